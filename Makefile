@@ -1,0 +1,100 @@
+# memstretch.density: see "make help".
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+COLLECTION := .ansible/collections/ansible_collections/memstretch/density
+PROFILE ?= dram
+INVENTORY ?= inventories/local/hosts.yml
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+# A command that is missing or a pip that asks would only cost time in CI.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+# Debian packages: what the main job needs, and what the tests need besides.
+PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev redis-server
+TEST_PACKAGES := $(PACKAGES) git make clang valgrind gcc iproute2
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+LANES := lint sanity unit client local
+
+.PHONY: help setup setup-test demo test $(addprefix test-,$(LANES)) lint bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  make test-LANE    One lane of the tests alone: $(LANES)"
+
+# $(call install,PACKAGES): apt packages that are not there yet.
+define install
+	@missing="$$(dpkg-query -W -f '$${Package} $${db:Status-Status}\n' $(1) 2>/dev/null \
+		| awk '$$2 == "installed" {print $$1}' | sort -u | comm -13 - <(printf '%s\n' $(1) | sort -u) | xargs)"; \
+	if [ -n "$$missing" ]; then \
+		command -v apt-get >/dev/null || { echo "Install what Debian calls: $$missing" >&2; exit 1; }; \
+		echo "Installing Debian packages: $$missing"; \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get update -qq \
+		&& $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	fi
+endef
+
+setup: $(VENV)/.run $(COLLECTION) ## Install what the playbooks need (apt packages, Python packages into .venv)
+
+setup-test: $(VENV)/.test $(COLLECTION) ## Install what the tests need besides
+
+$(VENV)/.run: requirements.txt constraints.txt
+	$(call install,$(PACKAGES))
+	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements.txt | xargs)"
+	@test -x $(VENV)/bin/pip || python3 -m venv $(VENV)
+	@$(VENV)/bin/pip install -q -r requirements.txt
+	@touch $@
+
+$(VENV)/.test: requirements-test.txt $(VENV)/.run
+	$(call install,$(TEST_PACKAGES))
+	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements-test.txt | xargs)"
+	@$(VENV)/bin/pip install -q -r requirements-test.txt
+	@touch $@
+
+# Ansible finds a collection only by the path of its name; the checkout may be called anything.
+$(COLLECTION):
+	@mkdir -p $(@D)
+	@ln -sfn ../../../.. $@
+
+demo: setup ## Run the main job on Redis instances of this machine (about 5 minutes)
+	@$(BIN)/ansible-playbook -i $(INVENTORY) site.yml -e profile=$(PROFILE)
+	@$(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml
+
+test: $(addprefix test-,$(LANES)) ## Run all tests
+	@echo "All lanes passed: $(LANES)"
+
+lint: test-lint ## Check style and practice of everything
+
+test-lint: setup-test
+	@echo "== lint: ansible-lint (production), yamllint, changelog fragments"
+	@$(BIN)/ansible-lint --offline --strict
+	@$(BIN)/yamllint --strict .
+	@$(BIN)/antsibull-changelog lint
+
+test-sanity: setup-test
+	@echo "== sanity: ansible-test, no ignores"
+	@VENV=$(VENV) tests/sanity/run.sh
+
+test-unit: setup-test
+	@echo "== unit: modules, plugins and what they share"
+	@$(BIN)/python -m pytest tests/unit
+
+test-client: setup-test
+	@echo "== client: solotest, its seams and its behaviour on real Redis servers"
+	@$(MAKE) -C tests/client test PYTHON=$(BIN)/python
+
+test-local: setup-test
+	@echo "== local: the playbooks on real Redis servers of this machine"
+	@$(BIN)/python -m pytest tests/local
+
+bench: setup-test ## Measure speed claims, side by side (about 15 minutes)
+	@$(BIN)/python tests/bench/client/run.py
+	@$(BIN)/python tests/bench/fleet.py
+
+clean: ## Stop the demo's Redis instances and remove everything that was made here
+	@if [ -x $(BIN)/ansible-playbook ]; then $(BIN)/ansible-playbook -i inventories/local/hosts.yml playbooks/teardown.yml; fi
+	@rm -rf .ansible .build .cache $(VENV) tests/output

@@ -1,0 +1,107 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import math
+import time
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
+from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
+
+# The lead of the first phase, where no launch has been timed yet: seconds for each round of forks.
+FIRST_ROUND_SECONDS = 2.0
+# Later ones: this much more than the last launch took, so that one slower launch does not spoil a phase.
+MARGIN = 1.5
+MARGIN_SECONDS = 0.3
+
+ARGUMENTS = {
+    "run": {"type": "dict", "required": True},
+    "phase": {"type": "dict", "required": True},
+    "lead_seconds": {"type": "raw"},
+}
+
+
+class ActionModule(ActionBase):
+    """Make sure that the phases before are safe on the disk, then say when this one starts."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        dummy, options = self.validate_argument_spec(ARGUMENTS)
+        run, phase = options["run"], options["phase"]
+        directory = RunDirectory.at(run["directory"])
+        try:
+            session_started_at = _check_recorded(directory, run)
+            last = _last_of_session(directory, run, phase, session_started_at)
+            lead = options["lead_seconds"]
+            lead = _lead(run, last, task_vars) if lead in (None, "") else number("lead_seconds", lead)
+        except (RunError, SettingError) as error:
+            raise AnsibleActionFail(str(error)) from error
+        now = time.time()
+        begun = {
+            "phase": phase,
+            "begun_at": now,
+            # A fill has nothing to be in step with.
+            "start_at": None if phase["kind"] == "fill" else round(now + lead, 6),
+        }
+        return {**result, "changed": False, "benchmark_phase": begun}
+
+
+def _check_recorded(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> float:
+    """Make sure that the callback wrote the run down, since nothing else would notice if it could not.
+
+    Returns:
+        When this playbook took the run up.
+    """
+    try:
+        document = directory.read_json("run.json")
+    except RunError as error:
+        raise RunError(f"the callback did not record this run: {error}; see the messages above, is the disk full?") from error
+    session = document["sessions"][-1]
+    if session["id"] != run["session"]:
+        raise RunError(f"{directory.path}: another playbook has taken this run over")
+    return session["started_at"]
+
+
+def _last_of_session(
+    directory: RunDirectory, run: t.Mapping[str, t.Any], phase: t.Mapping[str, t.Any], session_started_at: float
+) -> dict[str, t.Any] | None:
+    """Return the document of the phase that this playbook measured last.
+
+    Raises:
+        RunError: it was not kept, or a host failed in it, so that the run cannot become valid any more.
+    """
+    before = [each for each in run["phases"] if not each["finished"] and each["index"] < phase["index"]]
+    if not before:
+        return None
+    last = before[-1]
+    document = directory.read_phase(last)
+    if document is None or document["begun_at"] < session_started_at:
+        raise RunError(
+            f"{directory.file('phases', run_plan.file_name(last))} is missing, so its results are lost: is the disk full? "
+            f"Run the same command again; the phases before it are kept"
+        )
+    if document["failed"]:
+        who = "; ".join(f"{host}: {message}" for host, message in document["failed"].items())
+        raise RunError(
+            f"phase {last['index']} of {last['of']} ({run_plan.describe(last)}) lost hosts, so the run cannot be valid: {who}. "
+            f"Repair them and run the same command again; finished phases are kept"
+        )
+    return document
+
+
+def _lead(run: t.Mapping[str, t.Any], last: t.Mapping[str, t.Any] | None, task_vars: t.Mapping[str, t.Any]) -> float:
+    """How long before the common start the launch begins, so that the slowest host is ready in time."""
+    if last and last["launch_seconds"] is not None:
+        return last["launch_seconds"] * MARGIN + MARGIN_SECONDS
+    rounds = math.ceil(len(run["expected"]) / task_vars["ansible_forks"])
+    return FIRST_ROUND_SECONDS * rounds

@@ -1,0 +1,169 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import time
+import typing as t
+import uuid
+
+from ansible import constants
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
+from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import (
+    RunDirectory,
+    RunError,
+    check_space,
+    compact_utc,
+    latest,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import mark_finished
+
+CALLBACK = "memstretch.density.fleet_latency"
+
+ARGUMENTS = {
+    "state": {"type": "str", "choices": ["checked", "begun"], "default": "begun"},
+    "option_prefix": {"type": "str", "default": ""},
+    "results_dir": {"type": "str", "default": "results"},
+    "run_id": {"type": "str"},
+    "resume": {"type": "bool", "default": True},
+    "labels": {"type": "list", "elements": "str", "default": []},
+    "expected": {"type": "list", "elements": "str", "default": []},
+    "fleet": {"type": "dict", "default": {}},
+    "host_records": {"type": "dict", "default": {}},
+    "max_clock_offset": {"type": "raw", "default": 5},
+    "settings": {"type": "dict", "required": True},
+}
+
+
+class ActionModule(ActionBase):
+    """Check what is asked for; then begin a run or continue one. The callback writes what this returns."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        dummy, options = self.validate_argument_spec(ARGUMENTS)
+        if CALLBACK not in (constants.CALLBACKS_ENABLED or []):
+            raise AnsibleActionFail(
+                f"the callback {CALLBACK} is not enabled, so no result would be kept; add it to callbacks_enabled in the "
+                f"section [defaults] of ansible.cfg, or set ANSIBLE_CALLBACKS_ENABLED={CALLBACK}"
+            )
+        try:
+            config = run_plan.configuration(options["settings"], options["option_prefix"])
+            phases = run_plan.phases(config)
+            _check_fleet(options)
+            check_space(options["results_dir"], len(phases) * len(options["expected"]))
+            if options["state"] == "checked" or self._task.check_mode:
+                return {**result, "changed": False, "config": config, "phases": phases}
+            return {**result, "changed": True, "benchmark_run": _begin(options, config, phases)}
+        except (SettingError, RunError) as error:
+            raise AnsibleActionFail(str(error)) from error
+
+
+def _check_fleet(options: t.Mapping[str, t.Any]) -> None:
+    """Refuse a fleet that cannot give a valid run."""
+    if not options["expected"]:
+        raise RunError("the fleet is empty: put at least one Redis host into the inventory's group fleet")
+    if options["state"] == "checked":
+        return
+    absent = sorted(set(options["expected"]) - set(options["fleet"]))
+    if absent:
+        raise RunError(
+            f"{len(absent)} of {len(options['expected'])} hosts of the fleet cannot take part ({', '.join(absent[:10])}); "
+            f"repair them or take them out of the inventory: a run without them would not be a run of this fleet"
+        )
+    limit = number(options["option_prefix"] + "max_clock_offset", options["max_clock_offset"], "max_clock_offset")
+    for host, each in sorted(options["fleet"].items()):
+        if abs(each["clock_offset"]) > limit:
+            raise RunError(
+                f"{host}: its clock is {each['clock_offset']:+.3f} s off the controller's, at most {limit:g} s is allowed "
+                f"({options['option_prefix']}max_clock_offset); set it, for example with chrony"
+            )
+
+
+def _begin(options: t.Mapping[str, t.Any], config: dict[str, t.Any], phases: list[dict[str, t.Any]]) -> dict[str, t.Any]:
+    """Choose the run's directory and the phases to measure."""
+    now = time.time()
+    hashed = {
+        **config,
+        "fleet": {host: each["endpoint"] for host, each in options["fleet"].items()},
+        "hosts": {name: record.get("settings_digest") for name, record in options["host_records"].items()},
+    }
+    fingerprint = run_plan.config_hash(hashed)
+    directory, resumed = _choose(options, hashed, fingerprint, phases, now)
+    filled = all(each["keys"] == config["load"]["key_count"] for each in options["fleet"].values())
+    marked = mark_finished(directory, phases, filled) if resumed else [{**phase, "finished": False} for phase in phases]
+    run = directory.read_json("run.json") if resumed else {"started_at": now}
+    return {
+        "session": uuid.uuid4().hex,
+        "directory": directory.path,
+        "resumed": resumed,
+        "run_id": directory.run_id,
+        "started_at": run["started_at"],
+        "config": config,
+        "config_hash": fingerprint,
+        "hashed": hashed,
+        "labels": options["labels"],
+        "expected": sorted(options["expected"]),
+        "fleet": options["fleet"],
+        "hosts": options["host_records"],
+        "phases": marked,
+    }
+
+
+def _choose(
+    options: t.Mapping[str, t.Any], hashed: dict[str, t.Any], fingerprint: str, phases: list[dict[str, t.Any]], now: float
+) -> tuple[RunDirectory, bool]:
+    """Return the directory and whether it is a run that is resumed."""
+    if options["run_id"]:
+        directory = RunDirectory(options["results_dir"], _safe(options["run_id"]))
+        if not directory.exists():
+            return directory, False
+        old = directory.read_json("run.json")
+        if old["config_hash"] != fingerprint:
+            changes = run_plan.differences(old["hashed"], hashed)
+            raise RunError(f"{directory.path} exists and holds a run of other settings ({'; '.join(changes[:6])}); choose another run_id")
+        if not options["resume"] or _is_finished(directory, phases):
+            raise RunError(f"{directory.path} exists and holds a finished run; choose another run_id, or remove it")
+        _refuse_if_in_use(directory)
+        return directory, True
+    newest = latest(options["results_dir"])
+    if newest and options["resume"]:
+        old = newest.read_json("run.json")
+        if old["config_hash"] == fingerprint and not _is_finished(newest, phases):
+            _refuse_if_in_use(newest)
+            return newest, True
+    return _unused(options["results_dir"], f"{hashed['profile']}-{compact_utc(now)}"), False
+
+
+def _is_finished(directory: RunDirectory, phases: list[dict[str, t.Any]]) -> bool:
+    return all(phase["finished"] for phase in mark_finished(directory, phases, filled=True))
+
+
+def _refuse_if_in_use(directory: RunDirectory) -> None:
+    pid = directory.in_use_by()
+    if pid is not None:
+        raise RunError(f"{directory.path}: a playbook (pid {pid}) works on this run now; wait until it ends")
+
+
+def _unused(results_dir: str, run_id: str) -> RunDirectory:
+    """Return a directory of that name, with a number behind it where the name is taken."""
+    directory, count = RunDirectory(results_dir, run_id), 1
+    while directory.exists():
+        count += 1
+        directory = RunDirectory(results_dir, f"{run_id}-{count}")
+    return directory
+
+
+def _safe(run_id: str) -> str:
+    """Refuse a run id that is not one name of a directory."""
+    if os.path.basename(run_id) != run_id or run_id.startswith(".") or run_id == "latest":
+        raise SettingError(f"run_id: {run_id!r} is not allowed; it takes the name of a directory, without / and not beginning with a dot")
+    return run_id

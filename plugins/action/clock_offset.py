@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+ARGUMENTS = {"samples": {"type": "int", "default": 3}}
+
+
+class ActionModule(ActionBase):
+    """Measure how far the host's clock is off the controller's.
+
+    The host is asked for its time over the open connection; the quickest of some exchanges has the least
+    room for error, which is half of its duration (the estimate that NTP makes).
+    """
+
+    _supports_check_mode = True
+
+    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        dummy, options = self.validate_argument_spec(ARGUMENTS)
+        if not 1 <= options["samples"] <= 100:
+            raise AnsibleActionFail(f"samples: {options['samples']} is out of range; it takes a whole number from 1 to 100")
+        offset, uncertainty = min((self._sample() for dummy in range(options["samples"])), key=lambda sample: sample[1])
+        return {
+            **result,
+            "changed": False,
+            "clock_offset": round(offset, 6),
+            "clock_uncertainty": round(uncertainty, 6),
+            # An offset within its own uncertainty is no reason to believe that the clocks differ.
+            "clock_correction": round(offset, 6) if abs(offset) > uncertainty else 0.0,
+        }
+
+    def _sample(self) -> tuple[float, float]:
+        before = time.time()
+        answer = self._low_level_execute_command("date +%s.%N", sudoable=False)
+        after = time.time()
+        try:
+            theirs = float(answer["stdout"].strip().splitlines()[-1])
+        except (ValueError, IndexError):
+            raise AnsibleActionFail(f"the host's date command does not tell nanoseconds: {answer['stdout']!r} {answer['stderr']!r}") from None
+        return theirs - (before + after) / 2, (after - before) / 2

@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet_latency
+type: aggregate
+short_description: Merge the latencies that solotest measured over the fleet, and keep the files of the run
+version_added: 0.1.0
+description:
+  - Collects what P(memstretch.density.solotest#module) returns on each host, merges the histograms, judges whether the phase
+    is valid, writes the run's files and prints a line when a phase begins and when it has ended.
+  - Sees hosts that failed or could not be reached, which the result of no task shows.
+  - Follows the role P(memstretch.density.latency_benchmark#role). In any other playbook each task that returns a result of
+    the module becomes a phase of a run of its own, called C(adhoc-<time>), with the objective of the options below; the
+    table comes at the end of the playbook.
+requirements:
+  - Enable it with C(callbacks_enabled = memstretch.density.fleet_latency) in the section C([defaults]) of ansible.cfg.
+options:
+  results_dir:
+    description: Where the runs of other playbooks than those of this collection go.
+    type: path
+    default: results
+    env:
+      - name: MEMSTRETCH_RESULTS_DIR
+    ini:
+      - section: callback_fleet_latency
+        key: results_dir
+  slo_avg_us:
+    description: Objective for the average response time in such a run, in microseconds.
+    type: float
+    default: 50
+    env:
+      - name: MEMSTRETCH_SLO_AVG_US
+    ini:
+      - section: callback_fleet_latency
+        key: slo_avg_us
+  slo_p99_us:
+    description: Objective for the 99th percentile of the response time in such a run, in microseconds.
+    type: float
+    default: 300
+    env:
+      - name: MEMSTRETCH_SLO_P99_US
+    ini:
+      - section: callback_fleet_latency
+        key: slo_p99_us
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+import sys
+import time
+import typing as t
+
+from ansible.plugins.callback import CallbackBase
+
+from ansible_collections.memstretch.density.plugins.plugin_utils import adhoc
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import RunRecorder
+
+
+class CallbackModule(CallbackBase):
+    """Hands the events of a playbook to the recorder of the run that it is."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "memstretch.density.fleet_latency"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._recorder: RunRecorder | None = None
+        self._adhoc: adhoc.Collector | None = None
+        self._reported = False
+
+    def v2_runner_on_ok(self, result: t.Any) -> None:
+        self._guard(self._take, result)
+
+    def v2_runner_on_failed(self, result: t.Any, ignore_errors: bool = False) -> None:
+        self._guard(self._take_failure, result)
+
+    def v2_runner_on_unreachable(self, result: t.Any) -> None:
+        self._guard(self._take_failure, result)
+
+    def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
+        self._guard(self._end_adhoc_phase)
+
+    def v2_playbook_on_stats(self, stats: t.Any) -> None:
+        self._guard(self._finish)
+
+    def _guard(self, act: t.Callable, *arguments: t.Any) -> None:
+        """Say plainly what could not be recorded.
+
+        An exception here would only become a warning, and the playbook goes on either way; the action
+        benchmark_phase stops it at the next phase, because the file of this one is not there.
+        """
+        try:
+            act(*arguments)
+        except (OSError, RunError) as error:
+            self._display.error(f"fleet_latency could not record this: {error}", wrap_text=False)
+        sys.stdout.flush()
+
+    def _say(self, line: str) -> None:
+        self._display.display(line)
+
+    def _take(self, result: t.Any) -> None:
+        answer = result.result
+        if "benchmark_run" in answer:
+            self._begin_run(answer["benchmark_run"])
+        elif "benchmark_phase" in answer and self._recorder:
+            self._recorder.begin_phase(answer["benchmark_phase"])
+        elif "density_report" in answer:
+            self._reported = True
+        elif answer.get("solotest"):
+            self._take_measurement(result, answer["solotest"])
+
+    def _begin_run(self, begun: dict[str, t.Any]) -> None:
+        if self._recorder:
+            self._recorder.close()
+        self._reported = False
+        self._recorder = RunRecorder(begun, self._say)
+
+    def _take_measurement(self, result: t.Any, measured: dict[str, t.Any]) -> None:
+        if self._recorder:
+            self._recorder.add(result.host.name, measured)
+        elif measured["mode"] in ("test", "fill"):
+            self._collector().add(result.host.name, result.task_name, measured)
+
+    def _take_failure(self, result: t.Any) -> None:
+        answer, host = result.result, result.host.name
+        partial = answer.get("solotest") if isinstance(answer, dict) else None
+        message = str(answer.get("msg", "failed without a message"))
+        if self._recorder:
+            self._recorder.fail(host, message, partial)
+        elif partial or result.task.action.endswith("solotest"):
+            self._collector().fail(host, result.task_name, message, partial)
+
+    def _collector(self) -> adhoc.Collector:
+        if not self._adhoc:
+            slo = {name: self.get_option(f"slo_{name}") for name in ("avg_us", "p99_us")}
+            self._adhoc = adhoc.Collector(self.get_option("results_dir"), slo, time.time(), self._say)
+        return self._adhoc
+
+    def _end_adhoc_phase(self) -> None:
+        if self._adhoc:
+            self._adhoc.end_phase()
+
+    def _finish(self) -> None:
+        if self._adhoc:
+            self._adhoc.finish()
+        if self._recorder:
+            if self._reported:
+                self._recorder.end_phase()
+            else:
+                self._recorder.finish()
+            self._recorder.close()

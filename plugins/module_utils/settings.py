@@ -1,0 +1,98 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The settings of a latency measurement: what each one allows, said once.
+
+The module C(solotest), the actions of the controller and, with its own words, the C client agree on
+these ranges.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used. Its text names the option, the value and what is allowed."""
+
+
+class Range(t.NamedTuple):
+    """The numbers that an option allows, both ends included."""
+
+    kind: type
+    low: float
+    high: float
+    unit: str
+
+    def __str__(self) -> str:
+        noun = "a whole number" if self.kind is int else "a number"
+        return f"{noun} from {self.low:,} to {self.high:,} ({self.unit})"
+
+
+RANGES: dict[str, Range] = {
+    "port": Range(int, 1, 65535, "TCP port"),
+    "value_size": Range(int, 1, 64 * 1024 * 1024, "bytes"),
+    "key_count": Range(int, 1, 4_000_000_000, "keys"),
+    "requests": Range(int, 1, 1_000_000_000_000, "requests"),
+    "rate": Range(float, 0.001, 10_000_000, "requests per second and host"),
+    "influence": Range(float, -1000, 1000, "width of the Gaussian pull, 0 is flat"),
+    "read_mix": Range(int, 0, 100, "percent of GETs"),
+    "warmups": Range(int, 0, 100, "phases per cell"),
+    "iterations": Range(int, 1, 1000, "measured phases per cell"),
+    "max_seconds": Range(float, 0.1, 604_800, "seconds"),
+    "stagger": Range(float, 0, 0.999999, "fraction of one interval"),
+    "spin_us": Range(int, 0, 1_000_000, "microseconds"),
+    "cpu": Range(int, 0, 8191, "CPU number"),
+    "reply_timeout": Range(float, 0.001, 86_400, "seconds"),
+    "start_at": Range(float, 0, 32_503_680_000, "seconds since the epoch"),
+    "avg_us": Range(float, 0.001, 1e9, "microseconds"),
+    "p99_us": Range(float, 0.001, 1e9, "microseconds"),
+    "min_overlap": Range(float, 0, 1, "share of the phase"),
+    "min_rate_ratio": Range(float, 0, 1, "achieved rate over target"),
+    "max_lateness_p99_us": Range(float, 0, 1e9, "microseconds"),
+    "max_clock_offset": Range(float, 0, 86_400, "seconds"),
+    "lead_seconds": Range(float, 0, 3600, "seconds"),
+}
+
+
+def number(option: str, value: t.Any, range_of: str | None = None) -> int | float:
+    """Return value as the number that option takes.
+
+    Args:
+        option: the name that the user knows; the message is about it.
+        value: what the user gave; a string that holds a number will do.
+        range_of: the entry of RANGES, where it is not called like the option.
+
+    Raises:
+        SettingError: it is not a number or outside of the range.
+    """
+    allowed = RANGES[range_of or option]
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        result = allowed.kind(value)
+        if allowed.kind is int and isinstance(value, float) and value != result:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise SettingError(f"{option}: {value!r} is not allowed; it takes {allowed}") from None
+    if not allowed.low <= result <= allowed.high:
+        raise SettingError(f"{option}: {value!r} is out of range; it takes {allowed}")
+    return result
+
+
+def numbers(option: str, value: t.Any, range_of: str) -> list[int | float]:
+    """Return value as a list of distinct numbers; a single number or "0,10,25" will do.
+
+    Raises:
+        SettingError: it is empty, or one of them cannot be used or stands twice.
+    """
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",")]
+    elif not isinstance(value, (list, tuple)):
+        value = [value]
+    result = [number(option, each, range_of) for each in value]
+    if not result:
+        raise SettingError(f"{option}: the list is empty; it takes at least one of {RANGES[range_of]}")
+    if len(set(result)) != len(result):
+        raise SettingError(f"{option}: {list(value)!r} names one value twice; each takes {RANGES[range_of]}")
+    return result

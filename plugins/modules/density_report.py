@@ -1,0 +1,63 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The action plugin of the same name does the work, on the controller; this file documents it.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: density_report
+short_description: Judge a run from its files
+version_added: 0.1.0
+description:
+  - Reads the files of a run, writes C(summary.json) and C(report.txt) and shows the table and the verdict.
+  - Fails if the run is incomplete or not valid, whatever its figures. A failing callback could not do that.
+  - Runs on the controller.
+options:
+  results_dir:
+    description: Directory that holds the directories of all runs.
+    type: str
+    default: results
+  run_id:
+    description: Name of the run. V(latest) is the newest.
+    type: str
+    default: latest
+  slo_avg_us:
+    description: Average response time to judge by in place of the run's own, 0.001 to 1e9 microseconds.
+    type: raw
+  slo_p99_us:
+    description: The same for the 99th percentile.
+    type: raw
+  slo_enforce:
+    description: Fail if a host misses the SLO.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    support: full
+    description: Judges nothing.
+  diff_mode:
+    support: none
+    description: The table is shown either way.
+  platform:
+    support: full
+    description: Works on the controller.
+    platforms: posix
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+EXAMPLES = r"""
+- name: Judge the newest run, and stop a pipeline if it misses the SLO
+  memstretch.density.density_report:
+    slo_enforce: true
+"""
+
+RETURN = r"""
+density_report:
+  description: The C(run_id), C(directory) and C(summary), which is what C(summary.json) holds.
+  returned: always, but in check mode
+  type: dict
+"""

@@ -1,0 +1,65 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The action plugin of the same name does the work, on the controller; this file documents it.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: solotest_result
+short_description: Take the result of a client that was launched asynchronously
+version_added: 0.1.0
+description:
+  - Sleeps on the controller until the phase should be over, then asks the host for the result of the job, and removes the job's file.
+  - Unlike P(ansible.builtin.async_status#module) with retries it does not start a Python on the host while that is measured.
+options:
+  job:
+    description: What the asynchronous P(memstretch.density.solotest#module) registered.
+    type: dict
+    required: true
+  not_before:
+    description: When the phase should be over, in seconds since the epoch.
+    type: float
+    default: 0
+  timeout:
+    description: How many seconds after O(not_before) the result must be there.
+    type: float
+    required: true
+attributes:
+  check_mode:
+    support: full
+    description: Changes nothing either way.
+  diff_mode:
+    support: none
+    description: Changes nothing.
+  platform:
+    support: full
+    description: Works on the controller.
+    platforms: posix
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+EXAMPLES = r"""
+- name: Measure in the background
+  memstretch.density.solotest:
+    key_count: 100000
+    rate: 5000
+  async: 120
+  poll: 0
+  register: job
+
+- name: Take the result
+  memstretch.density.solotest_result:
+    job: "{{ job }}"
+    timeout: 60
+"""
+
+RETURN = r"""
+solotest:
+  description: As P(memstretch.density.solotest#module) returns it.
+  returned: when the client ran
+  type: dict
+"""

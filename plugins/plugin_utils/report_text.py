@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run in words for a terminal: the live lines and the final table."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+
+_COLUMNS = (
+    # heading, and how a cell of the summary fills it
+    ("influence", lambda cell: f"{cell['influence']:g}"),
+    ("GET %", lambda cell: f"{cell['read_mix']:g}"),
+    ("avg us", lambda cell: _us(cell["response"]["avg_us"])),
+    ("p50", lambda cell: _us(cell["response"]["p50_us"])),
+    ("p95", lambda cell: _us(cell["response"]["p95_us"])),
+    ("p99", lambda cell: _us(cell["response"]["p99_us"])),
+    ("p99.9", lambda cell: _us(cell["response"]["p999_us"])),
+    ("max", lambda cell: _us(cell["response"]["max_us"])),
+    ("within SLO", lambda cell: f"{cell['hosts_within_slo']} of {cell['_expected']}"),
+    ("worst host", lambda cell: _worst(cell["worst_host"])),
+    ("rate", lambda cell: _share(cell["achieved_rate_ratio"])),
+    ("overlap", lambda cell: _share(cell["overlap"])),
+    ("", lambda cell: "" if cell["valid"] else "INVALID"),
+)
+_BRIEF_COLUMNS = (
+    ("influence", lambda cell: f"{cell['influence']:g}"),
+    ("GET %", lambda cell: f"{cell['read_mix']:g}"),
+    ("hosts", lambda cell: str(cell["brief"]["hosts"])),
+    ("avg ms", lambda cell: _ms(cell["brief"]["avg_ms"])),
+    ("min", lambda cell: _ms(cell["brief"]["min_ms"])),
+    ("p95", lambda cell: _ms(cell["brief"]["p95_ms"])),
+    ("p99", lambda cell: _ms(cell["brief"]["p99_ms"])),
+    ("max", lambda cell: _ms(cell["brief"]["max_ms"])),
+)
+# A list of reasons longer than this is cut on the terminal; summary.json has all of them.
+_REASONS_SHOWN = 12
+
+
+def opening(run: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the lines that announce a run."""
+    config, todo = run["config"], [phase for phase in run["phases"] if not phase["finished"]]
+    load = config["load"]
+    lines = [
+        f"{'Resuming run' if run['resumed'] else 'Run'} {run['run_id']}: profile {config['profile']}{_labels(run['labels'])}",
+        f"fleet of {len(run['expected'])}: {load['key_count']:,} keys of {load['value_size']:,} bytes and {load['rate']:g} requests/s each; "
+        f"SLO avg <= {config['slo']['avg_us']:g} us, p99 <= {config['slo']['p99_us']:g} us",
+        f"{len(todo)} of {len(run['phases'])} phases to measure, about {clock(sum(phase['seconds'] for phase in todo))} of load; "
+        f"results in {run['directory']}",
+    ]
+    return lines
+
+
+def beginning(phase: t.Mapping[str, t.Any], elapsed: float, remaining: float) -> str:
+    """Return the line that announces a phase."""
+    return f"{_where(phase)}  running for {clock(phase['seconds'])} | elapsed {clock(elapsed)}, remaining about {clock(remaining)}"
+
+
+def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the fleet's figures of a phase that has ended, and its doubts."""
+    phase = document["phase"]
+    hosts = f"{len(document['hosts'])} of {len(document['expected'])} hosts"
+    if phase["kind"] == "fill":
+        fills = [each["fill"] for each in document["hosts"].values()]
+        keys, longest = sum(fill["keys"] for fill in fills), max((fill["seconds"] for fill in fills), default=0)
+        figures = f"{hosts}, {keys:,} keys written in {longest:.1f} s"
+    elif not document["hosts"]:
+        figures = hosts
+    else:
+        response = document["merged"]["response"]
+        figures = (
+            f"{hosts}, response avg {_us(response['avg_us'])} p99 {_us(response['p99_us'])} max {_us(response['max_us'])} us"
+            f" | rate {_share(document['achieved_rate_ratio'])}, overlap {_share(document['overlap'])}"
+        )
+    lines = [f"{_where(phase)}  {figures}" + ("" if document["valid"] else "  INVALID")]
+    return lines + [f"{'':8}{reason}" for reason in _cut(document["reasons"])]
+
+
+def table(summary: t.Mapping[str, t.Any], directory: str) -> list[str]:
+    """Return the final table and the verdict."""
+    cells = [{**cell, "_expected": summary["fleet"]["expected"]} for cell in summary["cells"]]
+    slo = summary["slo"]
+    return [
+        "",
+        f"Run {summary['run_id']}: profile {summary['profile']}{_labels(summary['labels'])}",
+        "",
+        f"Response time of the fleet ({summary['fleet']['reported']} of {summary['fleet']['expected']} hosts, merged), in microseconds:",
+        *_grid(_COLUMNS, cells),
+        "",
+        "The brief's six figures (service time; means over the hosts' own figures), in milliseconds:",
+        *_grid(_BRIEF_COLUMNS, cells),
+        "",
+        f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"
+        + ("" if all(cell["iterations"] >= 10 for cell in cells) else "; fewer than 10 iterations: indicative"),
+        *(f"  - {reason}" for reason in _cut(summary["reasons"])),
+        f"Verdict: {summary['verdict'].upper()}{_labels(summary['labels'])}   ({directory}/summary.json)",
+    ]
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as 1:05 or 2:01:05."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _where(phase: t.Mapping[str, t.Any]) -> str:
+    width = len(str(phase["of"]))
+    return f"[{phase['index']:{width}}/{phase['of']}] {run_plan.describe(phase):<38}"
+
+
+def _labels(labels: t.Sequence[str]) -> str:
+    return f" ({'; '.join(labels)})" if labels else ""
+
+
+def _cut(reasons: t.Sequence[str]) -> list[str]:
+    shown = list(reasons[:_REASONS_SHOWN])
+    return shown + ([f"... and {len(reasons) - len(shown)} more"] if len(reasons) > len(shown) else [])
+
+
+def _grid(columns: t.Sequence[tuple[str, t.Callable]], rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    text = [[heading for heading, dummy in columns]] + [[fill(row) for dummy, fill in columns] for row in rows]
+    widths = [max(len(line[column]) for line in text) for column in range(len(columns))]
+    return ["  " + "  ".join(f"{each:>{width}}" for each, width in zip(line, widths)).rstrip() for line in text]
+
+
+def _us(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _worst(host: t.Mapping[str, t.Any] | None) -> str:
+    return "-" if host is None else f"{host['name']} {_us(host['avg_us'])} / {_us(host['p99_us'])}"

@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the files of a run to its verdict: summary.json, the contract that other tools rely on."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils import fleet_phase, run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, utc
+
+
+def summarise(directory: RunDirectory, slo: t.Mapping[str, t.Any] | None = None) -> dict[str, t.Any]:
+    """Return the summary of a run, complete or not.
+
+    Args:
+        directory: the run.
+        slo: avg_us and p99_us to judge by in place of the run's own.
+
+    Raises:
+        RunError: a file of it is missing or damaged.
+    """
+    run = directory.read_json("run.json")
+    slo = {**run["config"]["slo"], **(slo or {})}
+    run_of_phases = _Phases()
+    cells: dict[tuple[float, float], _Cell] = {}
+    for phase in run["phases"]:
+        document = directory.read_phase(phase)
+        run_of_phases.add(phase, document)
+        if phase["kind"] == "fill":
+            continue
+        cell = cells.setdefault((phase["influence"], phase["read_mix"]), _Cell(phase))
+        cell.add(phase, document)
+    reported_cells = [cell.summary(slo, len(run["expected"])) for cell in cells.values()]
+    reasons = run_of_phases.reasons or _failures(reported_cells, slo, len(run["expected"]))
+    verdict = "invalid" if run_of_phases.reasons else "fail" if reasons else "pass"
+    return {
+        "schema": SCHEMA,
+        "run_id": run["run_id"],
+        "profile": run["config"]["profile"],
+        "labels": run["labels"],
+        "config_hash": run["config_hash"],
+        "started_at": utc(run["started_at"]),
+        "finished_at": run_of_phases.finished_at and utc(run_of_phases.finished_at),
+        "fleet": {
+            "expected": len(run["expected"]),
+            "reported": len(set(run["expected"]) - run_of_phases.failed),
+            "failed": sorted(run_of_phases.failed),
+        },
+        "slo": slo,
+        "verdict": verdict,
+        "reasons": reasons,
+        "cells": reported_cells,
+    }
+
+
+class _Phases:
+    """What all phases of a run say together about its validity."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+        self.failed: set[str] = set()
+        self.finished_at: float | None = None
+        self._missing: list[str] = []
+
+    def add(self, phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None) -> None:
+        where = f"phase {phase['index']} of {phase['of']} ({run_plan.describe(phase)})"
+        if document is None:
+            self.reasons.append(f"{where} was not measured")
+            return
+        self.failed |= set(document["failed"])
+        if document["finished_at"]:
+            self.finished_at = max(self.finished_at or 0, document["finished_at"])
+        # A warm-up is thrown away, so its doubts are no doubts of the run; a lost host is one all the same.
+        reasons = document["reasons"] if phase["kind"] != "warmup" else [f"{host}: {text}" for host, text in document["failed"].items()]
+        self.reasons.extend(f"{where}: {reason}" for reason in reasons)
+
+
+class _Cell:
+    """The measured iterations of one cell."""
+
+    def __init__(self, phase: t.Mapping[str, t.Any]) -> None:
+        self.influence = phase["influence"]
+        self.read_mix = phase["read_mix"]
+        self.planned = 0
+        self.documents: list[t.Mapping[str, t.Any]] = []
+
+    def add(self, phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None) -> None:
+        if phase["kind"] == "iteration":
+            self.planned += 1
+            if document is not None:
+                self.documents.append(document)
+
+    def summary(self, slo: t.Mapping[str, t.Any], expected: int) -> dict[str, t.Any]:
+        measured = [document for document in self.documents if document["hosts"]]
+        hosts = self._hosts(slo["basis"], measured)
+        within = [host for host in hosts if host["avg_us"] <= slo["avg_us"] and host["p99_us"] <= slo["p99_us"]]
+        worst = max(hosts, key=lambda host: max(host["avg_us"] / slo["avg_us"], host["p99_us"] / slo["p99_us"]), default=None)
+        valid = len(measured) == self.planned and all(document["valid"] for document in measured)
+        return {
+            "influence": self.influence,
+            "read_mix": self.read_mix,
+            "valid": valid,
+            "overlap": min((document["overlap"] for document in measured), default=None),
+            "achieved_rate_ratio": min((document["achieved_rate_ratio"] for document in measured), default=None),
+            "iterations": len(measured),
+            # fewer than ten iterations are no ground for a claim (DESIGN: statistics)
+            "indicative": len(measured) < 10,
+            "hosts_within_slo": len(within),
+            "within_slo": valid and len(within) == expected,
+            "worst_host": worst,
+            "brief": fleet_phase.brief(
+                result["latency"]["service"] for document in measured for result in document["hosts"].values()
+            ) | {"hosts": min((len(document["hosts"]) for document in measured), default=0)},
+            **{
+                name: _without_counts(fleet_phase.merge(document["merged"][name] for document in measured).figures())
+                for name in fleet_phase.LATENCIES
+            },
+        }
+
+    @staticmethod
+    def _hosts(basis: str, measured: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+        """Average and p99 of each host over all iterations of the cell, from its merged histogram."""
+        names = sorted({name for document in measured for name in document["hosts"]})
+        result = []
+        for name in names:
+            merged = fleet_phase.merge(
+                document["hosts"][name]["latency"][basis] for document in measured if name in document["hosts"]
+            ).figures()
+            result.append({"name": name, "avg_us": merged["avg_us"], "p99_us": merged["p99_us"]})
+        return result
+
+
+def _without_counts(figures: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the figures that a person or another tool reads."""
+    return {name: value for name, value in figures.items() if name == "count" or name.endswith("_us")}
+
+
+def _failures(cells: t.Sequence[t.Mapping[str, t.Any]], slo: t.Mapping[str, t.Any], expected: int) -> list[str]:
+    """Return one sentence for each cell that does not meet the SLO."""
+    return [
+        f"influence {cell['influence']:g}, {cell['read_mix']:g} % GET: {expected - cell['hosts_within_slo']} of {expected} hosts miss the SLO "
+        f"(avg <= {slo['avg_us']:g} us, p99 <= {slo['p99_us']:g} us); worst {cell['worst_host']['name']} "
+        f"with avg {cell['worst_host']['avg_us']:,.1f} us, p99 {cell['worst_host']['p99_us']:,.1f} us"
+        for cell in cells
+        if cell["hosts_within_slo"] < expected
+    ]
