@@ -620,12 +620,13 @@ static void errors_describe(const struct errors *e, char *to, size_t size)
  */
 struct settings {
     const char *mode;
-    bool fill, test;
+    bool fill, test, probe;
     int64_t port, value_size, key_count, read_mix;
     double influence, rate;
     const char *host, *socket, *user, *password_file, *raw_file;
     int64_t requests; /* -1: not given */
     double duration;  /* -1: not given */
+    double max_seconds; /* -1: not given */
     int64_t connections, pipeline, spin_us;
     int64_t pattern, pacing; /* enum pattern, enum pacing */
     double start_at;         /* -1: not given */
@@ -648,6 +649,7 @@ static const struct settings default_settings = {
     .read_mix = 100,
     .requests = -1,
     .duration = -1,
+    .max_seconds = -1,
     .connections = 1,
     .pipeline = 1,
     .spin_us = 40,
@@ -681,7 +683,7 @@ static const char *const pacing_names[] = {"hybrid", "sleep", "spin", "none", NU
 
 static const struct option_spec positional_specs[] = {
     {.name = "MODE", .type = VALUE_TEXT, .offset = FIELD(mode),
-     .help = "contains `fill', `test' or both, any case (default test)"},
+     .help = "contains `fill', `test', both, or `probe'; any case (default test)"},
     {.name = "PORT", .type = VALUE_INTEGER, .offset = FIELD(port), .min = 1, .max = 65535,
      .help = "of Redis (6379)"},
     {.name = "VALUE_SIZE", .type = VALUE_INTEGER, .offset = FIELD(value_size), .min = 1,
@@ -709,6 +711,8 @@ static const struct option_spec option_specs[] = {
      .min = 1, .max = 1e12, .help = "requests of a test (KEY_COUNT)"},
     {.name = "--duration", .type = VALUE_REAL, .offset = FIELD(duration), .argument = "SECONDS",
      .min = 1e-3, .max = MAX_SECONDS, .help = "length of the schedule, instead of or with --requests"},
+    {.name = "--max-seconds", .type = VALUE_REAL, .offset = FIELD(max_seconds), .argument = "SECONDS",
+     .min = 1e-3, .max = MAX_SECONDS, .help = "send nothing after that time, even if requests are left"},
     {.name = "--connections", .type = VALUE_INTEGER, .offset = FIELD(connections),
      .argument = "N", .min = 1, .max = 512, .help = "connections (1)"},
     {.name = "--pipeline", .type = VALUE_INTEGER, .offset = FIELD(pipeline), .argument = "N",
@@ -895,9 +899,10 @@ static bool check_combinations(struct settings *s, struct failure *f)
 {
     s->fill = contains_ignoring_case(s->mode, "fill");
     s->test = contains_ignoring_case(s->mode, "test");
-    if (!s->fill && !s->test)
+    s->probe = contains_ignoring_case(s->mode, "probe");
+    if (!s->fill && !s->test && !s->probe)
         return fail(f, EXIT_USAGE, "usage",
-                    "MODE: '%.100s' is not allowed; allowed: a word that contains fill, test or both",
+                    "MODE: '%.100s' is not allowed; allowed: a word that contains fill, test, both, or probe",
                     s->mode);
     if (s->socket != NULL && strlen(s->socket) >= sizeof(((struct sockaddr_un *)0)->sun_path))
         return fail(f, EXIT_USAGE, "usage", "--socket: '%.100s' is not allowed; allowed: up to %zu bytes",
@@ -1229,7 +1234,7 @@ struct load {
     struct rng *values;
     struct pacer pacer;
     uint64_t planned; /* 0: until `stop_at` */
-    uint64_t stop_at; /* closed loop: send nothing after this time */
+    uint64_t stop_at; /* send nothing after this time; 0: no such limit */
     bool stop_on_error;
     const char *name; /* for progress */
     struct measurement *measurement; /* NULL: do not measure */
@@ -1895,6 +1900,72 @@ static bool lock_memory(size_t largest_reply)
 }
 
 /* ---------------------------------------------------------------------------------------------
+ * Server: what Redis says of itself. Asked on a connection of its own, before and after the load.
+ */
+struct server_state {
+    bool known;
+    char version[32];
+    int64_t dbsize, used_memory, used_memory_rss, maxmemory, evicted_keys; /* -1: not told */
+};
+
+/* Copies the value of "name:value\r\n" out of INFO's text; empty if there is no such line. */
+static void info_text(const char *info, const char *name, char *to, size_t size)
+{
+    size_t length = strlen(name);
+    to[0] = '\0';
+    for (const char *line = info; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, length) == 0 && line[length] == ':') {
+            const char *value = line + length + 1;
+            (void)snprintf(to, size, "%.*s", (int)min_u64(strcspn(value, "\r\n"), size - 1), value);
+            return;
+        }
+    }
+}
+
+static int64_t info_number(const char *info, const char *name)
+{
+    char text[32];
+    int64_t value;
+    info_text(info, name, text, sizeof text);
+    return parse_integer(text, &value) && value >= 0 ? value : -1;
+}
+
+static bool server_ask(struct conn *c, const struct settings *s, struct server_state *state,
+                       struct failure *f)
+{
+    const char *ask_info[] = {"INFO"}, *ask_size[] = {"DBSIZE"};
+    redisReply *info = conn_command(c, s->timeout, f, 1, ask_info);
+    redisReply *size = info != NULL ? conn_command(c, s->timeout, f, 1, ask_size) : NULL;
+    if (size != NULL && info->str != NULL && info->type != REDIS_REPLY_ERROR) {
+        state->known = true;
+        info_text(info->str, "redis_version", state->version, sizeof state->version);
+        state->used_memory = info_number(info->str, "used_memory");
+        state->used_memory_rss = info_number(info->str, "used_memory_rss");
+        state->maxmemory = info_number(info->str, "maxmemory");
+        state->evicted_keys = info_number(info->str, "evicted_keys");
+        state->dbsize = size->type == REDIS_REPLY_INTEGER ? size->integer : -1;
+    }
+    bool answered = size != NULL;
+    if (info != NULL)
+        freeReplyObject(info);
+    if (size != NULL)
+        freeReplyObject(size);
+    return answered;
+}
+
+/* A user who may not call INFO learns less, but that is no failure. */
+static bool server_look(const struct settings *s, const struct credentials *who,
+                        struct server_state *state, struct failure *f)
+{
+    struct conn c = {0};
+    bool answered = conn_connect(&c, s, f) && conn_authenticate(&c, who, s, f) &&
+                    server_ask(&c, s, state, f);
+    conn_close(&c);
+    return answered;
+}
+
+/* ---------------------------------------------------------------------------------------------
  * Phases
  */
 struct fill_result {
@@ -1917,6 +1988,7 @@ struct outcome {
     struct fill_result fill;
     struct test_result test;
     struct health health;
+    struct server_state before, after;
     uint64_t seed;
 };
 
@@ -2137,8 +2209,10 @@ static void test_run(struct test_result *t, struct outcome *o)
         l->pacer.start += (uint64_t)((double)l->pacer.period * s->stagger);
     else
         sleep_until(CLOCK_MONOTONIC, start);
-    if (!load_is_paced(l) && s->duration > 0)
-        l->stop_at = start + seconds_to_ns(s->duration);
+    double most = load_is_paced(l) || s->duration < 0 ? s->max_seconds
+                : s->max_seconds < 0 ? s->duration : fmin(s->duration, s->max_seconds);
+    if (most > 0)
+        l->stop_at = start + seconds_to_ns(most);
     uint64_t offset_before = wall_offset();
     bool complete = load_run(l);
     uint64_t offset_after = wall_offset();
@@ -2441,6 +2515,23 @@ static void report_fill(struct json *j, const struct fill_result *r)
     json_close(j, '}');
 }
 
+static void report_server(struct json *j, const char *name, const struct server_state *state)
+{
+    json_key(j, name);
+    if (!state->known) {
+        json_raw(j, "null");
+        return;
+    }
+    json_open(j, "{");
+    json_key_text(j, "redis_version", state->version);
+    json_key_u64_if_given(j, "dbsize", state->dbsize);
+    json_key_u64_if_given(j, "used_memory", state->used_memory);
+    json_key_u64_if_given(j, "used_memory_rss", state->used_memory_rss);
+    json_key_u64_if_given(j, "maxmemory", state->maxmemory);
+    json_key_u64_if_given(j, "evicted_keys", state->evicted_keys);
+    json_close(j, '}');
+}
+
 static void report_histogram(struct json *j, const char *name, const struct histogram *h)
 {
     static const struct {
@@ -2619,11 +2710,13 @@ static void report_json(FILE *file, const struct settings *s, const struct outco
     json_open(&j, "{");
     json_key_u64(&j, "schema", 1);
     report_client(&j);
-    json_key_text(&j, "mode", !s->test ? "fill" : !s->fill ? "test" : "filltest");
+    json_key_text(&j, "mode", s->fill && s->test ? "filltest" : s->fill ? "fill" : s->test ? "test" : "probe");
     report_settings(&j, s, o->seed);
     report_error(&j, &o->failure);
     report_fill(&j, &o->fill);
     report_test(&j, &o->test);
+    report_server(&j, "server_before", &o->before);
+    report_server(&j, "server_after", &o->after);
     report_health(&j, &o->health);
     json_close(&j, '}');
     (void)fputc('\n', file);
@@ -2779,10 +2872,14 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
     if (s->raw_file != NULL && (raw = fopen(s->raw_file, "w")) == NULL)
         (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file,
                    strerror(errno));
+    if (o->failure.exit_code == EXIT_OK && s->json)
+        (void)server_look(s, who, &o->before, &o->failure);
     if (s->fill && o->failure.exit_code == EXIT_OK)
         fill_phase(s, who, o);
     if (s->test && o->failure.exit_code == EXIT_OK)
         test_phase(s, who, o);
+    if (o->failure.exit_code == EXIT_OK && s->json && (s->fill || s->test))
+        (void)server_look(s, who, &o->after, &o->failure);
     explicit_bzero(who->password, sizeof who->password);
     if (raw == NULL)
         return;
