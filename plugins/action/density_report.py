@@ -48,9 +48,10 @@ class ActionModule(ActionBase):
             summary, changed = publish(directory, Display().display, slo)
         except (RunError, SettingError, OSError) as error:
             raise AnsibleActionFail(str(error)) from error
-        result.update(changed=changed, density_report={"run_id": directory.run_id, "directory": directory.path, "summary": summary})
+        report = {"run_id": directory.run_id, "directory": directory.path, "verdict": summary["verdict"]}
+        result.update(changed=changed, density_report=report)
         if summary["verdict"] == "invalid":
-            result.update(failed=True, msg=f"run {directory.run_id} is not valid: {'; '.join(summary['reasons'][:5])}")
+            result.update(failed=True, msg=f"run {directory.run_id} is not valid, for the reasons above")
         elif summary["verdict"] == "fail" and options["slo_enforce"]:
-            result.update(failed=True, msg=f"run {directory.run_id} misses the SLO: {'; '.join(summary['reasons'][:5])}")
+            result.update(failed=True, msg=f"run {directory.run_id} misses the SLO, for the reasons above")
         return result

@@ -130,7 +130,10 @@ class CallbackModule(CallbackBase):
 
     def _take_failure(self, result: t.Any) -> None:
         answer, host = result.result, result.host.name
-        partial = answer.get("solotest") if isinstance(answer, dict) else None
+        if "density_report" in answer:
+            self._reported = True
+            return
+        partial = answer.get("solotest")
         message = str(answer.get("msg", "failed without a message"))
         if self._recorder:
             self._recorder.fail(host, message, partial)

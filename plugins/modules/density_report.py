@@ -57,7 +57,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 density_report:
-  description: The C(run_id), C(directory) and C(summary), which is what C(summary.json) holds.
+  description: The C(run_id), the C(directory) that holds C(summary.json), and the C(verdict), V(pass), V(fail) or V(invalid).
   returned: always, but in check mode
   type: dict
 """

@@ -187,7 +187,7 @@ solotest:
       description: Version of the client and what it was built with.
       type: dict
     server:
-      description: Version, memory (bytes) and number of keys of the Redis, before and after.
+      description: Version, memory (bytes) and number of keys of the Redis, C(before) and C(after) the execution.
       type: dict
     started_at:
       description: When the first request was sent.
