@@ -1,0 +1,368 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_memory_info
+short_description: Record what decides how a host's memory behaves
+version_added: 0.1.0
+description:
+  - Reads the kernel, processors, NUMA nodes, memory, swap, huge pages, page merging, reclaim, disk queues and
+    control group of a Linux host from C(/proc) and C(/sys), and finds out whether Intel Memory Drive Technology
+    (IMDT) runs below it.
+  - It changes nothing and needs no privileges. As an ordinary user it returns the same, but where a system
+    hides something from that user, which RV(host_memory.unreadable) then names.
+  - The only program that it may start is the version tool of IMDT, C(/usr/local/bin/????version), with the one
+    argument C(--long), for at most 10 seconds, and only if the file contains the text C(vsmpversion).
+  - The size of a result is about 4 KB as JSON, plus 150 bytes for each NUMA node and 250 bytes for each disk.
+options: {}
+attributes:
+  check_mode:
+    description: Can run in check mode and return changed status prediction without modifying the target.
+    support: full
+    details: It only reads, with and without check mode.
+  diff_mode:
+    description: Returns details on what has changed, or would change in check mode, when in diff mode.
+    support: none
+    details: There is never a change.
+notes:
+  - A fixed key is always there; it is null if this kernel lacks the knob. A list, or a dictionary by the names
+    of what was found (nodes, tiers, devices, page sizes, parameters of zswap), holds only what is there.
+  - The record describes the machine; taking it once for each machine is enough, however many inventory names the
+    machine has. RV(host_memory.kernel.boot_id) tells machines apart.
+requirements:
+  - Linux
+  - Python 3.8 or later on the host
+seealso:
+  - name: Linux kernel documentation, memory management
+    description: What the knobs mean.
+    link: https://docs.kernel.org/admin-guide/mm/index.html
+  - name: Linux kernel documentation, vm sysctls
+    description: The sysctls of the record.
+    link: https://docs.kernel.org/admin-guide/sysctl/vm.html
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+EXAMPLES = r"""
+- name: Record the host
+  memstretch.density.host_memory_info:
+  register: recorded
+
+- name: Show its swap areas
+  ansible.builtin.debug:
+    var: recorded.host_memory.swap.areas
+"""
+
+RETURN = r"""
+host_memory:
+  description: The record.
+  returned: always
+  type: dict
+  contains:
+    kernel:
+      description: The running kernel.
+      returned: always
+      type: dict
+      contains:
+        release:
+          description: Release, as C(uname -r) gives it.
+          type: str
+          sample: 6.12.117+deb13-amd64
+        version:
+          description: Build, as C(uname -v) gives it.
+          type: str
+        architecture:
+          description: Machine type.
+          type: str
+          sample: x86_64
+        cmdline:
+          description: The kernel's command line.
+          type: str
+        boot_id:
+          description:
+            - Identity of the running kernel.
+            - The same for all inventory names of one machine, its containers included; another one for each virtual
+              machine, clones included; another one after a reboot.
+          type: str
+        machine:
+          description:
+            - Identity of the installation, a digest of C(/etc/machine-id).
+            - The same after a reboot, but clones of a machine may share it.
+          type: str
+          sample: 7dc0dde03bd2f6e3
+        hardware:
+          description: Vendor and product as the firmware gives them.
+          type: str
+        uptime_s:
+          description: Seconds since the boot.
+          type: float
+    cpu:
+      description: The processors.
+      returned: always
+      type: dict
+      contains:
+        model:
+          description: Model name of the first one.
+          type: str
+        online:
+          description: Number of logical processors online.
+          type: int
+        sockets:
+          description: Number of processor packages.
+          type: int
+        smt:
+          description: Whether more than one thread runs on a core.
+          type: bool
+        governors:
+          description: How many processors have each frequency governor; empty where the kernel does not set frequencies.
+          type: dict
+          sample: {performance: 64}
+        frequency_driver:
+          description: Driver that sets the frequency of the first one.
+          type: str
+          sample: intel_pstate
+        hypervisor:
+          description: Whether the processor says that a hypervisor runs below; null where it cannot say.
+          type: bool
+        clocksource:
+          description: Clock source in use.
+          type: str
+          sample: tsc
+        rcu_nocb_config:
+          description: Whether the kernel was built with CONFIG_RCU_NOCB_CPU; null if its configuration cannot be seen.
+          type: bool
+        rcu_nocbs:
+          description: Value of C(rcu_nocbs=) on the command line; null without it.
+          type: str
+          sample: 0-63
+    numa:
+      description: NUMA.
+      returned: always
+      type: dict
+      contains:
+        nodes:
+          description: The nodes; empty if the kernel knows no NUMA.
+          type: list
+          elements: dict
+          contains:
+            id:
+              description: Number.
+              type: int
+            cpus:
+              description: Its processors as a kernel list, empty without any.
+              type: str
+              sample: 0-15,32-47
+            total_bytes:
+              description: Its memory in bytes.
+              type: int
+            free_bytes:
+              description: Free memory in bytes.
+              type: int
+            distances:
+              description: Distances to all nodes; 10 is local.
+              type: list
+              elements: int
+            memory_only:
+              description: Whether it has memory and no processor, as CXL memory has.
+              type: bool
+        tiers:
+          description: Nodes of each memory tier, as kernel lists.
+          type: dict
+          sample: {memory_tier4: 0-1, memory_tier22: "2"}
+        demotion_enabled:
+          description: Whether reclaim moves pages to a slower node instead of swap.
+          type: bool
+    memory:
+      description: Memory that the kernel manages.
+      returned: always
+      type: dict
+      contains:
+        total_bytes:
+          description: MemTotal in bytes.
+          type: int
+        available_bytes:
+          description: MemAvailable in bytes.
+          type: int
+        page_bytes:
+          description: Size of a page in bytes.
+          type: int
+        hugepages:
+          description: Number of reserved huge pages of each size.
+          type: dict
+          sample: {2048kB: 512, 1048576kB: 0}
+        hugepages_free:
+          description: Number of these that nobody uses.
+          type: dict
+    swap:
+      description: Swap.
+      returned: always
+      type: dict
+      contains:
+        areas:
+          description: Swap areas in use.
+          type: list
+          elements: dict
+          contains:
+            name:
+              description: Device or file.
+              type: str
+            type:
+              description: Either V(partition), for any device, or V(file).
+              type: str
+            size_bytes:
+              description: Size in bytes.
+              type: int
+            used_bytes:
+              description: In use, in bytes.
+              type: int
+            priority:
+              description: Priority; areas of equal priority are used in turn.
+              type: int
+        zram:
+          description: C(disksize_bytes) (int, 0 is not set up) and C(algorithm) (str) of each zram device.
+          type: dict
+          sample: {zram0: {disksize_bytes: 536870912, algorithm: zstd}}
+        zswap:
+          description: All parameters of zswap; only C(enabled) with null if the kernel lacks it.
+          type: dict
+          sample: {enabled: true, compressor: zstd, max_pool_percent: 20, shrinker_enabled: false}
+        vma_readahead:
+          description: Whether swap reads ahead by virtual addresses.
+          type: bool
+    thp:
+      description: Transparent huge pages.
+      returned: always
+      type: dict
+      contains:
+        enabled:
+          description: When they are used.
+          type: str
+          sample: madvise
+        defrag:
+          description: When memory is compacted for them.
+          type: str
+        shmem_enabled:
+          description: When shared memory uses them.
+          type: str
+        use_zero_page:
+          description: 1 if a huge page of zeroes is shared.
+          type: int
+        khugepaged:
+          description:
+            - "Knobs of the daemon that builds them: C(defrag), C(pages_to_scan) (pages), C(scan_sleep_millisecs),
+              C(alloc_sleep_millisecs) (ms), C(max_ptes_none), C(max_ptes_shared), C(max_ptes_swap) (pages)."
+          type: dict
+        sizes:
+          description: C(enabled) and C(shmem_enabled) of each page size.
+          type: dict
+          sample: {enabled: {64kB: never, 2048kB: inherit}, shmem_enabled: {64kB: never}}
+    ksm:
+      description:
+        - "Kernel same-page merging: its knobs C(run), C(pages_to_scan) (pages), C(sleep_millisecs) (ms),
+          C(merge_across_nodes), C(use_zero_pages), C(max_page_sharing) (pages), C(smart_scan), C(advisor_mode)
+          (str); its counters C(pages_shared), C(pages_sharing) (pages), C(full_scans)."
+        - C(ksmtuned_running) is a boolean, null if the processes of other users are hidden.
+      returned: always
+      type: dict
+    mglru:
+      description: Multi-generational LRU, C(enabled) (str, a bit mask) and C(min_ttl_ms) (ms).
+      returned: always
+      type: dict
+      sample: {enabled: "0x0007", min_ttl_ms: 0}
+    sysctl:
+      description: The sysctls that matter for memory, by name, each a whole number in the unit of its name.
+      returned: always
+      type: dict
+      sample: {vm.page-cluster: 3, vm.swappiness: 60, vm.watermark_scale_factor: 10}
+    block_queues:
+      description:
+        - "The real disks by name: C(scheduler) (str), C(nr_requests), C(max_sectors_kb), C(nomerges),
+          C(read_ahead_kb), C(rq_affinity), C(wbt_lat_usec) (us), C(rotational) (bool), C(size_bytes), C(model),
+          C(serial) (str), C(numa_node) (int, null if it is on none)."
+      returned: always
+      type: dict
+    nvme:
+      description: Parameters of the NVMe driver, C(io_queue_depth) (requests).
+      returned: always
+      type: dict
+    cgroup:
+      description: The control group that this module ran in, with the limits of its parents.
+      returned: always
+      type: dict
+      contains:
+        version:
+          description: Version of the hierarchy that controls memory.
+          type: int
+        path:
+          description: Path in that hierarchy.
+          type: str
+        memory_controller:
+          description: Whether memory can be limited.
+          type: bool
+        memory_max_bytes:
+          description: Limit of memory in bytes; null is no limit.
+          type: int
+        memory_high_bytes:
+          description: Throttling limit of memory in bytes (version 2).
+          type: int
+        swap_max_bytes:
+          description: Limit of swap in bytes (version 2).
+          type: int
+        memory_and_swap_max_bytes:
+          description: Limit of memory and swap together in bytes (version 1).
+          type: int
+        cpus:
+          description: Processors that it may use, as a kernel list.
+          type: str
+        mems:
+          description: NUMA nodes that it may use, as a kernel list.
+          type: str
+    imdt:
+      description: Intel Memory Drive Technology, a hypervisor that shows SSDs as memory.
+      returned: always
+      type: dict
+      contains:
+        detected:
+          description: Whether its version tool is there and answers.
+          type: bool
+        tool:
+          description: Path of that tool.
+          type: str
+        version:
+          description: The first 200 bytes of the tool's answer.
+          type: str
+        reason:
+          description: Why it was not detected.
+          type: str
+    unreadable:
+      description: Files that exist and could not be read, with the reason; at most 20 and the number of further ones.
+      returned: always
+      type: list
+      elements: str
+    settings_digest:
+      description:
+        - SHA-256 over the part of the record that an operator can set, without counters, identities and amounts in use.
+        - Equal for two records of a host unless its settings were changed in between.
+      returned: always
+      type: str
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.memstretch.density.plugins.module_utils.host_memory import gather
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    if os.uname().sysname != "Linux":
+        module.fail_json(msg=f"host_memory_info reads /proc and /sys of Linux; this host runs {os.uname().sysname}")
+    module.exit_json(changed=False, host_memory=gather())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module as Ansible runs it, on this machine; its documentation against what it returns."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+from ansible_collections.memstretch.density.plugins.module_utils import host_memory
+from ansible_collections.memstretch.density.plugins.modules import host_memory_info
+
+
+def run(check_mode=False, **options):
+    arguments = {"ANSIBLE_MODULE_ARGS": {"_ansible_check_mode": check_mode, **options}}
+    completed = subprocess.run(
+        [sys.executable, host_memory_info.__file__], input=json.dumps(arguments), text=True, capture_output=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    return json.loads(completed.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_it_returns_the_record_and_no_change(check_mode):
+    result = run(check_mode)
+
+    assert result["changed"] is False
+    assert result["host_memory"]["kernel"]["boot_id"] == host_memory.gather()["kernel"]["boot_id"]
+    assert result["host_memory"]["settings_digest"] == host_memory.gather()["settings_digest"]
+
+
+def test_it_takes_no_options():
+    result = run(profile="swap")
+
+    assert result["failed"] is True
+    assert "profile" in result["msg"]
+
+
+def documented(returned):
+    return {name: documented(entry["contains"]) if "contains" in entry else None for name, entry in returned.items()}
+
+
+def test_every_returned_key_is_documented():
+    documentation = yaml.safe_load(host_memory_info.RETURN)["host_memory"]["contains"]
+    record = host_memory.gather()
+
+    assert set(documentation) == set(record)
+    for section, keys in documented(documentation).items():
+        if keys is not None:
+            assert set(keys) == set(record[section]), section
+    assert all(f"C({name})" in " ".join(documentation["ksm"]["description"]) for name in record["ksm"])
+    for queue in record["block_queues"].values():
+        assert all(f"C({name})" in " ".join(documentation["block_queues"]["description"]) for name in queue)
