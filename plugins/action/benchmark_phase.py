@@ -17,9 +17,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory i
 
 # The lead of the first phase, where no launch has been timed yet: seconds for each round of forks.
 FIRST_ROUND_SECONDS = 2.0
-# Later ones: this much more than the last launch took, so that one slower launch does not spoil a phase.
-MARGIN = 1.5
-MARGIN_SECONDS = 0.3
+# Later ones: a little more than the last launch took. A launch that is slower still makes one host start late, which
+# a phase of some seconds bears; its overlap tells.
+MARGIN = 1.2
+MARGIN_SECONDS = 0.1
 
 ARGUMENTS = {
     "run": {"type": "dict", "required": True},

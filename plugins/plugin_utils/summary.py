@@ -59,22 +59,31 @@ class _Phases:
     """What all phases of a run say together about its validity."""
 
     def __init__(self) -> None:
-        self.reasons: list[str] = []
         self.failed: set[str] = set()
         self.finished_at: float | None = None
+        self._doubts: list[str] = []
         self._missing: list[str] = []
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why the run is not valid; nothing if it is."""
+        if not self._missing:
+            return self._doubts
+        first = self._missing[0]
+        others = f", nor were {len(self._missing) - 1} others" if len(self._missing) > 1 else ""
+        return [*self._doubts, f"{first} was not measured{others}"]
 
     def add(self, phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None) -> None:
         where = f"phase {phase['index']} of {phase['of']} ({run_plan.describe(phase)})"
         if document is None:
-            self.reasons.append(f"{where} was not measured")
+            self._missing.append(where)
             return
         self.failed |= set(document["failed"])
         if document["finished_at"]:
             self.finished_at = max(self.finished_at or 0, document["finished_at"])
         # A warm-up is thrown away, so its doubts are no doubts of the run; a lost host is one all the same.
         reasons = document["reasons"] if phase["kind"] != "warmup" else [f"{host}: {text}" for host, text in document["failed"].items()]
-        self.reasons.extend(f"{where}: {reason}" for reason in reasons)
+        self._doubts.extend(f"{where}: {reason}" for reason in reasons)
 
 
 class _Cell:

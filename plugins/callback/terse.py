@@ -1,0 +1,38 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: terse
+type: stdout
+short_description: Ansible's default output without a line for each included file
+version_added: 0.1.0
+description:
+  - The same as P(ansible.builtin.default#callback), but an included file is only mentioned with C(-v). The role
+    P(memstretch.density.latency_benchmark#role) includes one file a phase, and each line would name every host of the fleet.
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+requirements:
+  - Choose it with C(stdout_callback = memstretch.density.terse) in the section C([defaults]) of ansible.cfg.
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+import typing as t
+
+from ansible.plugins.callback.default import CallbackModule as Default
+
+
+class CallbackModule(Default):
+    """Leaves one kind of line out."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "memstretch.density.terse"
+
+    def v2_playbook_on_include(self, included_file: t.Any) -> None:
+        if self._display.verbosity > 0:
+            super().v2_playbook_on_include(included_file)
