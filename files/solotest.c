@@ -450,11 +450,11 @@ static void series_coarsen(struct series *s)
 
 static inline void series_add(struct series *s, uint64_t at, uint64_t value)
 {
-    while (at / s->interval >= SERIES_POINTS)
+    uint64_t i;
+    while ((i = at / s->interval) >= SERIES_POINTS)
         series_coarsen(s);
-    size_t i = (size_t)(at / s->interval);
     if (i >= s->used)
-        s->used = i + 1;
+        s->used = (size_t)i + 1;
     s->points[i].count++;
     s->points[i].sum += value;
     s->points[i].max = max_u64(s->points[i].max, value);
@@ -571,24 +571,21 @@ struct errors {
     char first[128]; /* the first reply in full, for the message */
 };
 
+/* The last place is for all kinds that come when the others are taken. */
 static void errors_add(struct errors *e, const char *kind, uint64_t count)
 {
     if (count == 0)
         return;
-    e->total += count;
     size_t i = 0;
-    while (i < e->used && strcmp(e->kinds[i].kind, kind) != 0)
+    while (i < e->used && i < ERROR_KINDS - 1 && strcmp(e->kinds[i].kind, kind) != 0)
         i++;
-    if (i == e->used && e->used == ERROR_KINDS - 1 && strcmp(kind, "other") != 0) {
-        e->total -= count;
-        errors_add(e, "other", count);
-        return;
-    }
     if (i == e->used) {
-        (void)snprintf(e->kinds[i].kind, sizeof e->kinds[i].kind, "%s", kind);
+        (void)snprintf(e->kinds[i].kind, sizeof e->kinds[i].kind, "%s",
+                       i < ERROR_KINDS - 1 ? kind : "other");
         e->used++;
     }
     e->kinds[i].count += count;
+    e->total += count;
 }
 
 /* "OOM command not allowed ..." -> "OOM". A text that has no such word is "ERR". */
@@ -816,7 +813,7 @@ static bool set_value(struct settings *s, const struct option_spec *spec, const 
         return true;
     case VALUE_TEXT:
         if (*text == '\0')
-            return fail(f, EXIT_USAGE, "usage", "%s: '' is not allowed; allowed: any text but none",
+            return fail(f, EXIT_USAGE, "usage", "%s: '' is not allowed; allowed: any other text",
                         spec->name);
         memcpy(field, &text, sizeof text);
         return true;
@@ -1095,7 +1092,17 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* With a password AUTH decides. Without one, a PING finds out whether one is wanted. */
+/* With a password AUTH decides. Without one, a PING finds out whether one is wanted, or whether the
+ * server turns us away. A server that is only busy loading is let through: its errors are counted. */
+static const char *refusal_kind(const redisReply *reply, bool authenticating)
+{
+    if (reply->type != REDIS_REPLY_ERROR)
+        return NULL;
+    if (authenticating || starts_with(reply->str, "NOAUTH"))
+        return "auth";
+    return starts_with(reply->str, "DENIED") || starts_with(reply->str, "ERR") ? "connect" : NULL;
+}
+
 static bool conn_authenticate(struct conn *c, const struct credentials *who,
                               const struct settings *s, struct failure *f)
 {
@@ -1108,15 +1115,18 @@ static bool conn_authenticate(struct conn *c, const struct credentials *who,
         argv[argc++] = who->password;
     }
     redisReply *reply = conn_command(c, s->timeout, f, argc, argv);
-    if (reply == NULL)
+    if (reply == NULL) {
+        if (f->exit_code == EXIT_LOST) { /* whatever went wrong, we never were connected */
+            f->exit_code = EXIT_CONNECT;
+            f->kind = "connect";
+        }
         return false;
-    bool refused = reply->type == REDIS_REPLY_ERROR &&
-                   (who->present || starts_with(reply->str, "NOAUTH") ||
-                    starts_with(reply->str, "WRONGPASS") || starts_with(reply->str, "DENIED"));
-    if (refused)
-        (void)fail(f, EXIT_CONNECT, "auth", "not let in: %s", reply->str);
+    }
+    const char *refused = refusal_kind(reply, who->present);
+    if (refused != NULL)
+        (void)fail(f, EXIT_CONNECT, refused, "not let in: %s", reply->str);
     freeReplyObject(reply);
-    return !refused;
+    return refused == NULL;
 }
 
 static bool conn_connect(struct conn *c, const struct settings *s, struct failure *f)
@@ -1234,7 +1244,7 @@ struct load {
     struct rng *values;
     struct pacer pacer;
     uint64_t planned; /* 0: until `stop_at` */
-    uint64_t stop_at; /* send nothing after this time; 0: no such limit */
+    uint64_t stop_at; /* send nothing after this time */
     bool stop_on_error;
     const char *name; /* for progress */
     struct measurement *measurement; /* NULL: do not measure */
@@ -1263,7 +1273,7 @@ static bool load_has_more(const struct load *l)
 {
     if (l->planned != 0 && l->issued >= l->planned)
         return false;
-    return l->stop_at == 0 || max_u64(l->last_reply, l->last_sent) < l->stop_at;
+    return max_u64(l->last_reply, l->last_sent) < l->stop_at;
 }
 
 /* A connection that can take a command now, in turn; NULL when all are busy. */
@@ -1553,8 +1563,8 @@ static bool load_receive_from(struct load *l, struct conn *c, int flags)
         return load_consume(l, c, l->input, (size_t)n, now, read_delay);
     if (n == 0)
         return load_lost(l, "closed by the server");
-    if (errno == EINTR)
-        return true;
+    if (errno == EINTR) /* a signal for us, or we were stopped and go on */
+        return interrupted || load_receive_from(l, c, flags);
     if (errno == EAGAIN)
         return (flags & MSG_DONTWAIT) != 0 || load_timed_out(l);
     return load_lost(l, strerror(errno));
@@ -1753,7 +1763,7 @@ static void hot_set_measure(struct hot_set *h, const struct chooser *initial, ui
     static uint64_t tally[HOT_SMALL]; /* how many keys had so many accesses */
     uint64_t passes = (initial->keys + capacity - 1) / capacity;
     *h = (struct hot_set){.accesses = accesses};
-    if (accesses > HOT_STEPS_MAX / passes)
+    if (accesses == 0 || initial->keys > HOT_STEPS_MAX || accesses > HOT_STEPS_MAX / passes)
         return;
     uint32_t *big = malloc((size_t)(accesses / HOT_SMALL + 1) * sizeof *big);
     if (big == NULL)
@@ -2146,7 +2156,7 @@ static void fill_phase(const struct settings *s, const struct credentials *who, 
     chooser_init(&chooser, o->seed, (uint64_t)s->key_count, PATTERN_SEQUENTIAL, 0, READ_MIX_ONLY_SETS);
     values_seed(&values, o->seed, 0);
     struct load l = {.settings = s, .chooser = &chooser, .values = &values, .name = "fill",
-                     .planned = (uint64_t)s->key_count, .stop_on_error = true,
+                     .planned = (uint64_t)s->key_count, .stop_at = NEVER, .stop_on_error = true,
                      .pacer = {.mode = PACING_NONE}, .failure = &o->failure};
     o->fill.dbsize = -1;
     if (load_open(&l, 1, FILL_DEPTH, who) && (!s->protect || (protect_databases(&l.conns[0], s, l.failure) &&
@@ -2193,6 +2203,18 @@ static uint64_t series_interval_of(const struct settings *s)
     return 100 * NS_PER_MS;
 }
 
+/* After this time nothing is sent; NEVER if only the number of requests ends the test. A schedule
+ * knows its duration by its number of requests, and sends them all, however late. */
+static uint64_t stop_time(const struct settings *s, uint64_t start)
+{
+    uint64_t stop = NEVER;
+    if (s->max_seconds > 0)
+        stop = start + seconds_to_ns(s->max_seconds);
+    if (s->pacing == PACING_NONE && s->duration > 0)
+        stop = min_u64(stop, start + seconds_to_ns(s->duration));
+    return stop;
+}
+
 static void test_run(struct test_result *t, struct outcome *o)
 {
     struct load *l = &t->load;
@@ -2209,10 +2231,7 @@ static void test_run(struct test_result *t, struct outcome *o)
         l->pacer.start += (uint64_t)((double)l->pacer.period * s->stagger);
     else
         sleep_until(CLOCK_MONOTONIC, start);
-    double most = load_is_paced(l) || s->duration < 0 ? s->max_seconds
-                : s->max_seconds < 0 ? s->duration : fmin(s->duration, s->max_seconds);
-    if (most > 0)
-        l->stop_at = start + seconds_to_ns(most);
+    l->stop_at = stop_time(s, start);
     uint64_t offset_before = wall_offset();
     bool complete = load_run(l);
     uint64_t offset_after = wall_offset();
@@ -2872,14 +2891,16 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
     if (s->raw_file != NULL && (raw = fopen(s->raw_file, "w")) == NULL)
         (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file,
                    strerror(errno));
-    if (o->failure.exit_code == EXIT_OK && s->json)
+    if (o->failure.exit_code == EXIT_OK && (s->json || s->probe))
         (void)server_look(s, who, &o->before, &o->failure);
     if (s->fill && o->failure.exit_code == EXIT_OK)
         fill_phase(s, who, o);
     if (s->test && o->failure.exit_code == EXIT_OK)
         test_phase(s, who, o);
-    if (o->failure.exit_code == EXIT_OK && s->json && (s->fill || s->test))
-        (void)server_look(s, who, &o->after, &o->failure);
+    if (o->failure.exit_code == EXIT_OK && s->json && (s->fill || s->test)) {
+        struct failure too_late = {0}; /* the test is over: its result stands */
+        (void)server_look(s, who, &o->after, &too_late);
+    }
     explicit_bzero(who->password, sizeof who->password);
     if (raw == NULL)
         return;

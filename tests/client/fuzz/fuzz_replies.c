@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Any bytes from a server, in pieces of any size: no crash, no unbounded memory, and every request sent is
+ * a success, an error of some kind, or still in flight.
+ *
+ * Input: byte 0 chooses GET or SET, byte 1 the depth; then pieces, each a length byte and that many bytes.
+ */
+#include "../offline.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct offline opened, *o = &opened;
+    if (size < 2)
+        return 0;
+    offline_open(o, 5, (data[0] & 1) != 0 ? READ_MIX_ONLY_SETS : 100, 1 + data[1] % 8);
+    offline_send(o);
+    for (size_t at = 2; at < size;) {
+        size_t n = (size_t)min_u64(data[at] + 1u, size - at - 1);
+        if (!load_consume(&o->load, &o->conn, (const char *)data + at + 1, n, now_ns(), 0)) {
+            if (o->failure.exit_code != EXIT_LOST || o->load.in_flight != 0)
+                abort();
+            break;
+        }
+        at += n + 1;
+        if (o->load.in_flight == 0)
+            offline_send(o);
+    }
+    if (o->load.ok + o->load.errors.total + o->load.in_flight != o->load.sent)
+        abort();
+    offline_close(o);
+    return 0;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The client without its main(), and a load engine without a Redis: replies are handed to it as bytes.
+ * Shared by the unit tests and the fuzz targets.
+ */
+#ifndef OFFLINE_H
+#define OFFLINE_H
+
+#define SOLOTEST_NO_MAIN
+#include "../../files/solotest.c"
+
+/* A use of what only the real main() calls. */
+static inline int offline_main(int argc, char **argv)
+{
+    return solotest_main(argc, argv);
+}
+
+struct offline {
+    struct settings settings;
+    struct failure failure;
+    struct chooser chooser;
+    struct rng values;
+    struct measurement *measurement; /* NULL unless offline_measure() was called */
+    struct conn conn;
+    struct load load;
+    int peer; /* what the engine sends arrives here */
+};
+
+/* One connection over a socket pair. A closed loop, so that every slot is due at once. */
+static inline void offline_open(struct offline *o, int64_t value_size, int read_mix, size_t depth)
+{
+    int pair[2];
+    memset(o, 0, sizeof *o);
+    o->settings = default_settings;
+    o->settings.value_size = value_size;
+    o->settings.key_count = 1000;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
+        abort();
+    o->peer = pair[1];
+    chooser_init(&o->chooser, 1, 1000, PATTERN_UNIFORM, 0, read_mix);
+    rng_seed(&o->values, 1, 2);
+    o->load = (struct load){
+        .settings = &o->settings, .chooser = &o->chooser, .values = &o->values, .planned = UINT64_MAX, .stop_at = NEVER,
+        .failure = &o->failure, .conns = &o->conn, .conn_count = 1,
+        .pacer = {.mode = PACING_NONE, .start = now_ns()}};
+    o->load.value_head_size =
+        (size_t)(put_length(o->load.value_head, (size_t)value_size) - o->load.value_head);
+    if (!conn_allocate(&o->conn, depth, command_size(&o->settings), OUTPUT_MAX, &o->failure))
+        abort();
+    o->conn.fd = pair[0];
+}
+
+static inline void offline_measure(struct offline *o)
+{
+    o->measurement = measurement_create(&o->settings, &o->failure);
+    if (o->measurement == NULL)
+        abort();
+    o->measurement->series.interval = NS_PER_S;
+    o->load.measurement = o->measurement;
+}
+
+/* Puts as many requests in flight as the connection holds. */
+static inline void offline_send(struct offline *o)
+{
+    struct conn *c = load_pick(&o->load);
+    if (c == NULL)
+        return;
+    load_stage(&o->load, c);
+    o->load.staging = c;
+    (void)load_send(&o->load, c, now_ns());
+}
+
+static inline void offline_close(struct offline *o)
+{
+    (void)close(o->conn.fd);
+    (void)close(o->peer);
+    conn_close(&o->conn);
+    if (o->measurement != NULL)
+        free(o->measurement->series.slots);
+    free(o->measurement);
+}
+
+#endif
