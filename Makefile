@@ -15,7 +15,7 @@ export PIP_NO_INPUT := 1
 
 # Debian packages: what the main job needs, and what the tests need besides.
 PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev redis-server
-TEST_PACKAGES := $(PACKAGES) git make clang valgrind gcc iproute2
+TEST_PACKAGES := $(PACKAGES) git make clang valgrind shellcheck
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 LANES := lint sanity unit client local

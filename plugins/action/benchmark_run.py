@@ -58,6 +58,7 @@ class ActionModule(ActionBase):
         try:
             config = run_plan.configuration(options["settings"], options["option_prefix"])
             phases = run_plan.phases(config)
+            _check_name(options["run_id"])
             _check_fleet(options)
             check_space(options["results_dir"], len(phases) * len(options["expected"]))
             if options["state"] == "checked" or self._task.check_mode:
@@ -123,7 +124,7 @@ def _choose(
 ) -> tuple[RunDirectory, bool]:
     """Return the directory and whether it is a run that is resumed."""
     if options["run_id"]:
-        directory = RunDirectory(options["results_dir"], _safe(options["run_id"]))
+        directory = RunDirectory(options["results_dir"], options["run_id"])
         if not directory.exists():
             return directory, False
         old = directory.read_json("run.json")
@@ -162,8 +163,7 @@ def _unused(results_dir: str, run_id: str) -> RunDirectory:
     return directory
 
 
-def _safe(run_id: str) -> str:
+def _check_name(run_id: str | None) -> None:
     """Refuse a run id that is not one name of a directory."""
-    if os.path.basename(run_id) != run_id or run_id.startswith(".") or run_id == "latest":
+    if run_id and (os.path.basename(run_id) != run_id or run_id.startswith(".") or run_id == "latest"):
         raise SettingError(f"run_id: {run_id!r} is not allowed; it takes the name of a directory, without / and not beginning with a dot")
-    return run_id

@@ -137,7 +137,7 @@ class CallbackModule(CallbackBase):
         message = str(answer.get("msg", "failed without a message"))
         if self._recorder:
             self._recorder.fail(host, message, partial)
-        elif partial or result.task.action.endswith("solotest"):
+        elif (partial or result.task.action.endswith("solotest")) and _mode(result, partial) != "probe":
             self._collector().fail(host, result.task_name, message, partial)
 
     def _collector(self) -> adhoc.Collector:
@@ -159,3 +159,8 @@ class CallbackModule(CallbackBase):
             else:
                 self._recorder.finish()
             self._recorder.close()
+
+
+def _mode(result: t.Any, partial: dict[str, t.Any] | None) -> str:
+    """Return the mode of a client that failed, even if it failed before it could say so."""
+    return partial["mode"] if partial else str(result.task.args.get("mode", "test"))

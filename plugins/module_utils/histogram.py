@@ -91,12 +91,18 @@ class Histogram:
         return self
 
     @classmethod
-    def from_figures(cls, figures: t.Mapping[str, t.Any]) -> Histogram:
-        """Build from what figures() returned."""
+    def from_figures(cls, *figures: t.Mapping[str, t.Any]) -> Histogram:
+        """Build one histogram over the samples of all that figures() returned: the merge of a fleet."""
         self = cls()
-        self.counts = decode(figures["histogram"])
-        if self.counts:
-            self.sum_ns, self.min_ns, self.max_ns = figures["sum_ns"], figures["min_ns"], figures["max_ns"]
+        counts = [0] * SLOTS
+        full = [each for each in figures if each["count"]]
+        for each in full:
+            _add_counts(_payload(each["histogram"]), counts)
+        self.counts = _sparse(counts)
+        if full:
+            self.sum_ns = sum(each["sum_ns"] for each in full)
+            self.min_ns = min(each["min_ns"] for each in full)
+            self.max_ns = max(each["max_ns"] for each in full)
         return self
 
     def add(self, value: int) -> None:
@@ -106,17 +112,6 @@ class Histogram:
         self.sum_ns += value
         self.min_ns = value if self.min_ns is None else min(self.min_ns, value)
         self.max_ns = value if self.max_ns is None else max(self.max_ns, value)
-
-    def merge(self, other: Histogram) -> None:
-        """Add other's counts to these. The result equals one histogram over all samples."""
-        if not other.counts:
-            return
-        counts = self.counts
-        for slot, count in other.counts.items():
-            counts[slot] = counts.get(slot, 0) + count
-        self.sum_ns += other.sum_ns
-        self.min_ns = other.min_ns if self.min_ns is None else min(self.min_ns, other.min_ns)
-        self.max_ns = other.max_ns if self.max_ns is None else max(self.max_ns, other.max_ns)
 
     @property
     def count(self) -> int:
@@ -189,6 +184,17 @@ def decode(text: str) -> dict[int, int]:
     Raises:
         HistogramError: it is damaged, or not of this layout.
     """
+    counts = [0] * SLOTS
+    _add_counts(_payload(text), counts)
+    return _sparse(counts)
+
+
+def _sparse(counts: t.Iterable[int]) -> dict[int, int]:
+    return {slot: count for slot, count in enumerate(counts) if count}
+
+
+def _payload(text: str) -> bytes:
+    """Unpack the encoded counts."""
     try:
         packed = base64.b64decode(text, validate=True)
         cookie, length = _COMPRESSED_HEADER.unpack_from(packed)
@@ -203,37 +209,36 @@ def decode(text: str) -> dict[int, int]:
     payload = body[_HEADER.size:]
     if len(payload) != size:
         raise HistogramError("the encoded counts are cut off")
-    return _counts_of(payload)
+    return payload
 
 
-def _counts_of(payload: bytes) -> dict[int, int]:
-    """Read ZigZag LEB128 numbers: a positive one is a count, a negative one so many empty slots."""
-    counts: dict[int, int] = {}
-    slot = position = 0
-    size = len(payload)
-    while position < size:
-        raw = shift = 0
-        while True:
-            if position == size:
-                raise HistogramError("the encoded counts are cut off")
-            byte = payload[position]
-            position += 1
-            if shift == 56:  # the ninth byte carries all its eight bits
-                raw |= byte << 56
-                break
-            raw |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-        if raw & 1:
-            slot += (raw + 1) >> 1
-        else:
-            if raw:
-                counts[slot] = raw >> 1
-            slot += 1
-        if slot > SLOTS:
-            raise HistogramError("the encoded counts are too many")
-    return counts
+def _add_counts(payload: bytes, counts: list[int]) -> None:
+    """Read ZigZag LEB128 numbers into counts: a positive one is a count, a negative one so many empty slots.
+
+    Merging a large fleet spends its time here, so the plain loop is deliberate.
+    """
+    slot = 0
+    rest = iter(payload)
+    try:
+        for byte in rest:
+            raw = byte & 0x7F
+            shift = 7
+            while byte >= 0x80:
+                byte = next(rest)
+                if shift == 56:  # the ninth byte carries all its eight bits
+                    raw |= byte << 56
+                    break
+                raw |= (byte & 0x7F) << shift
+                shift += 7
+            if raw & 1:
+                slot += (raw + 1) >> 1
+            else:
+                counts[slot] += raw >> 1
+                slot += 1
+    except StopIteration:
+        raise HistogramError("the encoded counts are cut off") from None
+    except IndexError:
+        raise HistogramError("the encoded counts are too many") from None
 
 
 def _put_zigzag(payload: bytearray, value: int) -> None:

@@ -12,6 +12,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory i
 
 LATENCIES = ("service", "response", "intended", "lateness")
 
+# The figures of a host's service time that the brief's six are made of.
+BRIEF_FIGURES = ("avg_us", "min_us", "p95_us", "p99_us", "max_us")
+
 # Settings that every host of a phase must have used as the run says.
 _COMMON_SETTINGS = ("key_count", "value_size", "requests", "rate")
 
@@ -81,7 +84,7 @@ class Phase:
         }
         if self.plan["kind"] != "fill":
             document["achieved_rate_ratio"] = min((_rate_ratio(each) for each in results.values()), default=None)
-            document["merged"] = {name: merge(each["latency"][name] for each in results.values()).figures() for name in LATENCIES}
+            document["merged"] = {name: Histogram.from_figures(*(each["latency"][name] for each in results.values())).figures() for name in LATENCIES}
             document["brief"] = brief(each["latency"]["service"] for each in results.values())
         document["reasons"] = self._doubts(document)
         document["valid"] = not document["reasons"]
@@ -142,14 +145,6 @@ def overlap(starts: t.Sequence[float], ends: t.Sequence[float]) -> float:
     """
     whole = max(ends) - min(starts)
     return max(0.0, (min(ends) - max(starts)) / whole) if whole > 0 else 1.0
-
-
-def merge(figures: t.Iterable[t.Mapping[str, t.Any]]) -> Histogram:
-    """Return one histogram over the samples of all figures."""
-    merged = Histogram()
-    for each in figures:
-        merged.merge(Histogram.from_figures(each))
-    return merged
 
 
 def brief(figures: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:

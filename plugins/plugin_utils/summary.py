@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram, microseconds
 from ansible_collections.memstretch.density.plugins.plugin_utils import fleet_phase, run_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, utc
 
@@ -30,7 +31,7 @@ def summarise(directory: RunDirectory, slo: t.Mapping[str, t.Any] | None = None)
         run_of_phases.add(phase, document)
         if phase["kind"] == "fill":
             continue
-        cell = cells.setdefault((phase["influence"], phase["read_mix"]), _Cell(phase))
+        cell = cells.setdefault((phase["influence"], phase["read_mix"]), _Cell(phase, slo["basis"]))
         cell.add(phase, document)
     reported_cells = [cell.summary(slo, len(run["expected"])) for cell in cells.values()]
     reasons = run_of_phases.reasons or _failures(reported_cells, slo, len(run["expected"]))
@@ -87,58 +88,68 @@ class _Phases:
 
 
 class _Cell:
-    """The measured iterations of one cell."""
+    """The measured iterations of one cell.
 
-    def __init__(self, phase: t.Mapping[str, t.Any]) -> None:
+    Of a phase's document, which is large for a large fleet, it keeps no more than the summary needs.
+    """
+
+    def __init__(self, phase: t.Mapping[str, t.Any], basis: str) -> None:
         self.influence = phase["influence"]
         self.read_mix = phase["read_mix"]
+        self.basis = basis
         self.planned = 0
-        self.documents: list[t.Mapping[str, t.Any]] = []
+        self.valid = True
+        self.overlaps: list[float] = []
+        self.rate_ratios: list[float] = []
+        self.hosts_reported: list[int] = []
+        self.service: list[t.Mapping[str, t.Any]] = []
+        self.by_host: dict[str, list[t.Mapping[str, t.Any]]] = {}
+        self.merged: dict[str, list[t.Mapping[str, t.Any]]] = {name: [] for name in fleet_phase.LATENCIES}
 
     def add(self, phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None) -> None:
-        if phase["kind"] == "iteration":
-            self.planned += 1
-            if document is not None:
-                self.documents.append(document)
+        if phase["kind"] != "iteration":
+            return
+        self.planned += 1
+        if document is None or not document["hosts"]:
+            return
+        self.valid &= document["valid"]
+        self.overlaps.append(document["overlap"])
+        self.rate_ratios.append(document["achieved_rate_ratio"])
+        self.hosts_reported.append(len(document["hosts"]))
+        for name, result in document["hosts"].items():
+            self.by_host.setdefault(name, []).append(result["latency"][self.basis])
+            self.service.append({figure: result["latency"]["service"][figure] for figure in fleet_phase.BRIEF_FIGURES})
+        for name, figures in document["merged"].items():
+            self.merged[name].append(figures)
 
     def summary(self, slo: t.Mapping[str, t.Any], expected: int) -> dict[str, t.Any]:
-        measured = [document for document in self.documents if document["hosts"]]
-        hosts = self._hosts(slo["basis"], measured)
+        hosts = [_host(name, figures) for name, figures in sorted(self.by_host.items())]
         within = [host for host in hosts if host["avg_us"] <= slo["avg_us"] and host["p99_us"] <= slo["p99_us"]]
         worst = max(hosts, key=lambda host: max(host["avg_us"] / slo["avg_us"], host["p99_us"] / slo["p99_us"]), default=None)
-        valid = len(measured) == self.planned and all(document["valid"] for document in measured)
+        iterations = len(self.overlaps)
+        valid = self.valid and iterations == self.planned
         return {
             "influence": self.influence,
             "read_mix": self.read_mix,
             "valid": valid,
-            "overlap": min((document["overlap"] for document in measured), default=None),
-            "achieved_rate_ratio": min((document["achieved_rate_ratio"] for document in measured), default=None),
-            "iterations": len(measured),
-            # fewer than ten iterations are no ground for a claim (DESIGN: statistics)
-            "indicative": len(measured) < 10,
+            "overlap": min(self.overlaps, default=None),
+            "achieved_rate_ratio": min(self.rate_ratios, default=None),
+            "iterations": iterations,
+            # fewer than ten iterations are no ground for a claim (docs/results.md)
+            "indicative": iterations < 10,
             "hosts_within_slo": len(within),
             "within_slo": valid and len(within) == expected,
             "worst_host": worst,
-            "brief": fleet_phase.brief(
-                result["latency"]["service"] for document in measured for result in document["hosts"].values()
-            ) | {"hosts": min((len(document["hosts"]) for document in measured), default=0)},
-            **{
-                name: _without_counts(fleet_phase.merge(document["merged"][name] for document in measured).figures())
-                for name in fleet_phase.LATENCIES
-            },
+            "brief": {**fleet_phase.brief(self.service), "hosts": min(self.hosts_reported, default=0)},
+            **{name: _without_counts(Histogram.from_figures(*each).figures()) for name, each in self.merged.items()},
         }
 
-    @staticmethod
-    def _hosts(basis: str, measured: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-        """Average and p99 of each host over all iterations of the cell, from its merged histogram."""
-        names = sorted({name for document in measured for name in document["hosts"]})
-        result = []
-        for name in names:
-            merged = fleet_phase.merge(
-                document["hosts"][name]["latency"][basis] for document in measured if name in document["hosts"]
-            ).figures()
-            result.append({"name": name, "avg_us": merged["avg_us"], "p99_us": merged["p99_us"]})
-        return result
+
+def _host(name: str, figures: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    """Return average and p99 of a host over all iterations of a cell, from its merged histogram."""
+    merged = Histogram.from_figures(*figures)
+    p99, = merged.percentiles([99])
+    return {"name": name, "avg_us": microseconds(merged.sum_ns / merged.count), "p99_us": microseconds(p99)}
 
 
 def _without_counts(figures: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
