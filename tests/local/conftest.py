@@ -107,6 +107,7 @@ class Lab:
         self.path = tmp_path
         self.results = tmp_path / "results"
         self.servers: dict[str, RedisServer] = {}
+        self.playbooks: list[subprocess.Popen] = []
         self.variables: dict[str, t.Any] = dict(SMALL)
         self.environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
 
@@ -133,10 +134,12 @@ class Lab:
         ]
 
     def start(self, *arguments: str, playbook: str = "benchmark") -> subprocess.Popen:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.command(playbook, *arguments), cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
+        self.playbooks.append(process)
+        return process
 
     def wait(self, process: subprocess.Popen) -> Outcome:
         output, dummy = process.communicate(timeout=300)
@@ -179,6 +182,10 @@ class Lab:
         return self.clients()
 
     def close(self) -> None:
+        for process in self.playbooks:
+            if process.poll() is None:  # only after a test that failed
+                process.terminate()
+                process.wait()
         for server in self.servers.values():
             server.kill()
         for pid in self.clients():
