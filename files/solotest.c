@@ -64,6 +64,30 @@ struct failure {
     char message[512];
 };
 
+/* The length of the valid UTF-8 sequence that `s` begins with, 0 if it is none. */
+static size_t utf8_length(const unsigned char *s)
+{
+    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3
+             : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong_or_surrogate = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+                                 (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
+    return overlong_or_surrogate ? 0 : n;
+}
+
+/* A server's text must neither drive our terminal nor break the reader of our messages. */
+static void make_presentable(char *text)
+{
+    while (*text != '\0') {
+        size_t n = utf8_length((const unsigned char *)text);
+        if (n == 0 || iscntrl((unsigned char)*text))
+            *text = n == 0 ? '?' : ' ';
+        text += n > 0 ? n : 1;
+    }
+}
+
 /* Always false, so that a caller can write `return fail(...)`. */
 __attribute__((format(printf, 4, 5))) static bool fail(struct failure *f, int exit_code,
                                                        const char *kind, const char *format, ...)
@@ -76,9 +100,7 @@ __attribute__((format(printf, 4, 5))) static bool fail(struct failure *f, int ex
     va_start(arguments, format);
     (void)vsnprintf(f->message, sizeof f->message, format, arguments);
     va_end(arguments);
-    for (char *c = f->message; *c != '\0'; c++) /* a server's text must not drive our terminal */
-        if (iscntrl((unsigned char)*c))
-            *c = ' ';
+    make_presentable(f->message);
     return false;
 }
 
@@ -2320,19 +2342,6 @@ static void json_key(struct json *j, const char *name)
         (void)fputc(',', j->file);
     (void)fprintf(j->file, "\"%s\":", name);
     j->comma = false;
-}
-
-/* The length of the valid UTF-8 sequence that `s` begins with, 0 if it is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3
-             : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong_or_surrogate = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-                                 (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
-    return overlong_or_surrogate ? 0 : n;
 }
 
 /* Any bytes in, valid JSON out: what is not UTF-8 becomes the replacement character. */

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command line: what is refused, before any connection is opened, and what is understood."""
+
+from __future__ import annotations
+
+import pytest
+from servers import FakeServer, good_reply, requests
+
+BAD = [
+    (["wrong"], "MODE", "fill, test"),
+    ([""], "MODE", "any other text"),
+    (["test", "0"], "PORT", "1 to 65535"),
+    (["test", "port"], "PORT", "1 to 65535"),
+    (["test", "6379", "0"], "VALUE_SIZE", "1 to 536870912"),
+    (["test", "6379", "1k"], "VALUE_SIZE", "1 to 536870912"),
+    (["test", "6379", "1", "0"], "KEY_COUNT", "1 to 1000000000000"),
+    (["test", "6379", "1", "1", "x"], "BIAS", "-1000000 to 1000000"),
+    (["test", "6379", "1", "1", "nan"], "BIAS", "-1000000 to 1000000"),
+    (["test", "6379", "1", "1", "0", "0"], "FREQUENCY", "0.001 to 1000000000"),
+    (["test", "6379", "1", "1", "0", "inf"], "FREQUENCY", "0.001 to 1000000000"),
+    (["test", "6379", "1", "1", "0", "1", "101"], "READ_MIX", "0 to 100"),
+    (["test", "6379", "1", "1", "0", "1", "100", "extra"], "extra", "too many"),
+    (["--unheard-of"], "--unheard-of", "--help"),
+    (["--host="], "--host", "any other text"),
+    (["--socket", "x" * 200], "--socket", "107 bytes"),
+    (["--user", "somebody"], "--user", "password"),
+    (["--password-file", "/nonexistent"], "--password-file", "readable file"),
+    (["--requests", "0"], "--requests", "1 to"),
+    (["--requests", "1.5"], "--requests", "whole number"),
+    (["--duration", "-1"], "--duration", "0.001 to"),
+    (["--max-seconds", "0"], "--max-seconds", "0.001 to"),
+    (["--connections", "513"], "--connections", "1 to 512"),
+    (["--pipeline", "0"], "--pipeline", "1 to 4096"),
+    (["--connections", "512", "--pipeline", "4096"], "--connections", "65536"),
+    (["--pattern", "zipf"], "--pattern", "gaussian, uniform, sequential"),
+    (["--pacing", "busy"], "--pacing", "hybrid, sleep, spin, none"),
+    (["--spin-us", "1000001"], "--spin-us", "0 to 1000000"),
+    (["--start-at", "soon"], "--start-at", "0 to"),
+    (["--stagger", "1"], "--stagger", "0 to 0.999999999"),
+    (["--seed", "-1"], "--seed", "0 to 9007199254740991"),
+    (["--compressibility", "2"], "--compressibility", "0 to 1"),
+    (["--cpu", "1024"], "--cpu", "0 to 1023"),
+    (["--cpu", "1023"], "--cpu", "CPU of this machine"),
+    (["--timeout", "0"], "--timeout", "0.001 to"),
+    (["--connect-timeout", "3601"], "--connect-timeout", "0.001 to 3600"),
+    (["--raw", "raw", "--pacing", "none", "--duration", "1"], "--raw", "--requests"),
+    (["--raw"], "--raw", "needs a value"),
+    (["--json=yes"], "--json", "no value"),
+    (["test", "6379", "1", "1000000000000", "0", "0.001"], "FREQUENCY", "1e+09 seconds"),
+]
+
+
+@pytest.mark.parametrize("arguments, name, allowed", BAD, ids=[" ".join(case[0])[:30] for case in BAD])
+def test_bad_values_are_named_and_nothing_is_connected(any_solotest, arguments, name, allowed):
+    with FakeServer(lambda connection, number: None) as server:
+        before = ["test", server.port] if arguments[0].startswith("--") else []
+        result = any_solotest.run("--json", *before, *arguments)
+        assert result.code == 2, result
+        assert name in result.messages and allowed in result.messages
+        assert result.output == ""
+        assert not server.connections
+
+
+def test_a_password_is_never_an_argument(solotest):
+    result = solotest.run("--password", "secret", "test")
+    assert result.code == 2
+
+
+def wire(client, *arguments):
+    """The GETs and SETs that reach a server."""
+    seen = []
+
+    def script(connection, _number):
+        for words in requests(connection):
+            if words[0] in (b"GET", b"SET"):
+                seen.append(words)
+            connection.sendall(good_reply(words))
+
+    with FakeServer(script) as server:
+        result = client.run("--pacing", "none", "--pipeline", 64, *arguments[:-1], "test", server.port, *arguments[-1])
+        assert result.code == 0, result
+    return seen
+
+
+def test_the_wire_shows_what_the_options_ask_for(solotest):
+    seen = wire(solotest, "--seed", 1, [10, 20000, 0, 1, 70])
+    sets = [words for words in seen if words[0] == b"SET"]
+    assert len(seen) == 20000
+    assert abs(len(sets) / len(seen) - 0.29) < 0.01  # 29 %, not 30 %
+    assert all(0 <= int(words[1]) < 20000 and words[1] == b"%d" % int(words[1]) for words in seen)
+    assert all(len(words[2]) == 10 and 0 not in words[2] for words in sets)
+    assert len({words[2] for words in sets}) == len(sets)  # fresh each time
+
+
+def test_a_seed_repeats_keys_and_values(solotest):
+    first = wire(solotest, "--seed", 42, [50, 500, 10, 1, 70])
+    assert first == wire(solotest, "--seed", 42, [50, 500, 10, 1, 70])
+    other_size = wire(solotest, "--seed", 42, [60, 500, 10, 1, 70])
+    assert [words[:2] for words in first] == [words[:2] for words in other_size]
+    assert first != wire(solotest, "--seed", 43, [50, 500, 10, 1, 70])
+    assert wire(solotest, [50, 500, 10, 1, 70]) != wire(solotest, [50, 500, 10, 1, 70])
+
+
+def test_sequential_keys(solotest):
+    seen = wire(solotest, "--pattern", "sequential", "--requests", 25, [10, 10, 0, 1])
+    assert [int(words[1]) for words in seen] == [i % 10 for i in range(25)]
+
+
+def test_compressible_values(solotest):
+    seen = wire(solotest, "--compressibility", "0.75", [1280, 100, 0, 1, 0])
+    for words in seen:
+        if words[0] == b"SET":
+            assert 0.70 < words[2].count(words[2][127:128]) / 1280 < 0.80
+            assert 0 not in words[2]
+
+
+def test_several_connections_and_a_pipeline(solotest, filled):
+    report = solotest.run("--json", "--connections", 8, "--pipeline", 16, "--pacing", "none", "--requests", 50000,
+                          "test", filled.port, 100, 1000, 10, 1, 70).json
+    assert report["error"] is None
+    assert report["test"]["requests"]["ok"] == report["test"]["requests"]["sent"] == 50000
+    report = solotest.run("--json", "--connections", 4, "--pipeline", 2, "--requests", 2000,
+                          "test", filled.port, 100, 1000, 10, 4000, 70).json
+    assert report["error"] is None and report["test"]["requests"]["ok"] == 2000
+    assert report["test"]["rate"]["achieved"] == pytest.approx(4000, rel=0.02)
+
+
+def test_a_unix_socket(solotest, filled):
+    report = solotest.run("--json", "--socket", filled.socket, "--requests", 1000, "test", 6379, 100, 1000, 0, 5000).json
+    assert report["error"] is None and report["test"]["requests"]["ok"] == 1000
+    assert report["settings"]["socket"] == filled.socket and report["settings"]["port"] is None
+
+
+@pytest.mark.parametrize("pacing", ["hybrid", "sleep", "spin"])
+def test_pacing_keeps_the_rate(solotest, filled, pacing):
+    report = solotest.run("--json", "--pacing", pacing, "--requests", 2000, "test", filled.port, 100, 1000, 0, 2500.5).json
+    assert report["test"]["rate"]["achieved"] == pytest.approx(2500.5, rel=0.02)
+
+
+def test_duration_is_a_number_of_requests_on_a_schedule(solotest, filled):
+    report = solotest.run("--json", "--duration", 0.5, "test", filled.port, 100, 1000, 0, 1000).json
+    assert report["test"]["requests"]["planned"] == report["test"]["requests"]["ok"] == 500
+
+
+def test_max_seconds_ends_a_test_that_falls_behind(solotest, filled):
+    report = solotest.run("--json", "--max-seconds", 0.5, "--requests", 100000000,
+                          "test", filled.port, 100, 1000, 0, 1e6).json
+    assert report["error"] is None
+    assert report["test"]["requests"]["sent"] < report["test"]["requests"]["planned"]
+    assert 0.4 < report["test"]["seconds"] < 5
+
+
+def test_probe_only_looks(solotest, filled):
+    result = solotest.run("--json", "probe", filled.port)
+    assert result.code == 0 and result.json["test"] is None and result.json["fill"] is None
+    assert result.json["server_before"]["dbsize"] == 1000
+    assert solotest.run("probe", filled.port).code == 0
+    assert solotest.run("probe", 1).code == 3

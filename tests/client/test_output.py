@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the program prints: the six lines, the JSON object, the raw samples; and that they agree."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import truth
+from hdrh.histogram import HdrHistogram
+
+LATENCIES = ["service", "response", "intended", "lateness"]
+
+
+def measure(port):
+    """The arguments of a usual test."""
+    return ["test", port, 100, 1000, 0, 5000]
+
+
+def counts(histogram):
+    """The sparse buckets as a dictionary."""
+    pairs = histogram["buckets"]
+    return dict(zip(pairs[::2], pairs[1::2]))
+
+
+def test_six_lines_are_those_of_the_raw_samples(solotest, filled, tmp_path):
+    raw = tmp_path / "raw"
+    result = solotest.run("--raw", raw, "--requests", 2000, *measure(filled.port))
+    assert result.code == 0, result
+    assert re.fullmatch(r"\d+\n(\d\.\d{6}e[+-]\d\d\n){5}", result.output)
+    count, average, minimum, maximum, p99, p95 = result.lines
+    service = [value / 1e9 for value in truth.read_raw(raw)[0]]
+    assert count == len(service) == 2000
+    assert average == pytest.approx(sum(service) / 2000, rel=1e-6)
+    assert minimum == pytest.approx(min(service), rel=1e-6)
+    assert maximum == pytest.approx(max(service), rel=1e-6)
+    for reported, permille in ((p99, 990), (p95, 950)):
+        exact = truth.percentile(service, permille)
+        assert exact * (1 - 1e-6) <= reported <= exact * (1 + 1 / 128) * (1 + 1e-6)
+
+
+def test_histograms_are_those_of_the_raw_samples(solotest, filled, tmp_path):
+    raw = tmp_path / "raw"
+    result = solotest.run("--json", "--raw", raw, "--requests", 3000, *measure(filled.port))
+    columns = truth.read_raw(raw)
+    for name, values in zip(LATENCIES, columns):
+        histogram = result.json["test"]["latency"][name]
+        assert histogram["count"] == len(values) == sum(counts(histogram).values())
+        assert histogram["sum_ns"] == sum(values)
+        assert histogram["min_ns"] == min(values)
+        assert histogram["max_ns"] == max(values)
+        for key, permille in (("p50_ns", 500), ("p95_ns", 950), ("p99_ns", 990), ("p999_ns", 999)):
+            exact = truth.percentile(values, permille)
+            assert exact <= histogram[key] <= exact * (1 + 1 / 128)
+    for service, response, intended, lateness in zip(*columns):
+        assert intended == response + lateness
+        assert intended >= service
+
+
+def test_histograms_are_hdr_histograms(solotest, filled, tmp_path):
+    raw = tmp_path / "raw"
+    result = solotest.run("--json", "--raw", raw, "--requests", 3000, *measure(filled.port))
+    for name, values in zip(LATENCIES, truth.read_raw(raw)):
+        ours = result.json["test"]["latency"][name]
+        theirs = HdrHistogram(1, 2**63 - 1, 2)
+        for value in values:
+            theirs.record_value(value)
+        assert {i: c for i, c in enumerate(theirs.counts) if c} == counts(ours)
+        assert theirs.get_total_count() == ours["count"]
+
+
+def test_merged_histograms_are_those_of_all_raw_samples(solotest, filled, tmp_path):
+    merged, values = {}, []
+    for run in range(3):
+        raw = tmp_path / f"raw{run}"
+        result = solotest.run("--json", "--raw", raw, "--requests", 1000, *measure(filled.port))
+        values += truth.read_raw(raw)[1]
+        for index, count in counts(result.json["test"]["latency"]["response"]).items():
+            merged[index] = merged.get(index, 0) + count
+    whole = HdrHistogram(1, 2**63 - 1, 2)
+    for value in values:
+        whole.record_value(value)
+    assert merged == {i: c for i, c in enumerate(whole.counts) if c}
+
+
+def test_every_part_of_the_json_is_there(solotest, filled):
+    report = solotest.run("--json", "--seed", 7, "--requests", 1000, *measure(filled.port)).json
+    assert set(report) >= {"schema", "client", "mode", "settings", "error", "interrupted", "fill", "test",
+                           "client_health"}
+    assert report["schema"] == 1 and report["mode"] == "test" and report["error"] is None
+    assert set(report["client"]) == {"name", "version", "hiredis", "compiler", "static"}
+    assert report["client"]["static"] is True
+    assert report["settings"] == {
+        "host": "127.0.0.1", "port": filled.port, "socket": None, "value_size": 100, "key_count": 1000,
+        "requests": 1000, "duration_s": None, "influence": 0, "rate": 5000, "read_mix": 100,
+        "pattern": "gaussian", "connections": 1, "pipeline": 1, "pacing": "hybrid", "spin_us": 40,
+        "start_at": None, "stagger": 0, "seed": 7, "compressibility": 0, "cpu": None, "timeout_s": 30}
+    test = report["test"]
+    assert set(test) == {"started_at", "finished_at", "ready_at", "seconds", "requests", "rate", "latency",
+                         "hot_set", "series"}
+    assert test["requests"] == {"planned": 1000, "sent": 1000, "ok": 1000, "gets": 1000, "sets": 0, "errors": {}}
+    assert test["ready_at"] <= test["started_at"] < test["finished_at"]
+    assert test["rate"]["target"] == 5000
+    assert set(report["client_health"]) == {
+        "major_faults", "minor_faults", "voluntary_switches", "involuntary_switches", "user_s", "system_s",
+        "cpu_share", "steal_ticks", "clock_source", "memory_locked", "max_rss_kb", "cpu_first", "cpu_last",
+        "cpus_allowed", "realtime"}
+
+
+def test_other_builds_say_what_they_are(build_of, filled):
+    for name, compiler in (("solotest-dynamic", "gcc"), ("solotest-clang", "clang")):
+        report = build_of(name).run("--json", "--requests", 10, *measure(filled.port)).json
+        assert report["client"]["static"] is False
+        assert report["client"]["compiler"].startswith(compiler)
+
+
+def test_the_series_adds_up_to_the_histogram(solotest, filled):
+    report = solotest.run("--json", "--requests", 3000, *measure(filled.port)).json
+    series, response = report["test"]["series"], report["test"]["latency"]["response"]
+    assert 1 <= len(series["points"]) <= 120
+    assert sum(point[0] for point in series["points"]) == response["count"]
+    assert max(point[3] for point in series["points"]) == response["max_ns"]
+    assert all(average <= maximum and p99 <= maximum for _count, average, p99, maximum in series["points"])
+    whole = sum(point[0] * point[1] for point in series["points"])
+    assert response["sum_ns"] - response["count"] <= whole <= response["sum_ns"]
+
+
+def test_the_series_of_a_long_closed_loop_stays_short(solotest, filled):
+    report = solotest.run("--json", "--pacing", "none", "--duration", 1.5, *measure(filled.port)).json
+    assert report["test"]["rate"]["target"] is None
+    assert 10 <= len(report["test"]["series"]["points"]) <= 120
+    assert sum(point[0] for point in report["test"]["series"]["points"]) == report["test"]["requests"]["ok"]
+
+
+def test_fill_reports_its_rate_and_the_exact_size(solotest, fresh):
+    result = solotest.run("--json", "fill", fresh.port, 100, 5000)
+    fill = result.json["fill"]
+    assert result.code == 0 and result.json["test"] is None
+    assert fill["keys"] == fill["dbsize"] == fresh.dbsize() == 5000
+    assert fill["keys_per_second"] == pytest.approx(5000 / fill["seconds"], rel=1e-3)
+    assert fill["started_at"] < fill["finished_at"]
+
+
+def test_filltest_does_both_and_fill_alone_prints_nothing(solotest, fresh):
+    result = solotest.run("FillTest", fresh.port, 100, 500, 0, 5000)
+    assert result.code == 0 and result.lines[0] == 500
+    result = solotest.run("fill", fresh.port, 100, 500)
+    assert result.code == 0 and result.output == "" and "filled 500 keys" in result.messages
+
+
+def test_progress_goes_to_standard_error(solotest, filled):
+    result = solotest.run("--progress", "--requests", 1300, "test", filled.port, 100, 1000, 0, 1000)
+    assert result.code == 0 and result.lines[0] == 1300
+    assert re.search(r"^test: \d+ of 1300 \(\d+\.\d %\), \d+ per second, response average", result.messages, re.M)
+
+
+def test_help_and_version(solotest):
+    result = solotest.run("--help")
+    assert result.code == 0 and "--start-at" in result.output and "READ_MIX" in result.output
+    result = solotest.run("--version")
+    assert result.code == 0 and re.match(r"solotest \d+\.\d+\.\d+ \(hiredis ", result.output)
