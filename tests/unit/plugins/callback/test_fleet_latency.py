@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from ansible.executor.task_result import CallbackTaskResult
+from ansible.inventory.host import Host
+from ansible.playbook.task import Task
+from ansible.plugins.loader import callback_loader
+
+from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+
+SETTINGS = {
+    "profile": "zram", "key_count": 100, "value_size": 10, "requests": None, "rate": 100, "pacing": "hybrid", "influences": [0],
+    "read_mixes": [100], "warmups": 0, "iterations": 1, "slo_avg_us": 50, "slo_p99_us": 300, "min_overlap": 0.95,
+    "min_rate_ratio": 0.99, "max_lateness_p99_us": 1000,
+}
+HOSTS = ["a", "b"]
+
+
+def task_result(host, data, action="memstretch.density.solotest_result", name="Measure"):
+    task = Task()
+    task.action, task.name = action, name
+    return CallbackTaskResult(Host(host), task, data, {"name": name})
+
+
+@pytest.fixture
+def callback(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEMSTRETCH_RESULTS_DIR", str(tmp_path))
+    loaded = callback_loader.get("memstretch.density.fleet_latency")
+    loaded._init_callback_methods()
+    loaded.set_options()
+    return loaded
+
+
+@pytest.fixture
+def begun(tmp_path):
+    config = run_plan.configuration(SETTINGS)
+    return {
+        "session": "1", "directory": str(tmp_path / "run"), "resumed": False, "run_id": "run", "started_at": 1000.0,
+        "config": config, "config_hash": "0", "hashed": config, "labels": [], "expected": HOSTS, "hosts": {},
+        "fleet": {host: {"endpoint": host, "keys": 0, "clock_correction": 0.0} for host in HOSTS},
+        "phases": [{**phase, "finished": False} for phase in run_plan.phases(config)],
+    }
+
+
+def begin(callback, begun, index):
+    phase = begun["phases"][index]
+    start = None if phase["kind"] == "fill" else 1000.0
+    callback.v2_runner_on_ok(task_result("a", {"benchmark_phase": {"phase": phase, "begun_at": 999.0, "start_at": start}}))
+
+
+def measured(make_result, host=0, **changes):
+    return {"solotest": {**make_result({"kind": "iteration", "influence": 0, "read_mix": 100}, host, 1000.0), **changes}, "changed": False}
+
+
+@pytest.fixture
+def run(callback, begun):
+    callback.v2_runner_on_ok(task_result("a", {"benchmark_run": begun}))
+    return callback
+
+
+@pytest.fixture
+def make_result():
+    from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram
+
+    def make(phase, host, start):
+        figures = Histogram.from_values([10_000 + host] * 100).figures()
+        fill = phase["kind"] == "fill"
+        return {
+            "schema": 1, "mode": "fill" if fill else "test", "machine": "m", "pressure": {}, "started_at": start, "finished_at": start + 1,
+            "ready_at": start, "rate": {"target": 100, "achieved": 100}, "fill": {"keys": 100, "seconds": 1.0},
+            "settings": {"key_count": 100, "value_size": 10, "requests": 100, "rate": 100, "influence": 0, "read_mix": 100, "stagger": 0},
+            "latency": None if fill else {name: figures for name in ("service", "response", "intended", "lateness")},
+        }
+
+    return make
+
+
+def fill(make_result, host):
+    return {"solotest": make_result({"kind": "fill"}, host, 1000.0), "changed": True}
+
+
+def read(tmp_path, *names):
+    return json.loads(tmp_path.joinpath("run", *names).read_text(encoding="utf-8"))
+
+
+def test_the_files_of_a_run(run, begun, tmp_path, make_result, capsys):
+    assert read(tmp_path, "run.json")["sessions"][0]["id"] == "1"
+    begin(run, begun, 0)
+    for number, host in enumerate(HOSTS):
+        run.v2_runner_on_ok(task_result(host, fill(make_result, number)))
+    assert read(tmp_path, "phases", "01-fill.json")["valid"]
+    begin(run, begun, 1)
+    run.v2_runner_on_ok(task_result("a", measured(make_result)))
+    assert not (tmp_path / "run" / "phases" / "02-i0-r100-1.json").exists()
+    run.v2_runner_on_ok(task_result("b", measured(make_result, 1)))
+    phase = read(tmp_path, "phases", "02-i0-r100-1.json")
+    assert phase["valid"] and sorted(phase["hosts"]) == HOSTS and phase["merged"]["response"]["count"] == 200
+    run.v2_playbook_on_stats(None)
+    assert read(tmp_path, "summary.json")["verdict"] == "pass"
+    shown = capsys.readouterr().out
+    assert "[1/2] fill" in shown and "[2/2] influence 0, 100 % GET, iteration 1" in shown and "Verdict: PASS" in shown
+
+
+def test_failed_and_unreachable_hosts_are_seen(run, begun, tmp_path, make_result, capsys):
+    begin(run, begun, 0)
+    run.v2_runner_on_failed(task_result("a", {"msg": "no route", "failed": True}))
+    run.v2_runner_on_unreachable(task_result("b", {"msg": "ssh timed out", "unreachable": True}))
+    phase = read(tmp_path, "phases", "01-fill.json")
+    assert phase["failed"] == {"a": "no route", "b": "ssh timed out"}
+    run.v2_playbook_on_stats(None)
+    summary = read(tmp_path, "summary.json")
+    assert summary["verdict"] == "invalid" and summary["fleet"]["failed"] == HOSTS
+    assert "INVALID" in capsys.readouterr().out
+
+
+def test_a_host_that_says_nothing_is_found_at_the_end(run, begun, tmp_path, make_result):
+    begin(run, begun, 0)
+    run.v2_runner_on_ok(task_result("a", fill(make_result, 0)))
+    run.v2_playbook_on_stats(None)
+    assert read(tmp_path, "phases", "01-fill.json")["failed"] == {"b": "no result"}
+
+
+def test_a_report_in_the_playbook_is_not_repeated(run, begun, tmp_path, capsys):
+    run.v2_runner_on_failed(task_result("localhost", {"density_report": {"verdict": "invalid"}, "msg": "not valid"}))
+    run.v2_playbook_on_stats(None)
+    assert "Verdict" not in capsys.readouterr().out
+
+
+def test_what_cannot_be_written_is_said(run, begun, tmp_path, make_result, capsys):
+    begin(run, begun, 0)
+    os.rmdir(tmp_path / "run" / "phases")
+    (tmp_path / "run" / "phases").write_text("in the way", encoding="utf-8")
+    for number, host in enumerate(HOSTS):
+        run.v2_runner_on_ok(task_result(host, fill(make_result, number)))
+    assert "fleet_latency could not record this" in capsys.readouterr().err
+
+
+def test_other_tasks_are_none_of_its_business(callback, tmp_path):
+    callback.v2_runner_on_ok(task_result("a", {"stdout": "hello"}, action="ansible.builtin.command"))
+    callback.v2_runner_on_failed(task_result("a", {"msg": "no"}, action="ansible.builtin.command"))
+    callback.v2_runner_on_failed(task_result("a", {"msg": "no", "solotest": {"mode": "probe"}}, action="memstretch.density.solotest"))
+    callback.v2_playbook_on_task_start(None, False)
+    callback.v2_playbook_on_stats(None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_playbook_of_ones_own(callback, tmp_path, make_result, capsys):
+    action = "memstretch.density.solotest"
+    for number, host in enumerate(HOSTS):
+        callback.v2_runner_on_ok(task_result(host, fill(make_result, number), action, "Fill"))
+    callback.v2_playbook_on_task_start(None, False)
+    for number, host in enumerate(HOSTS):
+        callback.v2_runner_on_ok(task_result(host, measured(make_result, number), action, "Measure"))
+    callback.v2_playbook_on_stats(None)
+    directory, = tmp_path.glob("adhoc-*")
+    summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    assert summary["verdict"] == "pass" and summary["cells"][0]["response"]["count"] == 200
+    assert "Verdict: PASS" in capsys.readouterr().out
+
+
+def test_a_failure_in_a_playbook_of_ones_own(callback, tmp_path, make_result):
+    action = "memstretch.density.solotest"
+    callback.v2_runner_on_ok(task_result("a", measured(make_result), action))
+    callback.v2_runner_on_failed(task_result("b", {"msg": "Redis is gone", "failed": True}, action))
+    callback.v2_playbook_on_stats(None)
+    directory, = tmp_path.glob("adhoc-*")
+    summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    assert summary["verdict"] == "invalid" and "b: Redis is gone" in summary["reasons"][0]
