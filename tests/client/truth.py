@@ -42,6 +42,21 @@ def queue(count, period, services, stalls):
     return responses
 
 
+def usual_services(columns, period, stalls):
+    """Return how long the server took for each request, without the stalls that were made.
+
+    A request in flight during a stall gets the median instead of what it took. All others keep theirs: what
+    else happens on the machine is as true as the plan.
+    """
+    usual = statistics.median(columns[0])
+    services = []
+    for i, (service, _response, intended, _lateness) in enumerate(zip(*columns)):
+        replied = i * period + intended
+        stalled = any(replied - service < end and replied > begin for begin, end in stalls)
+        services.append(usual if stalled else service)
+    return services
+
+
 def read_raw(path):
     """Return the columns of a --raw file: service, response, intended, lateness."""
     with open(path, encoding="ascii") as raw:
@@ -98,7 +113,5 @@ def measure_with_stalls(program, port, stop, plan, rate, seconds, server_pid, op
         stalls.join()
         report = json.loads(output)
         columns = read_raw(raw)
-    shortest = min(end - begin for begin, end in stalls.happened)
-    usual = statistics.median(columns[0])
-    services = [service if service < shortest / 4 else usual for service in columns[0]]
+    services = usual_services(columns, 1e9 / rate, stalls.happened)
     return report, columns, queue(count, 1e9 / rate, services, stalls.happened)
