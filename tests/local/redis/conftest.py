@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plays the role redis on this machine, on throwaway inventories. No root needed."""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[3]
+PLAYBOOK = [{"hosts": "all", "gather_facts": False, "roles": [{"role": "memstretch.density.redis"}]}]
+
+
+class Play:
+    """What one run of ansible-playbook said."""
+
+    def __init__(self, run):
+        self.status = run.returncode
+        self.output = run.stdout + run.stderr
+        start = run.stdout.find("{\n")
+        assert start >= 0, self.output
+        report = json.loads(run.stdout[start:])
+        self.stats = report["stats"]
+        self.tasks = [task for play in report["plays"] for task in play["tasks"]]
+
+    @property
+    def changed(self):
+        return sum(host["changed"] for host in self.stats.values())
+
+    def results(self, name):
+        """Per host, the result of the task whose name contains that."""
+        return {host: result for task in self.tasks if name in task["task"]["name"] for host, result in task["hosts"].items()}
+
+    @property
+    def facts(self):
+        """Per host, its instances by name."""
+        return {host: {facts["name"]: facts for facts in result["ansible_facts"]["redis_instances_facts"]}
+                for host, result in self.results("Export the facts").items()}
+
+    @property
+    def messages(self):
+        return "\n".join(str(result.get("msg", "")) + "\n".join(str(item.get("msg", "")) for item in result.get("results", []))
+                         for task in self.tasks for result in task["hosts"].values() if result.get("failed") or result.get("unreachable"))
+
+
+class Site:
+    """A throwaway inventory, its files, and the servers that came from it."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.home = directory / "home"
+        self.home.mkdir()
+        self.root = directory / "redis"
+        self.servers = set()
+        (directory / "play.yml").write_text(json.dumps(PLAYBOOK), encoding="utf-8")
+        (directory / "ansible.cfg").write_text(f"""[defaults]
+collections_path = {CHECKOUT / ".ansible" / "collections"}
+stdout_callback = ansible.posix.json
+forks = 16
+localhost_warning = false
+remote_tmp = {self.home / ".ansible" / "tmp"}
+[connection]
+pipelining = true
+""", encoding="utf-8")
+
+    def play(self, hosts, *arguments, **variables):
+        """Run the role; hosts is {inventory hostname: variables}, or the variables of the only host."""
+        if not all(isinstance(value, dict) for value in hosts.values()):
+            hosts = {"one": hosts}
+        inventory = {"all": {"hosts": hosts, "vars": {
+            "ansible_connection": "local", "ansible_python_interpreter": sys.executable, "redis_supervisor": "daemon",
+            "redis_directory": str(self.root), **variables}}}
+        (self.directory / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+        environment.update(HOME=str(self.home), ANSIBLE_CONFIG=str(self.directory / "ansible.cfg"))
+        command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(self.directory / "hosts.json"),
+                   str(self.directory / "play.yml"), *arguments]
+        try:
+            return Play(subprocess.run(command, cwd=self.directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                                       encoding="utf-8", timeout=300, check=False))
+        finally:
+            for pidfile in self.directory.rglob("redis.pid"):
+                text = pidfile.read_text(encoding="utf-8").strip()
+                self.servers |= {int(text)} if text.isdigit() else set()
+
+    def ok(self, *args, **kwargs):
+        play = self.play(*args, **kwargs)
+        assert play.status == 0, play.messages or play.output[-5000:]
+        return play
+
+    def refused(self, *args, **kwargs):
+        play = self.play(*args, **kwargs)
+        assert play.status != 0, "it was not refused"
+        return play.messages
+
+    def files(self):
+        return sorted(str(path.relative_to(self.directory)) for path in self.root.rglob("*")) if self.root.exists() else None
+
+    def own(self, pid):
+        try:
+            return os.readlink(f"/proc/{pid}/cwd").startswith(str(self.directory))
+        except OSError:
+            return False
+
+
+@pytest.fixture
+def site(tmp_path):
+    new = Site(tmp_path)
+    yield new
+    for pid in filter(new.own, new.servers):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def ports():
+    """Free ports, each only once."""
+    probes = []
+
+    def take():
+        probes.append(socket.socket())
+        probes[-1].bind(("127.0.0.1", 0))
+        return probes[-1].getsockname()[1]
+
+    numbers = [take() for _index in range(4)]
+    for probe in probes:
+        probe.close()
+    return numbers
+
+
+@pytest.fixture
+def ask():
+    """Say something to a Redis, by port or path; its answer."""
+
+    def say(address, *lines):
+        family = socket.AF_INET if isinstance(address, int) else socket.AF_UNIX
+        with socket.socket(family) as client:
+            client.settimeout(5)
+            client.connect(("127.0.0.1", address) if isinstance(address, int) else str(address))
+            client.sendall("".join(f"{line}\r\n" for line in (*lines, "QUIT")).encode())
+            answer = b""
+            while data := client.recv(65536):
+                answer += data
+        return answer.decode().removesuffix("+OK\r\n").strip()
+
+    return say

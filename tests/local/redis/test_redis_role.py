@@ -1,0 +1,270 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role redis with daemons, from the first run to the last."""
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+
+def gone(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_several_hosts_and_instances_from_first_run_to_last(site, ports, ask):
+    hosts = {
+        "a": {"redis_port": ports[0]},
+        "b": {"redis_port": ports[1], "redis_maxmemory": "64mb"},
+        "c": {"redis_instances": [{"name": "tcp", "port": ports[2]}, {"name": "sock", "port": 0, "socket": "auto", "socket_mode": "0770"}]},
+    }
+    check = site.ok(hosts, "--check", "--diff")
+    assert check.changed > 0 and site.files() is None, "check mode said what it would do, and did not"
+
+    first = site.ok(hosts)
+    assert first.changed > 0
+    assert [ask(port, "PING") for port in ports[:3]] == ["+PONG"] * 3
+    path = site.root / "sock" / "redis.sock"
+    assert ask(path, "PING") == "+PONG" and path.stat().st_mode & 0o777 == 0o770
+    facts = first.facts
+    assert facts["b"][str(ports[1])]["maxmemory"] == 64 * 1024 * 1024
+    assert facts["a"][str(ports[0])]["port"] == ports[0] and facts["a"][str(ports[0])]["host"] == "127.0.0.1"
+    assert facts["c"]["sock"]["socket"] == str(path) and facts["c"]["sock"]["port"] == 0
+    for told in (told for host in facts.values() for told in host.values()):
+        assert told["version"][0].isdigit() and told["used_memory"] > 100_000 and len(told["run_id"]) == 40
+        assert told["state"] == "started" and told["supervisor"] == "daemon" and not gone(told["pid"])
+        assert ask(told["port"] or path, "CONFIG GET save").split() == ["*2", "$4", "save", "$0"]
+
+    second = site.ok(hosts)
+    assert second.changed == 0
+    assert second.facts["c"]["sock"]["run_id"] == facts["c"]["sock"]["run_id"]
+
+    hosts["b"]["redis_maxmemory"] = "32mb"
+    hosts["c"]["redis_instances"][0]["maxmemory"] = "16mb"
+    assert site.ok(hosts, "--check", "--diff").changed == 4, "two files, and the two restarts that follow"
+    third = site.ok(hosts)
+    assert {name: host["changed"] for name, host in third.stats.items()} == {"a": 0, "b": 2, "c": 2}, "check mode had not done it"
+    assert third.facts["b"][str(ports[1])]["maxmemory"] == 32 * 1024 * 1024
+    assert third.facts["b"][str(ports[1])]["run_id"] != facts["b"][str(ports[1])]["run_id"]
+    assert third.facts["a"][str(ports[0])]["run_id"] == facts["a"][str(ports[0])]["run_id"]
+    assert [third.facts["c"][name]["run_id"] == facts["c"][name]["run_id"] for name in ("tcp", "sock")] == [False, True]
+
+    assert site.ok(hosts, "--check", redis_state="absent").changed > 0
+    assert ask(ports[0], "PING") == "+PONG"
+    last = site.ok(hosts, redis_state="absent")
+    assert last.changed > 0 and site.files() is None and set(map(gone, site.servers)) == {True}
+    assert last.facts == {"a": {}, "b": {}, "c": {}}
+    assert site.ok(hosts, redis_state="absent").changed == 0
+
+
+def test_password(site, ports, ask):
+    username, secret = "bench", "a long but guessable one"
+    host = {"redis_port": ports[0], "redis_socket": "auto", "redis_username": username, "redis_password": secret}
+    first = site.ok(host, "-vvvv", "--diff")
+    told = first.facts["one"][str(ports[0])]
+    for address in (ports[0], site.root / str(ports[0]) / "redis.sock"):
+        assert "NOAUTH" in ask(address, "PING")
+        assert "WRONGPASS" in ask(address, f"AUTH {username} wrong")
+        assert ask(address, f'AUTH {username} "{secret}"', "PING", "PUBLISH a b", "SET a b") == "+OK\r\n+PONG\r\n:0\r\n+OK"
+    assert secret not in first.output
+    assert secret.encode() not in Path(f"/proc/{told['pid']}/cmdline").read_bytes() + Path(f"/proc/{told['pid']}/environ").read_bytes()
+    files = [path for path in site.root.rglob("*") if path.is_file()]
+    assert not any(secret.encode() in path.read_bytes() for path in files)
+    acl = site.root / str(ports[0]) / "users.acl"
+    assert acl in files and acl.stat().st_mode & 0o777 == 0o600
+    assert told["version"], "the facts came in spite of the password"
+    assert "WRONGPASS" in ask(ports[0], f'AUTH default "{secret}"'), "there is only that user"
+    assert site.ok(host).changed == 0
+
+    host["redis_password"] = "another"
+    del host["redis_username"]
+    assert site.ok(host).facts["one"][str(ports[0])]["run_id"] != told["run_id"]
+    assert ask(ports[0], "AUTH another", "PING") == "+OK\r\n+PONG"
+    del host["redis_password"]
+    assert site.ok(host).changed == 3, "the configuration, the users, the restart"
+    assert ask(ports[0], "PING") == "+PONG" and not acl.exists()
+
+
+def test_a_killed_daemon_and_a_stale_pidfile(site, ports, ask):
+    host = {"redis_port": ports[0], "redis_directory": ""}  # by default it is in the home directory
+    pid = site.ok(host).facts["one"][str(ports[0])]["pid"]
+    directory = site.home / ".local/state/memstretch/redis" / str(ports[0])
+    assert directory.stat().st_mode & 0o777 == 0o700
+    os.kill(pid, signal.SIGKILL)
+    while not gone(pid):
+        time.sleep(0.02)
+    pidfile = directory / "redis.pid"
+    with subprocess.Popen(["sleep", "300"]) as stranger:
+        try:
+            pidfile.write_text(str(stranger.pid), encoding="utf-8")
+            again = site.ok(host)
+            assert again.changed == 1 and ask(ports[0], "PING") == "+PONG"
+            pidfile.write_text(str(stranger.pid), encoding="utf-8")
+            assert site.ok(host, redis_state="absent").changed > 0
+            assert gone(again.facts["one"][str(ports[0])]["pid"]) and stranger.poll() is None
+            assert not (site.home / ".local/state/memstretch").exists()
+        finally:
+            stranger.kill()
+
+
+def test_states_of_single_instances(site, ports, ask):
+    host = {"redis_instances": [{"name": "a", "port": ports[0]}, {"name": "b", "port": ports[1], "state": "stopped"}]}
+    facts = site.ok(host).facts["one"]
+    assert facts["a"]["state"] == "started" and facts["b"]["state"] == "stopped" and facts["b"]["pid"] is None
+    assert (site.root / "b" / "redis.conf").exists()
+    with pytest.raises(ConnectionRefusedError):
+        ask(ports[1], "PING")
+
+    host["redis_instances"][0]["state"] = "absent"
+    host["redis_instances"][1]["state"] = "present"
+    assert set(site.ok(host).facts["one"]) == {"b"}
+    assert not (site.root / "a").exists() and ask(ports[1], "PING") == "+PONG"
+
+    assert site.ok(host, redis_state="stopped").facts["one"]["b"]["state"] == "stopped"
+    assert site.ok(host, redis_state="stopped").changed == 0
+    site.ok(host, redis_state="absent")
+    assert site.files() is None
+
+
+def test_absent_leaves_what_is_not_ours(site, ports):
+    site.root.mkdir()
+    (site.root / "notes").write_text("mine", encoding="utf-8")
+    (site.root / "theirs").mkdir()
+    (site.root / "theirs" / "redis.conf").write_text("port 1\n", encoding="utf-8")
+    before = site.files()
+    host = {"redis_instances": [{"port": ports[0]}]}
+    site.ok(host)
+    host["redis_instances"].append({"name": "theirs", "port": ports[1]})
+    message = site.refused(host)
+    assert str(site.root / "theirs") in message and "redis_directory" in message
+    site.ok(host, redis_state="absent")
+    assert site.files() == before
+
+
+def test_persistence_and_extra_config(site, ports, ask):
+    host = {"redis_port": ports[0], "redis_persistence": True,
+            "redis_extra_config": {"io-threads": 2, "appendonly": True, "save": ["900 1", "300 10"]}}
+    site.ok(host)
+    assert "900 1 300 10" in ask(ports[0], "CONFIG GET save") and "2" in ask(ports[0], "CONFIG GET io-threads")
+    assert ask(ports[0], "SET survivor yes") == "+OK"
+    host["redis_extra_config"]["io-threads"] = 1
+    site.ok(host)
+    assert "yes" in ask(ports[0], "GET survivor")
+    assert site.ok(host).changed == 0
+
+
+def test_what_only_redis_can_refuse(site, ports, ask):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", ports[1]))
+        other.listen()
+        message = site.refused({
+            "bad": {"redis_port": ports[0], "redis_extra_config": {"no-such-directive": "1"}},
+            "taken": {"redis_port": ports[1]},
+            "good": {"redis_port": ports[2]},
+        })
+    assert "no-such-directive" in message
+    assert f"127.0.0.1:{ports[1]}" in message and "another process" in message
+    assert ask(ports[2], "PING") == "+PONG"
+
+
+def test_hosts_that_share_one_redis_are_told(site, ports):
+    hosts = {"a": {"redis_port": ports[0]}, "b": {"redis_port": ports[0]}}
+    message = site.refused(hosts)
+    assert "a, b share one Redis" in message or "b, a share one Redis" in message
+
+
+BAD = [
+    ({"port": 65536}, ["redis_port: 65536", "65535"]),
+    ({"port": -1}, ["redis_port: -1", "0 (no TCP)"]),
+    ({"port": 0}, ["redis_port: 0", "redis_socket"]),
+    ({"bind": []}, ["redis_bind", "at least one"]),
+    ({"bind": ["0.0.0.0"]}, ['redis_bind: "0.0.0.0"', "redis_password"]),
+    ({"bind": ["127.0.0.1", "::"]}, ['redis_bind: "::"', "redis_password"]),
+    ({"bind": ["*"]}, ['redis_bind: "*"', "redis_password"]),
+    ({"bind": ["127.0.0.1.example.org"]}, ['redis_bind: "127.0.0.1.example.org"', "redis_password"]),
+    ({"bind": ["127.0.0.1\nsave 1 1"], "password": "x"}, ["redis_port"]),
+    ({"socket": "redis.sock"}, ['redis_socket: "redis.sock"', "absolute"]),
+    ({"socket": "/x" * 54}, ["redis_socket", "107"]),
+    ({"socket_mode": "777"}, ['redis_socket_mode: "777"', "'0700'"]),
+    ({"maxmemory": "12parsecs"}, ['redis_maxmemory: "12parsecs"', "512mb"]),
+    ({"maxmemory": "1.5gb"}, ['redis_maxmemory: "1.5gb"', "whole number"]),
+    ({"maxmemory": "-1"}, ['redis_maxmemory: "-1"']),
+    ({"maxmemory_policy": "random"}, ['redis_maxmemory_policy: "random"', "noeviction", "volatile-ttl"]),
+    ({"username": "a b", "password": "x"}, ['redis_username: "a b"', "letters"]),
+    ({"username": "bench"}, ['redis_username: "bench"', "redis_password"]),
+    ({"name": "../x"}, ['redis_name: "../x"', "letters"]),
+    ({"name": "twin"}, ['redis_name: "twin"', "2 instances"]),
+    ({"name": "twin"}, ["redis_name", "twin"]),
+    ({"name": "s1", "socket": "/same"}, ["redis_socket: /same", "s1, s2"]),
+    ({"name": "s2", "socket": "/same"}, ["redis_socket: /same"]),
+    ({"name": "p1", "port": 5}, ["redis_port: 5 ", "p1, p2"]),
+    ({"name": "p2", "port": 5}, ["redis_port: 5 "]),
+    ({"extra_config": {"requirepass": "x"}}, ['redis_extra_config: "requirepass"', "redis_password"]),
+    ({"extra_config": {"DIR": "/"}}, ['redis_extra_config: "DIR"', "redis_directory"]),
+    ({"extra_config": {"save": "1 1"}}, ['redis_extra_config: "save"', "redis_persistence"]),
+    ({"extra_config": {"a b": "1"}}, ['redis_extra_config: "a b"', "lower case"]),
+    ({"extra_config": {"hz": "10\ndir /"}}, ['redis_extra_config: the value of "hz"', "one line"]),
+]
+
+
+def test_bad_values_are_all_named_before_anything_is_touched(site):
+    instances = [{"name": f"i{index}", "port": 1000 + index, **bad} for index, (bad, _words) in enumerate(BAD)]
+    message = site.refused({"redis_instances": instances}, redis_start_timeout=0, redis_systemd_slice="a b", redis_systemd_oom_score_adjust=1001)
+    lines = message.splitlines()
+    for bad, words in BAD[:8] + BAD[9:]:
+        assert any(all(word in line for word in words) for line in lines), (bad, message)
+    assert any("redis_start_timeout: 0" in line and "3600" in line for line in lines)
+    assert any("redis_systemd_slice" in line for line in lines)
+    assert any("redis_systemd_oom_score_adjust: 1001" in line and "-1000 to 1000" in line for line in lines)
+    assert site.files() is None
+
+
+@pytest.mark.parametrize("variables, words", [
+    ({"redis_port": "many"}, ["redis_port", "many", "int"]),
+    ({"redis_state": "gone"}, ["redis_state", "gone", "present, stopped, absent"]),
+    ({"redis_supervisor": "upstart"}, ["redis_supervisor", "upstart", "auto, systemd, daemon"]),
+    ({"redis_instances": [{"prot": 1}]}, ["prot", "port"]),
+    ({"redis_directory": "relative/path"}, ["redis_directory", "relative/path", "absolute"]),
+    ({"redis_bind": "0.0.0.0"}, ["redis_bind", "0.0.0.0", "redis_password"]),
+])
+def test_bad_scalars(site, variables, words):
+    message = site.refused({"redis_port": 1000, **variables})
+    assert all(word in message for word in words), message
+    assert site.files() is None
+
+
+def test_systemd_where_there_is_none(site):
+    if Path("/run/systemd/system").exists():
+        pytest.skip("this machine runs systemd")
+    message = site.refused({"redis_supervisor": "systemd"})
+    assert "redis_supervisor" in message and "daemon" in message
+
+
+def test_redis_that_is_not_installed(site):
+    host = {"redis_executable": "no-such-redis", "redis_package": "no-such-package"}
+    if os.geteuid():
+        message = site.refused(host)
+        assert "no-such-redis" in message and "no-such-package" in message and "become" in message
+    else:
+        check = site.ok(host, "--check")
+        assert "no-such-package would be installed" in str(check.results("Say that the package would be installed"))
+    assert site.files() is None
+
+
+def test_without_the_python_library_the_daemons_still_tell(site, ports):
+    bare = site.directory / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    play = site.ok({"redis_port": ports[0], "ansible_python_interpreter": str(bare / "bin" / "python")})
+    told = play.facts["one"][str(ports[0])]
+    assert told["version"] and told["used_memory"] > 100_000 and told["maxmemory"] is None
+    assert "redis_install_python_library" in str(play.results("Say why there are no more facts"))
