@@ -19,8 +19,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory i
 FIRST_ROUND_SECONDS = 2.0
 # Later ones: a little more than the last launch took. A launch that is slower still makes one host start late, which
 # a phase of some seconds bears; its overlap tells.
-MARGIN = 1.25
-MARGIN_SECONDS = 0.2
+MARGIN = 1.5
+MARGIN_SECONDS = 0.4
 
 ARGUMENTS = {
     "run": {"type": "dict", "required": True},

@@ -12,21 +12,24 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-# Seconds between two looks at a job that is late.
-POLL_SECONDS = 0.3
+# Seconds between two looks at a client that is late.
+POLL_SECONDS = 0.25
 
 ARGUMENTS = {
-    "job": {"type": "dict", "required": True},
+    "job": {"type": "dict", "required": True, "options": {
+        "path": {"type": "str", "required": True},
+        "pid": {"type": "int", "required": True},
+    }},
     "not_before": {"type": "float", "default": 0},
     "timeout": {"type": "float", "required": True},
 }
 
 
 class ActionModule(ActionBase):
-    """Wait for a client that was started asynchronously, without disturbing what it measures.
+    """Wait for a client that was launched in the background, without disturbing what it measures.
 
-    ansible.builtin.async_status with retries would start a Python on the measured host at every look. This
-    sleeps on the controller until the phase should be over, and a look is a mere "cat" of the job's file.
+    This sleeps on the controller until the phase should be over, and a look is a mere "cat" of the job's file:
+    a Python that starts on the measured host would be noise in the figures.
     """
 
     _supports_check_mode = True
@@ -34,34 +37,36 @@ class ActionModule(ActionBase):
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
         dummy, options = self.validate_argument_spec(ARGUMENTS)
-        job_id = options["job"].get("ansible_job_id")
-        if not job_id:
-            raise AnsibleActionFail("job: is not the registered result of an asynchronous memstretch.density.solotest")
-        async_dir = self._remote_expand_user(self.get_shell_option("async_dir", default="~/.ansible_async"))
-        job_file = shlex.quote(self._connection._shell.join_path(async_dir, job_id))
+        path, pid = shlex.quote(options["job"]["path"]), options["job"]["pid"]
         time.sleep(max(0.0, options["not_before"] - time.time()))
         deadline = time.monotonic() + options["timeout"]
-        while (answer := self._look(job_id, job_file)) is None:
+        while True:
+            # A process that is gone may have written its result since the look; hence a last one.
+            answer = self._look(path)
+            if answer is None and not self._is_running(pid):
+                answer = self._look(path) or {"failed": True, "msg": f"the module's process {pid} was ended before it had a result"}
+            if answer is not None:
+                break
             if time.monotonic() > deadline:
                 raise AnsibleActionFail(
                     f"the client did not end within {options['timeout']:g} s after the phase should have been over; "
-                    f"job {job_id} may still run on the host"
+                    f"process {pid} still runs on the host"
                 )
             time.sleep(POLL_SECONDS)
-        self._low_level_execute_command(f"rm -f {job_file}")
-        return {**result, **answer, "ansible_job_id": job_id}
+        self._low_level_execute_command(f"rm -f {path}")
+        return {**result, **answer}
 
-    def _look(self, job_id: str, job_file: str) -> dict[str, t.Any] | None:
-        """Return what the module returned, or None while it runs.
-
-        The wrapper of asynchronous modules keeps C(started) in the file as long as the module runs; then the
-        module's own result takes its place.
-        """
-        seen = self._low_level_execute_command(f"cat {job_file}")
+    def _look(self, path: str) -> dict[str, t.Any] | None:
+        """Return the job's result, or None if it is not there yet."""
+        seen = self._low_level_execute_command(f"cat {path}")
         if seen["rc"] != 0:
-            raise AnsibleActionFail(f"job {job_id} cannot be found on the host: {seen['stderr'].strip()}")
+            raise AnsibleActionFail(f"the result cannot be found on the host: {seen['stderr'].strip()}")
+        if not seen["stdout"].strip():
+            return None
         try:
-            answer = json.loads(seen["stdout"])
+            return json.loads(seen["stdout"])
         except ValueError:
-            raise AnsibleActionFail(f"job {job_id} left no result that can be read: {seen['stdout'][:200]!r}") from None
-        return None if "started" in answer else answer
+            raise AnsibleActionFail(f"the result cannot be read: {seen['stdout'][:200]!r}") from None
+
+    def _is_running(self, pid: int) -> bool:
+        return self._low_level_execute_command(f"test -d /proc/{pid}")["rc"] == 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: terse
 type: stdout
-short_description: Ansible's default output without a line for each included file
+short_description: Ansible's default output without lines for included files
 version_added: 0.1.0
 description:
   - The same as P(ansible.builtin.default#callback), but an included file is only mentioned with C(-v). The role
@@ -23,15 +23,21 @@ author:
 
 import typing as t
 
+from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as Default
 
 
 class CallbackModule(Default):
-    """Leaves one kind of line out."""
+    """Leaves out what is only about included files."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "memstretch.density.terse"
+
+    def v2_runner_on_ok(self, result: t.Any) -> None:
+        # An include has no result of its own, but the default shows its banner.
+        if self._display.verbosity > 0 or not isinstance(result.task, TaskInclude):
+            super().v2_runner_on_ok(result)
 
     def v2_playbook_on_include(self, included_file: t.Any) -> None:
         if self._display.verbosity > 0:

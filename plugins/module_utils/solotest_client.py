@@ -14,6 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import traceback
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils import memory_pressure
@@ -59,6 +60,65 @@ def validate(options: t.Mapping[str, t.Any]) -> None:
             number(name, value)
     if options["seed"] is not None and not 0 <= options["seed"] < 2**63:
         raise SettingError(f"seed: {options['seed']} is out of range; it takes a whole number from 0 to 2**63 - 1")
+
+
+def writes(options: t.Mapping[str, t.Any]) -> bool:
+    """Say whether an execution writes to the Redis."""
+    return options["mode"] == "fill" or (options["mode"] == "test" and options["read_mix"] < 100)
+
+
+def execute(options: t.Mapping[str, t.Any], executable: str) -> dict[str, t.Any]:
+    """Run the client and return the module's result, C(failed) with C(msg) if it did not end well."""
+    try:
+        with endpoint_lock(options, executable) as lock:
+            measured = run(options, executable, lock)
+    except ClientError as error:
+        return {"failed": True, "msg": str(error)}
+    result = {"changed": writes(options), "solotest": measured}
+    if measured["error"]:
+        return {"failed": True, "msg": explain(options, measured["error"]), **result}
+    return result
+
+
+def in_background(work: t.Callable[[], dict[str, t.Any]]) -> dict[str, t.Any]:
+    """Do work in a process of its own that outlives this one, and return where its result will be.
+
+    Returns:
+        C(path) of a file that is empty until it holds the result as JSON, and C(pid) of the process.
+    """
+    handle, path = tempfile.mkstemp(prefix="solotest-", suffix=".job")
+    os.close(handle)
+    receive, send = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(send)
+        os.waitpid(child, 0)
+        with os.fdopen(receive, "rb") as stream:
+            return {"path": path, "pid": int(stream.read())}
+    try:
+        os.setsid()  # the end of the connection must not be the end of the phase
+        pid = os.fork()
+        if pid:
+            os.write(send, str(pid).encode())
+        else:
+            os.close(send)
+            _keep(path, work)
+    finally:
+        os._exit(0)
+
+
+def _keep(path: str, work: t.Callable[[], dict[str, t.Any]]) -> None:
+    """Do work and put its result into path, in one step."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    try:
+        result = work()
+    except Exception:
+        result = {"failed": True, "msg": f"the module failed: {traceback.format_exc()}"}
+    with open(f"{path}.new", "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as stream:
+        json.dump(result, stream)
+    os.replace(f"{path}.new", path)
 
 
 def command(options: t.Mapping[str, t.Any], executable: str) -> list[str]:

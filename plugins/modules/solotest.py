@@ -12,10 +12,10 @@ version_added: 0.1.0
 description:
   - Runs the latency client C(solotest) of this collection once against one Redis endpoint, on the host where
     that endpoint is to be measured from, and returns what it measured.
-  - One execution is one phase of that host. To load many hosts at the same moment, start it asynchronously
-    with a common O(start_at), as the role P(memstretch.density.latency_benchmark#role) does.
+  - One execution is one phase of that host. To load many hosts at the same moment, launch it with O(detach=true)
+    and a common O(start_at), as the role P(memstretch.density.latency_benchmark#role) does.
   - The callback P(memstretch.density.fleet_latency#callback) merges the results of all hosts.
-  - "The size of a result: about 7 KB as JSON, whatever the number of requests (four histograms of 0.5 to 1.5 KB
+  - "The size of a result: about 9 KB as JSON, whatever the number of requests (four histograms of 0.5 to 1.5 KB
     and a time series of at most 120 points), so a phase of 1,000 hosts is 7 MB."
 options:
   mode:
@@ -113,6 +113,13 @@ options:
   raw_samples:
     description: File on the host for each request's four latencies in nanoseconds, one request a line.
     type: path
+  detach:
+    description:
+      - Return as soon as the client is launched, with RV(job), and let it work in the background. Take what it measures with
+        P(memstretch.density.solotest_result#module).
+      - Unlike C(async) this takes one connection and one start of Python, so that a large fleet is launched sooner.
+    type: bool
+    default: false
   phase:
     description: Name of the phase that this execution belongs to. Returned as it is.
     type: str
@@ -161,9 +168,13 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+job:
+  description: What the option O(job) of P(memstretch.density.solotest_result#module) takes; the C(path) of a file on the host and a C(pid).
+  returned: O(detach=true)
+  type: dict
 solotest:
   description: What the client did and measured. Latencies in microseconds, times in seconds since the epoch.
-  returned: when the client ran, also if it failed in the middle
+  returned: when the client ran, also if it failed in the middle; not with O(detach=true)
   type: dict
   contains:
     schema:
@@ -263,6 +274,7 @@ ARGUMENTS = dict(
     reply_timeout=dict(type="float", default=60),
     overwrite=dict(type="bool", default=False),
     raw_samples=dict(type="path"),
+    detach=dict(type="bool", default=False),
     phase=dict(type="str"),
     run_id=dict(type="str"),
 )
@@ -275,20 +287,17 @@ def main() -> None:
         client.validate(options)
     except SettingError as error:
         module.fail_json(msg=str(error))
-    writes = options["mode"] == "fill" or (options["mode"] == "test" and options["read_mix"] < 100)
     if module.check_mode:
-        module.exit_json(changed=writes, msg="check mode: the client was not run")
+        module.exit_json(changed=client.writes(options), msg="check mode: the client was not run")
     path = options["executable"]
     if "/" not in path:
         path = module.get_bin_path(path, required=True)
-    try:
-        with client.endpoint_lock(options, path) as lock:
-            measured = client.run(options, path, lock)
-    except client.ClientError as error:
-        module.fail_json(msg=str(error))
-    if measured["error"]:
-        module.fail_json(msg=client.explain(options, measured["error"]), changed=writes, solotest=measured)
-    module.exit_json(changed=writes, solotest=measured)
+    if options["detach"]:
+        module.exit_json(changed=False, job=client.in_background(lambda: client.execute(options, path)))
+    result = client.execute(options, path)
+    if result.get("failed"):
+        module.fail_json(**result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: solotest_result
-short_description: Take the result of a client that was launched asynchronously
+short_description: Take the result of a client that was launched in the background
 version_added: 0.1.0
 description:
-  - Sleeps on the controller until the phase should be over, then asks the host for the result of the job, and removes the job's file.
-  - Unlike P(ansible.builtin.async_status#module) with retries it does not start a Python on the host while that is measured.
+  - Sleeps on the controller until the phase should be over, then takes the result from the host and removes its file there.
+  - Starts no Python on the host, which would be noise in what other clients on it measure.
 options:
   job:
-    description: What the asynchronous P(memstretch.density.solotest#module) registered.
+    description: What P(memstretch.density.solotest#module) returned as C(job).
     type: dict
     required: true
+    suboptions:
+      path:
+        description: File on the host that takes the result.
+        type: str
+        required: true
+      pid:
+        description: Process on the host that writes it.
+        type: int
+        required: true
   not_before:
     description: When the phase should be over, in seconds since the epoch.
     type: float
@@ -47,13 +56,12 @@ EXAMPLES = r"""
   memstretch.density.solotest:
     key_count: 100000
     rate: 5000
-  async: 120
-  poll: 0
-  register: job
+    detach: true
+  register: launched
 
 - name: Take the result
   memstretch.density.solotest_result:
-    job: "{{ job }}"
+    job: "{{ launched.job }}"
     timeout: 60
 """
 
