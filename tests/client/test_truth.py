@@ -59,7 +59,7 @@ def test_a_stalled_server_is_in_response(solotest, server, plan):
 def test_a_stalled_client_is_in_lateness_and_intended(solotest, server, plan):
     seen = []
     shortest = min(length for _after, length in PLANS[plan]) * 1e9
-    for report, columns, expected in attempts(solotest, server, "client", PLANS[plan]):
+    for report, _columns, expected in attempts(solotest, server, "client", PLANS[plan]):
         latency = report["test"]["latency"]
         seen.append({**truth.errors(expected, latency["intended"]), "response": latency["response"]["max_ns"]})
         # the median of `intended` also holds the client's usual wake-ups, which the plan knows nothing of
@@ -67,7 +67,6 @@ def test_a_stalled_client_is_in_lateness_and_intended(solotest, server, plan):
             break
     else:
         pytest.fail(f"the client's stalls are in response, or not in intended: {seen}")
-    assert latency["response"]["p50_ns"] == pytest.approx(truth.percentile(columns[0], 500), rel=0.02)
     assert 0.9 < latency["lateness"]["p99_ns"] / latency["intended"]["p99_ns"] <= 1.01
 
 
