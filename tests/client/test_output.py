@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 
 import pytest
@@ -159,3 +160,11 @@ def test_help_and_version(solotest):
     assert result.code == 0 and "--start-at" in result.output and "READ_MIX" in result.output
     result = solotest.run("--version")
     assert result.code == 0 and re.match(r"solotest \d+\.\d+\.\d+ \(hiredis ", result.output)
+
+
+def test_the_manual_names_every_option(solotest):
+    manual = (pathlib.Path(__file__).parents[2] / "files" / "solotest.1").read_text(encoding="ascii")
+    options = re.findall(r"^  (--[a-z-]+)", solotest.run("--help").output, re.M)
+    assert len(options) > 20
+    for option in options:
+        assert option.replace("-", r"\-") in manual
