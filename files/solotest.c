@@ -1186,43 +1186,43 @@ static void conn_close(struct conn *c)
     memset(c, 0, sizeof *c);
 }
 
-static char *put_decimal(char *to, uint64_t value)
+static char *put_bytes(char *to, const char *bytes, size_t n)
 {
-    char digits[20];
+    memcpy(to, bytes, n);
+    return to + n;
+}
+
+static inline char *put_text(char *to, const char *text)
+{
+    return put_bytes(to, text, strlen(text));
+}
+
+#define DIGITS 20 /* of the largest 64-bit number */
+
+/* Writes the digits to the end of `digits` and returns how many there are. */
+static size_t decimal(char digits[DIGITS], uint64_t value)
+{
     size_t n = 0;
     do
-        digits[n++] = (char)('0' + value % 10);
+        digits[DIGITS - ++n] = (char)('0' + value % 10);
     while ((value /= 10) != 0);
-    while (n > 0)
-        *to++ = digits[--n];
-    return to;
-}
-
-static size_t decimal_length(uint64_t value)
-{
-    size_t n = 1;
-    while ((value /= 10) != 0)
-        n++;
     return n;
-}
-
-static char *put_text(char *to, const char *text)
-{
-    size_t n = strlen(text);
-    memcpy(to, text, n);
-    return to + n;
 }
 
 /* "$<length>\r\n", the head of a string in Redis's protocol */
 static char *put_length(char *to, size_t length)
 {
+    char digits[DIGITS];
+    size_t n = decimal(digits, length);
     *to++ = '$';
-    return put_text(put_decimal(to, length), "\r\n");
+    return put_text(put_bytes(to, digits + DIGITS - n, n), "\r\n");
 }
 
 static char *put_key(char *to, uint64_t key)
 {
-    return put_text(put_decimal(put_length(to, decimal_length(key)), key), "\r\n");
+    char digits[DIGITS];
+    size_t n = decimal(digits, key);
+    return put_text(put_bytes(put_length(to, n), digits + DIGITS - n, n), "\r\n");
 }
 
 /* ---------------------------------------------------------------------------------------------
