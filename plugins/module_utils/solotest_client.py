@@ -69,8 +69,10 @@ def writes(options: t.Mapping[str, t.Any]) -> bool:
 
 def execute(options: t.Mapping[str, t.Any], executable: str) -> dict[str, t.Any]:
     """Run the client and return the module's result, C(failed) with C(msg) if it did not end well."""
+    # A probe loads nothing, so it may look at an endpoint that is being loaded.
+    claim = contextlib.nullcontext() if options["mode"] == "probe" else endpoint_lock(options, executable)
     try:
-        with endpoint_lock(options, executable) as lock:
+        with claim as lock:
             measured = run(options, executable, lock)
     except ClientError as error:
         return {"failed": True, "msg": str(error)}
@@ -151,7 +153,7 @@ def endpoint_lock(options: t.Mapping[str, t.Any], executable: str) -> t.Iterator
     Raises:
         ClientError: another execution holds it that is not ours to end.
     """
-    endpoint = options["socket"] or f"{options['host']}:{options['port']}"
+    endpoint = _endpoint(options)
     digest = hashlib.sha256(endpoint.encode()).hexdigest()[:16]
     path = os.path.join(tempfile.gettempdir(), f"solotest-{os.getuid()}-{digest}.lock")
     try:
@@ -211,7 +213,7 @@ def _is_running(pid: int, executable: str) -> bool:
         return False
 
 
-def run(options: t.Mapping[str, t.Any], executable: str, lock: int) -> dict[str, t.Any]:
+def run(options: t.Mapping[str, t.Any], executable: str, lock: int | None) -> dict[str, t.Any]:
     """Run the client to its end and return the documented facts.
 
     Raises:
@@ -228,11 +230,12 @@ def run(options: t.Mapping[str, t.Any], executable: str, lock: int) -> dict[str,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            pass_fds=(lock,),
+            pass_fds=() if lock is None else (lock,),
         )
     except OSError as error:
         raise ClientError(f"cannot run the client {executable}: {error.strerror}; is it built for this host?") from error
-    os.pwrite(lock, json.dumps({"pid": process.pid, "run_id": options["run_id"]}).encode(), 0)
+    if lock is not None:
+        os.pwrite(lock, json.dumps({"pid": process.pid, "run_id": options["run_id"]}).encode(), 0)
     output, diagnostics = process.communicate()
     pressure = memory_pressure.difference(before, memory_pressure.snapshot())
     try:
@@ -293,9 +296,12 @@ def _boot_id() -> str:
         return stream.read().strip()
 
 
+def _endpoint(options: t.Mapping[str, t.Any]) -> str:
+    return options["socket"] or f"{options['host']}:{options['port']}"
+
+
 def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
     """Return a message for error that names the endpoint and says what to do."""
-    endpoint = options["socket"] or f"{options['host']}:{options['port']}"
     advice = {
         "connect": "is Redis running there, and is the endpoint right?",
         "auth": "check username and password.",
@@ -305,4 +311,4 @@ def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
         "reply": "Redis answered with errors; see requests.errors.",
         "interrupted": "somebody ended the client.",
     }.get(error["kind"], "")
-    return f"Redis {endpoint}: {error['message']}".rstrip(".") + (f": {advice}" if advice else "")
+    return f"Redis {_endpoint(options)}: {error['message']}".rstrip(".") + (f": {advice}" if advice else "")
