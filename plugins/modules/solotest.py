@@ -169,7 +169,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 job:
-  description: What the option O(job) of P(memstretch.density.solotest_result#module) takes; the C(path) of a file on the host and a C(pid).
+  description: What P(memstretch.density.solotest_result#module) takes; the C(path) of a file on the host and a C(pid).
   returned: O(detach=true)
   type: dict
 solotest:

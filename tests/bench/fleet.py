@@ -216,7 +216,7 @@ def main() -> None:
                 print("  ".join(row), flush=True)
     if options.write:
         machine = f"{os.cpu_count()} CPUs, Linux {platform.release()}, Python {platform.python_version()}"
-        table = "\n".join(f"| {what} | {figure} | {bar} |" for what, figure, bar in rows)
+        table = "\n".join(f"| {what} | {figure} | {target} |" for what, figure, target in rows)
         (ROOT / "docs" / "bench").mkdir(exist_ok=True)
         (ROOT / "docs" / "bench" / "fleet.md").write_text(
             f"# What the fleet machinery costs\n\n`make bench`, {time.strftime('%Y-%m-%d')}, {machine}.\n\n"

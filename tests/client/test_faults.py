@@ -51,7 +51,7 @@ def test_a_host_that_does_not_answer(solotest):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
-        fillers = [socket.socket() for _ in range(4)]
+        fillers = [socket.socket() for dummy in range(4)]
         for filler in fillers:
             filler.setblocking(False)
             filler.connect_ex(listener.getsockname())

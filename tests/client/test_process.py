@@ -97,7 +97,7 @@ def start_together(solotest, server):
     """Eight clients with one start; return by how much each missed it, in seconds."""
     start_at = time.time() + 1.5
     clients = [solotest.start("--json", "--start-at", f"{start_at:.6f}", "--requests", 200,
-                              "test", server.port, 100, 1000, 0, 200) for _ in range(8)]
+                              "test", server.port, 100, 1000, 0, 200) for dummy in range(8)]
     tests = [solotest.finish(client).json["test"] for client in clients]
     assert all(test["ready_at"] < start_at for test in tests)
     return [test["started_at"] - start_at for test in tests]

@@ -13,7 +13,8 @@ copy="$build/ansible_collections/memstretch/density"
 # ansible-test refuses symbolic links on the way to the collection, and wants the collection's own folder names.
 rm -rf "$build/ansible_collections"
 mkdir -p "$copy" "$build/home"
-git ls-files -z --cached --others --exclude-standard |
+# The corpus of the fuzzers is bytes that no tool for sources should read.
+git ls-files -z --cached --others --exclude-standard -- . ':!tests/client/fuzz/corpus' |
 	while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
 	tar --create --null --files-from=- | tar --extract --no-same-owner --directory="$copy"
 

@@ -46,9 +46,9 @@ class Table:
         self.rows = []
         self.raw = []
 
-    def add(self, what, value, bar, met):
+    def add(self, what, value, target, met):
         """`met` is True, False, or None for a figure without a bar."""
-        self.rows.append((what, value, bar, {True: "yes", False: "NO", None: ""}[met]))
+        self.rows.append((what, value, target, {True: "yes", False: "NO", None: ""}[met]))
         print("%-58s %-30s %-18s %s" % self.rows[-1], flush=True)
 
     def note(self, what, figures):
