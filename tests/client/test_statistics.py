@@ -97,7 +97,7 @@ def test_hot_set_is_that_of_the_requests_sent(solotest, filled):
     """The program replays its chooser; here the same seed's draws are simply counted."""
     report = solotest.run("--json", "--seed", 5, "--pacing", "none", "--pipeline", 32, "--requests", 50000,
                           "test", filled.port, 100, 1000, 25, 1).json
-    accesses = sorted(collections.Counter(key for key, _ in choose(5, 1000, "gaussian", 25, draws=50000)).values(),
+    accesses = sorted(collections.Counter(key for key, dummy in choose(5, 1000, "gaussian", 25, draws=50000)).values(),
                       reverse=True)
     hot = report["test"]["hot_set"]
     assert hot["accesses"] == 50000 and hot["distinct_keys"] == len(accesses)
