@@ -90,8 +90,8 @@ _CPUS = "/sys/devices/system/cpu"
 _UNREADABLE_MAX = 20
 
 
-def gather(root: str = "/") -> dict[str, t.Any]:
-    """Return the record of the host whose /proc and /sys are below root."""
+def gather(run_command: t.Callable, root: str = "/") -> dict[str, t.Any]:
+    """Return the record of the host whose /proc and /sys are below root; run_command is AnsibleModule's method."""
     files = HostFiles(root)
     record: dict[str, t.Any] = {
         "kernel": kernel(files),
@@ -109,7 +109,7 @@ def gather(root: str = "/") -> dict[str, t.Any]:
         "block_queues": {name: block_queue(files, name) for name in real_disks(files) if files.number(f"/sys/block/{name}/size")},
         "nvme": {"io_queue_depth": files.number("/sys/module/nvme/parameters/io_queue_depth")},
         "cgroup": cgroup(files),
-        "imdt": imdt(files),
+        "imdt": imdt(files, run_command),
     }
     record["unreadable"] = _shortened(sorted(set(files.unreadable)))
     record["settings_digest"] = settings_digest(record)
@@ -385,7 +385,7 @@ def cgroup(files: HostFiles) -> dict[str, t.Any]:
     return result
 
 
-def imdt(files: HostFiles, timeout: float = IMDT_TIMEOUT_S) -> dict[str, t.Any]:
+def imdt(files: HostFiles, run_command: t.Callable, timeout: float = IMDT_TIMEOUT_S) -> dict[str, t.Any]:
     """Find Intel Memory Drive Technology, a hypervisor below this operating system.
 
     Its version tool is the sign: an executable in /usr/local/bin whose name is four characters and "version",
@@ -399,31 +399,12 @@ def imdt(files: HostFiles, timeout: float = IMDT_TIMEOUT_S) -> dict[str, t.Any]:
         elif IMDT_MARK not in (files.raw(name, IMDT_TOOL_MAX_BYTES) or b""):
             reason = f"{name} does not contain {IMDT_MARK.decode()}"
         else:
-            status, answer = _run([path, "--long"], timeout)
+            # timeout(1) ends the children of the tool as well, and with 124 says that it had to.
+            status, answer, _errors = run_command(["timeout", "--kill-after=1", str(timeout), path, "--long"], cwd="/")
             if status == 0:
-                return {"detected": True, "tool": name, "version": answer, "reason": None}
-            reason = f"{name} --long " + (f"ended with status {status}" if status is not None else answer)
+                return {"detected": True, "tool": name, "version": answer[:200].strip(), "reason": None}
+            reason = f"{name} --long " + (f"ended with status {status}" if status != 124 else f"did not end within {timeout:g} s")
     return {"detected": False, "tool": None, "version": None, "reason": reason}
-
-
-def _run(command: list[str], timeout: float) -> tuple[int | None, str]:
-    """Run a command; return its status and the start of its output, or None and what went wrong."""
-    with tempfile.TemporaryFile() as output:
-        try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
-            )
-        except OSError as error:
-            return None, f"cannot be started: {error.strerror}"
-        try:
-            status = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            # Its own session: children that it started end with it.
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return None, f"did not end within {timeout:g} s"
-        output.seek(0)
-        return status, output.read(200).decode("utf-8", "replace").strip()
 
 
 def _shortened(reasons: list[str]) -> list[str]:

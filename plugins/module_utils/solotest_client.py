@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 import tempfile
 import time
 import traceback
@@ -67,13 +66,19 @@ def writes(options: t.Mapping[str, t.Any]) -> bool:
     return options["mode"] == "fill" or (options["mode"] == "test" and options["read_mix"] < 100)
 
 
-def execute(options: t.Mapping[str, t.Any], executable: str) -> dict[str, t.Any]:
-    """Run the client and return the module's result, C(failed) with C(msg) if it did not end well."""
+def execute(options: t.Mapping[str, t.Any], executable: str, run_command: t.Callable) -> dict[str, t.Any]:
+    """Run the client and return the module's result, C(failed) with C(msg) if it did not end well.
+
+    Args:
+        options: the module's.
+        executable: path of the client.
+        run_command: AnsibleModule's method.
+    """
     # A probe loads nothing, so it may look at an endpoint that is being loaded.
     claim = contextlib.nullcontext() if options["mode"] == "probe" else endpoint_lock(options, executable)
     try:
         with claim as lock:
-            measured = run(options, executable, lock)
+            measured = run(options, executable, lock, run_command)
     except ClientError as error:
         return {"failed": True, "msg": str(error)}
     result = {"changed": writes(options), "solotest": measured}
@@ -213,35 +218,33 @@ def _is_running(pid: int, executable: str) -> bool:
         return False
 
 
-def run(options: t.Mapping[str, t.Any], executable: str, lock: int | None) -> dict[str, t.Any]:
+def run(options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_command: t.Callable) -> dict[str, t.Any]:
     """Run the client to its end and return the documented facts.
 
     Raises:
         ClientError: it could not be started, or its report cannot be read.
     """
-    environment = {name: value for name, value in os.environ.items() if name != "SOLOTEST_PASSWORD"}
-    if options["password"] is not None:
-        environment["SOLOTEST_PASSWORD"] = options["password"]
+    def sign_lock(process: t.Any) -> None:
+        if lock is not None:
+            os.pwrite(lock, json.dumps({"pid": process.pid, "run_id": options["run_id"]}).encode(), 0)
+
     before = memory_pressure.snapshot()
     try:
-        process = subprocess.Popen(
+        status, output, diagnostics = run_command(
             command(options, executable),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            environ_update={} if options["password"] is None else {"SOLOTEST_PASSWORD": options["password"]},
             pass_fds=() if lock is None else (lock,),
+            before_communicate_callback=sign_lock,
+            expand_user_and_vars=False,
+            handle_exceptions=False,
         )
     except OSError as error:
         raise ClientError(f"cannot run the client {executable}: {error.strerror}; is it built for this host?") from error
-    if lock is not None:
-        os.pwrite(lock, json.dumps({"pid": process.pid, "run_id": options["run_id"]}).encode(), 0)
-    output, diagnostics = process.communicate()
     pressure = memory_pressure.difference(before, memory_pressure.snapshot())
     try:
         report = json.loads(output)
     except ValueError:
-        text = diagnostics.decode(errors="replace").strip() or f"it ended with status {process.returncode}"
+        text = diagnostics.strip() or f"it ended with status {status}"
         raise ClientError(f"the client {executable} gave no result: {text[-800:]}") from None
     if report.get("schema") != SCHEMA:
         raise ClientError(f"the client {executable} speaks schema {report.get('schema')}, this module {SCHEMA}; update it")

@@ -361,7 +361,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     if os.uname().sysname != "Linux":
         module.fail_json(msg=f"host_memory_info reads /proc and /sys of Linux; this host runs {os.uname().sysname}")
-    module.exit_json(changed=False, host_memory=gather())
+    module.exit_json(changed=False, host_memory=gather(module.run_command))
 
 
 if __name__ == "__main__":

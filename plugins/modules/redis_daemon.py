@@ -144,7 +144,6 @@ import re
 import shlex
 import signal
 import socket
-import subprocess
 import time
 from contextlib import contextmanager
 
@@ -160,6 +159,9 @@ SERVER_EXECUTABLES = {
 }
 # The first version whose arguments stay readable in /proc when asked to (set-proc-title).
 KEEPS_ARGUMENTS = (6, 2)
+# What timeout(1) ends with when it had to end the command, and when it could not run it.
+TIMED_OUT = 124
+CANNOT_RUN = (126, 127)
 
 
 class DaemonError(Exception):
@@ -334,7 +336,8 @@ class Connection:
 
 
 class Daemon:
-    def __init__(self, params):
+    def __init__(self, params, run_command):
+        self.run_command = run_command
         self.config = Config(params["config"])
         self.executable = params["executable"]
         self.username = params["username"]
@@ -457,23 +460,27 @@ class Daemon:
         command = [self.executable, self.config.path, "--daemonize", "yes"]
         if self._version() >= KEEPS_ARGUMENTS:
             command += ["--set-proc-title", "no"]
-        result = self._run(command)
-        if result.returncode:
-            text = (result.stderr.strip() or result.stdout.strip())
-            raise DaemonError(f"{self.executable} refuses {self.config.path} (exit status {result.returncode}): {text or 'without a word'}")
+        status, output, errors = self._run(command)
+        if status:
+            text = errors.strip() or output.strip() or "without a word"
+            raise DaemonError(f"{self.executable} refuses {self.config.path} (exit status {status}): {text}")
 
     def _version(self):
-        match = re.search(r"\bv=(\d+)\.(\d+)", self._run([self.executable, "--version"]).stdout)
+        dummy, output, dummy = self._run([self.executable, "--version"])
+        match = re.search(r"\bv=(\d+)\.(\d+)", output)
         return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
 
     def _run(self, command):
+        """Run a command within the time that is left to it, and return its status, output and errors."""
         try:
-            return subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  encoding="utf-8", errors="replace", timeout=self.timeout, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise DaemonError(f"{' '.join(command)} has not returned within {self.timeout} s") from error
+            status, output, errors = self.run_command(["timeout", str(self.timeout), *command], cwd="/", handle_exceptions=False)
         except OSError as error:
             raise DaemonError(f"executable: cannot run {self.executable}: {error.strerror}") from error
+        if status == TIMED_OUT:
+            raise DaemonError(f"{' '.join(command)} has not returned within {self.timeout} s")
+        if status in CANNOT_RUN:
+            raise DaemonError(f"executable: cannot run {self.executable}: {errors.strip()}")
+        return status, output, errors
 
     def _log_size(self):
         try:
@@ -538,7 +545,7 @@ def check_params(module):
 def run(module):
     check_params(module)
     state, check_mode = module.params["state"], module.check_mode
-    daemon = Daemon(module.params)
+    daemon = Daemon(module.params, module.run_command)
     if state != "stopped" and not (check_mode and not daemon.config.exists):
         daemon.config.require()
     with locked(daemon.config):

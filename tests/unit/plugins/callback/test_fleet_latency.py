@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import inspect
 import json
 import os
 
@@ -23,6 +24,10 @@ HOSTS = ["a", "b"]
 def task_result(host, data, action="memstretch.density.solotest_result", name="Measure"):
     task = Task()
     task.action, task.name = action, name
+    if "utr" in inspect.signature(CallbackTaskResult).parameters:  # ansible-core 2.21
+        from ansible._internal._task import UnifiedTaskResult
+
+        return CallbackTaskResult(Host(host), task, UnifiedTaskResult.create_from_action_result_dict(data))
     return CallbackTaskResult(Host(host), task, data, {"name": name})
 
 

@@ -14,6 +14,7 @@ import time
 import pytest
 from ansible_collections.memstretch.density.plugins.module_utils import host_memory
 from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles
+from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 from ansible_collections.memstretch.density.tests.unit.fixtures.record_tree import replay
 
 MB = 1024 * 1024
@@ -32,7 +33,7 @@ def write(root, path, content, mode=0o644):
 
 
 def test_kernel_and_processors(root):
-    record = host_memory.gather(root)
+    record = host_memory.gather(run_command, root)
 
     assert record["kernel"] == {
         "release": "6.12.117+deb13-amd64",
@@ -77,7 +78,7 @@ def test_kernel_configuration_inside_the_kernel_wins_and_may_be_hidden(root):
 
 
 def test_numa(root):
-    numa = host_memory.gather(root)["numa"]
+    numa = host_memory.gather(run_command, root)["numa"]
 
     assert [(node["id"], node["cpus"], node["memory_only"]) for node in numa["nodes"]] == [
         (0, "0-1", False), (1, "2-3", False), (2, "", True),
@@ -89,7 +90,7 @@ def test_numa(root):
 
 
 def test_memory_and_swap(root):
-    record = host_memory.gather(root)
+    record = host_memory.gather(run_command, root)
 
     assert record["memory"]["hugepages"] == {"2048kB": 8, "1048576kB": 0}
     assert 1900 * MB < record["memory"]["available_bytes"] < record["memory"]["total_bytes"] < 2560 * MB
@@ -108,7 +109,7 @@ def test_memory_and_swap(root):
 
 
 def test_knobs(root):
-    record = host_memory.gather(root)
+    record = host_memory.gather(run_command, root)
 
     assert record["thp"]["enabled"] == "never"
     assert record["thp"]["sizes"]["enabled"]["2048kB"] == "inherit"
@@ -123,7 +124,7 @@ def test_knobs(root):
 
 
 def test_disks_with_their_sockets_and_serial_numbers(root):
-    queues = host_memory.gather(root)["block_queues"]
+    queues = host_memory.gather(run_command, root)["block_queues"]
 
     assert list(queues) == ["nvme0n1", "nvme1n1", "sda"]
     assert queues["nvme0n1"] == {
@@ -154,7 +155,7 @@ def test_a_multipath_drive_is_on_the_socket_of_its_controller(root):
     write(subsystem, "/nvme9n1/size", "4096\n")
     write(root, "/sys/block/nvme9c1n1/size", "4096\n")
 
-    queues = host_memory.gather(root)["block_queues"]
+    queues = host_memory.gather(run_command, root)["block_queues"]
 
     assert queues["nvme9n1"]["numa_node"] == 1
     assert "nvme9c1n1" not in queues
@@ -199,8 +200,8 @@ def test_ksmtuned_is_seen_and_hidden_processes_are_not_taken_for_absent(root):
 
 
 def test_an_empty_tree_gives_every_fixed_key_with_nothing_in_it(root, tmp_path):
-    empty = host_memory.gather(str(tmp_path / "nothing"))
-    full = host_memory.gather(root)
+    empty = host_memory.gather(run_command, str(tmp_path / "nothing"))
+    full = host_memory.gather(run_command, root)
 
     assert set(empty) == set(full)
     for section in ("kernel", "cpu", "numa", "memory", "swap", "thp", "ksm", "mglru", "sysctl", "cgroup", "imdt"):
@@ -215,14 +216,14 @@ def test_what_cannot_be_read_is_named(root):
     os.remove(root + "/proc/sys/vm/swappiness")
     os.mkdir(root + "/proc/sys/vm/swappiness")  # root may read every file, but no directory
 
-    record = host_memory.gather(root)
+    record = host_memory.gather(run_command, root)
 
     assert record["sysctl"]["vm.swappiness"] is None
     assert record["unreadable"] == ["/proc/sys/vm/swappiness: Is a directory"]
 
 
 def test_a_record_is_small_and_plain_json(root):
-    record = host_memory.gather(root)
+    record = host_memory.gather(run_command, root)
 
     assert len(json.dumps(record)) < 6000
     assert json.loads(json.dumps(record, allow_nan=False)) == record
@@ -231,7 +232,7 @@ def test_a_record_is_small_and_plain_json(root):
 def test_pressure_does_not_change_the_digest_of_the_settings(root, tmp_path):
     pressed = replay(str(tmp_path / "pressed"), "two_sockets.json", "two_sockets_pressed.json")
     write(pressed, "/proc/uptime", "99999.5 1.0\n")
-    quiet, after = host_memory.gather(root), host_memory.gather(pressed)
+    quiet, after = host_memory.gather(run_command, root), host_memory.gather(run_command, pressed)
 
     assert quiet["swap"] != after["swap"]
     assert quiet["settings_digest"] == after["settings_digest"] == host_memory.settings_digest(after)
@@ -253,20 +254,20 @@ def test_pressure_does_not_change_the_digest_of_the_settings(root, tmp_path):
     ("/proc/77/comm", "ksmtuned\n"),
 ])
 def test_a_changed_setting_changes_the_digest(root, path, content):
-    before = host_memory.gather(root)["settings_digest"]
+    before = host_memory.gather(run_command, root)["settings_digest"]
 
     write(root, path, content)
 
-    assert host_memory.gather(root)["settings_digest"] != before
+    assert host_memory.gather(run_command, root)["settings_digest"] != before
 
 
 def test_what_the_advisor_of_ksm_turns_is_not_a_setting(root):
     write(root, "/sys/kernel/mm/ksm/advisor_mode", "none [scan-time]\n")
-    before = host_memory.gather(root)["settings_digest"]
+    before = host_memory.gather(run_command, root)["settings_digest"]
 
     write(root, "/sys/kernel/mm/ksm/pages_to_scan", "7777\n")
 
-    assert host_memory.gather(root)["settings_digest"] == before
+    assert host_memory.gather(run_command, root)["settings_digest"] == before
 
 
 def tool(root, body, name="vsmpversion", mode=0o755):
@@ -276,7 +277,7 @@ def tool(root, body, name="vsmpversion", mode=0o755):
 def test_imdt_is_detected_by_its_tool(root):
     tool(root, 'test "$*" = --long && echo "Version 8.6.2535.33" && echo second line\n', name="imdtversion")
 
-    assert host_memory.imdt(HostFiles(root)) == {
+    assert host_memory.imdt(HostFiles(root), run_command) == {
         "detected": True,
         "tool": "/usr/local/bin/imdtversion",
         "version": "Version 8.6.2535.33\nsecond line",
@@ -292,13 +293,13 @@ def test_imdt_is_detected_by_its_tool(root):
 def test_imdt_is_not_detected_by_another_tool(root, name, body, mode, reason):
     tool(root, body, name, mode)
 
-    assert host_memory.imdt(HostFiles(root)) == {"detected": False, "tool": None, "version": None, "reason": reason}
+    assert host_memory.imdt(HostFiles(root), run_command) == {"detected": False, "tool": None, "version": None, "reason": reason}
 
 
 def test_a_tool_without_the_mark_is_not_run(root, tmp_path):
     write(root, "/usr/local/bin/someversion", f"#!/bin/sh\ntouch {tmp_path}/ran\n", 0o755)
 
-    assert host_memory.imdt(HostFiles(root))["reason"] == "/usr/local/bin/someversion does not contain vsmpversion"
+    assert host_memory.imdt(HostFiles(root), run_command)["reason"] == "/usr/local/bin/someversion does not contain vsmpversion"
     assert not os.path.exists(tmp_path / "ran")
 
 
@@ -306,7 +307,7 @@ def test_a_tool_that_hangs_is_ended_with_its_children(root, tmp_path):
     tool(root, f"sleep 60 & echo $! > {tmp_path}/child\nwait\n")
     started = time.monotonic()
 
-    result = host_memory.imdt(HostFiles(root), timeout=0.5)
+    result = host_memory.imdt(HostFiles(root), run_command, timeout=0.5)
 
     assert result["reason"] == "/usr/local/bin/vsmpversion --long did not end within 0.5 s"
     assert time.monotonic() - started < 10
@@ -319,7 +320,7 @@ def test_a_tool_that_hangs_is_ended_with_its_children(root, tmp_path):
 
 
 def test_this_machine():
-    record = host_memory.gather()
+    record = host_memory.gather(run_command)
 
     assert record["kernel"]["release"] == os.uname().release
     assert record["kernel"]["version"] == os.uname().version
@@ -333,4 +334,4 @@ def test_this_machine():
 
 
 def test_two_records_of_this_machine_have_one_digest():
-    assert host_memory.gather()["settings_digest"] == host_memory.gather()["settings_digest"]
+    assert host_memory.gather(run_command)["settings_digest"] == host_memory.gather(run_command)["settings_digest"]

@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils import solotest_client as client
 from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
+from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
 
 @pytest.fixture
@@ -115,17 +116,17 @@ def test_a_process_that_only_has_the_number_of_a_client_is_left_alone(options, t
 
 
 def test_a_client_without_a_result(options, tmp_path, program):
-    result = client.execute(unique(options, tmp_path), program("import sys", "sys.exit('no such luck')"))
+    result = client.execute(unique(options, tmp_path), program("import sys", "sys.exit('no such luck')"), run_command)
     assert result["failed"] and "no such luck" in result["msg"]
 
 
 def test_a_client_that_cannot_be_run(options, tmp_path):
-    result = client.execute(unique(options, tmp_path), "/nonexistent/solotest")
+    result = client.execute(unique(options, tmp_path), "/nonexistent/solotest", run_command)
     assert result["failed"] and "is it built for this host" in result["msg"]
 
 
 def test_a_client_of_another_version(options, tmp_path, program):
-    result = client.execute(unique(options, tmp_path), program("print('{\"schema\": 99}')"))
+    result = client.execute(unique(options, tmp_path), program("print('{\"schema\": 99}')"), run_command)
     assert result["failed"] and "schema 99" in result["msg"]
 
 
@@ -133,7 +134,7 @@ def test_the_password_travels_by_environment_only(options, tmp_path, program):
     seen = tmp_path / "seen"
     client.execute(unique(options, tmp_path), program(
         "import os, sys", f"open({str(seen)!r}, 'w').write(os.environ.get('SOLOTEST_PASSWORD', '') + ' ' + ' '.join(sys.argv))"
-    ))
+    ), run_command)
     words = seen.read_text(encoding="utf-8").split()
     assert words[0] == "secret" and "secret" not in words[1:]
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from ansible_collections.memstretch.density.plugins.module_utils import host_memory
 from ansible_collections.memstretch.density.plugins.modules import host_memory_info
+from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
 
 def run(check_mode=False, **options):
@@ -30,8 +31,8 @@ def test_it_returns_the_record_and_no_change(check_mode):
     result = run(check_mode)
 
     assert result["changed"] is False
-    assert result["host_memory"]["kernel"]["boot_id"] == host_memory.gather()["kernel"]["boot_id"]
-    assert result["host_memory"]["settings_digest"] == host_memory.gather()["settings_digest"]
+    assert result["host_memory"]["kernel"]["boot_id"] == host_memory.gather(run_command)["kernel"]["boot_id"]
+    assert result["host_memory"]["settings_digest"] == host_memory.gather(run_command)["settings_digest"]
 
 
 def test_it_takes_no_options():
@@ -47,7 +48,7 @@ def documented(returned):
 
 def test_every_returned_key_is_documented():
     documentation = yaml.safe_load(host_memory_info.RETURN)["host_memory"]["contains"]
-    record = host_memory.gather()
+    record = host_memory.gather(run_command)
 
     assert set(documentation) == set(record)
     for section, keys in documented(documentation).items():

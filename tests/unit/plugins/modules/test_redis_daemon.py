@@ -364,7 +364,7 @@ def test_a_child_that_saves_is_not_taken_for_the_server(make):
     spec = importlib.util.spec_from_file_location("redis_daemon", MODULE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    daemon = module.Daemon({"config": str(server.config), "executable": REDIS, "username": "default", "password": None, "timeout": 10})
+    daemon = module.Daemon({"config": str(server.config), "executable": REDIS, "username": "default", "password": None, "timeout": 10}, run_command=None)
     assert module.Process(child).serves(daemon.config, REDIS), "they look the same"
     assert daemon._select([child, pid]).pid == pid
 
