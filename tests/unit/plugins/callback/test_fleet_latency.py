@@ -27,7 +27,7 @@ def task_result(host, data, action="memstretch.density.solotest_result", name="M
     if "utr" in inspect.signature(CallbackTaskResult).parameters:  # ansible-core 2.21
         from ansible._internal._task import UnifiedTaskResult
 
-        return CallbackTaskResult(Host(host), task, UnifiedTaskResult.create_from_action_result_dict(data))
+        return CallbackTaskResult(Host(host), task, UnifiedTaskResult.from_action_result_dict(data))
     return CallbackTaskResult(Host(host), task, data, {"name": name})
 
 
