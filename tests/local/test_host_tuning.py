@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role host_tuning on this machine, which it only reads."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+
+@pytest.fixture
+def play(lab, tmp_path):
+    playbook = tmp_path / "record.yml"
+    playbook.write_text(yaml.safe_dump([{
+        "hosts": "localhost", "connection": "local", "gather_facts": False, "roles": ["memstretch.density.host_tuning"],
+        "tasks": [{"name": "Show", "ansible.builtin.debug": {
+            "msg": "{{ host_tuning_profile_name }}: {{ host_tuning_labels | join(' / ') }}; {{ host_tuning_record.kernel.release }}"
+        }}],
+    }]), encoding="utf-8")
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("all: {}\n", encoding="utf-8")
+    lab.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
+
+    def run(*variables, check=False):
+        arguments = [word for each in variables for word in ("-e", each)] + (["--check"] if check else [])
+        return lab.play(*arguments, playbook=str(playbook), inventory=inventory)
+
+    return run
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_it_records_and_changes_nothing(play, check):
+    outcome = play("host_tuning_profile=zram", check=check)
+    assert outcome.status == 0, outcome.output
+    assert 'zram: host not tuned: no setting of profile \\"zram\\" was applied' in outcome.output
+    assert "changed=0" in outcome.output
+
+
+def test_imdt_is_looked_for(play):
+    outcome = play("host_tuning_profile=imdt")
+    assert outcome.status == 0, outcome.output
+    assert "IMDT not detected" in outcome.output
+    required = play("host_tuning_profile=imdt", "host_tuning_imdt_required=true")
+    assert required.status != 0 and "host_tuning_imdt_required is true" in required.output
+
+
+def test_a_profile_of_ones_own(play, tmp_path):
+    mine = tmp_path / "mine.yml"
+    mine.write_text("name: mine\ndescription: What I want.\n", encoding="utf-8")
+    outcome = play(f"host_tuning_profile={mine}")
+    assert outcome.status == 0, outcome.output
+    assert "mine: host not tuned" in outcome.output
+    mine.write_text("name: mine\ndescription: What I want.\nsysctl: {vm.swappiness: 1}\n", encoding="utf-8")
+    unknown = play(f"host_tuning_profile={mine}")
+    assert unknown.status != 0 and "is not a profile" in unknown.output
+
+
+@pytest.mark.parametrize("variable, message", [
+    ("host_tuning_profile=turbo", "Allowed: dram, imdt, swap, swap_2018, tiering, zram, zswap"),
+    ("host_tuning_profile=/nowhere/mine.yml", "there is no such file"),
+    ("host_tuning_state=applied", "not available in this version"),
+])
+def test_what_it_cannot_do_is_refused(play, variable, message):
+    outcome = play(variable)
+    assert outcome.status != 0
+    assert message in outcome.output
