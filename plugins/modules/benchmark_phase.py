@@ -17,6 +17,8 @@ description:
   - Then picks the common start, far enough ahead that the slowest host is ready in time. The first lead follows from the
     number of hosts and C(forks); the later ones from how long the launch before really took.
   - Runs on the controller. Use it with C(run_once).
+extends_documentation_fragment:
+  - memstretch.density.controller_action
 options:
   run:
     description: What P(memstretch.density.benchmark_run#module) returned as C(benchmark_run).
@@ -29,17 +31,6 @@ options:
   lead_seconds:
     description: How long before the start the launch begins, 0 to 3600, if you know better.
     type: raw
-attributes:
-  check_mode:
-    support: full
-    description: Changes nothing either way.
-  diff_mode:
-    support: none
-    description: Changes nothing.
-  platform:
-    support: full
-    description: Works on the controller.
-    platforms: posix
 author:
   - The memstretch.density contributors (@memstretch)
 """

@@ -16,6 +16,8 @@ description:
   - "With O(state=begun): chooses the directory of the run. A run that was interrupted is continued if its settings are still the
     same: finished phases are kept. The callback P(memstretch.density.fleet_latency#callback) then writes the run's files."
   - Runs on the controller. Use it with C(run_once).
+extends_documentation_fragment:
+  - memstretch.density.controller_action
 options:
   state:
     description: V(checked) only checks O(settings), the fleet and the space below O(results_dir).
@@ -70,17 +72,6 @@ options:
     type: list
     elements: str
     default: []
-attributes:
-  check_mode:
-    support: full
-    description: Only checks.
-  diff_mode:
-    support: none
-    description: The files are new ones.
-  platform:
-    support: full
-    description: Works on the controller.
-    platforms: posix
 author:
   - The memstretch.density contributors (@memstretch)
 """

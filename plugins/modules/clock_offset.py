@@ -13,22 +13,13 @@ short_description: Measure how far a host's clock is off the controller's
 version_added: 0.1.0
 description:
   - Asks the host for its time over the open connection and takes the quickest of some exchanges.
+extends_documentation_fragment:
+  - memstretch.density.controller_action
 options:
   samples:
     description: Number of exchanges, 1 to 100.
     type: int
     default: 3
-attributes:
-  check_mode:
-    support: full
-    description: Changes nothing either way.
-  diff_mode:
-    support: none
-    description: Changes nothing.
-  platform:
-    support: full
-    description: Works on the controller.
-    platforms: posix
 author:
   - The memstretch.density contributors (@memstretch)
 """

@@ -15,6 +15,8 @@ description:
   - Reads the files of a run, writes C(summary.json) and C(report.txt) and shows the table and the verdict.
   - Fails if the run is incomplete or not valid, whatever its figures. A failing callback could not do that.
   - Runs on the controller.
+extends_documentation_fragment:
+  - memstretch.density.controller_action
 options:
   results_dir:
     description: Directory that holds the directories of all runs.
@@ -34,17 +36,6 @@ options:
     description: Fail if a host misses the SLO.
     type: bool
     default: false
-attributes:
-  check_mode:
-    support: full
-    description: Judges nothing.
-  diff_mode:
-    support: none
-    description: The table is shown either way.
-  platform:
-    support: full
-    description: Works on the controller.
-    platforms: posix
 author:
   - The memstretch.density contributors (@memstretch)
 """

@@ -14,6 +14,8 @@ version_added: 0.1.0
 description:
   - Sleeps on the controller until the phase should be over, then takes the result from the host and removes its file there.
   - Starts no Python on the host, which would be noise in what other clients on it measure.
+extends_documentation_fragment:
+  - memstretch.density.controller_action
 options:
   job:
     description: What P(memstretch.density.solotest#module) returned as C(job).
@@ -36,17 +38,6 @@ options:
     description: How many seconds after O(not_before) the result must be there.
     type: float
     required: true
-attributes:
-  check_mode:
-    support: full
-    description: Changes nothing either way.
-  diff_mode:
-    support: none
-    description: Changes nothing.
-  platform:
-    support: full
-    description: Works on the controller.
-    platforms: posix
 author:
   - The memstretch.density contributors (@memstretch)
 """
