@@ -61,7 +61,7 @@ def beginning(phase: t.Mapping[str, t.Any], elapsed: float, remaining: float) ->
 def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
     """Return the fleet's figures of a phase that has ended, and its doubts."""
     phase = document["phase"]
-    hosts = f"{len(document['hosts'])} of {len(document['expected'])} hosts"
+    hosts = f"{len(document['hosts'])}/{len(document['expected'])} hosts"
     if phase["kind"] == "fill":
         fills = [each["fill"] for each in document["hosts"].values()]
         keys, longest = sum(fill["keys"] for fill in fills), max((fill["seconds"] for fill in fills), default=0)
@@ -71,7 +71,7 @@ def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
     else:
         response = document["merged"]["response"]
         figures = (
-            f"{hosts}, response avg {_us(response['avg_us'])} p99 {_us(response['p99_us'])} max {_us(response['max_us'])} us"
+            f"{hosts}: avg {_us(response['avg_us'])}, p99 {_us(response['p99_us'])}, max {_us(response['max_us'])} us"
             f" | rate {_share(document['achieved_rate_ratio'])}, overlap {_share(document['overlap'])}"
         )
     lines = [f"{_where(phase)}  {figures}" + ("" if document["valid"] else "  INVALID")]
@@ -108,7 +108,7 @@ def clock(seconds: float) -> str:
 
 def _where(phase: t.Mapping[str, t.Any]) -> str:
     width = len(str(phase["of"]))
-    return f"[{phase['index']:{width}}/{phase['of']}] {run_plan.describe(phase):<38}"
+    return f"[{phase['index']:{width}}/{phase['of']}] {run_plan.describe(phase):<36}"
 
 
 def _labels(labels: t.Sequence[str]) -> str:
