@@ -142,16 +142,23 @@ def test_the_redis_role_and_the_benchmark_together(lab, tmp_path):
 
 
 def test_the_collection_works_from_where_galaxy_installs_it(lab, tmp_path):
+    # Nothing of the checkout's own configuration, in which the collection would be there already.
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
+        "ANSIBLE_COLLECTIONS_PATH": str(tmp_path / "collections"), "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_CALLBACKS_ENABLED": "memstretch.density.fleet_latency",
+    }
     build = tmp_path / "build"
     galaxy = ANSIBLE_PLAYBOOK.with_name("ansible-galaxy")
-    subprocess.run([galaxy, "collection", "build", ROOT, "--output-path", build], check=True, capture_output=True, cwd=tmp_path)
+    subprocess.run([galaxy, "collection", "build", ROOT, "--output-path", build], check=True, capture_output=True, cwd=tmp_path, env=environment)
     archive, = build.glob("memstretch-density-*.tar.gz")
     with tarfile.open(archive) as tar:
         names = tar.getnames()
     assert "files/solotest.c" in names and "roles/redis/tasks/main.yml" in names
     assert not [name for name in names if name.startswith((".venv/", "results/", ".ansible/", ".cache/", ".build/", "tests/output/"))]
     subprocess.run(
-        [galaxy, "collection", "install", archive, "-p", tmp_path / "collections", "--no-deps"], check=True, capture_output=True, cwd=tmp_path
+        [galaxy, "collection", "install", archive, "-p", tmp_path / "collections", "--no-deps"], check=True, capture_output=True, cwd=tmp_path,
+        env=environment,
     )
     # Only what a collection may rely on: meta, plugins, roles, playbooks, files.
     installed = tmp_path / "collections" / "ansible_collections" / "memstretch" / "density"
@@ -159,11 +166,6 @@ def test_the_collection_works_from_where_galaxy_installs_it(lab, tmp_path):
         subprocess.run(["rm", "-rf", installed / name], check=True)
     lab.add("a", "b")
     lab.variables.update(latency_benchmark_read_mixes=[100])
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
-        "ANSIBLE_COLLECTIONS_PATH": str(tmp_path / "collections"), "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_CALLBACKS_ENABLED": "memstretch.density.fleet_latency",
-    }
     done = subprocess.run(
         [ANSIBLE_PLAYBOOK, "-i", lab.inventory(), "memstretch.density.benchmark", "-e", "profile=dram"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
