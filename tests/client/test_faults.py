@@ -275,6 +275,30 @@ def test_a_redis_that_is_killed_in_the_middle(any_solotest, fresh, extra):
     assert result.json["test"]["latency"]["response"]["count"] == result.json["test"]["requests"]["ok"]
 
 
+@pytest.mark.parametrize("extra", [[], ["--connections", 3], ["--pacing", "none"]])
+def test_a_client_that_was_stopped_does_not_blame_the_server(any_solotest, filled, extra):
+    process = any_solotest.start("--json", "--timeout", 0.4, *extra, "--max-seconds", 4, "--requests", 10000000,
+                                 "test", filled.port, 100, 1000, 0, 2000)
+    for _stop in range(3):
+        time.sleep(0.2)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.8)
+        process.send_signal(signal.SIGCONT)
+    result = any_solotest.finish(process, timeout=20)
+    assert result.code == 0, result
+
+
+@pytest.mark.parametrize("extra", [[], ["--connections", 3], ["--pacing", "none"], ["--pipeline", 8]])
+def test_a_server_that_stays_stopped_is_a_time_out(any_solotest, fresh, extra):
+    assert any_solotest.run("fill", fresh.port, 100, 1000).code == 0
+    process = any_solotest.start("--json", "--timeout", 0.6, *extra, "--requests", 10000000,
+                                 "test", fresh.port, 100, 1000, 0, 2000)
+    time.sleep(0.5)
+    fresh.process.send_signal(signal.SIGSTOP)
+    result = any_solotest.finish(process, timeout=20)
+    assert result.code == 4 and error(result) == "timeout" and accounted(result.json)
+
+
 # ---- fill ----
 
 def test_fill_into_a_redis_without_enough_memory(any_solotest):

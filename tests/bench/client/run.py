@@ -172,7 +172,7 @@ def bench_pacing(table, options):
 
     with Redis(cpu=REDIS_CPU) as server:
         solotest("fill", server.port, VALUE_SIZE, KEYS)
-        results = interleaved(max(3, options.repetitions // 3), {
+        results = interleaved(max(3, options.repetitions // 5), {
             key: lambda cpu=cpu, extra=extra: run(server.port, cpu, extra) for key, (cpu, extra) in runs.items()})
     for (place, mode), reports in results.items():
         p50, p99 = (statistics.median(r["test"]["latency"]["lateness"][p] / 1e3 for r in reports)
@@ -197,7 +197,7 @@ def worst(errors):
 def bench_truth(table, options):
     plans = {"9 x 50 ms": [(0.5 + i, 0.05) for i in range(9)],
              "random 20-300 ms": [(0.5 + 1.5 * i, random.Random(i).uniform(0.02, 0.3)) for i in range(6)]}
-    repetitions = max(3, options.repetitions // 3)
+    repetitions = max(3, options.repetitions // 5)
     with Redis(cpu=REDIS_CPU) as server:
         solotest("fill", server.port, VALUE_SIZE, KEYS)
         for name, plan in plans.items():
@@ -250,7 +250,7 @@ def bench_histogram(table):
 
 
 def bench_fill(table, options):
-    keys = options.requests
+    keys = options.requests * 3
     for place, cpu in (("same CPU", REDIS_CPU), ("other CPU", OTHER_CPU)):
         with Redis(cpu=REDIS_CPU) as server:
             pid = server.process.pid
@@ -266,7 +266,7 @@ def bench_fill(table, options):
                                   server.port, VALUE_SIZE, keys, 0, 1, 0, cpu=cpu)
                 return (report["test"]["rate"]["achieved"],)
 
-            results = interleaved(max(3, options.repetitions // 3), {"fill": filling, "one at a time": singly})
+            results = interleaved(max(3, options.repetitions // 5), {"fill": filling, "one at a time": singly})
         for name, values in results.items():
             table.note(f"{name}, {place}: keys per second", [round(value[0]) for value in values])
         rate = statistics.median(value[0] for value in results["fill"])
@@ -285,10 +285,10 @@ def redis_cpu_seconds(pid):
 def bench_memory(table, options):
     with Redis(cpu=REDIS_CPU) as server:
         solotest("fill", server.port, VALUE_SIZE, KEYS)
-        report = solotest("--pacing", "none", "--requests", options.requests * 5, "--pipeline", 64, "test", server.port,
+        report = solotest("--pacing", "none", "--requests", options.requests * 15, "--pipeline", 64, "test", server.port,
                           VALUE_SIZE, KEYS, 10, 1)
         megabytes = report["client_health"]["max_rss_kb"] / 1024
-        table.add(f"memory of a test of {options.requests * 5:,} requests", f"{megabytes:.1f} MB", "<= 20 MB", megabytes <= 20)
+        table.add(f"memory of a test of {options.requests * 15:,} requests", f"{megabytes:.1f} MB", "<= 20 MB", megabytes <= 20)
         try:
             with memory_pressure() as confine:
                 locked = under_pressure(server, confine, locked=True)
@@ -409,8 +409,8 @@ def write_document(path, machine, table, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=9)
-    parser.add_argument("--requests", type=int, default=300000, help="of one repetition of a closed loop")
+    parser.add_argument("--repetitions", type=int, default=21)
+    parser.add_argument("--requests", type=int, default=100000, help="of one repetition of a closed loop")
     parser.add_argument("--seconds", type=float, default=10, help="of one repetition of a paced run")
     parser.add_argument("--only", default="", help="parts whose name contains this: closed_loop, pacing, truth, ...")
     parser.add_argument("--write", action="store_true", help="write docs/bench/client.md")
