@@ -69,7 +69,8 @@ def test_several_hosts_and_instances_from_first_run_to_last(site, ports, ask):
 
 def test_password(site, ports, ask):
     username, secret = "bench", "a long but guessable one"
-    host = {"redis_port": ports[0], "redis_socket": "auto", "redis_username": username, "redis_password": secret}
+    instance = {"port": ports[0], "socket": "auto", "username": username, "password": secret}
+    host = {"redis_instances": [instance]}
     first = site.ok(host, "-vvvv", "--diff")
     told = first.facts["one"][str(ports[0])]
     for address in (ports[0], site.root / str(ports[0]) / "redis.sock"):
@@ -86,11 +87,11 @@ def test_password(site, ports, ask):
     assert "WRONGPASS" in ask(ports[0], f'AUTH default "{secret}"'), "there is only that user"
     assert site.ok(host).changed == 0
 
-    host["redis_password"] = "another"
-    del host["redis_username"]
+    instance["password"] = "another"
+    del instance["username"]
     assert site.ok(host).facts["one"][str(ports[0])]["run_id"] != told["run_id"]
     assert ask(ports[0], "AUTH another", "PING") == "+OK\r\n+PONG"
-    del host["redis_password"]
+    del instance["password"]
     assert site.ok(host).changed == 3, "the configuration, the users, the restart"
     assert ask(ports[0], "PING") == "+PONG" and not acl.exists()
 
