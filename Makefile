@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 VENV := .venv
-BIN := $(CURDIR)/$(VENV)/bin
+BIN := $(VENV)/bin
 COLLECTION := .ansible/collections/ansible_collections/memstretch/density
 PROFILE ?= dram
 INVENTORY ?= inventories/local/hosts.yml
@@ -85,7 +85,7 @@ test-unit: setup-test
 
 test-client: setup-test
 	@echo "== client: solotest, its seams and its behaviour on real Redis servers"
-	@$(MAKE) -C tests/client test PYTHON=$(BIN)/python
+	@$(MAKE) -C tests/client test PYTHON=../../$(BIN)/python
 
 test-local: setup-test
 	@echo "== local: the playbooks on real Redis servers of this machine"
