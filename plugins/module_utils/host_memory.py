@@ -17,9 +17,6 @@ import hashlib
 import json
 import os
 import re
-import signal
-import subprocess
-import tempfile
 import typing as t
 import zlib
 
