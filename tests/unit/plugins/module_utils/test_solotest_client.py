@@ -17,6 +17,9 @@ from ansible_collections.memstretch.density.plugins.module_utils import solotest
 from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
+# Not the link in the virtual environment: a script's first line cannot name a path that holds a space.
+INTERPRETER = os.path.realpath(sys.executable)
+
 
 @pytest.fixture
 def options():
@@ -34,7 +37,7 @@ def program(tmp_path):
 
     def make(*lines):
         path = tmp_path / "client"
-        path.write_text(f"#!{sys.executable}\n" + textwrap.dedent("\n".join(lines)), encoding="utf-8")
+        path.write_text(f"#!{INTERPRETER}\n" + textwrap.dedent("\n".join(lines)), encoding="utf-8")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         return str(path)
 
@@ -94,9 +97,9 @@ def test_a_client_that_an_interrupted_playbook_left_is_ended(options, tmp_path, 
         left = subprocess.Popen([sleeper], pass_fds=(lock,))
         os.pwrite(lock, json.dumps({"pid": left.pid, "run_id": "r"}).encode(), 0)
     deadline = time.monotonic() + 10
-    while sys.executable.encode() not in pathlib.Path(f"/proc/{left.pid}/cmdline").read_bytes():
+    while INTERPRETER.encode() not in pathlib.Path(f"/proc/{left.pid}/cmdline").read_bytes():
         assert time.monotonic() < deadline
-    with client.endpoint_lock(options, sys.executable):
+    with client.endpoint_lock(options, INTERPRETER):
         assert left.wait(timeout=10) == -signal.SIGTERM
 
 
