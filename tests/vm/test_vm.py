@@ -1,0 +1,90 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What vm.py does before and after a machine runs. That one runs is shown by the scenarios of molecule/."""
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).with_name("vm.py")
+
+
+@pytest.fixture
+def vm(tmp_path, monkeypatch):
+    monkeypatch.setenv("VM_CACHE", str(tmp_path / "vm"))
+    spec = importlib.util.spec_from_file_location("vm", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "vm", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_sources_of_both_formats_for_another_suite(vm, tmp_path):
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list").write_text(
+        "# a comment\ndeb http://mirror.invalid/debian bookworm main contrib\ndeb-src http://mirror.invalid/debian bookworm main\n"
+        "deb [arch=amd64] http://other.invalid/tool stable main\n", encoding="utf-8")
+    (tmp_path / "sources.list.d" / "debian.sources").write_text(
+        "Types: deb deb-src\n# a comment\nURIs: http://mirror.invalid/security\nSuites: bookworm-security bookworm-updates\nComponents: main\n"
+        "Signed-By: /usr/share/keyrings/debian.gpg\n\nTypes: deb\nURIs: http://other.invalid/node\nSuites: nodistro\nComponents: main\n", encoding="utf-8")
+    assert [line.strip() for line in vm.apt_sources("trixie", tmp_path, "bookworm")] == [
+        "deb http://mirror.invalid/debian trixie main contrib",
+        "deb [signed-by=/usr/share/keyrings/debian.gpg] http://mirror.invalid/security trixie-security main",
+        "deb [signed-by=/usr/share/keyrings/debian.gpg] http://mirror.invalid/security trixie-updates main",
+    ]
+    with pytest.raises(vm.VmError, match="no Debian entry for sid"):
+        vm.apt_sources("trixie", tmp_path, "sid")
+
+
+def test_a_drive(vm, tmp_path):
+    drive = vm.Drive.parse("nvme:FAST0:1G")
+    assert "nvme,serial=FAST0,drive=nvme-FAST0" in drive.arguments(tmp_path)
+    assert drive.path(tmp_path) == tmp_path / "nvme-FAST0.raw"
+
+
+@pytest.mark.parametrize("text", ["nvme:FAST0", "scsi:A:1G", "nvme:A B:1G", "nvme:A:big", "nvme:" + "A" * 21 + ":1G"])
+def test_a_bad_drive(vm, text):
+    with pytest.raises(vm.VmError, match="KIND:SERIAL:SIZE"):
+        vm.Drive.parse(text)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "-x", "a" * 65])
+def test_a_bad_name(vm, name):
+    with pytest.raises(vm.VmError, match="not a name"):
+        vm.Machine(name)
+
+
+def test_equal_recipes_are_one_image(vm):
+    assert vm.Image(offer=("a", "b")).directory == vm.Image(offer=("a", "b")).directory
+    assert len({vm.Image().directory, vm.Image(suite="trixie").directory, vm.Image(offer=("a",)).directory, vm.Image(include=("a",)).directory}) == 4
+
+
+def test_a_stale_pidfile_never_leads_to_a_signal(vm):
+    machine = vm.Machine("old")
+    machine.directory.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        try:
+            (machine.directory / "pid").write_text(str(stranger.pid), encoding="utf-8")
+            assert machine.pid is None
+            machine.remove()
+            assert stranger.poll() is None and not machine.directory.exists()
+        finally:
+            stranger.kill()
+
+
+def test_the_command_line_says_what_is_wrong(tmp_path):
+    def say(*words):
+        run = subprocess.run([sys.executable, TOOL, *words], env={**os.environ, "VM_CACHE": str(tmp_path)}, capture_output=True, encoding="utf-8",
+                             check=False)
+        assert run.returncode
+        return run.stderr
+
+    assert "there is no machine nobody" in say("show", "nobody")
+    assert "KIND:SERIAL:SIZE" in say("start", "x", "--drive", "floppy")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,416 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Throwaway Debian machines for tests: built from packages, run by qemu without KVM, reached by ssh on 127.0.0.1.
+
+An image is made once for each recipe and kept in .cache/vm of the checkout. A machine is a disk on top of an
+image, so whatever a test does to it is gone with it. See README.md.
+"""
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+CACHE = Path(os.environ.get("VM_CACHE") or Path(__file__).resolve().parents[2] / ".cache" / "vm")
+# Raise it when the build below changes what it makes.
+RECIPE_VERSION = 1
+PACKAGES_HERE = ["qemu-system-x86", "qemu-utils", "mmdebstrap", "e2fsprogs", "openssh-client"]
+PACKAGES_THERE = ["apt", "dbus", "e2fsprogs", "init", "initramfs-tools", "iproute2", "kmod", "openssh-server", "procps", "python3", "systemd", "udev"]
+# All that a machine needs to find its disk; the default, every module there is, takes three times as long to unpack.
+INITRD_MODULES = ["ext4", "virtio_blk", "virtio_pci"]
+ADDRESS, GATEWAY = "10.0.2.15/24", "10.0.2.2"  # what qemu's user networking gives to its first guest
+
+
+class VmError(Exception):
+    """Something that the caller has to know."""
+
+
+def run(*command, **kwargs):
+    """Run a command; its output is shown only if it fails."""
+    try:
+        return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              encoding="utf-8", errors="replace", **{"stdin": subprocess.DEVNULL, **kwargs}).stdout
+    except FileNotFoundError as error:
+        raise VmError(f"{command[0]} is not installed; needed are: apt-get install --no-install-recommends {' '.join(PACKAGES_HERE)}") from error
+    except subprocess.CalledProcessError as error:
+        raise VmError(f"{' '.join(map(str, command))} ended with {error.returncode}:\n{error.stdout}") from error
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def only_one(path):
+    """One process at a time; others wait."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+# --- the image -------------------------------------------------------------------------------------------------
+
+def apt_sources(suite, directory=Path("/etc/apt"), here=None):
+    """This machine's own Debian sources, as one-line entries for that suite."""
+    here = here or platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    lines = []
+    files = [directory / "sources.list", *sorted((directory / "sources.list.d").glob("*"))]
+    for file in (file for file in files if file.is_file()):
+        text = file.read_text(encoding="utf-8")
+        lines += _deb822(text) if file.suffix == ".sources" else [line.strip() for line in text.splitlines() if re.match(r"\s*deb\s", line)]
+    # An entry of another project has a suite of another name.
+    ours = [line for line in lines if re.search(rf"\s{re.escape(here)}(-\S+)?\s", line)]
+    if not here or not ours:
+        raise VmError(f"no Debian entry for {here or 'this system'} among the apt sources in {directory}")
+    return list(dict.fromkeys(re.sub(rf"(\s){re.escape(here)}((-\S+)?\s)", rf"\g<1>{suite}\g<2>", line) for line in ours))
+
+
+def _deb822(text):
+    lines = []
+    for paragraph in re.split(r"\n\s*\n", text):
+        fields = dict(re.findall(r"^([\w-]+):[ \t]*(.*(?:\n[ \t]+.*)*)$", paragraph, re.M))
+        if "deb" in fields.get("Types", "").split():
+            signed = f"[signed-by={fields['Signed-By'].strip()}] " if fields.get("Signed-By", "").strip().startswith("/") else ""
+            lines += [f"deb {signed}{uri} {suite} {fields.get('Components', '').strip()} " for uri in fields["URIs"].split()
+                      for suite in fields["Suites"].split()]
+    return lines
+
+
+@dataclasses.dataclass(frozen=True)
+class Image:
+    """A Debian system on a disk, with its kernel beside it. Equal recipes are the same image."""
+
+    suite: str = "bookworm"
+    kernel: str = "linux-image-amd64"
+    include: tuple[str, ...] = ()
+    offer: tuple[str, ...] = ()
+    disk: str = "4G"
+
+    @property
+    def directory(self):
+        recipe = json.dumps([RECIPE_VERSION, PACKAGES_THERE, INITRD_MODULES, dataclasses.asdict(self)], sort_keys=True)
+        return CACHE / "images" / f"{self.suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+    def build(self):
+        """Make it unless it is there. Needs root, for the owners of files."""
+        with only_one(CACHE / "images" / ".lock"):
+            if not self.directory.exists():
+                if os.geteuid():
+                    raise VmError("building an image needs root; a built one can be used by anybody who may read .cache/vm")
+                work = self.directory.with_suffix(".new")
+                shutil.rmtree(work, ignore_errors=True)
+                (work / "tree").mkdir(parents=True)
+                try:
+                    self._install(work)
+                    self._configure(work)
+                    self._pack(work)
+                    work.rename(self.directory)
+                except BaseException:
+                    shutil.rmtree(work, ignore_errors=True)
+                    raise
+        return self
+
+    def _install(self, work):
+        say(f"Installing Debian {self.suite} from packages")
+        hooks = work / "hooks"
+        hooks.mkdir()
+        (hooks / "essential").write_text("#!/bin/sh -eu\nmkdir -p \"$1/etc/initramfs-tools/conf.d\"\n"
+                                         "echo MODULES=list > \"$1/etc/initramfs-tools/conf.d/vm\"\n"
+                                         f"printf '%s\\n' {' '.join(INITRD_MODULES)} > \"$1/etc/initramfs-tools/modules\"\n", encoding="utf-8")
+        (hooks / "customize").write_text("#!/bin/sh -eu\nmkdir -p \"$1/srv/apt\"\n" + (
+            "chroot \"$1\" apt-get clean\n"
+            f"chroot \"$1\" apt-get -qq -y --no-install-recommends --download-only install {' '.join(self.offer)}\n"
+            "mv \"$1\"/var/cache/apt/archives/*.deb \"$1/srv/apt/\"\n" if self.offer else ""), encoding="utf-8")
+        for hook in hooks.iterdir():
+            hook.chmod(0o755)
+        run("mmdebstrap", "--variant=minbase", f"--include={','.join([*PACKAGES_THERE, self.kernel, *self.include])}",
+            '--aptopt=Acquire::Languages "none"', '--dpkgopt=path-exclude=/usr/share/doc/*', '--dpkgopt=path-exclude=/usr/share/man/*',
+            '--dpkgopt=path-exclude=/usr/share/locale/*', f"--essential-hook={hooks}/essential", f"--customize-hook={hooks}/customize",
+            self.suite, work / "tree", "-", stdin=None, input="\n".join(apt_sources(self.suite)) + "\n")
+        shutil.rmtree(hooks)
+
+    def _configure(self, work):
+        tree = work / "tree"
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "throwaway", "-f", work / "key")
+
+        def write(path, text, mode=0o644):
+            (tree / path).parent.mkdir(parents=True, exist_ok=True)
+            (tree / path).write_text(text, encoding="utf-8")
+            (tree / path).chmod(mode)
+
+        (tree / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
+        write("root/.ssh/authorized_keys", (work / "key.pub").read_text(encoding="utf-8"), 0o600)
+        write("etc/hostname", "vm\n")
+        write("etc/hosts", "127.0.0.1 localhost\n127.0.1.1 vm\n::1 localhost\n")
+        write("etc/fstab", "/dev/vda / ext4 defaults,noatime 0 0\n")
+        write("etc/machine-id", "")
+        write("etc/systemd/network/10-vm.network", f"[Match]\nType=ether\n[Network]\nAddress={ADDRESS}\nGateway={GATEWAY}\n")
+        # The packages that a test may install. There is nothing else: guests do not reach the network.
+        for path in [tree / "etc/apt/sources.list", *(tree / "etc/apt/sources.list.d").iterdir()]:
+            path.unlink(missing_ok=True)
+        write("etc/apt/sources.list", "deb [trusted=yes] file:/srv/apt ./\n")
+        packages = "\n".join(map(self._describe, sorted((tree / "srv/apt").glob("*.deb"))))
+        write("srv/apt/Packages", packages)
+        write("srv/apt/Release", f"SHA256:\n {hashlib.sha256(packages.encode()).hexdigest()} {len(packages.encode())} Packages\n")
+        run("chroot", tree, "systemctl", "--quiet", "enable", "systemd-networkd.service", "ssh.service")
+        run("chroot", tree, "systemctl", "--quiet", "mask", "apt-daily.timer", "apt-daily-upgrade.timer", "systemd-networkd-wait-online.service")
+        (work / "hostkey").write_text((tree / "etc/ssh/ssh_host_ed25519_key.pub").read_text(encoding="utf-8").rsplit(" ", 1)[0], encoding="utf-8")
+
+    @staticmethod
+    def _describe(deb):
+        data = deb.read_bytes()
+        return (run("dpkg-deb", "--field", deb).rstrip("\n") + f"\nFilename: ./{deb.name}\nSize: {len(data)}\n"
+                f"SHA256: {hashlib.sha256(data).hexdigest()}\n")
+
+    def _pack(self, work):
+        say("Packing it into a disk")
+        tree, raw = work / "tree", work / "disk.raw"
+        for name in ("vmlinuz", "initrd.img"):
+            shutil.copyfile(next((tree / "boot").glob(f"{name}-*")), work / name)
+        run("truncate", f"--size={self.disk}", raw)
+        run("mkfs.ext4", "-q", "-F", "-L", "root", "-d", tree, raw)
+        run("qemu-img", "convert", "-O", "qcow2", raw, work / "disk.qcow2")
+        raw.unlink()
+        shutil.rmtree(tree)
+        (work / "recipe.json").write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
+
+
+# --- the machine -----------------------------------------------------------------------------------------------
+
+class Machine:
+    """One running system. Its name is its directory."""
+
+    def __init__(self, name):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
+            raise VmError(f"{name!r} is not a name for a machine; it takes 1 to 64 letters, digits, '_', '.' and '-'")
+        self.name = name
+        self.directory = CACHE / "machines" / name
+        self.console = self.directory / "console.log"
+        self.facts_file = self.directory / "machine.json"
+
+    @property
+    def facts(self):
+        try:
+            return json.loads(self.facts_file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise VmError(f"there is no machine {self.name}") from None
+
+    @property
+    def pid(self):
+        """Its process, or None. The pidfile alone proves nothing: numbers are used again."""
+        try:
+            pid = int((self.directory / "pid").read_text(encoding="utf-8"))
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except (OSError, ValueError):
+            return None
+        return pid if str(self.directory / "pid").encode() in arguments else None
+
+    def start(self, image, memory=512, cpus=2, drives=(), append="", qemu=(), accel="tcg,thread=multi", timeout=300):
+        """Boot it and wait until it answers by ssh. One that runs is left as it is."""
+        with only_one(CACHE / "machines" / f".{self.name}.lock"):
+            if self.pid:
+                return self
+            image.build()
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._make_disks(image, drives)
+            started = time.monotonic()
+            self._boot(image, memory, cpus, drives, append, qemu, accel)
+            self.wait(timeout)
+            say(f"{self.name} is up after {time.monotonic() - started:.0f} s")
+        return self
+
+    def _make_disks(self, image, drives):
+        disk = self.directory / "disk.qcow2"
+        if not disk.exists():
+            run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", image.directory / "disk.qcow2", disk)
+        for drive in drives:
+            if not drive.path(self.directory).exists():
+                run("qemu-img", "create", "-q", "-f", "raw", drive.path(self.directory), drive.size)
+
+    def _boot(self, image, memory, cpus, drives, append, qemu, accel):
+        port = free_port()
+        key = self.directory / "key"
+        shutil.copyfile(image.directory / "key", key)
+        key.chmod(0o600)
+        host_key = (image.directory / "hostkey").read_text(encoding="utf-8")
+        (self.directory / "known_hosts").write_text(f"[127.0.0.1]:{port} {host_key}\n", encoding="utf-8")
+        (self.directory / "pid").unlink(missing_ok=True)
+        command = [
+            "qemu-system-x86_64", "-name", self.name, "-machine", "q35", "-accel", accel, "-cpu", "max", "-smp", cpus, "-m", memory,
+            "-nodefaults", "-no-user-config", "-display", "none", "-serial", f"file:{self.console}",
+            "-kernel", image.directory / "vmlinuz", "-initrd", image.directory / "initrd.img",
+            "-append", f"root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 mitigations=off {append}".strip(),
+            "-drive", f"if=none,id=root,file={self.directory / 'disk.qcow2'},format=qcow2,cache=unsafe", "-device", "virtio-blk-pci,drive=root",
+            "-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22", "-device", "virtio-net-pci,netdev=net",
+            "-device", "virtio-rng-pci", *(word for drive in drives for word in drive.arguments(self.directory)), *qemu,
+            "-pidfile", self.directory / "pid", "-daemonize",
+        ]
+        run(*command)
+        facts = {"name": self.name, "host": "127.0.0.1", "port": port, "user": "root", "identity_file": str(key),
+                 "known_hosts": str(self.directory / "known_hosts"), "console": str(self.console), "pid": self.pid, "suite": image.suite}
+        self.facts_file.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+    def wait(self, timeout=300):
+        """Wait until it answers by ssh."""
+        deadline = time.monotonic() + timeout
+        while subprocess.run(self.ssh_command("true"), stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode:
+            if not self.pid:
+                raise VmError(f"{self.name} has ended while it booted; its console ends with:\n{self._console_tail()}")
+            if time.monotonic() > deadline:
+                raise VmError(f"{self.name} has not answered by ssh within {timeout} s; its console ends with:\n{self._console_tail()}")
+            time.sleep(0.5)
+
+    def ssh_command(self, *words):
+        facts = self.facts
+        return ["ssh", "-F", "none", "-i", facts["identity_file"], "-p", str(facts["port"]), "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
+                "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR", "-o", f"UserKnownHostsFile={facts['known_hosts']}",
+                "-o", "StrictHostKeyChecking=yes", f"{facts['user']}@{facts['host']}", *words]
+
+    def stop(self):
+        """Switch it off, at once: its disk is not worth a clean end. Its files stay."""
+        pid = self.pid
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            deadline = time.monotonic() + 10
+            if pid and self.pid == pid:
+                os.kill(pid, number)
+            while pid and self.pid == pid and time.monotonic() < deadline:
+                time.sleep(0.05)
+        if pid and self.pid == pid:
+            raise VmError(f"{self.name}, process {pid}, does not end")
+
+    def remove(self):
+        self.stop()
+        if self.directory.exists():
+            shutil.rmtree(self.directory)
+        (self.directory.parent / f".{self.name}.lock").unlink(missing_ok=True)
+
+    def _console_tail(self):
+        try:
+            return "\n".join(self.console.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
+        except FileNotFoundError:
+            return "(nothing)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Drive:
+    """An empty disk of a machine: an NVMe controller with one namespace, or a virtio disk."""
+
+    kind: str
+    serial: str
+    size: str
+
+    @classmethod
+    def parse(cls, text):
+        """From KIND:SERIAL:SIZE, for example nvme:FAST0:1G."""
+        match = re.fullmatch(r"(nvme|virtio):([A-Za-z0-9_-]{1,20}):(\d+[KMGT]?)", text)
+        if not match:
+            raise VmError(f"--drive {text!r} is not allowed; it takes KIND:SERIAL:SIZE with KIND nvme or virtio, a SERIAL of 1 to 20 letters, "
+                          "digits, '_' and '-', and a SIZE such as 512M")
+        return cls(*match.groups())
+
+    def path(self, directory):
+        return directory / f"{self.kind}-{self.serial}.raw"
+
+    def arguments(self, directory):
+        device = {"nvme": "nvme", "virtio": "virtio-blk-pci"}[self.kind]
+        return ["-drive", f"if=none,id={self.kind}-{self.serial},file={self.path(directory)},format=raw,cache=unsafe,discard=unmap",
+                "-device", f"{device},serial={self.serial},drive={self.kind}-{self.serial}"]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def machines():
+    return [Machine(path.name) for path in sorted((CACHE / "machines").glob("*")) if path.is_dir()]
+
+
+# --- the command line ------------------------------------------------------------------------------------------
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def command(name, text, recipe=False, machine=True):
+        sub = commands.add_parser(name, help=text, description=text)
+        if machine:
+            sub.add_argument("name", help="name of the machine")
+        if recipe:
+            sub.add_argument("--suite", default=Image.suite, help="Debian release (default: %(default)s)")
+            sub.add_argument("--kernel", default=Image.kernel, help="package of the kernel (default: %(default)s)")
+            sub.add_argument("--include", action="append", default=[], metavar="PACKAGE", help="package to install in the image; may be repeated")
+            sub.add_argument("--offer", action="append", default=[], metavar="PACKAGE",
+                             help="package that the machine can install with apt, with all it needs; may be repeated")
+            sub.add_argument("--disk", default=Image.disk, help="size of the root disk, sparse (default: %(default)s)")
+        return sub
+
+    command("packages", "say which Debian packages this tool needs here", machine=False)
+    command("image", "build an image unless it is there, and say where it is", recipe=True, machine=False)
+    start = command("start", "start a machine, wait for ssh, and say how to reach it, as JSON", recipe=True)
+    start.add_argument("--memory", type=int, default=512, metavar="MIB", help="(default: %(default)s)")
+    start.add_argument("--cpus", type=int, default=2, help="(default: %(default)s)")
+    start.add_argument("--drive", action="append", default=[], type=Drive.parse, metavar="KIND:SERIAL:SIZE",
+                       help="empty disk, for example nvme:FAST0:1G; may be repeated")
+    start.add_argument("--append", default="", metavar="ARGUMENTS", help="more for the kernel command line")
+    start.add_argument("--qemu", action="append", default=[], metavar="WORD", help="one more word for qemu's command line; may be repeated")
+    start.add_argument("--accel", default="tcg,thread=multi", help="how qemu runs the guest (default: software, %(default)s)")
+    start.add_argument("--timeout", type=int, default=300, metavar="SECONDS", help="for the boot (default: %(default)s)")
+    command("show", "say how to reach a machine, as JSON")
+    command("wait", "wait until a machine answers by ssh, for example after a reboot")
+    ssh = command("ssh", "run a command in a machine, or a shell")
+    ssh.add_argument("words", nargs=argparse.REMAINDER)
+    command("stop", "switch a machine off; its disks stay")
+    command("remove", "switch a machine off and delete it")
+    command("list", "list the machines", machine=False)
+    return parser.parse_args(arguments)
+
+
+def main():
+    try:
+        options = parse_arguments(sys.argv[1:])
+        machine = Machine(options.name) if hasattr(options, "name") else None
+        image = (Image(options.suite, options.kernel, tuple(sorted(options.include)), tuple(sorted(options.offer)), options.disk)
+                 if hasattr(options, "suite") else None)
+        match options.command:
+            case "packages":
+                print(" ".join(PACKAGES_HERE))
+            case "image":
+                print(image.build().directory)
+            case "start":
+                machine.start(image, options.memory, options.cpus, options.drive, options.append, options.qemu, options.accel, options.timeout)
+                print(json.dumps(machine.facts, indent=1))
+            case "show":
+                print(json.dumps(machine.facts | {"running": machine.pid is not None}, indent=1))
+            case "wait":
+                machine.wait()
+            case "ssh":
+                os.execvp("ssh", machine.ssh_command(*options.words))
+            case "stop":
+                machine.stop()
+            case "remove":
+                machine.remove()
+            case "list":
+                print("\n".join(f"{machine.name} {'running' if machine.pid else 'off'}" for machine in machines()))
+    except VmError as error:
+        sys.exit(f"vm.py: {error}")
+
+
+if __name__ == "__main__":
+    main()
