@@ -97,7 +97,7 @@ class HostRecord:
     def write(self, data: dict[str, t.Any]) -> None:
         """Put the record on the disk."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
-        write_file(self.path, json.dumps({**data, "schema": SCHEMA}, indent=1, sort_keys=True) + "\n", 0o600)
+        write_file(self.path, json.dumps({**data, "schema": SCHEMA}, indent=1) + "\n", 0o600)
         sync_directory(os.path.dirname(self.directory))
 
     def remove(self) -> None:
