@@ -67,15 +67,28 @@ class Setting:
         """What people call it."""
         return f"{os.path.basename(self.disk)} {self.name}" if self.disk else self.name
 
-    def paths(self) -> list[str]:
-        """Return the files that it stands for on this host: none if the kernel lacks the knob."""
+    @property
+    def pattern(self) -> str:
+        """Return the path of its knobs; that of a disk's is below the disk's stable path, see L(knob_path)."""
         if self.section == "sysctl":
-            pattern = "/proc/sys/" + sysctl_path(self.name)
-            return [pattern] if os.path.exists(pattern) else []
+            return "/proc/sys/" + sysctl_path(self.name)
         if self.section == "block_queue":
-            path = f"/sys/block/{os.path.basename(os.path.realpath(self.disk))}/queue/{self.name}"
-            return [path] if os.path.exists(path) else []
-        return sorted(glob.glob(GOVERNORS if self.section == "cpu_governor" else self.name))
+            return f"{self.disk}/queue/{self.name}"
+        return GOVERNORS if self.section == "cpu_governor" else self.name
+
+    def knobs(self) -> list[str]:
+        """Return the knobs that it stands for on this host: none if the kernel lacks it."""
+        if self.section in ("sysctl", "block_queue"):
+            return [self.pattern] if os.path.exists(knob_path(self.pattern)) else []
+        return sorted(glob.glob(self.pattern))
+
+
+def knob_path(knob: str) -> str:
+    """Return the file of a knob. Kernel names of disks change from boot to boot, so that a record names /dev/disk/.../queue/NAME."""
+    if not knob.startswith("/dev/"):
+        return knob
+    disk, _queue, name = knob.rpartition("/queue/")
+    return f"/sys/block/{os.path.basename(os.path.realpath(disk))}/queue/{name}"
 
 
 def sysctl_path(name: str) -> str:
@@ -103,7 +116,7 @@ def settings_of(section: str, entries: t.Mapping[str, t.Any], disks: t.Sequence[
 
 def written(value: t.Any) -> str:
     """Return how a value is written into a knob."""
-    return {True: "1", False: "0"}[value] if isinstance(value, bool) else str(value)
+    return canonical(str(value))
 
 
 def canonical(text: str) -> str:
@@ -115,54 +128,77 @@ def canonical(text: str) -> str:
     value = " ".join((bracketed.group(1) if bracketed else text).split())
     if re.match(r"^0x[0-9a-fA-F]+$", value):
         return str(int(value, 16))
-    return {"Y": "1", "y": "1", "N": "0", "n": "0", "true": "1", "false": "0"}.get(value, value)
+    return {"y": "1", "n": "0", "true": "1", "false": "0"}.get(value.lower(), value)
 
 
-def read_knob(path: str) -> str | None:
-    """Return a knob's canonical value; None if it is not there or cannot be read."""
+def read_knob(knob: str) -> str | None:
+    """Return a knob's canonical value; None if it is not there, as with a disk that was taken out."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(knob_path(knob), encoding="utf-8") as file:
             return canonical(file.read())
     except OSError as error:
         # Some knobs answer EINVAL while what they belong to is switched off.
-        if error.errno in (errno.ENOENT, errno.ENODEV, errno.EINVAL):
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.EINVAL):
             return None
-        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+        raise SettingsError(f"{knob} cannot be read: {error.strerror}") from error
 
 
-def write_knob(path: str, value: str) -> None:
+def write_knob(knob: str, value: str) -> None:
     """Write a knob in one write, as the kernel wants it. Raises SettingsError with the kernel's reason."""
     try:
-        descriptor = os.open(path, os.O_WRONLY)
+        descriptor = os.open(knob_path(knob), os.O_WRONLY)
         try:
             os.write(descriptor, value.encode() + b"\n")
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise SettingsError(f"the kernel refuses {value!r} for {path}: {error.strerror}") from error
+        raise SettingsError(f"the kernel refuses {value!r} for {knob}: {error.strerror}") from error
 
 
-def write_first(path: str, values: t.Sequence[str]) -> tuple[str, list[str]]:
-    """Write the first value that the kernel takes; return it and those refused. Raises SettingsError if none is."""
-    refused: list[str] = []
-    for value in values:
-        try:
-            write_knob(path, value)
-        except SettingsError:
-            if value == values[-1]:
-                raise
-            refused.append(value)
-        else:
-            return value, refused
-    raise SettingsError(f"there is no value for {path}")
-
-
-def restore_knob(path: str, originals: t.Mapping[str, str]) -> None:
+def restore_knob(knob: str, originals: t.Mapping[str, str]) -> None:
     """Write back the original value, by the other knob of a pair if that was the one in force."""
-    partner = PAIRS.get(path)
-    if partner and originals[path] == "0" and originals.get(partner, "0") != "0":
-        path = partner
-    write_knob(path, originals[path])
+    partner = PAIRS.get(knob)
+    if partner and originals[knob] == "0" and originals.get(partner, "0") != "0":
+        knob = partner
+    write_knob(knob, originals[knob])
+
+
+# --- what is a setting, and what is a mistake --------------------------------------------------------------------
+
+_NAMES = {
+    "sysctl": (r"[a-z]+([./][A-Za-z0-9_*-]+)+", "the name of a sysctl, such as vm.swappiness"),
+    "sysfs": (r"/sys(/[A-Za-z0-9_.,:*-]+)+", "a path below /sys"),
+    "block_queue": (r"[a-z][a-z0-9_]*", "a file of a disk's queue directory, such as nr_requests"),
+    "services_stopped": (r"[A-Za-z0-9@_.-]+", "the name of a unit without .service"),
+}
+_ENTRY_KEYS = ("value", "reason", "since")
+
+
+def mistakes(sections: t.Mapping[str, t.Any], keys: t.Sequence[str] = _ENTRY_KEYS) -> list[str]:
+    """Return what is wrong with a profile's sections, each with the section, the name and what is allowed."""
+    found = []
+    for section, (pattern, what) in _NAMES.items():
+        entries = sections.get(section) or {}
+        if not isinstance(entries, dict):
+            found.append(f"{section} is {entries!r}; it takes a dictionary of values by name")
+            continue
+        for name, entry in entries.items():
+            if not re.match(f"^{pattern}$", str(name)) or ".." in str(name):
+                found.append(f"{section} has {name!r}; allowed is {what}")
+            found += [f"{section}, {name}: {text}" for text in _entry_mistakes(entry, section != "services_stopped", keys)]
+    governor = sections.get("cpu_governor")
+    return found + ([f"cpu_governor: {text}" for text in _entry_mistakes(governor, True, keys)] if governor else [])
+
+
+def _entry_mistakes(entry: t.Any, has_value: bool, keys: t.Sequence[str]) -> list[str]:
+    data = entry if isinstance(entry, dict) else {"value": entry}
+    found = [f"{key!r} is not a key; allowed are {', '.join(keys)}" for key in data if key not in keys]
+    found += [f"{key} is {data[key]!r}; it takes a text" for key in keys if key != "value" and not isinstance(data.get(key, ""), str)]
+    if has_value:
+        values = data.get("value") if isinstance(data.get("value"), list) else [data.get("value")]
+        if not values or not all(isinstance(value, (bool, int, str)) and not re.search(r"[\n\x00]|^\s*$", str(value)) for value in values):
+            found.append(f"the value is {data.get('value')!r}; it takes a number, a text of one line, true, false, or a list of these")
+    return found
 
 
 # --- how settings last over a reboot -----------------------------------------------------------------------------
@@ -180,8 +216,7 @@ def persistent_files(settings: t.Iterable[Setting], chosen: t.Callable[[Setting]
                 f'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", SYMLINK=="{link}", ATTR{{queue/{setting.name}}}="{value}"'
             )
         else:
-            pattern = GOVERNORS if setting.section == "cpu_governor" else setting.name
-            lines[TMPFILES_FILE].append(f"w {pattern} - - - - {value.replace('%', '%%')}")
+            lines[TMPFILES_FILE].append(f"w {setting.pattern} - - - - {value.replace('%', '%%')}")
     return {path: "\n".join([MARK, *content]) + "\n" for path, content in lines.items() if content}
 
 
@@ -194,8 +229,7 @@ def other_writers(setting: Setting, files: HostFiles) -> list[str]:
     elif setting.section == "block_queue":
         found = _matching(files, _UDEV_PLACES, rf"^\s*[^#\s].*ATTR\{{queue/{name}\}}\s*=[^=]", UDEV_FILE)
     else:
-        pattern = re.escape(GOVERNORS if setting.section == "cpu_governor" else setting.name)
-        found = _matching(files, _TMPFILES_PLACES, rf"^\s*w\S*\s+{pattern}\s", TMPFILES_FILE)
+        found = _matching(files, _TMPFILES_PLACES, rf"^\s*w\S*\s+{re.escape(setting.pattern)}\s", TMPFILES_FILE)
     return found + _tuned(setting, files)
 
 

@@ -101,7 +101,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 settings:
-  description: What was asked for, one entry for each knob and service, and with O(state=restored) what was put back.
+  description: What was asked for, one entry for each setting and service; empty with O(state=restored).
   returned: always
   type: list
   elements: dict
@@ -156,7 +156,7 @@ recorded:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.memstretch.density.plugins.module_utils.host_record import DIRECTORY, HostRecord, HostRecordError
-from ansible_collections.memstretch.density.plugins.module_utils.host_settings import SettingsError
+from ansible_collections.memstretch.density.plugins.module_utils.host_settings import SettingsError, mistakes
 from ansible_collections.memstretch.density.plugins.module_utils.host_tuner import HostTuner
 
 
@@ -175,6 +175,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    wrong = mistakes(module.params)
+    if wrong:
+        module.fail_json(msg="; ".join(wrong))
     try:
         tuner = HostTuner(module.params, HostRecord("host_settings", module.params["record_directory"]), module.run_command)
         before = tuner.state_text()

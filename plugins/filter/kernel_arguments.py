@@ -1,0 +1,16 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter C(kernel_arguments)."""
+
+from __future__ import annotations
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.host_profile import kernel_arguments
+
+
+class FilterModule:
+    """Filters on profiles."""
+
+    def filters(self):
+        """Return the filters by name."""
+        return {"kernel_arguments": kernel_arguments}
