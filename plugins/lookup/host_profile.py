@@ -37,6 +37,10 @@ options:
     type: list
     elements: str
     default: []
+  swap:
+    description: What is different of the profile's section C(swap).
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -65,7 +69,7 @@ class LookupModule(LookupBase):
         try:
             return [
                 changed(load(str(term), self.get_option("directory"), self.get_option("places")),
-                        self.get_option("settings"), self.get_option("without"))
+                        self.get_option("settings"), self.get_option("without"), self.get_option("swap"))
                 for term in terms
             ]
         except ProfileError as error:

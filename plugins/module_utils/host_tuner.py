@@ -55,6 +55,10 @@ class HostTuner:
         }
         self._read_record()
         self._before = self._observe()
+        carried = self._known["profile"]
+        self._at_first = self._differences()
+        if carried != self._profile:
+            self._at_first.insert(0, f"the host carries {'profile ' + carried if carried else 'no profile'}")
 
     def _read_record(self) -> None:
         self._data = self._record.read()
@@ -184,12 +188,14 @@ class HostTuner:
                 self._services.reload_udev()
 
     def _differences(self) -> list[str]:
-        """Return what is not as it should be, after everything was written."""
-        present = self._observe()
-        return [
-            f"{name} is {present[name]!r} and not {value!r}{self._blame(name)}"
-            for name, value in self._foresee().items() if name in present and present[name] != value and present[name] is not None
-        ]
+        """Return what is not as it should be, for people."""
+        present, found = self._observe(), []
+        for name, value in self._foresee().items():
+            if present.get(name) != value and name in FILES:
+                found.append(f"{name} is {'missing' if present.get(name) is None else 'not what this profile writes'}")
+            elif present.get(name) != value and present.get(name) is not None:
+                found.append(f"{name} is {present[name]} and not {value}{self._blame(name)}")
+        return found
 
     def _blame(self, knob: str) -> str:
         setting = next((setting for setting in self._settings if knob in setting.knobs()), None)
@@ -225,6 +231,7 @@ class HostTuner:
         services = [self._tell_service(name, reason) for name, reason in self._stop.items()]
         return {
             "settings": knobs + services,
+            "differences": self._at_first,
             "persistent": self._services.systemd,
             "profile": self._known["profile"],
             "recorded": self._known["recorded"],

@@ -73,6 +73,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+differences:
+  description: What was not as asked for when the module began.
+  returned: always
+  type: list
+  elements: str
 budget:
   description: The budget that is in force after this task; null without one.
   returned: always
@@ -146,7 +151,7 @@ def play(module: AnsibleModule, record: HostRecord) -> dict:
     """Do what is asked for, and return the result."""
     state, known = module.params["state"], record.read()
     if state != "applied" and known is None:
-        return {"changed": False, "budget": None}
+        return {"changed": False, "budget": None, "differences": []}
     asked = asked_for(module) if state == "applied" else known["asked"]
     if known is not None and any(known["asked"][key] != asked[key] for key in ("mechanism", "group")):
         raise BudgetError(
@@ -172,6 +177,7 @@ def play(module: AnsibleModule, record: HostRecord) -> dict:
     return {
         "changed": changed,
         "diff": {"before": text_of(present), "after": text_of(aim)},
+        "differences": [f"{name} is {present[name]} and not {value}" for name, value in aim.items() if present[name] != value],
         "budget": {**told, "persistent": budget.persistent} if state == "applied" else None,
     }
 

@@ -140,6 +140,12 @@ settings:
       description: Files and services that set it too and may win at the next boot or at their next change.
       type: list
       elements: str
+differences:
+  description: What was not as asked for when the module began, and who else sets it; in check mode this is what is not in force.
+  returned: always
+  type: list
+  elements: str
+  sample: [/proc/sys/vm/swappiness is 60 and not 100 (it is also set by /etc/sysctl.d/90-vendor.conf:3)]
 persistent:
   description: Whether the settings last over a reboot.
   returned: always

@@ -51,6 +51,13 @@ options:
     description:
       - Password of O(username), if the server needs one. It is sent through the connection only.
     type: str
+  cgroup:
+    description:
+      - Path of the control group that the server runs in, below the root of the memory controller, for example V(fleet). It must be there. A
+        server that runs in another one is restarted, since memory is charged to the group in which it was first used.
+      - Empty leaves it to the system.
+    type: str
+    default: ""
   timeout:
     description:
       - Seconds to wait until the server answers, and to wait until it has ended; from 1 to 3600.
@@ -162,6 +169,8 @@ KEEPS_ARGUMENTS = (6, 2)
 # What timeout(1) ends with when it had to end the command, and when it could not run it.
 TIMED_OUT = 124
 CANNOT_RUN = (126, 127)
+# Where the memory controller is, in version 1 and 2 of control groups.
+CGROUP_ROOTS = ("/sys/fs/cgroup/memory", "/sys/fs/cgroup")
 
 
 class DaemonError(Exception):
@@ -343,6 +352,7 @@ class Daemon:
         self.username = params["username"]
         self.password = params["password"]
         self.timeout = params["timeout"]
+        self.cgroup = params["cgroup"].strip("/")
 
     def find(self):
         """The server's process: where the pidfile says, or else anywhere."""
@@ -384,6 +394,22 @@ class Daemon:
         if [record.get("pid"), record.get("started")] != [process.pid, process.started]:
             return True
         return record.get("checksum") == self.config.checksum()
+
+    def is_in_place(self, process):
+        """Does it run in the control group that it should run in?"""
+        if not process or not self.cgroup:
+            return True
+        with open(f"/proc/{process.pid}/cgroup", encoding="utf-8") as file:
+            groups = [line.rstrip("\n").split(":", 2) for line in file]
+        wanted = "memory" if any("memory" in names.split(",") for dummy, names, dummy in groups) else ""
+        return any(wanted in names.split(",") and path == f"/{self.cgroup}" for dummy, names, path in groups)
+
+    def _group_processes(self):
+        path = next((f"{root}/{self.cgroup}/cgroup.procs" for root in CGROUP_ROOTS if os.path.isdir(root)), None)
+        if not path or not os.path.exists(path):
+            raise DaemonError(f"cgroup: there is no control group {self.cgroup!r} of the memory controller on this host; make it first, for example "
+                              "with the module dram_budget, or leave the option empty")
+        return path
 
     def start(self):
         self._refuse_taken_address()
@@ -460,6 +486,8 @@ class Daemon:
         command = [self.executable, self.config.path, "--daemonize", "yes"]
         if self._version() >= KEEPS_ARGUMENTS:
             command += ["--set-proc-title", "no"]
+        if self.cgroup:  # entered before anything is allocated
+            command = ["sh", "-c", 'echo 0 > "$0" && exec "$@"', self._group_processes(), *command]
         status, output, errors = self._run(command)
         if status:
             text = errors.strip() or output.strip() or "without a word"
@@ -499,7 +527,7 @@ class Daemon:
         return "; its log ends with:\n" + "\n".join(lines)
 
 
-def plan(state, process, current):
+def plan(state, process, current, in_place=True):
     """The actions that lead to the state, and the reason for them."""
     if state == "stopped":
         return (["stop"], "it runs") if process else ([], "")
@@ -509,6 +537,8 @@ def plan(state, process, current):
         return ["stop", "start"], "a restart was asked for"
     if not current:
         return ["stop", "start"], "its configuration has changed since it was started"
+    if not in_place:
+        return ["stop", "start"], "it runs in another control group"
     return [], ""
 
 
@@ -539,6 +569,8 @@ def check_params(module):
         raise DaemonError(f"timeout: {module.params['timeout']} is out of range; allowed is {low} to {high} seconds")
     if not os.path.isabs(module.params["config"]):
         raise DaemonError(f"config: {module.params['config']!r} is not an absolute path")
+    if not re.match(r"^(/?[A-Za-z0-9_][A-Za-z0-9_.-]*)*/?$", module.params["cgroup"]):
+        raise DaemonError(f"cgroup: {module.params['cgroup']!r} is not the path of a control group, such as fleet")
     module.params["executable"] = module.get_bin_path(module.params["executable"]) or module.params["executable"]
 
 
@@ -551,7 +583,7 @@ def run(module):
     with locked(daemon.config):
         process = daemon.find()
         before = {"state": "started" if process else "stopped", "configuration": "current" if daemon.is_current(process) else "outdated"}
-        actions, reason = plan(state, process, before["configuration"] == "current")
+        actions, reason = plan(state, process, before["configuration"] == "current", daemon.is_in_place(process))
         if actions:
             process = None if check_mode else act(daemon, actions, process)
         elif process:
@@ -580,6 +612,7 @@ def main():
             "username": {"type": "str", "default": "default"},
             "password": {"type": "str", "no_log": True},
             "timeout": {"type": "int", "default": 30},
+            "cgroup": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )

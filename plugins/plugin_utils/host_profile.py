@@ -17,10 +17,18 @@ from ansible_collections.memstretch.density.plugins.module_utils.host_settings i
 SETTING_SECTIONS = ("sysctl", "sysfs", "cpu_governor", "block_queue", "services_stopped", "kernel_cmdline")
 KEYS = ("name", "description", "source", "needs", "extends", "swap", *SETTING_SECTIONS)
 NEEDS = ("imdt", "memory_only_node")
-# What a profile says of swap are variables of the role swap_space, without its prefix; where swap lies is the host's own business.
-SWAP_KEYS = (
-    "kind", "others", "priority", "discard", "partitions", "encrypted", "zram_size", "zram_algorithm", "zram_devices",
-)
+# What a profile says of swap are options of the module swap_space; where swap lies is the host's own business, not the profile's.
+SWAP: dict[str, t.Any] = {
+    "kind": "none",
+    "others": "keep",
+    "priority": 10,
+    "discard": "once",
+    "partitions": 0,
+    "encrypted": False,
+    "zram_size": "50%",
+    "zram_algorithm": ["lz4", "lzo-rle", "zstd"],
+    "zram_devices": 1,
+}
 _ENTRY_KEYS = ("value", "reason", "since", "config")
 _MAX_BYTES = 100_000
 
@@ -54,18 +62,20 @@ def load(profile: str, directory: str, places: t.Sequence[str]) -> dict[str, t.A
         problems = [f"name is {data['name']!r}, which is {'a name of this collection' if is_path(profile) else 'not the name of the file'}"]
     if problems:
         raise ProfileError(f"{path} is not a profile: {'; '.join(problems)}")
-    base = load(data["extends"], directory, []) if data.get("extends") else {}
+    base = load(data["extends"], directory, []) if data.get("extends") else {"swap": SWAP}
     return _merged(base, data)
 
 
-def changed(profile: dict[str, t.Any], settings: dict[str, t.Any], without: t.Sequence[str]) -> dict[str, t.Any]:
-    """Return the profile with other settings, sections as in a file, and without those of these names.
+def changed(
+    profile: dict[str, t.Any], settings: dict[str, t.Any], without: t.Sequence[str], swap: dict[str, t.Any]
+) -> dict[str, t.Any]:
+    """Return the profile with other settings, sections as in a file, without those of these names, and with other swap.
 
     Raises ProfileError for a mistake in the settings, and for a name that the profile does not have.
     """
     problems = [f"{key!r} is not a section; allowed are {', '.join(SETTING_SECTIONS)}" for key in settings if key not in SETTING_SECTIONS]
-    problems += mistakes(settings, _ENTRY_KEYS)
-    result = _merged(profile, settings)
+    problems += mistakes(settings, _ENTRY_KEYS) + _swap_mistakes(swap)
+    result = _merged(profile, {**settings, "swap": swap})
     known = {name for section in SETTING_SECTIONS if section != "cpu_governor" for name in result[section]} | {"cpu_governor"}
     problems += [f"{name!r} cannot be left out, the profile does not set it; it sets {', '.join(sorted(known))}"
                  for name in without if name not in known]
@@ -133,14 +143,17 @@ def _mistakes(data: t.Any) -> list[str]:
     found += _list_mistakes(data, "needs", NEEDS)
     if data.get("extends") is not None and (not isinstance(data["extends"], str) or is_path(data["extends"])):
         found.append(f"extends is {data['extends']!r}; it takes the name of a profile of this collection")
-    swap = data.get("swap") or {}
-    if not isinstance(swap, dict):
-        return [*found, f"swap is {swap!r}; it takes a dictionary with {', '.join(SWAP_KEYS)}"]
-    found += [f"swap has {key!r}; allowed are {', '.join(SWAP_KEYS)}" for key in swap if key not in SWAP_KEYS]
+    found += _swap_mistakes(data.get("swap") or {})
     # A null takes an entry of the extended profile out.
     kept = {key: {name: entry for name, entry in value.items() if entry is not None} if isinstance(value, dict) else value
             for key, value in data.items()}
     return found + mistakes(kept, _ENTRY_KEYS)
+
+
+def _swap_mistakes(swap: t.Any) -> list[str]:
+    if not isinstance(swap, dict):
+        return [f"swap is {swap!r}; it takes a dictionary with {', '.join(SWAP)}"]
+    return [f"swap has {key!r}; allowed are {', '.join(SWAP)}" for key in swap if key not in SWAP]
 
 
 def _list_mistakes(data: dict[str, t.Any], key: str, allowed: t.Sequence[str]) -> list[str]:
