@@ -146,7 +146,7 @@ def read_knob(knob: str) -> str | None:
 def write_knob(knob: str, value: str) -> None:
     """Write a knob in one write, as the kernel wants it. Raises SettingsError with the kernel's reason."""
     try:
-        descriptor = os.open(knob_path(knob), os.O_WRONLY)
+        descriptor = os.open(knob_path(knob), os.O_WRONLY | os.O_TRUNC)  # as echo does
         try:
             os.write(descriptor, value.encode() + b"\n")
         finally:

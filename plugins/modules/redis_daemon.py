@@ -569,7 +569,7 @@ def check_params(module):
         raise DaemonError(f"timeout: {module.params['timeout']} is out of range; allowed is {low} to {high} seconds")
     if not os.path.isabs(module.params["config"]):
         raise DaemonError(f"config: {module.params['config']!r} is not an absolute path")
-    if not re.match(r"^(/?[A-Za-z0-9_][A-Za-z0-9_.-]*)*/?$", module.params["cgroup"]):
+    if not re.match(r"^(/?[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*)?$", module.params["cgroup"]):
         raise DaemonError(f"cgroup: {module.params['cgroup']!r} is not the path of a control group, such as fleet")
     module.params["executable"] = module.get_bin_path(module.params["executable"]) or module.params["executable"]
 

@@ -107,7 +107,7 @@ def kernel_arguments(profile: dict[str, t.Any], record: dict[str, t.Any]) -> dic
 
 def _find(profile: str, directory: str, places: t.Sequence[str]) -> str:
     if is_path(profile):
-        paths = [os.path.join(place, os.path.expanduser(profile)) for place in places]
+        paths = [os.path.join(place, os.path.expanduser(profile)) for place in places or ["."]]
         absence = f"there is no such file: {', '.join(dict.fromkeys(paths))}"
     else:
         paths, absence = [os.path.join(directory, f"{profile}.yml")], "there is no such profile"

@@ -364,7 +364,7 @@ def test_a_child_that_saves_is_not_taken_for_the_server(make):
     spec = importlib.util.spec_from_file_location("redis_daemon", MODULE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    daemon = module.Daemon({"config": str(server.config), "executable": REDIS, "username": "default", "password": None, "timeout": 10}, run_command=None)
+    daemon = module.Daemon({"config": str(server.config), "executable": REDIS, "username": "default", "password": None, "timeout": 10, "cgroup": ""}, run_command=None)
     assert module.Process(child).serves(daemon.config, REDIS), "they look the same"
     assert daemon._select([child, pid]).pid == pid
 
@@ -428,3 +428,40 @@ def test_bad_configuration_files(make, directives, words):
     message = server.refused()
     assert all(word in message for word in words), message
     assert [path.name for path in server.directory.iterdir()] == ["redis.conf"]
+
+
+@pytest.fixture
+def group():
+    """A control group of this test's own."""
+    root = next(Path(path) for path in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup") if Path(path).is_dir())
+    if not os.access(root, os.W_OK):
+        pytest.skip("this user may not make a control group")
+    path = root / f"test-redis-daemon-{os.getpid()}"
+    path.mkdir()
+    yield path
+    deadline = time.monotonic() + 10
+    while path.exists():  # its last process may still be on its way out
+        try:
+            path.rmdir()
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_it_runs_in_the_group_that_was_asked_for(group, make):
+    server = make()
+    outside = server.ok()["pid"]
+    assert "control group" in server.ok(cgroup=group.name, check=True)["reason"] and alive(outside)
+    moved = server.ok(cgroup=group.name)
+    assert moved["changed"] and moved["pid"] != outside
+    assert (group / "cgroup.procs").read_text(encoding="ascii").split() == [str(moved["pid"])]
+    assert not server.ok(cgroup=f"/{group.name}/")["changed"]
+    assert not server.ok()["changed"], "without the option it stays where it is"
+    server.ok("stopped")
+
+
+@pytest.mark.parametrize("name, message", [("no-such-group", "there is no control group"), ("../x", "is not the path of a control group")])
+def test_a_group_that_is_not_there_is_refused(make, name, message):
+    server = make()
+    assert message in server.refused(cgroup=name)
+    assert not server.pidfile.exists()
