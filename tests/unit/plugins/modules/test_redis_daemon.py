@@ -455,7 +455,7 @@ def test_it_runs_in_the_group_that_was_asked_for(group, make):
     moved = server.ok(cgroup=group.name)
     assert moved["changed"] and moved["pid"] != outside
     assert (group / "cgroup.procs").read_text(encoding="ascii").split() == [str(moved["pid"])]
-    assert not server.ok(cgroup=f"/{group.name}/")["changed"]
+    assert not server.ok(cgroup=f"/{group.name}")["changed"]
     assert not server.ok()["changed"], "without the option it stays where it is"
     server.ok("stopped")
 
