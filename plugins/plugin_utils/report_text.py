@@ -99,6 +99,37 @@ def table(summary: t.Mapping[str, t.Any], directory: str) -> list[str]:
     ]
 
 
+_COMPARISON_COLUMNS = (
+    ("influence", lambda row: f"{row['influence']:g}"),
+    ("GET %", lambda row: f"{row['read_mix']:g}"),
+    ("profile", lambda row: row["profile"]),
+    ("avg us", lambda row: _us(row["response"]["avg_us"])),
+    ("x", lambda row: _times(row["ratio"]["avg_us"])),
+    ("p99 us", lambda row: _us(row["response"]["p99_us"])),
+    ("x", lambda row: _times(row["ratio"]["p99_us"])),
+    ("max us", lambda row: _us(row["response"]["max_us"])),
+    ("x", lambda row: _times(row["ratio"]["max_us"])),
+    ("page-ins/s", lambda row: "-" if row["page_ins_per_second"] is None else f"{row['page_ins_per_second']:,.0f}"),
+    ("within SLO", lambda row: str(row["hosts_within_slo"])),
+    ("", lambda row: "" if row["valid"] else "INVALID"),
+)
+
+
+def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the table of a comparison, and what must be said about it."""
+    lines = [
+        "",
+        f"Response time of the fleet, and as a multiple (x) of the first run, {document['baseline']}:",
+        *_grid(_COMPARISON_COLUMNS, document["cells"]),
+        "",
+        f"SLO: avg <= {document['slo']['avg_us']:g} us and p99 <= {document['slo']['p99_us']:g} us for every host",
+    ]
+    for run in document["runs"]:
+        lines.append(f"  {run['profile']}: {run['verdict'].upper()}, {run['fleet']} hosts, run {run['run_id']}{_labels(run['labels'])}")
+        lines += [f"    differs from {document['baseline']}: {text}" for text in document["differences"].get(run["run_id"], [])]
+    return lines
+
+
 def clock(seconds: float) -> str:
     """Return a duration as 1:05 or 2:01:05."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
@@ -128,6 +159,10 @@ def _grid(columns: t.Sequence[tuple[str, t.Callable]], rows: t.Sequence[t.Mappin
 
 def _us(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _ms(value: float | None) -> str:

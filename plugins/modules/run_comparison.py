@@ -1,0 +1,50 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The action plugin of the same name does the work, on the controller; this file documents it.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: run_comparison
+short_description: Compare runs with each other
+version_added: 0.1.0
+description:
+  - Reads the files of two or more runs, shows for each cell the response time under each profile and as a multiple of the first run, with the
+    page-ins that explain it, and writes C(comparison.json) and C(comparison.txt).
+  - What differs between the runs beside their profiles is named.
+  - Runs on the controller.
+extends_documentation_fragment:
+  - memstretch.density.controller_action
+options:
+  results_dir:
+    description: Directory that holds the directories of all runs.
+    type: str
+    default: results
+  runs:
+    description: Names of the runs. The others are compared with the first one.
+    type: list
+    elements: str
+    required: true
+  name:
+    description: Name of the directory below O(results_dir) that the comparison is written to.
+    type: str
+    default: comparison
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+EXAMPLES = r"""
+- name: Compare swap and zram with DRAM alone
+  memstretch.density.run_comparison:
+    runs: [dram-1, swap-1, zram-1]
+"""
+
+RETURN = r"""
+comparison:
+  description: The comparison, as C(comparison.json) holds it.
+  returned: always
+  type: dict
+"""
