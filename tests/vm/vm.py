@@ -27,11 +27,32 @@ from pathlib import Path
 
 CACHE = Path(os.environ.get("VM_CACHE") or Path(__file__).resolve().parents[2] / ".cache" / "vm")
 # Raise it when the build below changes what it makes.
-RECIPE_VERSION = 1
-PACKAGES_HERE = ["qemu-system-x86", "qemu-utils", "mmdebstrap", "e2fsprogs", "openssh-client"]
+RECIPE_VERSION = 2
+PACKAGES_HERE = ["qemu-system-x86", "qemu-utils", "mmdebstrap", "e2fsprogs", "fdisk", "openssh-client"]
 PACKAGES_THERE = ["apt", "dbus", "e2fsprogs", "init", "initramfs-tools", "iproute2", "kmod", "openssh-server", "procps", "python3", "systemd", "udev"]
 # All that a machine needs to find its disk; the default, every module there is, takes three times as long to unpack.
 INITRD_MODULES = ["ext4", "virtio_blk", "virtio_pci"]
+KERNEL_ARGUMENTS = "console=ttyS0 net.ifnames=0 mitigations=off"
+# The root file system of an image with a boot loader: where its partition begins, in the usual place behind the boot loader's own.
+PARTITION_OFFSET = 1024 * 1024
+SECTOR = 512
+BOOT_CODE = 440  # of the first sector; behind it stands the partition table
+GRUB = "usr/lib/grub/i386-pc"
+# Runs once, when an image with a boot loader is made: the menu can only be written by the system itself, from its own disk.
+FIRST_BOOT_UNIT = """[Unit]
+Description=Write the boot menu of a new image, and switch off
+After=multi-user.target
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -ec 'update-grub; systemctl disable vm-first-boot.service; rm /etc/systemd/system/vm-first-boot.service; echo MENU-WRITTEN'
+ExecStopPost=/bin/systemctl --no-block poweroff
+StandardOutput=journal+console
+StandardError=journal+console
+
+[Install]
+WantedBy=multi-user.target
+"""
 ADDRESS, GATEWAY = "10.0.2.15/24", "10.0.2.2"  # what qemu's user networking gives to its first guest
 
 
@@ -46,6 +67,8 @@ def run(*command, **kwargs):
                               encoding="utf-8", errors="replace", **{"stdin": subprocess.DEVNULL, **kwargs}).stdout
     except FileNotFoundError as error:
         raise VmError(f"{command[0]} is not installed; needed are: apt-get install --no-install-recommends {' '.join(PACKAGES_HERE)}") from error
+    except subprocess.TimeoutExpired as error:
+        raise VmError(f"{' '.join(map(str, command))} has not ended within {error.timeout:g} s") from error
     except subprocess.CalledProcessError as error:
         raise VmError(f"{' '.join(map(str, command))} ended with {error.returncode}:\n{error.stdout}") from error
 
@@ -93,17 +116,24 @@ def _deb822(text):
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """A Debian system on a disk, with its kernel beside it. Equal recipes are the same image."""
+    """A Debian system on a disk, with its kernel beside it or a boot loader before it. Equal recipes are the same image."""
 
     suite: str = "bookworm"
     kernel: str = "linux-image-amd64"
     include: tuple[str, ...] = ()
     offer: tuple[str, ...] = ()
     disk: str = "4G"
+    boot: str = "direct"
+
+    @property
+    def root(self):
+        """The device that its root file system is on."""
+        return "/dev/vda1" if self.boot == "grub" else "/dev/vda"
 
     @property
     def directory(self):
-        recipe = json.dumps([RECIPE_VERSION, PACKAGES_THERE, INITRD_MODULES, dataclasses.asdict(self)], sort_keys=True)
+        recipe = json.dumps([RECIPE_VERSION, PACKAGES_THERE, INITRD_MODULES, KERNEL_ARGUMENTS, FIRST_BOOT_UNIT, dataclasses.asdict(self)],
+                            sort_keys=True)
         return CACHE / "images" / f"{self.suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
     def build(self):
@@ -119,6 +149,8 @@ class Image:
                     self._install(work)
                     self._configure(work)
                     self._pack(work)
+                    if self.boot == "grub":
+                        self._write_menu(work)
                     work.rename(self.directory)
                 except BaseException:
                     shutil.rmtree(work, ignore_errors=True)
@@ -138,7 +170,7 @@ class Image:
             "mv \"$1\"/var/cache/apt/archives/*.deb \"$1/srv/apt/\"\n" if self.offer else ""), encoding="utf-8")
         for hook in hooks.iterdir():
             hook.chmod(0o755)
-        run("mmdebstrap", "--variant=minbase", f"--include={','.join([*PACKAGES_THERE, self.kernel, *self.include])}",
+        run("mmdebstrap", "--variant=minbase", f"--include={','.join([*PACKAGES_THERE, self.kernel, *(['grub-pc'] if self.boot == 'grub' else []), *self.include])}",
             '--aptopt=Acquire::Languages "none"', '--dpkgopt=path-exclude=/usr/share/doc/*', '--dpkgopt=path-exclude=/usr/share/man/*',
             '--dpkgopt=path-exclude=/usr/share/locale/*', f"--essential-hook={hooks}/essential", f"--customize-hook={hooks}/customize",
             self.suite, work / "tree", "-", stdin=None, input="\n".join(apt_sources(self.suite)) + "\n")
@@ -157,7 +189,7 @@ class Image:
         write("root/.ssh/authorized_keys", (work / "key.pub").read_text(encoding="utf-8"), 0o600)
         write("etc/hostname", "vm\n")
         write("etc/hosts", "127.0.0.1 localhost\n127.0.1.1 vm\n::1 localhost\n")
-        write("etc/fstab", "/dev/vda / ext4 defaults,noatime 0 0\n")
+        write("etc/fstab", f"{self.root} / ext4 defaults,noatime 0 0\n")
         write("etc/machine-id", "")
         write("etc/systemd/network/10-vm.network", f"[Match]\nType=ether\n[Network]\nAddress={ADDRESS}\nGateway={GATEWAY}\n")
         # The packages that a test may install. There is nothing else: guests do not reach the network.
@@ -169,7 +201,31 @@ class Image:
         write("srv/apt/Release", f"SHA256:\n {hashlib.sha256(packages.encode()).hexdigest()} {len(packages.encode())} Packages\n")
         run("chroot", tree, "systemctl", "--quiet", "enable", "systemd-networkd.service", "ssh.service")
         run("chroot", tree, "systemctl", "--quiet", "mask", "apt-daily.timer", "apt-daily-upgrade.timer", "systemd-networkd-wait-online.service")
+        if self.boot == "grub":
+            self._configure_boot_loader(tree, write)
         (work / "hostkey").write_text((tree / "etc/ssh/ssh_host_ed25519_key.pub").read_text(encoding="utf-8").rsplit(" ", 1)[0], encoding="utf-8")
+
+    @staticmethod
+    def _configure_boot_loader(tree, write):
+        """What grub-install would do to the file system, and a menu that finds the system for the first time."""
+        write("etc/default/grub", f'''# The machine has a serial console only.
+GRUB_DEFAULT=0
+GRUB_TIMEOUT=0
+GRUB_DISTRIBUTOR=Debian
+GRUB_CMDLINE_LINUX_DEFAULT="quiet"
+GRUB_CMDLINE_LINUX="{KERNEL_ARGUMENTS}"
+GRUB_TERMINAL=serial
+''')
+        (tree / "boot/grub/i386-pc").mkdir(parents=True, exist_ok=True)
+        for file in sorted((tree / GRUB).iterdir()):
+            if file.suffix in (".mod", ".lst"):
+                shutil.copyfile(file, tree / "boot/grub/i386-pc" / file.name)
+        kernel, initrd = (next((tree / "boot").glob(f"{name}-*")).name for name in ("vmlinuz", "initrd.img"))
+        write("boot/grub/grub.cfg", f"linux /boot/{kernel} root=/dev/vda1 ro {KERNEL_ARGUMENTS}\ninitrd /boot/{initrd}\nboot\n")
+        write("etc/systemd/system/vm-first-boot.service", FIRST_BOOT_UNIT)
+        run("chroot", tree, "systemctl", "--quiet", "enable", "vm-first-boot.service")
+        run("chroot", tree, "grub-mkimage", "--format=i386-pc", "--output=/boot/grub/i386-pc/core.img", "--prefix=(hd0,msdos1)/boot/grub",
+            "biosdisk", "part_msdos", "ext2")
 
     @staticmethod
     def _describe(deb):
@@ -183,11 +239,46 @@ class Image:
         for name in ("vmlinuz", "initrd.img"):
             shutil.copyfile(next((tree / "boot").glob(f"{name}-*")), work / name)
         run("truncate", f"--size={self.disk}", raw)
-        run("mkfs.ext4", "-q", "-F", "-L", "root", "-d", tree, raw)
+        offset = PARTITION_OFFSET if self.boot == "grub" else 0
+        if self.boot == "grub":
+            self._write_boot_loader(tree, raw)
+        blocks = (raw.stat().st_size - offset) // 4096
+        run("mkfs.ext4", "-q", "-F", "-L", "root", "-E", f"offset={offset}", "-d", tree, raw, blocks, "-b", 4096)
         run("qemu-img", "convert", "-O", "qcow2", raw, work / "disk.qcow2")
         raw.unlink()
         shutil.rmtree(tree)
         (work / "recipe.json").write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
+
+
+    @staticmethod
+    def _write_boot_loader(tree, raw):
+        """GRUB into the first sectors, as grub-install would, but without a device that the kernel has read the partitions of."""
+        run("sfdisk", "--quiet", raw, stdin=None, input=f"label: dos\nstart={PARTITION_OFFSET // SECTOR}, type=83, bootable\n")
+        core = (tree / "boot/grub/i386-pc/core.img").read_bytes()
+        if len(core) > PARTITION_OFFSET - SECTOR:
+            raise VmError(f"GRUB's core of {len(core)} bytes does not fit before the first partition")
+        with open(raw, "r+b") as file:
+            file.write((tree / GRUB / "boot.img").read_bytes()[:BOOT_CODE])
+            file.seek(SECTOR)
+            file.write(core)
+
+    def _write_menu(self, work):
+        """Boot the image itself, once, so that it runs update-grub."""
+        say("Booting it once, to have its boot menu written")
+        console = work / "first-boot.log"
+        run(*QEMU, "-name", "first-boot", "-accel", "tcg,thread=multi", "-smp", 2, "-m", 512, "-serial", f"file:{console}", "-no-reboot",
+            *root_disk(work / "disk.qcow2"), timeout=300)
+        text = console.read_text(encoding="utf-8", errors="replace")
+        if "MENU-WRITTEN" not in text:
+            raise VmError("the image has not written its boot menu; its console ends with:\n" + "\n".join(text.splitlines()[-30:]))
+
+
+# What all machines have in common.
+QEMU = ["qemu-system-x86_64", "-machine", "q35", "-cpu", "max", "-nodefaults", "-no-user-config", "-display", "none"]
+
+
+def root_disk(path):
+    return ["-drive", f"if=none,id=root,file={path},format=qcow2,cache=unsafe", "-device", "virtio-blk-pci,drive=root"]
 
 
 # --- the machine -----------------------------------------------------------------------------------------------
@@ -220,8 +311,10 @@ class Machine:
             return None
         return pid if str(self.directory / "pid").encode() in arguments else None
 
-    def start(self, image, memory=512, cpus=2, drives=(), append="", qemu=(), accel="tcg,thread=multi", timeout=300):
+    def start(self, image, memory=512, cpus=2, drives=(), append="", qemu=(), accel="tcg,thread=multi", timeout=300, nodes=()):
         """Boot it and wait until it answers by ssh. One that runs is left as it is."""
+        if append and image.boot == "grub":
+            raise VmError(f"--append {append!r} is not allowed with --boot grub: the machine's own boot loader has the kernel command line")
         with only_one(CACHE / "machines" / f".{self.name}.lock"):
             if self.pid:
                 return self
@@ -229,7 +322,7 @@ class Machine:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._make_disks(image, drives)
             started = time.monotonic()
-            self._boot(image, memory, cpus, drives, append, qemu, accel)
+            self._boot(image, memory, cpus, drives, append, [*numa_arguments(nodes, cpus), *qemu], accel)
             self.wait(timeout)
             say(f"{self.name} is up after {time.monotonic() - started:.0f} s")
         return self
@@ -250,12 +343,11 @@ class Machine:
         host_key = (image.directory / "hostkey").read_text(encoding="utf-8")
         (self.directory / "known_hosts").write_text(f"[127.0.0.1]:{port} {host_key}\n", encoding="utf-8")
         (self.directory / "pid").unlink(missing_ok=True)
+        direct = ["-kernel", image.directory / "vmlinuz", "-initrd", image.directory / "initrd.img",
+                  "-append", f"root={image.root} rw quiet {KERNEL_ARGUMENTS} {append}".strip()]
         command = [
-            "qemu-system-x86_64", "-name", self.name, "-machine", "q35", "-accel", accel, "-cpu", "max", "-smp", cpus, "-m", memory,
-            "-nodefaults", "-no-user-config", "-display", "none", "-serial", f"file:{self.console}",
-            "-kernel", image.directory / "vmlinuz", "-initrd", image.directory / "initrd.img",
-            "-append", f"root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 mitigations=off {append}".strip(),
-            "-drive", f"if=none,id=root,file={self.directory / 'disk.qcow2'},format=qcow2,cache=unsafe", "-device", "virtio-blk-pci,drive=root",
+            *QEMU, "-name", self.name, "-accel", accel, "-smp", cpus, "-m", memory, "-serial", f"file:{self.console}",
+            *(direct if image.boot == "direct" else []), *root_disk(self.directory / "disk.qcow2"),
             "-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22", "-device", "virtio-net-pci,netdev=net",
             "-device", "virtio-rng-pci", *(word for drive in drives for word in drive.arguments(self.directory)), *qemu,
             "-pidfile", self.directory / "pid", "-daemonize",
@@ -332,6 +424,43 @@ class Drive:
                 "-device", f"{device},serial={self.serial},drive={self.kind}-{self.serial}"]
 
 
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A NUMA node of a machine. One without processors is slower memory, and its firmware says so."""
+
+    size: int  # MiB
+    cpus: str = ""
+
+    @classmethod
+    def parse(cls, text):
+        """From SIZE[:CPUS], for example 512M:0-1, or 256M for a node with memory only."""
+        match = re.fullmatch(r"(\d+)([MG])(?::(\d+(?:-\d+)?))?", text)
+        if not match:
+            raise VmError(f"--numa {text!r} is not allowed; it takes SIZE or SIZE:CPUS with a SIZE such as 512M, and CPUS such as 0 or 0-1")
+        return cls(int(match[1]) * (1024 if match[2] == "G" else 1), match[3] or "")
+
+
+def numa_arguments(nodes, cpus):
+    """The words for qemu. What the kernel makes of a node without processors -- a lower tier or not -- hangs on the HMAT table."""
+    if not nodes:
+        return []
+    near = [number for number, node in enumerate(nodes) if node.cpus]
+    if not near:
+        raise VmError(f"--numa: at least one node needs processors, as in 512M:0-{cpus - 1}")
+    words = ["-machine", "hmat=on"]
+    for number, node in enumerate(nodes):
+        initiator = number if node.cpus else near[0]
+        words += ["-object", f"memory-backend-ram,id=node{number},size={node.size}M", "-numa",
+                  f"node,nodeid={number},memdev=node{number},initiator={initiator}" + (f",cpus={node.cpus}" if node.cpus else "")]
+    for initiator in near:
+        for number, node in enumerate(nodes):
+            latency, bandwidth = (10, "10G") if number == initiator else (20, "5G") if node.cpus else (60, "1G")
+            where = f"hmat-lb,initiator={initiator},target={number},hierarchy=memory"
+            words += ["-numa", f"{where},data-type=access-latency,latency={latency}",
+                      "-numa", f"{where},data-type=access-bandwidth,bandwidth={bandwidth}"]
+    return words
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -358,6 +487,8 @@ def parse_arguments(arguments):
             sub.add_argument("--include", action="append", default=[], metavar="PACKAGE", help="package to install in the image; may be repeated")
             sub.add_argument("--offer", action="append", default=[], metavar="PACKAGE",
                              help="package that the machine can install with apt, with all it needs; may be repeated")
+            sub.add_argument("--boot", choices=["direct", "grub"], default=Image.boot,
+                             help="give the kernel to the machine directly, or have a boot loader on its disk (default: %(default)s)")
             sub.add_argument("--disk", default=Image.disk, help="size of the root disk, sparse (default: %(default)s)")
         return sub
 
@@ -368,6 +499,8 @@ def parse_arguments(arguments):
     start.add_argument("--cpus", type=int, default=2, help="(default: %(default)s)")
     start.add_argument("--drive", action="append", default=[], type=Drive.parse, metavar="KIND:SERIAL:SIZE",
                        help="empty disk, for example nvme:FAST0:1G; may be repeated")
+    start.add_argument("--numa", action="append", default=[], type=Node.parse, metavar="SIZE[:CPUS]",
+                       help="NUMA node, for example 512M:0-1, or 256M for one with memory only; may be repeated, and replaces --memory")
     start.add_argument("--append", default="", metavar="ARGUMENTS", help="more for the kernel command line")
     start.add_argument("--qemu", action="append", default=[], metavar="WORD", help="one more word for qemu's command line; may be repeated")
     start.add_argument("--accel", default="tcg,thread=multi", help="how qemu runs the guest (default: software, %(default)s)")
@@ -386,7 +519,7 @@ def main():
     try:
         options = parse_arguments(sys.argv[1:])
         machine = Machine(options.name) if hasattr(options, "name") else None
-        image = (Image(options.suite, options.kernel, tuple(sorted(options.include)), tuple(sorted(options.offer)), options.disk)
+        image = (Image(options.suite, options.kernel, tuple(sorted(options.include)), tuple(sorted(options.offer)), options.disk, options.boot)
                  if hasattr(options, "suite") else None)
         match options.command:
             case "packages":
@@ -394,7 +527,8 @@ def main():
             case "image":
                 print(image.build().directory)
             case "start":
-                machine.start(image, options.memory, options.cpus, options.drive, options.append, options.qemu, options.accel, options.timeout)
+                memory = sum(node.size for node in options.numa) or options.memory
+                machine.start(image, memory, options.cpus, options.drive, options.append, options.qemu, options.accel, options.timeout, options.numa)
                 print(json.dumps(machine.facts, indent=1))
             case "show":
                 print(json.dumps(machine.facts | {"running": machine.pid is not None}, indent=1))
