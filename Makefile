@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 COLLECTION := .ansible/collections/ansible_collections/memstretch/density
 PROFILE ?= dram
+STRETCHED_PROFILES ?= dram swap_2018 swap zram
 INVENTORY ?= inventories/local/hosts.yml
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 # A command that is missing or a pip that asks would only cost time in CI.
@@ -20,7 +21,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 LANES := lint sanity unit client local
 
-.PHONY: help setup setup-test demo test $(addprefix test-,$(LANES)) lint bench clean
+.PHONY: help setup setup-test demo stretched test $(addprefix test-,$(LANES)) lint bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +64,9 @@ $(COLLECTION):
 demo: setup ## Run the main job on Redis instances of this machine (about 5 minutes)
 	@$(BIN)/ansible-playbook -i $(INVENTORY) site.yml -e profile=$(PROFILE)
 	@$(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml
+
+stretched: setup ## Compare profiles on this machine under a DRAM budget; needs root, leaves it as it was (about 15 minutes)
+	@BIN=$(BIN) playbooks/files/stretched.sh $(STRETCHED_PROFILES)
 
 test: $(addprefix test-,$(LANES)) ## Run all tests
 	@echo "All lanes passed: $(LANES)"
