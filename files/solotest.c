@@ -519,7 +519,9 @@ struct pacer {
 
 /* How late a sleep ends differs by machine and by hour, from some 5 us to more than 50 us where the CPU
  * of a virtual machine has to be woken. Hybrid pacing follows it: a sleep that ends later than `spin`
- * raises it ten times as far as one in time lowers it, so that about one sleep in eleven is late. */
+ * raises it ten times as far as one in time lowers it, so that about one sleep in eleven is late. A wait
+ * too short to sleep lowers it as well: else a `spin` that has grown beyond the interval between two
+ * requests could never come down again. */
 enum { SPIN_UP_NS = 5000, SPIN_DOWN_NS = 500, SPIN_MAX_NS = 150000 };
 
 static inline void pacer_learn(struct pacer *p, uint64_t overslept)
@@ -544,10 +546,12 @@ static inline uint64_t pacer_wait(struct pacer *p, uint64_t due)
     if (now >= due)
         return now;
     uint64_t wake = since(due, p->spin);
+    uint64_t overslept = 0;
     if (wake > now) {
         sleep_until(CLOCK_MONOTONIC, wake);
-        pacer_learn(p, since(now_ns(), wake));
+        overslept = since(now_ns(), wake);
     }
+    pacer_learn(p, overslept);
     do
         now = now_ns();
     while (now < due && !interrupted);
@@ -764,7 +768,7 @@ static const struct option_spec option_specs[] = {
     INTEGER("--pipeline", pipeline, "N", 1, 4096, "requests in flight per connection (1)"),
     CHOICE("--pattern", pattern, pattern_names, "keys (gaussian, with BIAS)"),
     CHOICE("--pacing", pacing, pacing_names, "how to wait for a due time (hybrid); none is a closed loop"),
-    INTEGER("--spin-us", spin_us, "N", 0, 1000000, "hybrid: spin that long before the due time (40)"),
+    INTEGER("--spin-us", spin_us, "N", 0, 1000000, "hybrid: spin at least that long before the due time (40)"),
     REAL("--start-at", start_at, "EPOCH_SECONDS", 0, MAX_EPOCH_SECONDS, "wait for this wall-clock time"),
     REAL("--stagger", stagger, "FRACTION", 0, 0.999999999,
          "first request that fraction of 1/FREQUENCY later (0)"),
@@ -1617,7 +1621,9 @@ static bool load_check_timeouts(struct load *l)
     return true;
 }
 
-/* Reads whatever is there on any connection, waiting for it until `deadline` at most. */
+/* Reads whatever is there on any connection, waiting for it until `deadline` at most. Shortly before a
+ * deadline it looks without waiting, as pacer_wait() does, and each time offers the CPU to others: a
+ * Redis that shares it with us has a request of ours to answer. */
 static bool load_receive_any(struct load *l, uint64_t deadline)
 {
     for (size_t i = 0; i < l->conn_count; i++) {
@@ -1628,8 +1634,13 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
     }
     uint64_t now = now_ns();
     uint64_t wake = deadline == NEVER ? NEVER : since(deadline, l->pacer.spin);
-    struct timespec left = to_timespec(since(min_u64(wake, l->next_timeout_check), now));
+    if (wake <= now)
+        (void)sched_yield();
+    uint64_t until = min_u64(wake, l->next_timeout_check);
+    struct timespec left = to_timespec(since(until, now));
     int ready = ppoll(l->polls, l->conn_count, &left, NULL);
+    if (ready == 0 && until == wake && wake > now)
+        pacer_learn(&l->pacer, since(now_ns(), wake));
     if (ready < 0)
         return errno == EINTR || load_lost(l, strerror(errno));
     for (size_t i = 0; i < l->conn_count; i++) {
@@ -1859,6 +1870,7 @@ struct health_sample {
 struct health {
     bool measured;
     bool memory_locked;
+    const struct pacer *hybrid; /* the pacer that learned how late sleeps end, if one did */
     struct health_sample first, last;
 };
 
@@ -1965,7 +1977,7 @@ static bool lock_memory(size_t largest_reply)
 struct server_state {
     bool known;
     char version[32];
-    int64_t dbsize, used_memory, used_memory_rss, maxmemory, evicted_keys; /* -1: not told */
+    int64_t process_id, dbsize, used_memory, used_memory_rss, maxmemory, evicted_keys; /* -1: not told */
 };
 
 /* Copies the value of "name:value\r\n" out of INFO's text; empty if there is no such line. */
@@ -2000,6 +2012,7 @@ static bool server_ask(struct conn *c, const struct settings *s, struct server_s
     if (size != NULL && info->str != NULL && info->type != REDIS_REPLY_ERROR) {
         state->known = true;
         info_text(info->str, "redis_version", state->version, sizeof state->version);
+        state->process_id = info_number(info->str, "process_id");
         state->used_memory = info_number(info->str, "used_memory");
         state->used_memory_rss = info_number(info->str, "used_memory_rss");
         state->maxmemory = info_number(info->str, "maxmemory");
@@ -2284,6 +2297,7 @@ static void test_run(struct test_result *t, struct outcome *o)
         memset(m->raw, 0, (size_t)m->raw_size * sizeof *m->raw); /* at least touched */
     t->ready = clock_ns(CLOCK_REALTIME);
     uint64_t start = wait_for_start(s->fill ? -1 : s->start_at);
+    o->health.hybrid = l->pacer.mode == PACING_HYBRID ? &l->pacer : NULL;
     o->health.first = health_now(); /* after the long wait, which would dilute the share of a CPU */
     l->pacer.start = max_u64(start, now_ns());
     l->stop_at = stop_time(s, l->pacer.start);
@@ -2591,6 +2605,7 @@ static void report_server(struct json *j, const char *name, const struct server_
     }
     json_open(j, "{");
     json_key_text(j, "redis_version", state->version);
+    json_key_u64_if_given(j, "process_id", state->process_id);
     json_key_u64_if_given(j, "dbsize", state->dbsize);
     json_key_u64_if_given(j, "used_memory", state->used_memory);
     json_key_u64_if_given(j, "used_memory_rss", state->used_memory_rss);
@@ -2768,6 +2783,10 @@ static void report_health(struct json *j, const struct health *h)
     json_key_u64_if_given(j, "cpu_last", h->last.cpu);
     json_key_text(j, "cpus_allowed", cpus);
     json_key_bool(j, "realtime", is_realtime());
+    if (h->hybrid != NULL)
+        json_key_real(j, "spin_us_at_end", (double)h->hybrid->spin / NS_PER_US);
+    else
+        json_key_null(j, "spin_us_at_end");
     json_close(j, '}');
 }
 

@@ -81,13 +81,15 @@ options:
     default: 0
   pacing:
     description:
-      - How the client waits for the next request. V(hybrid) sleeps until O(spin_us) before, then spins; V(none) is a
+      - How the client waits for the next request. V(hybrid) sleeps until shortly before, then spins; V(none) is a
         closed loop without a schedule.
     type: str
     choices: [hybrid, sleep, spin, none]
     default: hybrid
   spin_us:
-    description: How long V(hybrid) spins before a request is due, in microseconds, 0 to 1,000,000.
+    description:
+      - How long V(hybrid) spins before a request is due, at least, in microseconds, 0 to 1,000,000. Where sleeps end later
+        than that, it learns to spin longer, up to 150 microseconds; C(health.spin_us_at_end) says how long at the end.
     type: int
     default: 40
   cpu:

@@ -95,7 +95,7 @@ def phases(config: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
             for number_of in range(matrix["warmups"] + matrix["iterations"]):
                 measured = number_of - matrix["warmups"] + 1
                 result.append({
-                    "name": f"i{influence:g}-r{read_mix}-" + (str(measured) if measured > 0 else f"warmup{number_of + 1}"),
+                    "name": f"{_cell_name(influence, read_mix)}-" + (str(measured) if measured > 0 else f"warmup{number_of + 1}"),
                     "kind": "iteration" if measured > 0 else "warmup",
                     "influence": influence,
                     "read_mix": read_mix,
@@ -103,6 +103,15 @@ def phases(config: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
                     "seconds": load["requests"] / load["rate"],
                 })
     return [{**phase, "index": index, "of": len(result)} for index, phase in enumerate(result, 1)]
+
+
+def cell_name(phase: t.Mapping[str, t.Any]) -> str:
+    """Return a short name of the cell that phase belongs to, fit for a file."""
+    return _cell_name(phase["influence"], phase["read_mix"])
+
+
+def _cell_name(influence: float, read_mix: float) -> str:
+    return f"i{influence:g}-r{read_mix:g}"
 
 
 def file_name(phase: t.Mapping[str, t.Any]) -> str:

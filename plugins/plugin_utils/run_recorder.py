@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.fleet_phase import Phase
+from ansible_collections.memstretch.density.plugins.plugin_utils.histogram_log import HistogramLogs
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.summary import summarise
 
@@ -109,13 +110,15 @@ class RunRecorder:
 def publish(
     directory: RunDirectory, say: t.Callable[[str], None], slo: t.Mapping[str, t.Any] | None = None
 ) -> tuple[dict[str, t.Any], bool]:
-    """Write summary.json of a run, show the final table; return the summary and whether a file changed.
+    """Write summary.json and the histogram logs of a run, show the final table; return the summary and whether a file changed.
 
     Raises:
         RunError: a file of the run is missing or damaged.
     """
-    summary = summarise(directory, slo)
-    changed = directory.write_json("summary.json", summary)
+    logs = HistogramLogs()
+    summary = summarise(directory, slo, also=logs.add)
+    changed = logs.write(directory)
+    changed |= directory.write_json("summary.json", summary)
     lines = report_text.table(summary, directory.path)
     changed |= directory.write_text("report.txt", "\n".join(lines).strip() + "\n")
     for line in lines:

@@ -12,12 +12,18 @@ from ansible_collections.memstretch.density.plugins.plugin_utils import fleet_ph
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, utc
 
 
-def summarise(directory: RunDirectory, slo: t.Mapping[str, t.Any] | None = None) -> dict[str, t.Any]:
+def summarise(
+    directory: RunDirectory,
+    slo: t.Mapping[str, t.Any] | None = None,
+    also: t.Callable[[dict[str, t.Any]], None] = lambda document: None,
+) -> dict[str, t.Any]:
     """Return the summary of a run, complete or not.
 
     Args:
         directory: the run.
         slo: avg_us and p99_us to judge by in place of the run's own.
+        also: takes the document of each phase that was measured. Those of a large fleet take long to read; this saves
+            another reading.
 
     Raises:
         RunError: a file of it is missing or damaged.
@@ -28,6 +34,8 @@ def summarise(directory: RunDirectory, slo: t.Mapping[str, t.Any] | None = None)
     cells: dict[tuple[float, float], _Cell] = {}
     for phase in run["phases"]:
         document = directory.read_phase(phase)
+        if document is not None:
+            also(document)
         run_of_phases.add(phase, document)
         if phase["kind"] == "fill":
             continue

@@ -105,7 +105,23 @@ def test_every_part_of_the_json_is_there(solotest, filled):
     assert set(report["client_health"]) == {
         "major_faults", "minor_faults", "voluntary_switches", "involuntary_switches", "user_s", "system_s",
         "cpu_share", "steal_ticks", "clock_source", "memory_locked", "max_rss_kb", "cpu_first", "cpu_last",
-        "cpus_allowed", "realtime"}
+        "cpus_allowed", "realtime", "spin_us_at_end"}
+
+
+def test_the_spin_at_the_end_is_that_of_hybrid_pacing(solotest, filled):
+    def spin(*options):
+        report = solotest.run("--json", *options, "--requests", 500, *measure(filled.port)).json
+        return report["client_health"]["spin_us_at_end"]
+    assert 40 <= spin() <= 150
+    assert 10 <= spin("--spin-us", 10) <= 150
+    assert spin("--spin-us", 160) == 160
+    for other in ("sleep", "spin", "none"):
+        assert spin("--pacing", other) is None
+
+
+def test_the_servers_process_is_named(solotest, filled):
+    report = solotest.run("--json", "probe", filled.port).json
+    assert report["server_before"]["process_id"] == filled.process.pid
 
 
 def test_other_builds_say_what_they_are(build_of, filled):

@@ -12,6 +12,7 @@ import tarfile
 import pytest
 import yaml
 from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
 
 from .conftest import ANSIBLE_PLAYBOOK, ROOT, SMALL
 
@@ -63,6 +64,17 @@ def test_a_run_is_measured_kept_and_judged(lab):
     merged = document["merged"]["response"]
     for name, percent in (("p50_us", 50), ("p95_us", 95), ("p99_us", 99)):
         assert merged[name] == pytest.approx(min(theirs.get_value_at_percentile(percent), merged["max_ns"]) / 1000, abs=0.001)
+
+    # So does adding up a cell's log.
+    reader, logged = HistogramLogReader(str(outcome.run / "histograms" / "i10-r70.hlog"), theirs), HdrHistogram(1, 2**63 - 1, 2)
+    while (interval := reader.get_next_interval_histogram()) is not None:
+        if interval.tag == "response":
+            logged.add(interval)
+    reader.close()
+    response = summary["cells"][3]["response"]
+    assert (summary["cells"][3]["influence"], summary["cells"][3]["read_mix"]) == (10, 70)
+    assert logged.get_total_count() == response["count"] == 3000
+    assert min(logged.get_value_at_percentile(99) / 1000, response["max_us"]) == pytest.approx(response["p99_us"], abs=0.001)
 
     # Judging it again changes nothing; another objective gives another verdict, and enforcing it fails.
     again = lab.play(playbook="report")

@@ -325,6 +325,73 @@ static void test_waiting_never_ends_early(void)
         }
 }
 
+/* What a learning pacer spins after sleeps that end so late, one after the other. */
+static uint64_t learn(struct pacer *p, uint64_t overslept, int times)
+{
+    for (int i = 0; i < times; i++)
+        pacer_learn(p, overslept);
+    return p->spin;
+}
+
+static void test_late_sleeps_raise_the_spin_and_early_ones_lower_it(void)
+{
+    struct pacer p = {.mode = PACING_HYBRID, .spin = 40000, .spin_min = 40000};
+    CHECK(learn(&p, 40000, 1) == 40000); /* in time, at the least */
+    CHECK(learn(&p, 40001, 1) == 45000);
+    CHECK(learn(&p, 45001, 1) == 50000);
+    CHECK(learn(&p, 0, 1) == 49500);
+    CHECK(learn(&p, 49500, 1) == 49000);
+    CHECK(learn(&p, 0, 100) == 40000);
+}
+
+static void test_the_spin_settles_where_few_sleeps_are_late(void)
+{
+    /* Sleeps end 20 to 100 us late, evenly: one in eleven is later than 92.7 us. */
+    struct pacer p = {.mode = PACING_HYBRID, .spin = 40000, .spin_min = 40000};
+    struct rng r;
+    int late = 0;
+    rng_seed(&r, 7, 1);
+    for (int i = 0; i < 101000; i++) {
+        uint64_t overslept = 20000 + (uint64_t)(rng_unit(&r) * 80000);
+        late += i >= 1000 && overslept > p.spin;
+        pacer_learn(&p, overslept);
+    }
+    CHECK(late > 8500 && late < 9700); /* of 100,000 */
+    CHECK(p.spin > 80000 && p.spin < 105000);
+}
+
+static void test_the_spin_has_bounds(void)
+{
+    struct pacer p = {.mode = PACING_HYBRID, .spin = 40000, .spin_min = 40000};
+    CHECK(learn(&p, NS_PER_S, 1000) == SPIN_MAX_NS);
+    p = (struct pacer){.mode = PACING_HYBRID, .spin = 300000, .spin_min = 300000}; /* --spin-us 300 */
+    CHECK(learn(&p, NS_PER_S, 1000) == 300000);
+    CHECK(learn(&p, 0, 1000) == 300000);
+    p = (struct pacer){.mode = PACING_HYBRID}; /* --spin-us 0 */
+    CHECK(learn(&p, 0, 10) == 0);
+    CHECK(learn(&p, 1, 1) == SPIN_UP_NS);
+}
+
+static void test_only_hybrid_pacing_learns(void)
+{
+    static const struct pacer pacers[] = {
+        {.mode = PACING_SLEEP}, {.mode = PACING_SPIN, .spin = NEVER}, {.mode = PACING_NONE}};
+    for (size_t i = 0; i < COUNT_OF(pacers); i++) {
+        struct pacer p = pacers[i];
+        CHECK(learn(&p, NS_PER_S, 10) == pacers[i].spin);
+        CHECK(learn(&p, 0, 10) == pacers[i].spin);
+    }
+}
+
+static void test_a_wait_too_short_to_sleep_lowers_the_spin(void)
+{
+    struct pacer p = {.mode = PACING_HYBRID, .spin = 150000, .spin_min = 40000};
+    for (int i = 0; i < 10; i++)
+        (void)pacer_wait(&p, now_ns() + 20 * NS_PER_US);
+    /* Nothing, if this process was away when it should have waited. */
+    CHECK(p.spin < 150000 && p.spin >= 150000 - 10 * SPIN_DOWN_NS);
+}
+
 static void test_an_interruption_ends_waiting(void)
 {
     struct pacer p = {.spin = NEVER};
@@ -865,6 +932,11 @@ int main(void)
         TEST(test_series_slots_stop_at_their_top),
         TEST(test_due_times_are_exact),
         TEST(test_waiting_never_ends_early),
+        TEST(test_late_sleeps_raise_the_spin_and_early_ones_lower_it),
+        TEST(test_the_spin_settles_where_few_sleeps_are_late),
+        TEST(test_the_spin_has_bounds),
+        TEST(test_only_hybrid_pacing_learns),
+        TEST(test_a_wait_too_short_to_sleep_lowers_the_spin),
         TEST(test_an_interruption_ends_waiting),
         TEST(test_a_client_on_time),
         TEST(test_a_stalled_server_is_charged),

@@ -9,12 +9,17 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import RunRecorder
 
 SETTINGS = {
     "profile": "swap", "key_count": 1000, "value_size": 1000, "requests": None, "rate": 1000, "pacing": "hybrid",
     "influences": [0, 10], "read_mixes": [100, 70], "warmups": 1, "iterations": 2, "slo_avg_us": 50, "slo_p99_us": 300,
     "min_overlap": 0.95, "min_rate_ratio": 0.99, "max_lateness_p99_us": 1000,
 }
+
+
+HOSTS = ["a", "b", "c"]
+START = 1_000_000.0
 
 
 def latencies(count=1000, average_us=20.0, seed=0):
@@ -58,3 +63,37 @@ def make_result(config):
         }
 
     return make
+
+
+@pytest.fixture
+def begun(config, tmp_path):
+    return {
+        "session": "1", "directory": str(tmp_path / "run"), "resumed": False, "run_id": "run", "started_at": START,
+        "config": config, "config_hash": "0", "hashed": config, "labels": ["host not tuned"], "expected": HOSTS,
+        "fleet": {host: {"endpoint": host, "keys": 0, "clock_correction": 0.0} for host in HOSTS}, "hosts": {},
+        "phases": [{**phase, "finished": False} for phase in run_plan.phases(config)],
+    }
+
+
+@pytest.fixture
+def record(begun, make_result):
+    """A function that plays a whole run into a recorder and returns its directory and what was said."""
+
+    def play(change=lambda phase, host, result: result, skip=()):
+        said: list[str] = []
+        recorder = RunRecorder(begun, said.append)
+        for phase in begun["phases"]:
+            if phase["index"] in skip:
+                continue
+            recorder.begin_phase({"phase": phase, "begun_at": START - 1, "start_at": None if phase["kind"] == "fill" else START})
+            for number, host in enumerate(HOSTS):
+                result = change(phase, host, make_result(phase, number, START))
+                if isinstance(result, str):
+                    recorder.fail(host, result)
+                elif result:
+                    recorder.add(host, result)
+        recorder.end_phase()
+        recorder.close()
+        return recorder.directory, said
+
+    return play

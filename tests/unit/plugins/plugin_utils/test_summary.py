@@ -8,44 +8,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import RunRecorder, mark_finished
 from ansible_collections.memstretch.density.plugins.plugin_utils.summary import summarise
 
-from .conftest import latencies
-
-HOSTS = ["a", "b", "c"]
-START = 1_000_000.0
-
-
-@pytest.fixture
-def begun(config, tmp_path):
-    return {
-        "session": "1", "directory": str(tmp_path / "run"), "resumed": False, "run_id": "run", "started_at": START,
-        "config": config, "config_hash": "0", "hashed": config, "labels": ["host not tuned"], "expected": HOSTS,
-        "fleet": {host: {"endpoint": host, "keys": 0, "clock_correction": 0.0} for host in HOSTS}, "hosts": {},
-        "phases": [{**phase, "finished": False} for phase in run_plan.phases(config)],
-    }
-
-
-@pytest.fixture
-def record(begun, make_result):
-    """A function that plays a whole run into a recorder and returns its directory and what was said."""
-
-    def play(change=lambda phase, host, result: result, skip=()):
-        said: list[str] = []
-        recorder = RunRecorder(begun, said.append)
-        for phase in begun["phases"]:
-            if phase["index"] in skip:
-                continue
-            recorder.begin_phase({"phase": phase, "begun_at": START - 1, "start_at": None if phase["kind"] == "fill" else START})
-            for number, host in enumerate(HOSTS):
-                result = change(phase, host, make_result(phase, number, START))
-                if isinstance(result, str):
-                    recorder.fail(host, result)
-                elif result:
-                    recorder.add(host, result)
-        recorder.end_phase()
-        recorder.close()
-        return recorder.directory, said
-
-    return play
+from .conftest import HOSTS, START, latencies
 
 
 def test_a_run_in_which_all_is_well_passes(record):
