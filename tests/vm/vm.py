@@ -53,6 +53,9 @@ StandardError=journal+console
 [Install]
 WantedBy=multi-user.target
 """
+# What would run at or after each boot and cost a slow machine minutes.
+UNITS_OFF = ["apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
+             "logrotate.timer", "man-db.timer", "systemd-networkd-wait-online.service"]
 ADDRESS, GATEWAY = "10.0.2.15/24", "10.0.2.2"  # what qemu's user networking gives to its first guest
 
 
@@ -132,7 +135,7 @@ class Image:
 
     @property
     def directory(self):
-        recipe = json.dumps([RECIPE_VERSION, PACKAGES_THERE, INITRD_MODULES, KERNEL_ARGUMENTS, FIRST_BOOT_UNIT, dataclasses.asdict(self)],
+        recipe = json.dumps([RECIPE_VERSION, PACKAGES_THERE, INITRD_MODULES, KERNEL_ARGUMENTS, UNITS_OFF, FIRST_BOOT_UNIT, dataclasses.asdict(self)],
                             sort_keys=True)
         return CACHE / "images" / f"{self.suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
@@ -200,7 +203,7 @@ class Image:
         write("srv/apt/Packages", packages)
         write("srv/apt/Release", f"SHA256:\n {hashlib.sha256(packages.encode()).hexdigest()} {len(packages.encode())} Packages\n")
         run("chroot", tree, "systemctl", "--quiet", "enable", "systemd-networkd.service", "ssh.service")
-        run("chroot", tree, "systemctl", "--quiet", "mask", "apt-daily.timer", "apt-daily-upgrade.timer", "systemd-networkd-wait-online.service")
+        run("chroot", tree, "systemctl", "--quiet", "mask", *UNITS_OFF)
         if self.boot == "grub":
             self._configure_boot_loader(tree, write)
         (work / "hostkey").write_text((tree / "etc/ssh/ssh_host_ed25519_key.pub").read_text(encoding="utf-8").rsplit(" ", 1)[0], encoding="utf-8")
@@ -357,10 +360,26 @@ class Machine:
                  "known_hosts": str(self.directory / "known_hosts"), "console": str(self.console), "pid": self.pid, "suite": image.suite}
         self.facts_file.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
-    def wait(self, timeout=300):
-        """Wait until it answers by ssh."""
+    def boot_id(self):
+        """Which boot it is in; empty if it does not answer."""
+        return subprocess.run(self.ssh_command("cat", "/proc/sys/kernel/random/boot_id"), stdin=subprocess.DEVNULL, capture_output=True,
+                              check=False, text=True).stdout.strip()
+
+    def reboot(self, timeout=300):
+        """Reboot it as its administrator would, and wait for it. Returns the new boot's identity."""
+        before = self.boot_id()
+        if not before:
+            raise VmError(f"{self.name} does not answer by ssh, so that it cannot be asked to reboot")
+        subprocess.run(self.ssh_command("systemctl", "reboot"), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return self.wait(timeout, before)
+
+    def wait(self, timeout=300, before=""):
+        """Wait until it answers by ssh, in another boot than C(before). Returns the boot's identity."""
         deadline = time.monotonic() + timeout
-        while subprocess.run(self.ssh_command("true"), stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode:
+        while True:
+            boot = self.boot_id()
+            if boot and boot != before:
+                return boot
             if not self.pid:
                 raise VmError(f"{self.name} has ended while it booted; its console ends with:\n{self._console_tail()}")
             if time.monotonic() > deadline:
@@ -369,7 +388,7 @@ class Machine:
 
     def ssh_command(self, *words):
         facts = self.facts
-        return ["ssh", "-F", "none", "-i", facts["identity_file"], "-p", str(facts["port"]), "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
+        return ["ssh", "-F", "none", "-i", facts["identity_file"], "-p", str(facts["port"]), "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "ServerAliveInterval=5",
                 "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR", "-o", f"UserKnownHostsFile={facts['known_hosts']}",
                 "-o", "StrictHostKeyChecking=yes", f"{facts['user']}@{facts['host']}", *words]
 
@@ -506,7 +525,9 @@ def parse_arguments(arguments):
     start.add_argument("--accel", default="tcg,thread=multi", help="how qemu runs the guest (default: software, %(default)s)")
     start.add_argument("--timeout", type=int, default=300, metavar="SECONDS", help="for the boot (default: %(default)s)")
     command("show", "say how to reach a machine, as JSON")
-    command("wait", "wait until a machine answers by ssh, for example after a reboot")
+    wait = command("wait", "wait until a machine answers by ssh, and say its boot's identity")
+    wait.add_argument("--after", default="", metavar="BOOT", help="wait for another boot than this one")
+    command("reboot", "have a machine reboot, wait for it, and say its new boot's identity")
     ssh = command("ssh", "run a command in a machine, or a shell")
     ssh.add_argument("words", nargs=argparse.REMAINDER)
     command("stop", "switch a machine off; its disks stay")
@@ -533,7 +554,9 @@ def main():
             case "show":
                 print(json.dumps(machine.facts | {"running": machine.pid is not None}, indent=1))
             case "wait":
-                machine.wait()
+                print(machine.wait(before=options.after))
+            case "reboot":
+                print(machine.reboot())
             case "ssh":
                 os.execvp("ssh", machine.ssh_command(*options.words))
             case "stop":
