@@ -19,7 +19,10 @@ PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev redis-server
 TEST_PACKAGES := $(PACKAGES) git make clang valgrind shellcheck
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-LANES := lint sanity unit client local
+# Releases of Debian that the lane host plays on.
+HOST_SUITES := bookworm trixie
+
+LANES := lint sanity unit client local host
 
 .PHONY: help setup setup-test demo stretched test $(addprefix test-,$(LANES)) lint bench clean
 
@@ -94,6 +97,14 @@ test-client: setup-test
 test-local: setup-test
 	@echo "== local: the playbooks on real Redis servers of this machine"
 	@$(BIN)/python -m pytest tests/local
+
+test-host: setup-test
+	@echo "== host: a host with NVMe drives, a boot loader and reboots is tuned and put back; Debian $(HOST_SUITES)"
+	$(call install,$$(python3 tests/vm/vm.py packages))
+	@$(BIN)/python -m pytest -q tests/vm
+	@set -e; for suite in $(HOST_SUITES); do \
+		PATH="$(CURDIR)/$(BIN):$$PATH" HOST_VM_SUITE=$$suite $(BIN)/molecule test --scenario-name host; \
+	done
 
 bench: setup-test ## Measure speed claims, side by side (about 15 minutes)
 	@$(BIN)/python tests/bench/client/run.py

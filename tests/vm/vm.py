@@ -38,6 +38,7 @@ PARTITION_OFFSET = 1024 * 1024
 SECTOR = 512
 BOOT_CODE = 440  # of the first sector; behind it stands the partition table
 GRUB = "usr/lib/grub/i386-pc"
+SWITCH_OFF_S = 60
 # Runs once, when an image with a boot loader is made: the menu can only be written by the system itself, from its own disk.
 FIRST_BOOT_UNIT = """[Unit]
 Description=Write the boot menu of a new image, and switch off
@@ -270,7 +271,7 @@ GRUB_TERMINAL=serial
         say("Booting it once, to have its boot menu written")
         console = work / "first-boot.log"
         run(*QEMU, "-name", "first-boot", "-accel", "tcg,thread=multi", "-smp", 2, "-m", 512, "-serial", f"file:{console}", "-no-reboot",
-            *root_disk(work / "disk.qcow2"), timeout=300)
+            *root_disk(work / "disk.qcow2"), timeout=900)
         text = console.read_text(encoding="utf-8", errors="replace")
         if "MENU-WRITTEN" not in text:
             raise VmError("the image has not written its boot menu; its console ends with:\n" + "\n".join(text.splitlines()[-30:]))
@@ -296,6 +297,7 @@ class Machine:
         self.directory = CACHE / "machines" / name
         self.console = self.directory / "console.log"
         self.facts_file = self.directory / "machine.json"
+        self._options_file = self.directory / "options.json"
 
     @property
     def facts(self):
@@ -323,12 +325,29 @@ class Machine:
                 return self
             image.build()
             self.directory.mkdir(parents=True, exist_ok=True)
+            self._options_file.write_text(json.dumps({
+                "image": dataclasses.asdict(image), "memory": memory, "cpus": cpus, "append": append, "qemu": list(qemu), "accel": accel,
+                "drives": [dataclasses.asdict(drive) for drive in drives], "nodes": [dataclasses.asdict(node) for node in nodes]}) + "\n", encoding="utf-8")
             self._make_disks(image, drives)
             started = time.monotonic()
             self._boot(image, memory, cpus, drives, append, [*numa_arguments(nodes, cpus), *qemu], accel)
             self.wait(timeout)
             say(f"{self.name} is up after {time.monotonic() - started:.0f} s")
         return self
+
+    def restart(self, drives=None, timeout=300):
+        """Switch it off in good order and start it again, at the same port; with other drives if they are given."""
+        if self.pid:
+            subprocess.run(self.ssh_command("systemctl", "poweroff"), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        deadline = time.monotonic() + SWITCH_OFF_S
+        while self.pid and time.monotonic() < deadline:
+            time.sleep(0.2)
+        self.stop()
+        options = json.loads(self._options_file.read_text(encoding="utf-8"))
+        before = [Drive(**drive) for drive in options.pop("drives")]
+        image = options.pop("image")
+        return self.start(Image(**{key: tuple(value) if isinstance(value, list) else value for key, value in image.items()}), timeout=timeout,
+                          drives=before if drives is None else drives, nodes=[Node(**node) for node in options.pop("nodes")], **options)
 
     def _make_disks(self, image, drives):
         disk = self.directory / "disk.qcow2"
@@ -339,7 +358,7 @@ class Machine:
                 run("qemu-img", "create", "-q", "-f", "raw", drive.path(self.directory), drive.size)
 
     def _boot(self, image, memory, cpus, drives, append, qemu, accel):
-        port = free_port()
+        port = free_port(self.facts["port"] if self.facts_file.exists() else 0)
         key = self.directory / "key"
         shutil.copyfile(image.directory / "key", key)
         key.chmod(0o600)
@@ -480,9 +499,15 @@ def numa_arguments(nodes, cpus):
     return words
 
 
-def free_port():
+def free_port(wanted=0):
+    """A port that nobody listens on: the wanted one if that is free."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        # Connections that a machine had before it was restarted may linger.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
@@ -524,6 +549,8 @@ def parse_arguments(arguments):
     start.add_argument("--qemu", action="append", default=[], metavar="WORD", help="one more word for qemu's command line; may be repeated")
     start.add_argument("--accel", default="tcg,thread=multi", help="how qemu runs the guest (default: software, %(default)s)")
     start.add_argument("--timeout", type=int, default=300, metavar="SECONDS", help="for the boot (default: %(default)s)")
+    restart = command("restart", "have a machine switch itself off, and start it as before")
+    restart.add_argument("--drive", action="append", type=Drive.parse, metavar="KIND:SERIAL:SIZE", help="with these drives instead; may be repeated")
     command("show", "say how to reach a machine, as JSON")
     wait = command("wait", "wait until a machine answers by ssh, and say its boot's identity")
     wait.add_argument("--after", default="", metavar="BOOT", help="wait for another boot than this one")
@@ -550,6 +577,9 @@ def main():
             case "start":
                 memory = sum(node.size for node in options.numa) or options.memory
                 machine.start(image, memory, options.cpus, options.drive, options.append, options.qemu, options.accel, options.timeout, options.numa)
+                print(json.dumps(machine.facts, indent=1))
+            case "restart":
+                machine.restart(options.drive)
                 print(json.dumps(machine.facts, indent=1))
             case "show":
                 print(json.dumps(machine.facts | {"running": machine.pid is not None}, indent=1))
