@@ -37,7 +37,7 @@ SYSTEM_MOUNTS = ("/", "/boot", "/boot/efi", "/usr", "/var", "/efi")
 # udev and monitoring open every disk for a moment; a virtual machine or a database keeps it open.
 _LINGERING_S = 1.0
 
-WHOLE, PARTITIONS, CRYPT, BLANK, FOREIGN = "whole", "partitions", "crypt", "blank", "foreign"
+WHOLE, PARTITIONS, CRYPT, BLANK, FOREIGN, UNKNOWN = "whole", "partitions", "crypt", "blank", "foreign", "unknown"
 
 
 class GuardError(Exception):
@@ -171,6 +171,8 @@ class Guard:
         reasons += [Reason(text) for text in used]
         if content.kind == FOREIGN:
             reasons.append(Reason(f"holds {content.text}", stored=True))
+        if content.kind == UNKNOWN:
+            reasons.append(Reason(f"cannot be looked at: {content.text}"))
         # Our own partitions are no reason, those in the kernel's eyes alone are: they are in use or the table has just been lost.
         names = disk.partitions
         if names and content.kind in (BLANK, WHOLE):
@@ -215,6 +217,12 @@ class Guard:
                     texts.append(f"is in use as swap that is not ours ({area['name']})")
         held = [name for number, name in tree.items() if name != disk.name and name not in disk.partitions]
         foreign = [name for name in held if not self.mapper_name(name).startswith(MAPPER_PREFIX)]
+        loops = [
+            path.split("/")[3] for path in glob.glob("/sys/block/loop*/loop/backing_file")
+            if device_number(self.files.text(path) or "") in tree
+        ]
+        if loops:
+            texts.append("is behind " + ", ".join(loops))
         if foreign:
             texts.append("is part of " + ", ".join(self.mapper_name(name) for name in foreign) + " (RAID, multipath, LVM or encryption)")
         if not texts and not ours and not held:
@@ -309,6 +317,13 @@ class Guard:
             if directory != "/" and (target + "/").startswith(directory.rstrip("/") + "/"):
                 names.append(f"the storage pool {root.findtext('.//name')} of libvirt")
         return ", ".join(names)
+
+    def content_if_readable(self, disk: Disk) -> Content:
+        """Return what is on the disk, without an error for one that cannot be read: who uses it may explain that."""
+        try:
+            return self.content(disk)
+        except (GuardError, OSError) as error:
+            return Content(UNKNOWN, str(error))
 
     def content(self, disk: Disk) -> Content:
         """Return what is on the disk; only what is ours in every part counts as ours."""

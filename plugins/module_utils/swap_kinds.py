@@ -120,10 +120,10 @@ class Disks(Nothing):
         for wanted in self.options.devices:
             try:
                 disk = find(wanted.path, self.files)
-                twin = seen.setdefault(disk.identity, wanted.path)
-                if twin != wanted.path or list(seen.values()).count(wanted.path) > 1:
-                    raise GuardError(f"{wanted.path} is the same disk as {twin}")
-                content = self.guard.content(disk)
+                if disk.identity in seen:
+                    raise GuardError(f"{wanted.path} is the same disk as {seen[disk.identity]}")
+                seen[disk.identity] = wanted.path
+                content = self.guard.content_if_readable(disk)
                 claims = {"serial": wanted.serial, "size": wanted.size, "min_size": self.options.min_size}
                 reasons = self.guard.identity_reasons(disk, claims)
                 if not self.fits(disk, content):
