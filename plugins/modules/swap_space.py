@@ -235,6 +235,26 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap_units impo
 
 TOOLS = ("modprobe", "cryptsetup", "mkswap")
 
+ARGUMENTS = {
+    "state": {"type": "str", "choices": ["present", "restored"], "default": "present"},
+    "kind": {"type": "str", "choices": ["none", "devices", "file", "zram"], "default": "none"},
+    "devices": {"type": "list", "elements": "raw", "default": []},
+    "overwrite": {"type": "list", "elements": "str", "default": []},
+    "partitions": {"type": "int", "default": 0},
+    "priority": {"type": "int", "default": 10},
+    "discard": {"type": "str", "choices": ["none", "once", "pages", "both"], "default": "once"},
+    "encrypted": {"type": "bool", "default": False},
+    "file": {"type": "str"},
+    "file_size": {"type": "str"},
+    "zram_size": {"type": "str", "default": "50%"},
+    "zram_algorithm": {"type": "list", "elements": "str", "default": ["zstd", "lz4", "lzo-rle"]},
+    "zram_devices": {"type": "int", "default": 1},
+    "others": {"type": "str", "choices": ["keep", "off"], "default": "keep"},
+    "reserve": {"type": "str", "default": "512M"},
+    "min_size": {"type": "str", "default": "1G"},
+    "persistent": {"type": "str", "choices": ["auto", "yes", "no"], "default": "auto"},
+    "record_directory": {"type": "path", "default": DIRECTORY},
+}
 
 class RefusedError(Exception):
     """Nothing was touched; refusals say why."""
@@ -293,26 +313,7 @@ def run(module):
 
 def main():
     module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "restored"], "default": "present"},
-            "kind": {"type": "str", "choices": ["none", "devices", "file", "zram"], "default": "none"},
-            "devices": {"type": "list", "elements": "raw", "default": []},
-            "overwrite": {"type": "list", "elements": "str", "default": []},
-            "partitions": {"type": "int", "default": 0},
-            "priority": {"type": "int", "default": 10},
-            "discard": {"type": "str", "choices": ["none", "once", "pages", "both"], "default": "once"},
-            "encrypted": {"type": "bool", "default": False},
-            "file": {"type": "str"},
-            "file_size": {"type": "str"},
-            "zram_size": {"type": "str", "default": "50%"},
-            "zram_algorithm": {"type": "list", "elements": "str", "default": ["zstd", "lz4", "lzo-rle"]},
-            "zram_devices": {"type": "int", "default": 1},
-            "others": {"type": "str", "choices": ["keep", "off"], "default": "keep"},
-            "reserve": {"type": "str", "default": "512M"},
-            "min_size": {"type": "str", "default": "1G"},
-            "persistent": {"type": "str", "choices": ["auto", "yes", "no"], "default": "auto"},
-            "record_directory": {"type": "path", "default": DIRECTORY},
-        },
+        argument_spec=ARGUMENTS,
         supports_check_mode=True,
     )
     module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}

@@ -526,8 +526,6 @@ def _beside(bench):
 
 def race(bench: Bench, happens: t.Callable[[], None]) -> str:
     """Make a plan, let something happen, run the plan; return how that is refused."""
-    # Late, so that the list above can be read without the collection.
-    from ansible.module_utils.basic import AnsibleModule  # noqa: F401  pylint: disable=unused-import,import-outside-toplevel
     base = "ansible_collections.memstretch.density.plugins.module_utils."
     guard_, plan_, options_, record_, format_, files_ = (
         importlib.import_module(base + name)
@@ -558,10 +556,8 @@ def race(bench: Bench, happens: t.Callable[[], None]) -> str:
 
 
 def defaults_of(module: t.Any) -> dict[str, t.Any]:
-    """Return the defaults of the module's options out of its documentation."""
-    import yaml  # pylint: disable=import-outside-toplevel
-    options = yaml.safe_load(module.DOCUMENTATION)["options"]
-    return {name: option.get("default", [] if option["type"] == "list" else None) for name, option in options.items()}
+    """Return the defaults of the module's options."""
+    return {name: option.get("default") for name, option in module.ARGUMENTS.items()}
 
 
 class Race(t.NamedTuple):
