@@ -326,7 +326,7 @@ class Plan:
     def _units(self) -> None:
         if self.systemd is None:
             if self._wants_units():
-                self.warnings.append("this swap does not outlast a boot: systemd does not run here, or persistent says no")
+                self.warnings.append("this swap does not outlast a boot: systemd does not run here, or persistence says never")
             if self.recorded["units"]:
                 self._step(f"remove {len(self.recorded['units'])} files of ours from systemd", lambda: self._write_units({}))
             return

@@ -111,12 +111,12 @@ options:
     description: Disks below this size are refused, since a path to them is most likely a mistake.
     type: str
     default: 1G
-  persistent:
+  persistence:
     description:
       - Whether the swap comes back at boot, by units in C(/etc/systemd/system). V(auto) does what the host can, and warns if that
-        is nothing; V(yes) refuses a host that systemd does not run.
+        is nothing; V(required) refuses a host that systemd does not run.
     type: str
-    choices: [auto, "yes", "no"]
+    choices: [auto, required, never]
     default: auto
   record_directory:
     description: Where the record is.
@@ -233,7 +233,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap_options im
 from ansible_collections.memstretch.density.plugins.module_utils.swap_plan import Plan, listing
 from ansible_collections.memstretch.density.plugins.module_utils.swap_units import Systemd, UnitError, running
 
-TOOLS = ("modprobe", "cryptsetup", "mkswap")
+# What each kind needs, beside the programs that only some hosts have.
+NEEDED = ("wipefs", "sfdisk", "partx", "mkswap", "swapon", "swapoff")
+PERHAPS = ("modprobe", "cryptsetup")
 
 ARGUMENTS = {
     "state": {"type": "str", "choices": ["present", "restored"], "default": "present"},
@@ -252,9 +254,10 @@ ARGUMENTS = {
     "others": {"type": "str", "choices": ["keep", "off"], "default": "keep"},
     "reserve": {"type": "str", "default": "512M"},
     "min_size": {"type": "str", "default": "1G"},
-    "persistent": {"type": "str", "choices": ["auto", "yes", "no"], "default": "auto"},
+    "persistence": {"type": "str", "choices": ["auto", "required", "never"], "default": "auto"},
     "record_directory": {"type": "path", "default": DIRECTORY},
 }
+
 
 class RefusedError(Exception):
     """Nothing was touched; refusals say why."""
@@ -266,10 +269,21 @@ class RefusedError(Exception):
 
 def systemd_of(module):
     """The service manager that makes swap last, or None."""
-    persistent = module.params["persistent"]
-    if persistent == "yes" and not running():
-        raise RefusedError(["persistent: yes needs systemd, which does not run on this host"])
-    return None if persistent == "no" or not running() else Systemd(module.run_command)
+    persistence = module.params["persistence"]
+    if persistence == "required" and not running():
+        raise RefusedError(["persistence: required needs systemd, which does not run on this host"])
+    return None if persistence == "never" or not running() else Systemd(module.run_command)
+
+
+def tools_of(module):
+    """Paths of programs by name. In check mode the role has not installed what it would install."""
+    tools = {name: module.get_bin_path(name) for name in (*NEEDED, *PERHAPS)}
+    missing = [name for name in NEEDED if not tools[name]]
+    if missing and not module.check_mode:
+        raise RefusedError([f"{name} is missing on this host; Debian has it in the package fdisk or util-linux" for name in missing])
+    if module.check_mode:
+        tools["cryptsetup"] = tools["cryptsetup"] or "cryptsetup"
+    return tools
 
 
 def plan_of(module, systemd):
@@ -278,7 +292,7 @@ def plan_of(module, systemd):
     params = module.params
     if params["state"] == "restored":
         params = {**params, "kind": "none", "encrypted": False, "others": "keep"}
-    options = read(params, meminfo(files)["MemTotal"], {name: module.get_bin_path(name) for name in TOOLS})
+    options = read(params, meminfo(files)["MemTotal"], tools_of(module))
     plan = Plan(options, Guard(module.run_command, files), HostRecord("swap_space", module.params["record_directory"]), systemd)
     (plan.present if module.params["state"] == "present" else plan.restored)()
     if plan.refusals:
