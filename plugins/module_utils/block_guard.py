@@ -356,10 +356,18 @@ class Guard:
 
     def table(self, disk: Disk) -> list[dict[str, t.Any]]:
         """Return the partitions in the disk's table as sfdisk tells them."""
+        if not find_tool("sfdisk"):
+            raise GuardError(f"the partition table of {disk.node} cannot be read without sfdisk (Debian has it in the package fdisk)")
         status, output, errors = self.run_command(["sfdisk", "--json", disk.node])
         if status:
             raise GuardError(f"sfdisk cannot read the partition table of {disk.node}: {errors.strip() or status}")
         return json.loads(output)["partitiontable"].get("partitions", [])
+
+
+def find_tool(name: str) -> str | None:
+    """Return the path of a program of the system."""
+    paths = (os.path.join(directory, name) for directory in ("/usr/sbin", "/sbin", "/usr/bin", "/bin"))
+    return next((path for path in paths if os.access(path, os.X_OK)), None)
 
 
 def describe(signatures: list[dict[str, t.Any]]) -> str:

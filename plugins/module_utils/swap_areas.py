@@ -17,6 +17,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.block_guard imp
     Guard,
     bytes_text,
     device_number,
+    find_tool,
     read_header,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles, meminfo, swap_areas
@@ -98,12 +99,12 @@ def turn_on(guard: Guard, name: str, priority: int, discard: str) -> None:
     """Use an area. A negative priority is the kernel's own choice and cannot be asked for."""
     command = ["swapon", *(["--priority", str(priority)] if priority >= 0 else [])]
     command += {"none": [], "both": ["--discard"]}.get(discard, [f"--discard={discard}"])
-    _run(guard, [*command, name])
+    run(guard, [*command, name])
 
 
 def turn_off(guard: Guard, name: str) -> None:
     """Stop using an area; what is in it goes back to memory."""
-    _run(guard, ["swapoff", name])
+    run(guard, ["swapoff", name])
 
 
 class Zram:
@@ -116,14 +117,14 @@ class Zram:
         """Return whether the kernel has zram, loaded or not."""
         if self.files.exists(ZRAM_CONTROL):
             return True
-        modprobe = _find_tool("modprobe")
+        modprobe = find_tool("modprobe")
         return bool(modprobe) and self.guard.run_command([modprobe, "--dry-run", "--quiet", "zram"])[0] == 0
 
     def loaded(self) -> bool:
         return self.files.exists(ZRAM_CONTROL)
 
     def load(self) -> None:
-        _run(self.guard, ["modprobe", "zram"])
+        run(self.guard, ["modprobe", "zram"])
 
     def numbers(self) -> list[int]:
         return [int(name[4:]) for name in self.files.names("/sys/block") if re.match(r"^zram\d+$", name)]
@@ -167,12 +168,8 @@ class Zram:
             raise SwapError(f"the kernel does not take {value!r} for {path}: {error.strerror}") from error
 
 
-def _find_tool(name: str) -> str | None:
-    paths = (os.path.join(directory, name) for directory in ("/usr/sbin", "/sbin", "/usr/bin", "/bin"))
-    return next((path for path in paths if os.access(path, os.X_OK)), None)
-
-
-def _run(guard: Guard, command: list[str]) -> str:
+def run(guard: Guard, command: list[str]) -> str:
+    """Run a program that has to succeed, and return its output."""
     status, output, errors = guard.run_command(command)
     if status:
         raise SwapError(f"{' '.join(command)} ended with status {status}: {errors.strip() or output.strip()}")

@@ -36,7 +36,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.block_guard imp
     read_label,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host_memory import numa_node
-from ansible_collections.memstretch.density.plugins.module_utils.swap_areas import Area, SwapError, Zram, areas, uuid_text
+from ansible_collections.memstretch.density.plugins.module_utils.swap_areas import Area, SwapError, Zram, areas, run, uuid_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap_format import (
     FILE_SYSTEMS,
     erase,
@@ -492,9 +492,3 @@ def file_system_of(files: t.Any, directory: str) -> str:
         if (directory + "/").startswith(where.rstrip("/") + "/") and len(where) >= len(best):
             best, kind = where, rest.split()[0]
     return kind
-
-
-def run(guard: Guard, command: list[str]) -> None:
-    status, output, errors = guard.run_command(command)
-    if status:
-        raise SwapError(f"{' '.join(command)} ended with status {status}: {errors.strip() or output.strip()}")

@@ -32,6 +32,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap_areas impo
     Zram,
     areas,
     head_room,
+    run,
     turn_off,
     turn_on,
 )
@@ -43,7 +44,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap_kinds impo
     boot_id,
     give_back_disk,
     remove_zram,
-    run,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.swap_options import Options
 from ansible_collections.memstretch.density.plugins.module_utils.swap_units import (
