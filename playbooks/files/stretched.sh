@@ -13,19 +13,12 @@ play() {
 	"$BIN/ansible-playbook" -i "$inventory" "$@"
 }
 
-leave() {
-	trap - EXIT INT TERM
-	echo "Leaving the machine as it was"
-	play playbooks/teardown.yml || status=1
-	play playbooks/restore.yml || status=1
-	exit "$status"
-}
 if [ "$(id -u)" != 0 ]; then
 	echo "stretched: tuning this machine needs root; run it with sudo" >&2
 	exit 1
 fi
-trap 'status=$?; leave' EXIT
-trap 'status=130; leave' INT TERM
+trap 'exit 130' INT TERM
+trap 'status=$?; echo "Leaving the machine as it was"; play playbooks/teardown.yml || status=1; play playbooks/restore.yml || status=1; exit "$status"' EXIT
 
 for profile in "$@"; do
 	runs+=("$study-$profile")

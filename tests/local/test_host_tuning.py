@@ -21,6 +21,7 @@ def play(lab, tmp_path):
     lab.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
 
     def run(*variables, check=False):
+        variables = ("host_tuning_state=recorded", *variables)
         arguments = [word for each in variables for word in ("-e", each)] + (["--check"] if check else [])
         return lab.play(*arguments, playbook=str(playbook), inventory=inventory)
 
@@ -49,15 +50,16 @@ def test_a_profile_of_ones_own(play, tmp_path):
     outcome = play(f"host_tuning_profile={mine}")
     assert outcome.status == 0, outcome.output
     assert "mine: host not tuned" in outcome.output
-    mine.write_text("name: mine\ndescription: What I want.\nsysctl: {vm.swappiness: 1}\n", encoding="utf-8")
+    mine.write_text("name: mine\ndescription: What I want.\nsysctls: {vm.swappiness: 1}\n", encoding="utf-8")
     unknown = play(f"host_tuning_profile={mine}")
-    assert unknown.status != 0 and "is not a profile" in unknown.output
+    assert unknown.status != 0 and "'sysctls' is not a key" in unknown.output
 
 
 @pytest.mark.parametrize("variable, message", [
-    ("host_tuning_profile=turbo", "Allowed: dram, imdt, swap, swap_2018, tiering, zram, zswap"),
+    ("host_tuning_profile=turbo", "Allowed: dram, imdt, swap, swap_2018, swap_2018_advice, tiering, zram, zswap"),
     ("host_tuning_profile=/nowhere/mine.yml", "there is no such file"),
-    ("host_tuning_state=applied", "not available in this version"),
+    ("host_tuning_without=['vm.nothing']", "cannot be left out"),
+    ("host_tuning_state=tuned", "value of host_tuning_state must be one of"),
 ])
 def test_what_it_cannot_do_is_refused(play, variable, message):
     outcome = play(variable)

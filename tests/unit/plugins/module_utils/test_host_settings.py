@@ -99,7 +99,8 @@ def test_who_else_sets_a_knob_is_named(tmp_path):
     (tmp_path / "etc/sysctl.d/99-link.conf").symlink_to("90-vendor.conf")
     write("etc/sysctl.d/zz-memstretch.conf", "vm/swappiness = 100\n")
     write("usr/lib/sysctl.d/50-x.conf", "vm.swappiness_not = 3\n")
-    write("usr/lib/udev/rules.d/60-x.rules", '# ATTR{queue/scheduler}="bfq"\nACTION=="add", ATTR{queue/scheduler}="bfq"\nATTR{queue/scheduler}=="x", RUN+="y"\n')
+    write("usr/lib/udev/rules.d/60-x.rules",
+          '# ATTR{queue/scheduler}="bfq"\nACTION=="add", ATTR{queue/scheduler}="bfq"\nATTR{queue/scheduler}=="x", RUN+="y"\n')
     write("usr/lib/tmpfiles.d/thp.conf", "w! /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise\n")
     write("etc/tuned/active_profile", "mine\n")
     write("etc/tuned/mine/tuned.conf", "[main]\ninclude=virtual-host\n")

@@ -16,6 +16,12 @@ PARAMS = {"state": "applied", "profile": "p", "sysctl": {}, "sysfs": {}, "cpu_go
           "services_stopped": {}}
 
 
+def _without_looking(host):
+    def prepare(services, run_command):
+        services.systemd, services._run_command = host.systemd, run_command
+    return prepare
+
+
 class Host:
     """Knobs in a directory, and our files in another one."""
 
@@ -30,10 +36,7 @@ class Host:
         monkeypatch.setattr(host_tuner, "UDEV_FILE", self.files["udev"])
         self.systemd = True
         # Only whether systemd runs: this test must not start or stop a unit of the machine it runs on.
-        monkeypatch.setattr(host_services.Services, "__init__", lambda services, run_command: self._services(services, run_command))
-
-    def _services(self, services, run_command):
-        services.systemd, services._run_command = self.systemd, run_command
+        monkeypatch.setattr(host_services.Services, "__init__", _without_looking(self))
 
     def knob(self, name, value):
         (self.path / name).write_text(value, encoding="utf-8")

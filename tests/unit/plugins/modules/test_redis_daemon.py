@@ -364,7 +364,8 @@ def test_a_child_that_saves_is_not_taken_for_the_server(make):
     spec = importlib.util.spec_from_file_location("redis_daemon", MODULE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    daemon = module.Daemon({"config": str(server.config), "executable": REDIS, "username": "default", "password": None, "timeout": 10, "cgroup": ""}, run_command=None)
+    options = {"config": str(server.config), "executable": REDIS, "username": "default", "password": None, "timeout": 10, "cgroup": ""}
+    daemon = module.Daemon(options, run_command=None)
     assert module.Process(child).serves(daemon.config, REDIS), "they look the same"
     assert daemon._select([child, pid]).pid == pid
 
@@ -433,7 +434,8 @@ def test_bad_configuration_files(make, directives, words):
 @pytest.fixture
 def group():
     """A control group of this test's own."""
-    root = next(Path(path) for path in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup") if Path(path).is_dir())
+    version_1 = Path("/sys/fs/cgroup/memory")
+    root = version_1 if version_1.is_dir() else version_1.parent
     if not os.access(root, os.W_OK):
         pytest.skip("this user may not make a control group")
     path = root / f"test-redis-daemon-{os.getpid()}"
