@@ -407,7 +407,7 @@ class Machine:
 
     def ssh_command(self, *words):
         facts = self.facts
-        return ["ssh", "-F", "none", "-i", facts["identity_file"], "-p", str(facts["port"]), "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "ServerAliveInterval=5",
+        return ["ssh", "-F", "none", "-i", facts["identity_file"], "-p", str(facts["port"]), "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5",
                 "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR", "-o", f"UserKnownHostsFile={facts['known_hosts']}",
                 "-o", "StrictHostKeyChecking=yes", f"{facts['user']}@{facts['host']}", *words]
 

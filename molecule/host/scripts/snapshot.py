@@ -104,8 +104,7 @@ def disks():
 
 
 def services():
-    for line in output("systemctl", "list-unit-files", "--no-legend", "--no-pager").splitlines():
-        yield f"unit file {' '.join(line.split()[:2])}"
+    # Which ones are enabled or masked shows in the links below /etc/systemd.
     for line in output("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", "--type=service,swap,slice").splitlines():
         words = line.split()
         if not UNITS.match(words[0]) and words[1] != "not-found":
