@@ -48,7 +48,7 @@ def test_the_server_is_found_with_its_cpus(host):
     assert client_placement.find_server(host(redis_on="2-3,5"), options(), PID) == Server(PID, frozenset({2, 3, 5}), 5)
 
 
-@pytest.mark.parametrize("comm", ["redis-server", "valkey-server", "keydb-server", "redis-check-rdb"])
+@pytest.mark.parametrize("comm", ["redis-server", "valkey-server", "keydb-server"])
 def test_servers_of_the_kind_are_known(host, comm):
     assert client_placement.find_server(host(comm=comm), options(), PID).pid == PID
 
