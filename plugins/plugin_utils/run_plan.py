@@ -81,12 +81,17 @@ def configuration(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str,
 
 def _requests(options: t.Mapping[str, t.Any], key_count: int, prefix: str) -> int:
     """Return the number of requests of a phase: as given, as many as are due within the duration, or one for each key."""
-    given = None if options["requests"] in (None, "") else number(prefix + "requests", options["requests"], "requests")
+    def requests() -> int:
+        return number(prefix + "requests", options["requests"], "requests")
+
+    is_given = options["requests"] not in (None, "")
     if options["duration"] in (None, ""):
-        return key_count if given is None else given
+        return requests() if is_given else key_count
+    # First, because the role's default for requests follows from it.
     seconds = number(prefix + "duration", options["duration"], "duration")
     due = number(prefix + "duration", round(seconds * number(prefix + "rate", options["rate"], "rate")), "requests")
-    if given not in (None, due):
+    given = requests() if is_given else due
+    if given != due:
         raise SettingError(
             f"{prefix}duration: {seconds:g} s are {due:,} requests, and {prefix}requests says {given:,}; leave one of them out"
         )

@@ -35,7 +35,7 @@ def test_bad_input_is_refused_before_anything_is_touched(lab, arguments, message
     outcome = lab.play(*[word for each in arguments for word in ("-e", each)])
     assert outcome.status != 0
     for part in message:
-        assert part in outcome.output
+        assert part in outcome.output, outcome.output
     assert not lab.results.exists()
     assert lab.servers["a"].command("get", "precious") == "1"
 
