@@ -48,7 +48,8 @@ def program(tmp_path):
 def test_the_command_line(options):
     assert client.command(options, "/opt/solotest") == [
         "/opt/solotest", "--json", "--host=127.0.0.1", "--max-seconds=84", "--start-at=1795186271.123456", "--stagger=0.25",
-        "--pacing=hybrid", "--spin-us=40", "--connections=1", "--pipeline=1", "--pattern=gaussian", "--compressibility=0", "--timeout=60", "test", "6379", "1000", "100", "-1", "2500.5", "70",
+        "--pacing=hybrid", "--spin-us=40", "--connections=1", "--pipeline=1", "--pattern=gaussian", "--compressibility=0",
+        "--timeout=60", "test", "6379", "1000", "100", "-1", "2500.5", "70",
     ]
     assert "secret" not in " ".join(client.command(options, "x"))
 

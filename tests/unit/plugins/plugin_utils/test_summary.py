@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import report_text, run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import RunRecorder, mark_finished
 from ansible_collections.memstretch.density.plugins.plugin_utils.summary import summarise
 
-from .conftest import HOSTS, START, latencies
+from .conftest import START, latencies
 
 
 def test_a_run_in_which_all_is_well_passes(record):
