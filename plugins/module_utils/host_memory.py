@@ -22,6 +22,7 @@ import zlib
 
 from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import (
     HostFiles,
+    listed,
     meminfo,
     real_disks,
     swap_areas,
@@ -156,15 +157,6 @@ def chosen(text: str | None) -> str | None:
     """Return the choice of a knob that lists all of them, as in "always [madvise] never"."""
     match = re.search(r"\[([^]]+)\]", text or "")
     return match.group(1) if match else text
-
-
-def listed(text: str | None) -> list[int]:
-    """Return the numbers of a kernel list such as "0-3,8"."""
-    numbers: list[int] = []
-    for part in filter(None, (text or "").split(",")):
-        first, _dash, last = part.partition("-")
-        numbers.extend(range(int(first), int(last or first) + 1))
-    return numbers
 
 
 def kernel(files: HostFiles) -> dict[str, t.Any]:
