@@ -1,0 +1,210 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the charts of a report are drawn from: the files of a run, thinned so that a thousand hosts still fit into a page."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram, highest_of
+from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.summary import CellDetails
+
+# A curve has at most so many points, evenly spread over its logarithmic axis.
+CURVE_POINTS = 160
+# Of each cell so many hosts are drawn: those that are furthest from the SLO, and every n-th of the others by their rank.
+WORST_HOSTS = 100
+OTHER_HOSTS = 100
+# The heat map has so many rows; of a larger fleet it shows the worst.
+HEAT_HOSTS = 108
+# A time series of the whole run has at most so many points.
+SERIES_POINTS = 4000
+
+
+class RunCharts:
+    """Collects the phases of a run. Of each it keeps a few KB and one number a host."""
+
+    def __init__(self) -> None:
+        self.phases: list[dict[str, t.Any]] = []
+
+    def add(self, document: t.Mapping[str, t.Any]) -> None:
+        """Take a phase as its file holds it."""
+        phase, hosts = document["phase"], document["hosts"]
+        merged = document.get("merged")
+        example = next(iter(hosts.values()), {})
+        self.phases.append({
+            **{name: phase.get(name) for name in ("index", "of", "kind", "iteration")},
+            "title": run_plan.describe(phase),
+            "cell": None if phase["kind"] == "fill" else run_plan.cell_name(phase),
+            **{name: document[name] for name in ("valid", "reasons", "overlap")},
+            "rate": document.get("achieved_rate_ratio"),
+            "hosts": len(hosts),
+            "expected": len(document["expected"]),
+            "seconds": _seconds(document),
+            "response": merged and {name: merged["response"][name] for name in ("avg_us", "p99_us", "max_us")},
+            "series": _series(hosts.values()),
+            "pressure": _pressure(document["pressure"].values()),
+            "p99_us": {name: each["latency"]["response"]["p99_us"] for name, each in hosts.items()} if merged else {},
+            "client": example.get("client"),
+            "server": (example.get("server") or {}).get("after"),
+            "steal_ticks": sum((each.get("health") or {}).get("steal_ticks") or 0 for each in hosts.values()),
+        })
+
+    def document(self, summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> dict[str, t.Any]:
+        """Return what the page's script draws."""
+        cells = []
+        for cell in summary["cells"]:
+            name = run_plan.cell_name(cell)
+            cells.append({
+                "name": name,
+                "title": cell_title(cell),
+                "curves": {latency: curve(details[name].merged[latency]) for latency in ("response", "service", "intended")},
+                "hosts": _thinned(details[name].hosts, summary["slo"]),
+                "of": len(details[name].hosts),
+            })
+        return {"kind": "run", "slo": summary["slo"], "cells": cells, "heat": self._heat(summary["slo"]), "time": self._time()}
+
+    def _heat(self, slo: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """Return the p99 of hosts in each measured phase."""
+        phases = [phase for phase in self.phases if phase["kind"] == "iteration"]
+        worst: dict[str, float] = {}
+        for phase in phases:
+            for name, value in phase["p99_us"].items():
+                worst[name] = max(worst.get(name, 0), value or 0)
+        names = sorted(sorted(worst, key=worst.__getitem__, reverse=True)[:HEAT_HOSTS])
+        return {
+            "hosts": names,
+            "of": len(worst),
+            "phases": [phase["title"] for phase in phases],
+            "rows": [[short(phase["p99_us"].get(name)) for phase in phases] for name in names],
+            "slo_us": slo["p99_us"],
+        }
+
+    def _time(self) -> dict[str, t.Any]:
+        """Return latency and memory pressure over the time under load: phases one after another, without the pauses between."""
+        phases = [phase for phase in self.phases if phase["kind"] != "fill" and phase["seconds"]]
+        step = max(1, -(-sum(len(phase["series"]["points"]) for phase in phases if phase["series"]) // SERIES_POINTS))
+        start, found = 0.0, []
+        for phase in phases:
+            points = _coarser(phase["series"]["points"], step) if phase["series"] else []
+            found.append({
+                "title": phase["title"],
+                "kind": phase["kind"],
+                "cell": phase["cell"],
+                "valid": phase["valid"],
+                "start": round(start, 3),
+                "end": round(start + phase["seconds"], 3),
+                "interval": phase["series"] and phase["series"]["interval"] * step,
+                "points": [[short(value) for value in point[1:]] for point in points],
+                "pressure": {name: short(value) for name, value in phase["pressure"].items()},
+            })
+            start += phase["seconds"]
+        return {"phases": found}
+
+
+def cell_title(cell: t.Mapping[str, t.Any]) -> str:
+    """Return a cell in words."""
+    return f"influence {cell['influence']:g}, {cell['read_mix']:g} % GET"
+
+
+def curve(histogram: Histogram) -> list[list[float]]:
+    """Return points [1 / (1 - share of the samples below or at), microseconds] of a histogram.
+
+    On a logarithmic axis 10, 100, 1000 are the percentiles 90, 99, 99.9. The last point is the maximum.
+    """
+    total, seen, points = histogram.count, 0, []
+    for slot in sorted(histogram.counts):
+        seen += histogram.counts[slot]
+        points.append((total / max(total - seen, 0.5) if seen < total else float(total), min(highest_of(slot), histogram.max_ns) / 1000))
+    if not points:
+        return []
+    # Evenly spread over the logarithm of the rank: the last point of each step stands for it.
+    kept: dict[int, tuple[float, float]] = {}
+    steps = max(1, (CURVE_POINTS - 2) // max(1, len(str(total))))
+    for rank, value in points:
+        kept[int(steps * math.log10(rank))] = (rank, value)
+    thinned = [(1.0, histogram.min_ns / 1000), *kept.values()]
+    return [[short(rank), short(value)] for rank, value in thinned]
+
+
+def short(value: float | None) -> float | None:
+    """Return a value with four digits: more cannot be seen, and makes the page larger."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+def distance(host: t.Mapping[str, t.Any], slo: t.Mapping[str, t.Any]) -> float:
+    """Return by how much a host misses the SLO: more than 1 is a miss."""
+    return max(host["avg_us"] / slo["avg_us"], host["p99_us"] / slo["p99_us"])
+
+
+def _thinned(hosts: t.Sequence[t.Mapping[str, t.Any]], slo: t.Mapping[str, t.Any]) -> list[list[t.Any]]:
+    """Return name, average, p99, maximum of the hosts that are drawn, the worst first."""
+    ranked = sorted(hosts, key=lambda host: distance(host, slo), reverse=True)
+    rest = ranked[WORST_HOSTS:]
+    shown = ranked[:WORST_HOSTS] + rest[::max(1, -(-len(rest) // OTHER_HOSTS))]
+    return [[host["name"], short(host["avg_us"]), short(host["p99_us"]), short(host["max_us"])] for host in shown]
+
+
+def _seconds(document: t.Mapping[str, t.Any]) -> float:
+    return (document["finished_at"] - document["started_at"]) if document["started_at"] and document["finished_at"] else 0.0
+
+
+def _series(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
+    """Merge the hosts' series: count, average, the highest p99 of a host, and the maximum, by interval."""
+    merged: list[list[float]] = []
+    interval = None
+    for host in hosts:
+        series = host.get("series")
+        if not series or (interval is not None and series["interval_s"] != interval):
+            continue
+        interval = series["interval_s"]
+        for number, (count, average, p99, maximum) in enumerate(series["points"]):
+            if number == len(merged):
+                merged.append([0, 0, 0, 0])
+            point = merged[number]
+            point[0] += count
+            point[1] += count * average
+            point[2] = max(point[2], p99)
+            point[3] = max(point[3], maximum)
+    if interval is None:
+        return None
+    return {"interval": interval, "points": [[count, total / count if count else None, p99, top] for count, total, p99, top in merged]}
+
+
+def _coarser(points: t.Sequence[t.Sequence[float]], step: int) -> list[list[float | None]]:
+    """Put so many points of a series into one."""
+    found = []
+    for first in range(0, len(points), step):
+        part = points[first:first + step]
+        count = sum(point[0] for point in part)
+        average = sum(point[0] * point[1] for point in part if point[0]) / count if count else None
+        found.append([count, average, max(point[2] for point in part), max(point[3] for point in part)])
+    return found
+
+
+def _pressure(machines: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, float | None]:
+    """Return what the kernels said about memory in a phase: sums over the machines, but the highest share of stalled time."""
+    machines = [each for each in machines if each.get("counters", {}).get("clock_s")]
+
+    def rate(*names: str) -> float | None:
+        known = [each["counters"] for each in machines if any(name in each["counters"] for name in names)]
+        return sum(sum(each.get(name, 0) for name in names) / each["clock_s"] for each in known) if known else None
+
+    def share(name: str) -> float | None:
+        return max((each["counters"][name] / each["counters"]["clock_s"] / 10_000 for each in machines if name in each["counters"]), default=None)
+
+    def after(name: str) -> float | None:
+        known = [each["gauges"][name][1] for each in machines if name in each["gauges"]]
+        return sum(known) / 1e6 if known else None
+
+    return {
+        "page_ins": rate("pswpin", "zswpin"),
+        "page_outs": rate("pswpout", "zswpout"),
+        "major_faults": rate("pgmajfault"),
+        "psi_memory": share("psi_memory_some_us"),
+        "psi_io": share("psi_io_some_us"),
+        "swap_used_mb": after("swap_used_bytes"),
+        "available_mb": after("mem_available_bytes"),
+    }
