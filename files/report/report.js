@@ -31,7 +31,7 @@
       color: COLOURS[isDark() ? "dark" : "light"],
       textStyle: { color: colours.text, fontFamily: "system-ui, 'DejaVu Sans', sans-serif" },
       tooltip: { backgroundColor: colours.back, borderColor: colours.line, textStyle: { color: colours.text, fontSize: 12 }, confine: true },
-      legend: { type: "scroll", textStyle: { color: colours.text }, pageTextStyle: { color: colours.text }, pageIconColor: colours.text,
+      legend: { type: "scroll", top: 4, textStyle: { color: colours.text }, pageTextStyle: { color: colours.text }, pageIconColor: colours.text,
         pageIconInactiveColor: colours.line, inactiveColor: colours.line },
     };
   }
@@ -42,7 +42,7 @@
       nameTextStyle: { color: colours.soft },
     }, more, more && more.axisLabel ? { axisLabel: Object.assign({ color: colours.soft, hideOverlap: true }, more.axisLabel) } : {});
   }
-  const microAxis = (colours, more) => axis(colours, Object.assign({ type: "log", axisLabel: { formatter: micro } }, more));
+  const microAxis = (colours, more) => axis(colours, Object.assign({ type: "log", axisLabel: { formatter: micro, showMinLabel: false, showMaxLabel: false } }, more));
   const bounds = (values) => {
     const known = values.filter((value) => value > 0);
     const low = Math.min(...known), high = Math.max(...known);
@@ -65,7 +65,7 @@
     const right = Math.pow(10, Math.ceil(Math.log10(Math.max(1000, ...curves.flatMap((each) => each.points.map((point) => point[0]))))));
     const slo = data.slo.p99_us;
     return Object.assign(base(colours), {
-      grid: { left: 64, right: narrow() ? 12 : 24, top: 56, bottom: 48 },
+      grid: { outerBoundsMode: "none", left: 64, right: narrow() ? 18 : 36, top: 48, bottom: 52 },
       tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) =>
         "<b>" + clean(hit.seriesName) + "</b><br>" + exactly(hit.value[0]) + ": " + number(hit.value[1]) + " µs" }),
       xAxis: axis(colours, { type: "log", min: 1, max: right, name: "percentile of the requests", nameLocation: "middle", nameGap: 28,
@@ -102,12 +102,12 @@
       label: { color: colours.fail, position: "insideEndTop", formatter: "objective: p99 ≤ " + number(data.slo.p99_us) + " µs" },
       data: [{ yAxis: data.slo.p99_us }] };
     return Object.assign(base(colours), {
-      grid: { left: 64, right: 16, top: 48, bottom: narrow() ? 96 : 56 },
+      grid: { outerBoundsMode: "none", left: 64, right: 16, top: 56, bottom: narrow() ? 96 : 56 },
       tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => "<b>" + clean(hit.data.host[0]) + "</b><br>" + clean(hit.data.cell)
         + "<br>average " + number(hit.data.host[1]) + " µs<br>p99 " + number(hit.data.host[2]) + " µs<br>max " + number(hit.data.host[3]) + " µs" }),
       xAxis: axis(colours, { type: "value", min: -0.6, max: cells.length - 0.4, interval: 1, splitLine: { show: false }, axisTick: { show: false },
         axisLabel: { show: false } }),
-      yAxis: microAxis(colours, Object.assign({ name: "p99" }, limits)),
+      yAxis: microAxis(colours, Object.assign({ name: "p99", axisLine: { onZero: false, lineStyle: { color: colours.soft } } }, limits)),
       series: [
         Object.assign(group("within the objective", false, COLOURS[isDark() ? "dark" : "light"][0], "circle", 8), { markLine: slo }),
         group("misses it", true, colours.fail, "diamond", 12),
@@ -125,7 +125,7 @@
     const map = data.heat;
     const cells = map.rows.flatMap((row, y) => row.map((value, x) => [x, y, value === null ? null : value / map.slo_us])).filter((each) => each[2] !== null);
     return Object.assign(base(colours), {
-      grid: { left: narrow() ? 64 : 110, right: 16, top: 48, bottom: 90 },
+      grid: { outerBoundsMode: "none", left: narrow() ? 64 : 110, right: 16, top: 48, bottom: 90 },
       legend: { show: false },
       tooltip: Object.assign(base(colours).tooltip, { formatter: (hit) => "<b>" + clean(map.hosts[hit.value[1]]) + "</b><br>" + clean(map.phases[hit.value[0]])
         + "<br>p99 " + number(map.rows[hit.value[1]][hit.value[0]]) + " µs, " + hit.value[2].toFixed(2) + " × the objective" }),
@@ -156,7 +156,7 @@
     const grids = [], xs = [], ys = [], series = [];
     const palette = COLOURS[isDark() ? "dark" : "light"];
     rows.forEach((row, index) => {
-      grids.push({ left: 64, right: 20, top, height: row.height });
+      grids.push({ outerBoundsMode: "none", left: 64, right: 28, top, height: row.height });
       top += row.height + 44;
       xs.push(axis(colours, { type: "value", gridIndex: index, min: 0, max: end, splitLine: { show: false },
         axisLabel: { show: index === rows.length - 1, formatter: (value) => Math.round(value) + " s" } }));
@@ -187,7 +187,7 @@
           .map((hit) => hit.marker + clean(hit.seriesName) + ": " + number(hit.value[1]));
         return "<b>" + clean(phase ? phase.title : "") + "</b>, " + at.toFixed(1) + " s<br>" + lines.join("<br>");
       } }),
-      dataZoom: [{ type: "slider", xAxisIndex: rows.map((row, index) => index), bottom: 8, height: 22, borderColor: colours.line, textStyle: { color: colours.soft },
+      dataZoom: printing ? [] : [{ type: "slider", xAxisIndex: rows.map((row, index) => index), bottom: 8, height: 22, borderColor: colours.line, textStyle: { color: colours.soft },
         labelFormatter: (value) => Math.round(value) + " s" }],
       legend: Object.assign(base(colours).legend, { top: 4 }),
     });
@@ -216,7 +216,7 @@
     }));
     const known = rows.flatMap((row) => row.values).filter((value) => value > 0);
     return Object.assign(base(colours), {
-      grid: { left: 56, right: 16, top: 48, bottom: narrow() ? 110 : 70 },
+      grid: { outerBoundsMode: "none", left: 56, right: 16, top: 56, bottom: narrow() ? 110 : 56 },
       tooltip: Object.assign(base(colours).tooltip, { trigger: "axis", axisPointer: { type: "shadow" }, formatter: (hits) => "<b>" + clean(hits[0].name.replace("\n", " ")) + "</b><br>"
         + hits.filter((hit) => hit.seriesType === "bar").map((hit) => {
           const interval = rows[hit.dataIndex].intervals[data.profiles.findIndex((profile) => profile.name === hit.seriesName)];

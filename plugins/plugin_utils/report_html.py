@@ -30,6 +30,14 @@ _COMPARISON_SECTIONS = (("ratios", "Ratios"), ("figures", "Figures"), ("percenti
 _PASSING = ("free_bytes", "available_bytes", "uptime_s", "pages_shared", "pages_sharing", "full_scans", "boot_id", "hugepages_free", "used_bytes")
 
 
+# What decides how the memory of a host behaves; the rest of a record is in a table that is closed.
+_MAIN_SETTINGS = (
+    "kernel.release", "kernel.cmdline", "memory.total_bytes", "swap.areas", "swap.zswap", "swap.zram", "thp.enabled", "thp.defrag", "ksm.run", "mglru",
+    "numa.demotion_enabled", "cpu.governors", "cpu.model", "cpu.online", "imdt.detected", "cgroup.memory_max_bytes", "sysctl.vm.swappiness",
+    "sysctl.vm.page-cluster", "sysctl.vm.watermark_scale_factor", "sysctl.vm.dirty_bytes", "sysctl.kernel.numa_balancing", "nvme.io_queue_depth",
+)
+
+
 def run_page(
     run: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails], charts: report_data.RunCharts
 ) -> str:
@@ -58,6 +66,7 @@ def run_page(
         checks=_checks(run, summary, charts.phases),
         groups=_groups(run.get("hosts", {})),
         settings=_settings(run.get("hosts", {})),
+        main_settings=_main_settings(_settings(run.get("hosts", {}))),
         variables=json.dumps(_variables(run["config"]), indent=2),
         versions=_versions(run, charts.phases),
     )
@@ -171,7 +180,7 @@ def _version() -> str:
 
 def _sentence(summary: t.Mapping[str, t.Any]) -> str:
     slo, cells, expected = summary["slo"], summary["cells"], summary["fleet"]["expected"]
-    objective = f"average ≤ {slo['avg_us']:g} µs and p99 ≤ {slo['p99_us']:g} µs"
+    objective = f"average ≤ {slo['avg_us']:g}\u00a0µs and p99 ≤ {slo['p99_us']:g}\u00a0µs"
     if summary["verdict"] == "invalid":
         return f"This run cannot be judged: what follows makes its figures doubtful. They are shown, but they prove nothing about {objective}."
     missed = [cell for cell in cells if not cell["within_slo"]]
@@ -237,6 +246,10 @@ def _settings(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[tuple[str, l
     flat = [dict(_flatten(group["record"])) for group in _groups(hosts)]
     names = list(dict.fromkeys(name for each in flat for name in each))
     return [(name, [each.get(name, "–") for each in flat]) for name in names]
+
+
+def _main_settings(settings: t.Sequence[tuple[str, t.Any]]) -> list[str]:
+    return [name for name, dummy in settings if any(name == each or name.startswith(f"{each}.") for each in _MAIN_SETTINGS)]
 
 
 def _flatten(value: t.Any, name: str = "") -> t.Iterator[tuple[str, str]]:
