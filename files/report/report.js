@@ -113,7 +113,7 @@
         group("misses it", true, colours.fail, "diamond", 12),
         // The names of the columns; a value axis cannot carry them.
         { type: "scatter", silent: true, symbolSize: 0, tooltip: { show: false }, data: cells.map((cell, column) => [column, limits.min]),
-          label: { show: true, position: "bottom", distance: 8, color: colours.soft, fontSize: narrow() ? 10 : 12, rotate: narrow() ? 45 : 0,
+          label: { show: true, position: "bottom", distance: 8, color: colours.soft, fontSize: narrow() ? 10 : 12, lineHeight: 15, rotate: narrow() ? 45 : 0,
             align: narrow() ? "right" : "center",
             formatter: (hit) => cells[hit.dataIndex].title.replace(", ", narrow() ? " " : "\n").replace(narrow() ? "influence" : "\u0000", "i") } },
       ],
@@ -194,7 +194,8 @@
   }
 
   function ratios(colours) {
-    const rows = data.ratios;
+    const figure = document.getElementById("figure");
+    const rows = data.ratios.filter((row) => row.figure === (figure ? figure.value : "p99_us"));
     const palette = COLOURS[isDark() ? "dark" : "light"];
     const series = data.profiles.map((profile, index) => ({
       name: profile.name, type: "bar", barGap: "10%", color: palette[index % palette.length],
@@ -202,7 +203,7 @@
         formatter: (hit) => (hit.value ? hit.value.toFixed(hit.value >= 10 ? 0 : 1) + "×" : "") },
     }));
     const whiskers = data.profiles.map((profile, index) => ({
-      name: profile.name, type: "custom", silent: true, tooltip: { show: false }, z: 5, itemStyle: { color: colours.soft },
+      name: profile.name, type: "custom", silent: true, clip: true, tooltip: { show: false }, z: 5, itemStyle: { color: colours.soft },
       data: rows.map((row, x) => (row.intervals[index] ? [x, ...row.intervals[index]] : null)).filter(Boolean),
       renderItem: (parameters, api) => {
         const layout = api.barLayout({ barGap: "10%", count: data.profiles.length });
@@ -223,9 +224,9 @@
           return hit.marker + clean(hit.seriesName) + ": " + (hit.value ? hit.value.toFixed(2) + " ×" : "–")
             + (interval ? " (" + interval[0].toFixed(2) + " to " + interval[1].toFixed(2) + ")" : "");
         }).join("<br>") }),
-      xAxis: axis(colours, { type: "category", data: rows.map((row) => row.title), axisLabel: { interval: 0, rotate: narrow() ? 60 : 0, fontSize: narrow() ? 9 : 11 } }),
+      xAxis: axis(colours, { type: "category", data: rows.map((row) => row.title), axisLabel: { interval: 0, rotate: narrow() ? 45 : 0, fontSize: narrow() ? 10 : 12 } }),
       yAxis: axis(colours, { type: "log", name: "× " + data.baseline, nameTextStyle: { color: colours.soft, align: "left" },
-        min: Math.min(0.1, Math.pow(10, Math.floor(Math.log10(Math.min(1, ...known))))), axisLabel: { formatter: (value) => value + " ×" } }),
+        min: Math.pow(10, Math.floor(Math.log10(Math.min(0.9, ...known)))), max: Math.pow(10, Math.ceil(Math.log10(Math.max(2, ...known) * 1.2))), axisLabel: { formatter: (value) => value + " ×" } }),
       series: series.concat(whiskers),
 
     });
@@ -255,7 +256,7 @@
     document.documentElement.dataset.charts = String(charts.length);
   }
   draw();
-  for (const name of ["latency", "cell"]) {
+  for (const name of ["latency", "cell", "figure"]) {
     const chosen = document.getElementById(name);
     if (chosen) chosen.addEventListener("change", draw);
   }

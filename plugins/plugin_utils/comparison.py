@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import confidence, run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.summary import CellDetails, evaluate
 
@@ -39,9 +39,14 @@ def compare(runs: t.Sequence[RunDirectory]) -> tuple[dict[str, t.Any], list[dict
             summary["run_id"]: _differences(documents[0], document) for summary, document in zip(summaries[1:], documents[1:])
         },
         "cells": [
-            _row(cell, _cell_of(first, cell), summary, rates.get(_key(cell)))
+            {
+                **_row(cell, cell_of_first, summary, rates.get(_key(cell))),
+                "ratio_interval": None if number == 0 else _ratio_interval(
+                    cell, cell_of_first, details, evaluated[0][1], documents[number]["expected"] == documents[0]["expected"]
+                ),
+            }
             for cell_of_first in first["cells"]
-            for summary, rates in zip(summaries, [paging.rates() for paging in page_ins])
+            for number, ((summary, details), rates) in enumerate(zip(evaluated, [paging.rates() for paging in page_ins]))
             for cell in summary["cells"] if _key(cell) == _key(cell_of_first)
         ],
     }, [details for dummy, details in evaluated]
@@ -57,7 +62,6 @@ def _row(
         "profile": summary["profile"],
         "response": figures,
         "ratio": {name: _ratio(value, baseline["response"][name]) for name, value in figures.items()},
-        "ratio_interval": _ratio_interval(cell, baseline),
         "page_ins_per_second": page_ins,
     }
 
@@ -66,21 +70,20 @@ def _ratio(value: float | None, baseline: float | None) -> float | None:
     return None if value is None or not baseline else round(value / baseline, 3)
 
 
-def _ratio_interval(cell: t.Mapping[str, t.Any], baseline: t.Mapping[str, t.Any]) -> dict[str, list[float]] | None:
-    """Return the intervals of the ratios; the baseline itself has none, nor has a cell without iterations enough."""
-    if cell is baseline or not cell["interval"] or not baseline["interval"]:
+def _ratio_interval(
+    cell: t.Mapping[str, t.Any], of_baseline: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails],
+    baseline: t.Mapping[str, CellDetails], same_hosts: bool,
+) -> dict[str, list[float]] | None:
+    """Return the intervals of the ratios; None if one of the runs has too few iterations to tell."""
+    name = run_plan.cell_name(cell)
+    mine, other = details[name].spread, baseline[name].spread
+    if mine is None or other is None:
         return None
-    return {
-        name: confidence.ratio(cell["response"][name], baseline["response"][name], cell["interval"], baseline["interval"], name) for name in FIGURES
-    }
+    return mine.ratios(other, {name: cell["response"][name] / of_baseline["response"][name] for name in FIGURES}, same_hosts)
 
 
 def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
     return cell["influence"], cell["read_mix"]
-
-
-def _cell_of(summary: t.Mapping[str, t.Any], cell: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
-    return next(each for each in summary["cells"] if _key(each) == _key(cell))
 
 
 class _PageIns:

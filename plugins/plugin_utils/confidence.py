@@ -59,8 +59,8 @@ class CellSample:
         if histogram.counts:
             self._parts.setdefault((self._group_of[host], iteration), _Part()).add(histogram)
 
-    def interval(self) -> dict[str, t.Any] | None:
-        """Return the intervals of average, p99 and maximum, or None if there are not two iterations to tell them from."""
+    def spread(self) -> Spread | None:
+        """Return what hosts and iterations make of the figures, or None if there are not two iterations to tell from."""
         iterations = sorted({iteration for dummy, iteration in self._parts})
         groups = sorted({group for group, dummy in self._parts})
         if len(iterations) < 2:
@@ -71,37 +71,59 @@ class CellSample:
         table = [[self._parts.get((group, iteration), _NOTHING) for iteration in iterations] for group in groups]
         rows = [_sum((part, 1) for part in row) for row in table]
         columns = [_sum((row[number], 1) for row in table) for number in range(len(iterations))]
-        whole = _sum((row, 1) for row in rows)
-        chance = random.Random(len(rows))
+        return Spread(self.hosts, groups, len(iterations), _draw(rows, lowest), _draw(columns, lowest))
+
+
+class Spread:
+    """How the logarithms of the figures of a cell vary when its hosts, or its iterations, are drawn anew."""
+
+    def __init__(
+        self, hosts: int, groups: list[int], iterations: int, by_host: list[list[float]], by_iteration: list[list[float]]
+    ) -> None:
+        self.hosts = hosts
+        self.groups = groups
+        self.iterations = iterations
+        self.by_host = by_host
+        self.by_iteration = by_iteration
+
+    def interval(self, figures: t.Mapping[str, float]) -> dict[str, t.Any]:
+        """Return the intervals around the figures of the cell."""
         spreads = {
-            name: _combine(by_host, by_iteration)
-            for name, by_host, by_iteration in zip(FIGURES, _variances(rows, lowest, chance), _variances(columns, lowest, chance))
+            name: _welch([_variance(self.by_host[number], len(self.groups)), _variance(self.by_iteration[number], self.iterations)])
+            for number, name in enumerate(FIGURES)
         }
-        found: dict[str, t.Any] = {
+        return {
             "level": LEVEL,
             "resamples": RESAMPLES,
             "hosts": self.hosts,
-            "iterations": len(iterations),
-            "log_standard_error": {name: round(error, 6) for name, (error, dummy) in spreads.items()},
+            "iterations": self.iterations,
+            "log_standard_error": {name: round(math.sqrt(variance), 6) for name, (variance, dummy) in spreads.items()},
             "degrees_of_freedom": {name: round(freedom, 2) for name, (dummy, freedom) in spreads.items()},
+            **{name: _bounds(figures[name], *spreads[name]) for name in FIGURES},
         }
-        for name, value in zip(FIGURES, whole.figures(lowest)):
-            found[name] = bounds(value / 1000, *spreads[name])
+
+    def ratios(self, baseline: Spread, ratios: t.Mapping[str, float], same_hosts: bool) -> dict[str, list[float]]:
+        """Return the intervals around the ratios of the figures of this cell to those of another run's.
+
+        Where both runs have the same hosts, those were drawn alike: a host that is slow in both says nothing about the ratio.
+        Iterations of different runs have nothing to do with each other.
+        """
+        found = {}
+        for number, name in enumerate(FIGURES):
+            sources = [_variance(each.by_iteration[number], each.iterations) for each in (self, baseline)]
+            if same_hosts and self.groups == baseline.groups:
+                both = [mine - other for mine, other in zip(self.by_host[number], baseline.by_host[number])]
+                sources.append(_variance(both, len(self.groups)))
+            else:
+                sources += [_variance(each.by_host[number], len(each.groups)) for each in (self, baseline)]
+            found[name] = _bounds(ratios[name], *_welch(sources))
         return found
 
 
-def bounds(value: float, error: float, freedom: float) -> list[float]:
-    """Return the interval around a value whose logarithm has that standard error and those degrees of freedom."""
-    factor = math.exp(min(student(freedom) * error, 50))
+def _bounds(value: float, variance: float, freedom: float) -> list[float]:
+    """Return the interval around a value whose logarithm has that variance and those degrees of freedom."""
+    factor = math.exp(min(student(freedom) * math.sqrt(variance), 50))
     return [round(value / factor, 3), round(value * factor, 3)]
-
-
-def ratio(value: float, baseline: float, interval: t.Mapping[str, t.Any], of_baseline: t.Mapping[str, t.Any], name: str) -> list[float]:
-    """Return the interval of the ratio of a figure of two runs, which are independent of each other."""
-    errors = [each["log_standard_error"][name] for each in (interval, of_baseline)]
-    freedoms = [each["degrees_of_freedom"][name] for each in (interval, of_baseline)]
-    variance, freedom = _welch(zip((error ** 2 for error in errors), freedoms))
-    return bounds(value / baseline, math.sqrt(variance), freedom)
 
 
 def student(freedom: float) -> float:
@@ -182,37 +204,31 @@ def _sum(parts: t.Iterable[tuple[_Part, int]]) -> _Part:
     return total
 
 
-def _variances(parts: t.Sequence[_Part], lowest: int, chance: random.Random) -> list[tuple[float, int]]:
-    """Draw from parts with replacement; return for each figure the variance of its logarithm, and the degrees of freedom."""
+def _draw(parts: t.Sequence[_Part], lowest: int) -> list[list[float]]:
+    """Draw from parts with replacement; return for each figure its logarithm in each sample. Parts of the same number are drawn alike."""
     size = len(parts)
-    if size < 2:
-        return [(0.0, 1)] * len(FIGURES)
+    chance = random.Random(size)
     logarithms: list[list[float]] = [[] for dummy in FIGURES]
-    for dummy in range(RESAMPLES):
+    for dummy in range(RESAMPLES if size > 1 else 0):
         drawn: dict[int, int] = {}
         for number in chance.choices(range(size), k=size):
             drawn[number] = drawn.get(number, 0) + 1
         resampled = _sum((parts[number], times) for number, times in drawn.items())
-        if resampled.count:
-            for values, value in zip(logarithms, resampled.figures(lowest)):
-                values.append(math.log(max(value, 1)))
-    return [(_variance(values) * size / (size - 1), size - 1) for values in logarithms]
+        for values, value in zip(logarithms, resampled.figures(lowest)):
+            values.append(math.log(max(value, 1)))
+    return logarithms
 
 
-def _variance(values: t.Sequence[float]) -> float:
+def _variance(values: t.Sequence[float], size: int) -> tuple[float, int]:
+    """Return the variance that resamples of so many parts show, made up for the smallness of their number, and its degrees of freedom."""
+    if size < 2:
+        return 0.0, 1
     mean = sum(values) / len(values)
-    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return sum((value - mean) ** 2 for value in values) / (len(values) - 1) * size / (size - 1), size - 1
 
 
-def _combine(*sources: tuple[float, float]) -> tuple[float, float]:
-    """Return standard error and degrees of freedom of what several sources make uncertain."""
-    variance, freedom = _welch(sources)
-    return math.sqrt(variance), freedom
-
-
-def _welch(sources: t.Iterable[tuple[float, float]]) -> tuple[float, float]:
+def _welch(sources: t.Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return the sum of variances and its degrees of freedom (Welch and Satterthwaite)."""
-    sources = list(sources)
     variance = sum(each for each, dummy in sources)
     if not variance:
         return 0.0, max(freedom for dummy, freedom in sources)

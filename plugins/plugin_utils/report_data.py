@@ -18,7 +18,7 @@ CURVE_POINTS = 160
 WORST_HOSTS = 100
 OTHER_HOSTS = 100
 # The heat map has so many rows; of a larger fleet it shows the worst.
-HEAT_HOSTS = 108
+HEAT_HOSTS = 60
 # A time series of the whole run has at most so many points.
 SERIES_POINTS = 4000
 

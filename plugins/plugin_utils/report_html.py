@@ -89,7 +89,7 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
         "slo": document["slo"],
         "baseline": names[document["baseline"]],
         "profiles": [{"name": names[run["run_id"]]} for run in others],
-        "ratios": [_bars(title, rows, name, text, others) for title, rows in by_cell.items() for name, text in _FIGURES],
+        "ratios": [_bars(title, rows, name, others) for title, rows in by_cell.items() for name, dummy in _FIGURES],
         "cells": [{
             "title": title,
             "curves": [
@@ -109,13 +109,14 @@ def _cell_name(row: t.Mapping[str, t.Any]) -> str:
 
 
 def _bars(
-    title: str, rows: t.Sequence[t.Mapping[str, t.Any]], name: str, text: str, others: t.Sequence[t.Mapping[str, t.Any]]
+    title: str, rows: t.Sequence[t.Mapping[str, t.Any]], name: str, others: t.Sequence[t.Mapping[str, t.Any]]
 ) -> dict[str, t.Any]:
     """Return the bars of one figure in one cell: a ratio for each run but the first."""
     by_run = {row["run_id"]: row for row in rows}
     found = [by_run.get(run["run_id"]) for run in others]
     return {
-        "title": f"{text}\n{title.replace('influence ', 'i').replace(' % GET', ' %')}",
+        "title": title,
+        "figure": name,
         "values": [row and row["ratio"][name] for row in found],
         "intervals": [row and (row.get("ratio_interval") or {}).get(name) for row in found],
     }

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram, microseconds
 from ansible_collections.memstretch.density.plugins.plugin_utils import fleet_phase, run_plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.confidence import CellSample
+from ansible_collections.memstretch.density.plugins.plugin_utils.confidence import CellSample, Spread
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, utc
 
 
@@ -21,10 +21,12 @@ class CellDetails:
     Attributes:
         hosts: name, avg_us, p99_us, max_us and iterations of each host.
         merged: the histograms of the whole fleet and all iterations, by latency.
+        spread: how the figures vary with hosts and iterations; None if that cannot be told.
     """
 
     hosts: list[dict[str, t.Any]]
     merged: dict[str, Histogram]
+    spread: Spread | None
 
 
 def summarise(
@@ -167,6 +169,8 @@ class _Cell:
         worst = max(hosts, key=lambda host: max(host["avg_us"] / slo["avg_us"], host["p99_us"] / slo["p99_us"]), default=None)
         iterations = len(self.overlaps)
         valid = self.valid and iterations == self.planned
+        spread = sample.spread()
+        response = merged[self.basis].figures()
         summary = {
             "influence": self.influence,
             "read_mix": self.read_mix,
@@ -179,11 +183,11 @@ class _Cell:
             "hosts_within_slo": len(within),
             "within_slo": valid and len(within) == expected,
             "worst_host": worst and {name: worst[name] for name in ("name", "avg_us", "p99_us")},
-            "interval": sample.interval(),
+            "interval": spread and spread.interval(response),
             "brief": {**fleet_phase.brief(self.service), "hosts": min(self.hosts_reported, default=0)},
             **{name: _without_counts(each.figures()) for name, each in merged.items()},
         }
-        return summary, CellDetails(hosts, merged)
+        return summary, CellDetails(hosts, merged, spread)
 
 
 def _host(name: str, number: int, figures: t.Sequence[tuple[int, t.Mapping[str, t.Any]]], sample: CellSample) -> dict[str, t.Any]:
