@@ -66,15 +66,14 @@
     const slo = data.slo.p99_us;
     return Object.assign(base(colours), {
       grid: { outerBoundsMode: "none", left: 64, right: narrow() ? 18 : 36, top: 48, bottom: 52 },
-      tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) =>
-        "<b>" + clean(hit.seriesName) + "</b><br>" + exactly(hit.value[0]) + ": " + number(hit.value[1]) + " µs" }),
+      tooltip: Object.assign(base(colours).tooltip, { trigger: "axis", formatter: (hits) => "<b>" + exactly(hits[0].axisValue) + "</b>, µs<br>"
+        + hits.filter((hit) => hit.seriesIndex < curves.length).map((hit) => hit.marker + clean(hit.seriesName) + ": " + number(hit.value[1])).join("<br>") }),
       xAxis: axis(colours, { type: "log", min: 1, max: right, name: "percentile of the requests", nameLocation: "middle", nameGap: 28,
         axisLabel: { formatter: percentile } }),
       yAxis: microAxis(colours, bounds(values)),
       series: curves.map((each, index) => ({
-        name: each.name, type: "line", data: each.points, symbol: "circle", symbolSize: 7, showSymbol: true, itemStyle: { opacity: 0 },
-        emphasis: { focus: "series", itemStyle: { opacity: 1 } }, triggerLineEvent: false,
-        lineStyle: { width: 2, type: DASHES[Math.floor(index / 8) % 3] }, step: false,
+        name: each.name, type: "line", data: each.points, symbol: "none", emphasis: { focus: "series" },
+        lineStyle: { width: 2, type: DASHES[Math.floor(index / 8) % 3] },
       })).concat([{
         name: "objective: p99 ≤ " + number(slo) + " µs", type: "line", data: [[1, slo], [100, slo], [100, bounds(values).min]],
         symbol: "none", silent: true, lineStyle: { color: colours.fail, type: "dashed", width: 1.5 }, itemStyle: { color: colours.fail },

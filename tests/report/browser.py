@@ -72,22 +72,19 @@ class Browser:
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
-    def hover(self, chart: str, steps: int = 12) -> str:
-        """Move over a chart, step by step, and return the first tooltip that shows."""
+    def hover(self, chart: str, series: int | None = None) -> str:
+        """Move over the middle of a chart, or over the first point of a series of it, and return the tooltip."""
         place = self.driver.find_element(By.ID, f"chart-{chart}")
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", place)
         width, height = place.size["width"], place.size["height"]
-        for row in range(1, steps):
-            for column in range(1, steps):
-                ActionChains(self.driver, duration=0).move_to_element_with_offset(
-                    place, int(width * (column / steps - 0.5)), int(height * (row / steps - 0.5))
-                ).perform()
-                text = self.driver.execute_script(
-                    "return [...arguments[0].children].slice(1).filter(e => getComputedStyle(e).visibility !== 'hidden'"
-                    " && +getComputedStyle(e).opacity > 0).map(e => e.innerText).join('')", place)
-                if text.strip():
-                    return text
-        return ""
+        x, y = width / 2, height / 3
+        if series is not None:
+            x, y = self.driver.execute_script(
+                "const chart = echarts.getInstanceByDom(arguments[0]), first = chart.getOption().series[arguments[1]].data[0];"
+                "return chart.convertToPixel({seriesIndex: arguments[1]}, first.value || first)", place, series)
+        ActionChains(self.driver, duration=50).move_to_element_with_offset(place, int(x - width / 2) + 2, int(y - height / 2)).move_by_offset(-2, 0).perform()
+        return WebDriverWait(self.driver, 10).until(lambda driver: driver.execute_script(
+            "return [...arguments[0].children].slice(1).filter(e => getComputedStyle(e).visibility !== 'hidden').map(e => e.innerText).join('').trim()", place))
 
     def picture(self, path: pathlib.Path) -> None:
         """Save what the whole page looks like."""
