@@ -12,8 +12,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.histogram impor
 from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.summary import CellDetails
 
-# A curve has at most so many points, evenly spread over its logarithmic axis.
-CURVE_POINTS = 160
+# A curve has so many points for each factor of ten on its axis.
+CURVE_STEPS = 24
 # Of each cell so many hosts are drawn: those that are furthest from the SLO, and every n-th of the others by their rank.
 WORST_HOSTS = 100
 OTHER_HOSTS = 100
@@ -112,21 +112,22 @@ def cell_title(cell: t.Mapping[str, t.Any]) -> str:
 def curve(histogram: Histogram) -> list[list[float]]:
     """Return points [1 / (1 - share of the samples below or at), microseconds] of a histogram.
 
-    On a logarithmic axis 10, 100, 1000 are the percentiles 90, 99, 99.9. The last point is the maximum.
+    On a logarithmic axis 10, 100, 1000 are the percentiles 90, 99, 99.9. All curves have their points at the same places, so that one
+    can be read beside the other; the last point is the maximum.
     """
     total, seen, points = histogram.count, 0, []
-    for slot in sorted(histogram.counts):
-        seen += histogram.counts[slot]
-        points.append((total / max(total - seen, 0.5) if seen < total else float(total), min(highest_of(slot), histogram.max_ns) / 1000))
-    if not points:
+    if not total:
         return []
-    # Evenly spread over the logarithm of the rank: the last point of each step stands for it.
-    kept: dict[int, tuple[float, float]] = {}
-    steps = max(1, (CURVE_POINTS - 2) // max(1, len(str(total))))
-    for rank, value in points:
-        kept[int(steps * math.log10(rank))] = (rank, value)
-    thinned = [(1.0, histogram.min_ns / 1000), *kept.values()]
-    return [[short(rank), short(value)] for rank, value in thinned]
+    slots = iter(sorted(histogram.counts))
+    value = 0
+    for number in range(int(CURVE_STEPS * math.log10(total)) + 1):
+        place = 10 ** (number / CURVE_STEPS)
+        while seen < max(1, math.ceil(total - total / place)):
+            slot = next(slots)
+            seen += histogram.counts[slot]
+            value = min(highest_of(slot), histogram.max_ns)
+        points.append((place, value if number else histogram.min_ns))
+    return [[short(place), short(value / 1000)] for place, value in [*points, (total, histogram.max_ns)]]
 
 
 def short(value: float | None) -> float | None:

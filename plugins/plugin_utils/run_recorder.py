@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import report_html, report_text
+from ansible_collections.memstretch.density.plugins.plugin_utils import exports, report_html, report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.fleet_phase import Phase
 from ansible_collections.memstretch.density.plugins.plugin_utils.histogram_log import HistogramLogs
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_data import RunCharts
@@ -125,6 +125,7 @@ def publish(
     summary, details = evaluate(directory, slo, also)
     changed = logs.write(directory)
     changed |= directory.write_json("summary.json", summary)
+    changed |= exports.write(directory, summary, details)
     changed |= directory.write_text("report.html", report_html.run_page(directory.read_json("run.json"), summary, details, charts))
     lines = report_text.table(summary, directory.path)
     changed |= directory.write_text("report.txt", "\n".join(lines).strip() + "\n")
