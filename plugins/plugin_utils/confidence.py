@@ -19,6 +19,7 @@ from __future__ import annotations
 import array
 import math
 import random
+import statistics
 import sys
 import typing as t
 
@@ -71,11 +72,18 @@ class CellSample:
         table = [[self._parts.get((group, iteration), _NOTHING) for iteration in iterations] for group in groups]
         rows = [_sum((part, 1) for part in row) for row in table]
         columns = [_sum((row[number], 1) for row in table) for number in range(len(iterations))]
-        return Spread(self.hosts, groups, len(iterations), _draw(rows, lowest), _draw(columns, lowest))
+        by_iteration = _draw(columns, lowest)
+        maxima = [math.log(max(column.max_ns, 1)) for column in columns]
+        return Spread(self.hosts, groups, len(iterations), _draw(rows, lowest), by_iteration[:-1] + [maxima])
 
 
 class Spread:
-    """How the logarithms of the figures of a cell vary when its hosts, or its iterations, are drawn anew."""
+    """How the logarithms of the figures of a cell vary when its hosts, or its iterations, are drawn anew.
+
+    The last of C(by_iteration) is different: the maxima of the iterations themselves. To draw some of them anew cannot show a larger
+    maximum than has been seen, and the maximum of many iterations varies about as much as that of one (as it does for Gumbel's
+    distribution, whose shape many maxima take), not less.
+    """
 
     def __init__(
         self, hosts: int, groups: list[int], iterations: int, by_host: list[list[float]], by_iteration: list[list[float]]
@@ -89,7 +97,7 @@ class Spread:
     def interval(self, figures: t.Mapping[str, float]) -> dict[str, t.Any]:
         """Return the intervals around the figures of the cell."""
         spreads = {
-            name: _welch([_variance(self.by_host[number], len(self.groups)), _variance(self.by_iteration[number], self.iterations)])
+            name: _welch([_variance(self.by_host[number], len(self.groups)), self._iterations(number)])
             for number, name in enumerate(FIGURES)
         }
         return {
@@ -102,6 +110,11 @@ class Spread:
             **{name: _bounds(figures[name], *spreads[name]) for name in FIGURES},
         }
 
+    def _iterations(self, number: int) -> tuple[float, int]:
+        """Return the variance that iterations make, and its degrees of freedom."""
+        values = self.by_iteration[number]
+        return (statistics.variance(values), self.iterations - 1) if FIGURES[number] == "max_us" else _variance(values, self.iterations)
+
     def ratios(self, baseline: Spread, ratios: t.Mapping[str, float], same_hosts: bool) -> dict[str, list[float]]:
         """Return the intervals around the ratios of the figures of this cell to those of another run's.
 
@@ -110,7 +123,7 @@ class Spread:
         """
         found = {}
         for number, name in enumerate(FIGURES):
-            sources = [_variance(each.by_iteration[number], each.iterations) for each in (self, baseline)]
+            sources = [self._iterations(number), baseline._iterations(number)]  # pylint: disable=protected-access
             if same_hosts and self.groups == baseline.groups:
                 both = [mine - other for mine, other in zip(self.by_host[number], baseline.by_host[number])]
                 sources.append(_variance(both, len(self.groups)))
@@ -223,8 +236,7 @@ def _variance(values: t.Sequence[float], size: int) -> tuple[float, int]:
     """Return the variance that resamples of so many parts show, made up for the smallness of their number, and its degrees of freedom."""
     if size < 2:
         return 0.0, 1
-    mean = sum(values) / len(values)
-    return sum((value - mean) ** 2 for value in values) / (len(values) - 1) * size / (size - 1), size - 1
+    return statistics.variance(values) * size / (size - 1), size - 1
 
 
 def _welch(sources: t.Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import math
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram, highest_of
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan, time_series
 from ansible_collections.memstretch.density.plugins.plugin_utils.summary import CellDetails
 
 # A curve has so many points for each factor of ten on its axis.
@@ -44,7 +44,7 @@ class RunCharts:
             "expected": len(document["expected"]),
             "seconds": _seconds(document),
             "response": merged and {name: merged["response"][name] for name in ("avg_us", "p99_us", "max_us")},
-            "series": _series(hosts.values()),
+            "series": time_series.merged(hosts.values()),
             "pressure": _pressure(document["pressure"].values()),
             "p99_us": {name: each["latency"]["response"]["p99_us"] for name, each in hosts.items()} if merged else {},
             "client": example.get("client"),
@@ -88,7 +88,7 @@ class RunCharts:
         step = max(1, -(-sum(len(phase["series"]["points"]) for phase in phases if phase["series"]) // SERIES_POINTS))
         start, found = 0.0, []
         for phase in phases:
-            points = _coarser(phase["series"]["points"], step) if phase["series"] else []
+            points = time_series.coarser(phase["series"]["points"], step) if phase["series"] else []
             found.append({
                 "title": phase["title"],
                 "kind": phase["kind"],
@@ -150,39 +150,6 @@ def _thinned(hosts: t.Sequence[t.Mapping[str, t.Any]], slo: t.Mapping[str, t.Any
 
 def _seconds(document: t.Mapping[str, t.Any]) -> float:
     return (document["finished_at"] - document["started_at"]) if document["started_at"] and document["finished_at"] else 0.0
-
-
-def _series(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
-    """Merge the hosts' series: count, average, the highest p99 of a host, and the maximum, by interval."""
-    merged: list[list[float]] = []
-    interval = None
-    for host in hosts:
-        series = host.get("series")
-        if not series or (interval is not None and series["interval_s"] != interval):
-            continue
-        interval = series["interval_s"]
-        for number, (count, average, p99, maximum) in enumerate(series["points"]):
-            if number == len(merged):
-                merged.append([0, 0, 0, 0])
-            point = merged[number]
-            point[0] += count
-            point[1] += count * average
-            point[2] = max(point[2], p99)
-            point[3] = max(point[3], maximum)
-    if interval is None:
-        return None
-    return {"interval": interval, "points": [[count, total / count if count else None, p99, top] for count, total, p99, top in merged]}
-
-
-def _coarser(points: t.Sequence[t.Sequence[float]], step: int) -> list[list[float | None]]:
-    """Put so many points of a series into one."""
-    found = []
-    for first in range(0, len(points), step):
-        part = points[first:first + step]
-        count = sum(point[0] for point in part)
-        average = sum(point[0] * point[1] for point in part if point[0]) / count if count else None
-        found.append([count, average, max(point[2] for point in part), max(point[3] for point in part)])
-    return found
 
 
 def _pressure(machines: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, float | None]:

@@ -9,7 +9,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram, microseconds
-from ansible_collections.memstretch.density.plugins.plugin_utils import fleet_phase, run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import fleet_phase, run_plan, time_series
 from ansible_collections.memstretch.density.plugins.plugin_utils.confidence import CellSample, Spread
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, utc
 
@@ -137,6 +137,7 @@ class _Cell:
         self.basis = basis
         self.planned = 0
         self.valid = True
+        self.warm_up: dict[str, t.Any] | None = None
         self.overlaps: list[float] = []
         self.rate_ratios: list[float] = []
         self.hosts_reported: list[int] = []
@@ -150,6 +151,8 @@ class _Cell:
         self.planned += 1
         if document is None or not document["hosts"]:
             return
+        if not self.overlaps:
+            self.warm_up = time_series.trend(time_series.merged(document["hosts"].values()))
         self.valid &= document["valid"]
         self.overlaps.append(document["overlap"])
         self.rate_ratios.append(document["achieved_rate_ratio"])
@@ -183,6 +186,7 @@ class _Cell:
             "hosts_within_slo": len(within),
             "within_slo": valid and len(within) == expected,
             "worst_host": worst and {name: worst[name] for name in ("name", "avg_us", "p99_us")},
+            "warm_up": self.warm_up,
             "interval": spread and spread.interval(response),
             "brief": {**fleet_phase.brief(self.service), "hosts": min(self.hosts_reported, default=0)},
             **{name: _without_counts(each.figures()) for name, each in merged.items()},

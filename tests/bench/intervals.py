@@ -68,7 +68,7 @@ def run(world: World, hosts: int, iterations: int, chance: random.Random) -> tup
     return sample, {name: figures[name] for name in FIGURES}
 
 
-def truth(world: World, chance: random.Random, draws: int = 3000) -> dict[str, float]:
+def truth(world: World, chance: random.Random, draws: int) -> dict[str, float]:
     """Return the figures of a fleet of hosts and iterations without end."""
     whole = Histogram()
     for dummy in range(draws):
@@ -78,13 +78,13 @@ def truth(world: World, chance: random.Random, draws: int = 3000) -> dict[str, f
     return {name: figures[name] for name in FIGURES}
 
 
-def coverage(world: World, hosts: int, iterations: int, fleets: int, seed: int = 1) -> dict[str, tuple[float, float]]:
+def coverage(world: World, hosts: int, iterations: int, fleets: int, seed: int = 1, draws: int = 3000) -> dict[str, tuple[float, float]]:
     """Return for each figure the share of the intervals that hold the truth, and the median of high / low.
 
     The truth of a maximum depends on how long one looks: it is the median of the maxima of runs of the same size.
     """
     chance = random.Random(seed)
-    true = truth(world, chance)
+    true = truth(world, chance, draws)
     found = []
     for dummy in range(fleets):
         sample, figures = run(world, hosts, iterations, chance)

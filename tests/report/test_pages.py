@@ -136,3 +136,14 @@ def test_the_report_of_a_large_fleet_is_not_large(browser, tmp_path):
     browser.open(page)
     assert browser.console() == []
     assert browser.hover("hosts", 1).startswith("vm0007")
+
+
+def test_a_sick_tenth_of_the_fleet_never_passes(tmp_path):
+    """The mean of the p99s, as the brief had it, and the fleet's average would both pass."""
+    run = fleet_run(tmp_path, hosts=100, profile="dram", sick=range(0, 100, 10))
+    summary = publish(run, lambda line: None)[0]
+    assert summary["verdict"] == "fail"
+    assert {cell["hosts_within_slo"] for cell in summary["cells"]} == {90}
+    assert all(cell["response"]["avg_us"] < 50 for cell in summary["cells"])
+    page = (tmp_path / run.run_id / "report.html").read_text(encoding="utf-8")
+    assert "90 of 100" in page and "✔</span> PASS" not in page
