@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import hashlib
 import json
+import pathlib
 
 import pytest
 
@@ -147,3 +149,9 @@ def test_a_sick_tenth_of_the_fleet_never_passes(tmp_path):
     assert all(cell["response"]["avg_us"] < 50 for cell in summary["cells"])
     page = (tmp_path / run.run_id / "report.html").read_text(encoding="utf-8")
     assert "90 of 100" in page and "✔</span> PASS" not in page
+
+
+def test_the_charts_library_is_the_one_that_is_noted():
+    place = pathlib.Path(__file__).parents[2] / "files" / "report"
+    digest = hashlib.sha256((place / "echarts" / "echarts.min.js").read_bytes()).hexdigest()
+    assert digest in (place / "README.md").read_text(encoding="utf-8")
