@@ -17,9 +17,10 @@ export PIP_NO_INPUT := 1
 # Debian packages: what the main job needs, and what the tests need besides.
 PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev redis-server
 TEST_PACKAGES := $(PACKAGES) git make clang valgrind shellcheck
+REPORT_PACKAGES := chromium chromium-driver fonts-dejavu-core
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-LANES := lint sanity unit client local
+LANES := lint sanity unit client local report
 
 .PHONY: help setup setup-test demo stretched test $(addprefix test-,$(LANES)) lint bench clean
 
@@ -94,6 +95,11 @@ test-client: setup-test
 test-local: setup-test
 	@echo "== local: the playbooks on real Redis servers of this machine"
 	@$(BIN)/python -m pytest tests/local
+
+test-report: setup-test
+	$(call install,$(REPORT_PACKAGES))
+	@echo "== report: the pages in a headless Chromium"
+	@$(BIN)/python -m pytest tests/report
 
 bench: setup-test ## Measure speed claims, side by side (about 15 minutes)
 	@$(BIN)/python tests/bench/client/run.py
