@@ -17,12 +17,13 @@ export PIP_NO_INPUT := 1
 # Debian packages: what the main job needs, and what the tests need besides.
 PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev redis-server
 TEST_PACKAGES := $(PACKAGES) git make clang valgrind shellcheck
+REPORT_PACKAGES := chromium chromium-driver fonts-dejavu-core
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Releases of Debian that the lane host plays on.
 HOST_SUITES := bookworm trixie
 
-LANES := lint sanity unit client local host
+LANES := lint sanity unit client local report host
 
 .PHONY: help setup setup-test demo stretched test $(addprefix test-,$(LANES)) lint bench clean
 
@@ -105,6 +106,11 @@ test-host: setup-test
 	@set -e; for suite in $(HOST_SUITES); do \
 		PATH="$(CURDIR)/$(BIN):$$PATH" HOST_VM_SUITE=$$suite $(BIN)/molecule test --scenario-name host; \
 	done
+
+test-report: setup-test
+	$(call install,$(REPORT_PACKAGES))
+	@echo "== report: the pages in a headless Chromium"
+	@$(BIN)/python -m pytest tests/report
 
 bench: setup-test ## Measure speed claims, side by side (about 15 minutes)
 	@$(BIN)/python tests/bench/client/run.py

@@ -14,6 +14,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import compare
+from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
 
 ARGUMENTS = {
@@ -39,9 +40,9 @@ class ActionModule(ActionBase):
         if missing:
             raise AnsibleActionFail(f"runs: there is no run {', '.join(missing)} below {options['results_dir']}; measure it first")
         try:
-            document = compare([RunDirectory.at(os.path.join(results, run)) for run in options["runs"]])
+            document, details = compare([RunDirectory.at(os.path.join(results, run)) for run in options["runs"]])
             lines = report_text.comparison(document)
-            changed = False if self._task.check_mode else self._write(RunDirectory(results, options["name"]), document, lines)
+            changed = False if self._task.check_mode else self._write(RunDirectory(results, options["name"]), document, lines, comparison_page(document, details))
         except (RunError, OSError) as error:
             raise AnsibleActionFail(str(error)) from error
         for line in lines:
@@ -49,9 +50,10 @@ class ActionModule(ActionBase):
         return {**result, "changed": changed, "comparison": document}
 
     @staticmethod
-    def _write(directory: RunDirectory, document: dict[str, t.Any], lines: list[str]) -> bool:
+    def _write(directory: RunDirectory, document: dict[str, t.Any], lines: list[str], page: str) -> bool:
         if os.path.exists(directory.file("run.json")):
             raise RunError(f"name: {directory.run_id} is a run; choose another name for the comparison")
         os.makedirs(directory.path, exist_ok=True)
         changed = directory.write_text("comparison.json", json.dumps(document, indent=1) + "\n")
+        changed |= directory.write_text("comparison.html", page)
         return directory.write_text("comparison.txt", "\n".join(lines).strip() + "\n") or changed

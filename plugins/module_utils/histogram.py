@@ -113,6 +113,15 @@ class Histogram:
         self.min_ns = value if self.min_ns is None else min(self.min_ns, value)
         self.max_ns = value if self.max_ns is None else max(self.max_ns, value)
 
+    def merge(self, other: Histogram) -> None:
+        """Count the samples of another histogram too."""
+        for slot, count in other.counts.items():
+            self.counts[slot] = self.counts.get(slot, 0) + count
+        if other.counts:
+            self.sum_ns += other.sum_ns
+            self.min_ns = other.min_ns if self.min_ns is None else min(self.min_ns, other.min_ns)
+            self.max_ns = other.max_ns if self.max_ns is None else max(self.max_ns, other.max_ns)
+
     @property
     def count(self) -> int:
         """The number of samples."""

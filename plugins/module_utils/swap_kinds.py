@@ -112,6 +112,7 @@ class Disks(Nothing):
     def __init__(self, options: Options, guard: Guard) -> None:
         super().__init__(options, guard)
         self.disks: list[tuple[Disk, Content]] = []
+        self._partuuids: dict[str, str] = {}
         self.layout = CRYPT if options.encrypted else PARTITIONS if options.partitions else WHOLE
 
     def check(self, record: dict[str, t.Any]) -> None:
@@ -205,6 +206,7 @@ class Disks(Nothing):
                 content = self.guard.content(disk)  # now with what is in the partitions
             if not self.fits(disk, content):
                 close_mappings(self.guard, disk)
+                self._partuuids.pop(disk.path, None)
                 make(self.guard, disk, disk.number in self.may_lose, self.options.partitions, self.options.encrypted)
             if self.layout != WHOLE:
                 show_partitions(self.guard, disk, max(1, self.options.partitions))
@@ -214,7 +216,9 @@ class Disks(Nothing):
 
     def mapping(self, disk: Disk) -> tuple[str, str]:
         """Return the PARTUUID of the disk's partition and the path of the encrypted area on it."""
-        partuuid = self.guard.table(disk)[0]["uuid"].lower()
+        if disk.path not in self._partuuids:
+            self._partuuids[disk.path] = self.guard.table(disk)[0]["uuid"].lower()
+        partuuid = self._partuuids[disk.path]
         return partuuid, f"/dev/mapper/{MAPPER_PREFIX}{partuuid[:8]}"
 
     def open_command(self, device: str, path: str) -> list[str]:

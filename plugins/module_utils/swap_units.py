@@ -125,8 +125,9 @@ class Systemd:
 
     def others(self, ours: t.Iterable[str]) -> list[OtherUnit]:
         """Return the swap units that come from a file and are not ours; ours are the paths of our files."""
+        # Without --all a pattern leaves out what is not active, and so what we have turned off.
         status, output, errors = self.run_command(
-            ["systemctl", "show", "--property=Id", "--property=What", "--property=FragmentPath", "--property=SourcePath", "*.swap"]
+            ["systemctl", "show", "--all", "--property=Id", "--property=What", "--property=FragmentPath", "--property=SourcePath", "*.swap"]
         )
         if status:
             raise UnitError(f"systemctl show *.swap ended with status {status}: {errors.strip()}")

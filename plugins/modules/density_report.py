@@ -12,7 +12,8 @@ module: density_report
 short_description: Judge a run from its files
 version_added: 0.1.0
 description:
-  - Reads the files of a run, writes C(summary.json) and C(report.txt) and shows the table and the verdict.
+  - Reads the files of a run, writes C(summary.json), C(report.html), C(report.txt), C(cells.csv), C(hosts.csv), C(metrics.prom) and the histogram
+    logs, and shows the table and the verdict.
   - Fails if the run is incomplete or not valid, whatever its figures. A failing callback could not do that.
   - Runs on the controller.
 extends_documentation_fragment:

@@ -13,7 +13,7 @@ short_description: Compare runs with each other
 version_added: 0.1.0
 description:
   - Reads the files of two or more runs, shows for each cell the response time under each profile and as a multiple of the first run, with the
-    page-ins that explain it, and writes C(comparison.json) and C(comparison.txt).
+    page-ins that explain it, and writes C(comparison.json), C(comparison.txt) and C(comparison.html).
   - What differs between the runs beside their profiles is named.
   - Runs on the controller.
 extends_documentation_fragment:

@@ -15,8 +15,8 @@ description:
   - One execution is one phase of that host. To load many hosts at the same moment, launch it with O(detach=true)
     and a common O(start_at), as the role P(memstretch.density.latency_benchmark#role) does.
   - The callback P(memstretch.density.fleet_latency#callback) merges the results of all hosts.
-  - "The size of a result: about 9 KB as JSON, whatever the number of requests (four histograms of 0.5 to 1.5 KB
-    and a time series of at most 120 points), so a phase of 1,000 hosts is 7 MB."
+  - "The size of a result: about 10 KB as JSON, whatever the number of requests (four histograms of 0.5 to 1.5 KB
+    and a time series of at most 120 points), so a phase of 1,000 hosts is 10 MB."
 options:
   mode:
     description:

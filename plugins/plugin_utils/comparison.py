@@ -9,13 +9,13 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.summary import summarise
+from ansible_collections.memstretch.density.plugins.plugin_utils.summary import CellDetails, evaluate
 
 FIGURES = ("avg_us", "p99_us", "max_us")
 
 
-def compare(runs: t.Sequence[RunDirectory]) -> dict[str, t.Any]:
-    """Return the comparison of runs with the first of them; docs/results.md explains it.
+def compare(runs: t.Sequence[RunDirectory]) -> tuple[dict[str, t.Any], list[dict[str, CellDetails]]]:
+    """Return the comparison of runs with the first of them, which docs/results.md explains, and for each run what its charts take.
 
     Raises:
         RunError: fewer than two runs, a run twice, or a file that is missing or damaged.
@@ -23,8 +23,9 @@ def compare(runs: t.Sequence[RunDirectory]) -> dict[str, t.Any]:
     if len(runs) < 2 or len({run.path for run in runs}) < len(runs):
         raise RunError(f"runs: {', '.join(run.run_id for run in runs) or 'none'}; a comparison takes two or more different runs")
     documents = [run.read_json("run.json") for run in runs]
-    summaries = [summarise(run) for run in runs]
-    page_ins = [_page_ins(run, document) for run, document in zip(runs, documents)]
+    page_ins = [_PageIns() for dummy in runs]
+    evaluated = [evaluate(run, also=paging.add) for run, paging in zip(runs, page_ins)]
+    summaries = [summary for summary, dummy in evaluated]
     first = summaries[0]
     return {
         "schema": SCHEMA,
@@ -38,12 +39,17 @@ def compare(runs: t.Sequence[RunDirectory]) -> dict[str, t.Any]:
             summary["run_id"]: _differences(documents[0], document) for summary, document in zip(summaries[1:], documents[1:])
         },
         "cells": [
-            _row(cell, _cell_of(first, cell), summary, rates.get(_key(cell)))
+            {
+                **_row(cell, cell_of_first, summary, rates.get(_key(cell))),
+                "ratio_interval": None if number == 0 else _ratio_interval(
+                    cell, cell_of_first, details, evaluated[0][1], documents[number]["expected"] == documents[0]["expected"]
+                ),
+            }
             for cell_of_first in first["cells"]
-            for summary, rates in zip(summaries, page_ins)
+            for number, ((summary, details), rates) in enumerate(zip(evaluated, [paging.rates() for paging in page_ins]))
             for cell in summary["cells"] if _key(cell) == _key(cell_of_first)
         ],
-    }
+    }, [details for dummy, details in evaluated]
 
 
 def _row(
@@ -51,7 +57,7 @@ def _row(
 ) -> dict[str, t.Any]:
     figures = {name: cell["response"][name] for name in FIGURES}
     return {
-        **{key: cell[key] for key in ("influence", "read_mix", "valid", "iterations", "hosts_within_slo", "worst_host")},
+        **{key: cell[key] for key in ("influence", "read_mix", "valid", "iterations", "indicative", "hosts_within_slo", "worst_host")},
         "run_id": summary["run_id"],
         "profile": summary["profile"],
         "response": figures,
@@ -64,25 +70,38 @@ def _ratio(value: float | None, baseline: float | None) -> float | None:
     return None if value is None or not baseline else round(value / baseline, 3)
 
 
+def _ratio_interval(
+    cell: t.Mapping[str, t.Any], of_baseline: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails],
+    baseline: t.Mapping[str, CellDetails], same_hosts: bool,
+) -> dict[str, list[float]] | None:
+    """Return the intervals of the ratios; None if one of the runs has too few iterations to tell."""
+    name = run_plan.cell_name(cell)
+    mine, other = details[name].spread, baseline[name].spread
+    if mine is None or other is None:
+        return None
+    return mine.ratios(other, {name: cell["response"][name] / of_baseline["response"][name] for name in FIGURES}, same_hosts)
+
+
 def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
     return cell["influence"], cell["read_mix"]
 
 
-def _cell_of(summary: t.Mapping[str, t.Any], cell: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
-    return next(each for each in summary["cells"] if _key(each) == _key(cell))
+class _PageIns:
+    """How many pages per second came back from swap or zswap, on all machines together."""
 
+    def __init__(self) -> None:
+        self._rates: dict[tuple[float, float], list[float]] = {}
 
-def _page_ins(run: RunDirectory, document: t.Mapping[str, t.Any]) -> dict[tuple[float, float], float]:
-    """Return by cell how many pages per second came back from swap or zswap, on all machines together."""
-    rates: dict[tuple[float, float], list[float]] = {}
-    for phase in document["phases"]:
-        measured = run.read_phase(phase) if phase["kind"] == "iteration" else None
-        if measured is not None:
-            counters = [pressure["counters"] for pressure in measured["pressure"].values()]
-            rates.setdefault(_key(phase), []).append(
+    def add(self, document: t.Mapping[str, t.Any]) -> None:
+        if document["phase"]["kind"] == "iteration":
+            counters = [pressure["counters"] for pressure in document["pressure"].values()]
+            self._rates.setdefault(_key(document["phase"]), []).append(
                 sum((each.get("pswpin", 0) + each.get("zswpin", 0)) / each["clock_s"] for each in counters)
             )
-    return {key: round(sum(each) / len(each), 1) for key, each in rates.items()}
+
+    def rates(self) -> dict[tuple[float, float], float]:
+        """Return the mean of the iterations of each cell."""
+        return {key: round(sum(each) / len(each), 1) for key, each in self._rates.items()}
 
 
 def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import report_text
+from ansible_collections.memstretch.density.plugins.plugin_utils import exports, report_html, report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.fleet_phase import Phase
 from ansible_collections.memstretch.density.plugins.plugin_utils.histogram_log import HistogramLogs
+from ansible_collections.memstretch.density.plugins.plugin_utils.report_data import RunCharts
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.summary import summarise
+from ansible_collections.memstretch.density.plugins.plugin_utils.summary import evaluate
 
 
 class RunRecorder:
@@ -110,15 +111,22 @@ class RunRecorder:
 def publish(
     directory: RunDirectory, say: t.Callable[[str], None], slo: t.Mapping[str, t.Any] | None = None
 ) -> tuple[dict[str, t.Any], bool]:
-    """Write summary.json and the histogram logs of a run, show the final table; return the summary and whether a file changed.
+    """Write the summary, report and exports of a run, show the final table; return the summary and whether a file changed.
 
     Raises:
         RunError: a file of the run is missing or damaged.
     """
-    logs = HistogramLogs()
-    summary = summarise(directory, slo, also=logs.add)
+    logs, charts = HistogramLogs(), RunCharts()
+
+    def also(document: dict[str, t.Any]) -> None:
+        logs.add(document)
+        charts.add(document)
+
+    summary, details = evaluate(directory, slo, also)
     changed = logs.write(directory)
     changed |= directory.write_json("summary.json", summary)
+    changed |= exports.write(directory, summary, details)
+    changed |= directory.write_text("report.html", report_html.run_page(directory.read_json("run.json"), summary, details, charts))
     lines = report_text.table(summary, directory.path)
     changed |= directory.write_text("report.txt", "\n".join(lines).strip() + "\n")
     for line in lines:

@@ -5,11 +5,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram, microseconds
-from ansible_collections.memstretch.density.plugins.plugin_utils import fleet_phase, run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import fleet_phase, run_plan, time_series
+from ansible_collections.memstretch.density.plugins.plugin_utils.confidence import CellSample, Spread
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, utc
+
+
+@dataclasses.dataclass
+class CellDetails:
+    """What a report shows of a cell and summary.json does not hold.
+
+    Attributes:
+        hosts: name, avg_us, p99_us, max_us and iterations of each host.
+        merged: the histograms of the whole fleet and all iterations, by latency.
+        spread: how the figures vary with hosts and iterations; None if that cannot be told.
+    """
+
+    hosts: list[dict[str, t.Any]]
+    merged: dict[str, Histogram]
+    spread: Spread | None
 
 
 def summarise(
@@ -17,7 +34,16 @@ def summarise(
     slo: t.Mapping[str, t.Any] | None = None,
     also: t.Callable[[dict[str, t.Any]], None] = lambda document: None,
 ) -> dict[str, t.Any]:
-    """Return the summary of a run, complete or not.
+    """Return the summary of a run, complete or not; see evaluate()."""
+    return evaluate(directory, slo, also)[0]
+
+
+def evaluate(
+    directory: RunDirectory,
+    slo: t.Mapping[str, t.Any] | None = None,
+    also: t.Callable[[dict[str, t.Any]], None] = lambda document: None,
+) -> tuple[dict[str, t.Any], dict[str, CellDetails]]:
+    """Return the summary of a run, complete or not, and by the name of the cell what else a report shows.
 
     Args:
         directory: the run.
@@ -41,7 +67,11 @@ def summarise(
             continue
         cell = cells.setdefault((phase["influence"], phase["read_mix"]), _Cell(phase, slo["basis"]))
         cell.add(phase, document)
-    reported_cells = [cell.summary(slo, len(run["expected"])) for cell in cells.values()]
+    evaluated = {
+        run_plan.cell_name({"influence": influence, "read_mix": read_mix}): cell.summary(slo, run["expected"])
+        for (influence, read_mix), cell in cells.items()
+    }
+    reported_cells = [cell for cell, dummy in evaluated.values()]
     reasons = run_of_phases.reasons or _failures(reported_cells, slo, len(run["expected"]))
     verdict = "invalid" if run_of_phases.reasons else "fail" if reasons else "pass"
     return {
@@ -62,7 +92,7 @@ def summarise(
         "verdict": verdict,
         "reasons": reasons,
         "cells": reported_cells,
-    }
+    }, {name: details for name, (dummy, details) in evaluated.items()}
 
 
 class _Phases:
@@ -122,11 +152,12 @@ class _Cell:
         self.basis = basis
         self.planned = 0
         self.valid = True
+        self.warm_up: dict[str, t.Any] | None = None
         self.overlaps: list[float] = []
         self.rate_ratios: list[float | None] = []
         self.hosts_reported: list[int] = []
         self.service: list[t.Mapping[str, t.Any]] = []
-        self.by_host: dict[str, list[t.Mapping[str, t.Any]]] = {}
+        self.by_host: dict[str, list[tuple[int, t.Mapping[str, t.Any]]]] = {}
         self.merged: dict[str, list[t.Mapping[str, t.Any]]] = {name: [] for name in fleet_phase.LATENCIES}
 
     def add(self, phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None) -> None:
@@ -135,23 +166,30 @@ class _Cell:
         self.planned += 1
         if document is None or not document["hosts"]:
             return
+        if not self.overlaps:
+            self.warm_up = time_series.trend(time_series.merged(document["hosts"].values()))
         self.valid &= document["valid"]
         self.overlaps.append(document["overlap"])
         self.rate_ratios.append(document["achieved_rate_ratio"])
         self.hosts_reported.append(len(document["hosts"]))
         for name, result in document["hosts"].items():
-            self.by_host.setdefault(name, []).append(result["latency"][self.basis])
+            self.by_host.setdefault(name, []).append((phase["iteration"], result["latency"][self.basis]))
             self.service.append({figure: result["latency"]["service"][figure] for figure in fleet_phase.BRIEF_FIGURES})
         for name, figures in document["merged"].items():
             self.merged[name].append(figures)
 
-    def summary(self, slo: t.Mapping[str, t.Any], expected: int) -> dict[str, t.Any]:
-        hosts = [_host(name, figures) for name, figures in sorted(self.by_host.items())]
+    def summary(self, slo: t.Mapping[str, t.Any], names: t.Sequence[str]) -> tuple[dict[str, t.Any], CellDetails]:
+        expected = len(names)
+        sample = CellSample(expected)
+        hosts = [_host(name, number, self.by_host[name], sample) for number, name in enumerate(sorted(names)) if name in self.by_host]
+        merged = {name: Histogram.from_figures(*each) for name, each in self.merged.items()}
         within = [host for host in hosts if host["avg_us"] <= slo["avg_us"] and host["p99_us"] <= slo["p99_us"]]
         worst = max(hosts, key=lambda host: max(host["avg_us"] / slo["avg_us"], host["p99_us"] / slo["p99_us"]), default=None)
         iterations = len(self.overlaps)
         valid = self.valid and iterations == self.planned
-        return {
+        spread = sample.spread()
+        response = merged[self.basis].figures()
+        summary = {
             "influence": self.influence,
             "read_mix": self.read_mix,
             "valid": valid,
@@ -162,17 +200,30 @@ class _Cell:
             "indicative": iterations < 10,
             "hosts_within_slo": len(within),
             "within_slo": valid and len(within) == expected,
-            "worst_host": worst,
+            "worst_host": worst and {name: worst[name] for name in ("name", "avg_us", "p99_us")},
+            "warm_up": self.warm_up,
+            "interval": spread and spread.interval(response),
             "brief": {**fleet_phase.brief(self.service), "hosts": min(self.hosts_reported, default=0)},
-            **{name: _without_counts(Histogram.from_figures(*each).figures()) for name, each in self.merged.items()},
+            **{name: _without_counts(each.figures()) for name, each in merged.items()},
         }
+        return summary, CellDetails(hosts, merged, spread)
 
 
-def _host(name: str, figures: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
-    """Return average and p99 of a host over all iterations of a cell, from its merged histogram."""
-    merged = Histogram.from_figures(*figures)
+def _host(name: str, number: int, figures: t.Sequence[tuple[int, t.Mapping[str, t.Any]]], sample: CellSample) -> dict[str, t.Any]:
+    """Return the figures of a host over all iterations of a cell, from its merged histogram, and add it to sample."""
+    merged = Histogram()
+    for iteration, each in figures:
+        histogram = Histogram.from_figures(each)
+        sample.add(number, iteration, histogram)
+        merged.merge(histogram)
     p99, = merged.percentiles([99])
-    return {"name": name, "avg_us": microseconds(merged.sum_ns / merged.count), "p99_us": microseconds(p99)}
+    return {
+        "name": name,
+        "avg_us": microseconds(merged.sum_ns / merged.count),
+        "p99_us": microseconds(p99),
+        "max_us": microseconds(merged.max_ns),
+        "iterations": len(figures),
+    }
 
 
 def _without_counts(figures: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

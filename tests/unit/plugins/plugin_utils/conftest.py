@@ -60,7 +60,7 @@ def make_result(config):
             "latency": None if fill else {name: figures for name in ("service", "response", "intended", "lateness")},
             "fill": {"keys": load["key_count"], "seconds": 0.1} if fill else None,
             "placement": {"shares_cpu": "always"},
-            "pressure": {"pswpin": 0},
+            "pressure": {"counters": {"clock_s": seconds, "pswpin": 0}, "gauges": {}, "doubtful": []},
             **changes,
         }
 

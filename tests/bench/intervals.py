@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How often the 95 % intervals hold the truth, on synthetic fleets whose truth is known.
+
+    python tests/bench/intervals.py [--fleets N] [--write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import random
+import statistics
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
+
+from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.confidence import FIGURES, CellSample  # noqa: E402
+
+REQUESTS = 400
+
+
+@dataclasses.dataclass(frozen=True)
+class World:
+    """How the latencies of a fleet vary: standard deviations of the logarithm, and a share of hosts that are sick."""
+
+    name: str
+    by_host: float
+    by_iteration: float
+    by_both: float
+    sick: float = 0.0
+
+    def hosts(self, count: int, chance: random.Random) -> list[tuple[float, bool]]:
+        """Return the factor of each host and whether it is sick."""
+        return [(chance.lognormvariate(0, self.by_host), chance.random() < self.sick) for dummy in range(count)]
+
+    def measure(self, host: tuple[float, bool], moment: float, chance: random.Random) -> Histogram:
+        """Return what a host measures in an iteration that is slower by the factor moment: 2 % of the requests page in."""
+        factor = host[0] * moment * chance.lognormvariate(0, self.by_both) * 25_000
+        slow = int(REQUESTS * (0.06 if host[1] else 0.02))
+        values = [factor * chance.lognormvariate(0, 0.25) for dummy in range(REQUESTS - slow)]
+        return Histogram.from_values(int(value) for value in values + [factor * 10 * chance.lognormvariate(0, 0.5) for dummy in range(slow)])
+
+
+WORLDS = (
+    World("all vary alike", 0.10, 0.10, 0.05),
+    World("iterations vary most", 0.05, 0.20, 0.05),
+    World("hosts vary most", 0.30, 0.05, 0.05),
+    World("one host in ten is sick", 0.10, 0.10, 0.05, sick=0.1),
+)
+SIZES = ((4, 3), (8, 5), (8, 10), (30, 10))
+
+
+def run(world: World, hosts: int, iterations: int, chance: random.Random) -> tuple[CellSample, dict[str, float]]:
+    """Return a run of a fleet, and its figures."""
+    sample, whole = CellSample(hosts), Histogram()
+    fleet = world.hosts(hosts, chance)
+    for iteration in range(iterations):
+        moment = chance.lognormvariate(0, world.by_iteration)
+        for number, host in enumerate(fleet):
+            histogram = world.measure(host, moment, chance)
+            sample.add(number, iteration, histogram)
+            whole.merge(histogram)
+    figures = whole.figures()
+    return sample, {name: figures[name] for name in FIGURES}
+
+
+def truth(world: World, chance: random.Random, draws: int) -> dict[str, float]:
+    """Return the figures of a fleet of hosts and iterations without end."""
+    whole = Histogram()
+    for dummy in range(draws):
+        host, = world.hosts(1, chance)
+        whole.merge(world.measure(host, chance.lognormvariate(0, world.by_iteration), chance))
+    figures = whole.figures()
+    return {name: figures[name] for name in FIGURES}
+
+
+def coverage(world: World, hosts: int, iterations: int, fleets: int, seed: int = 1, draws: int = 3000) -> dict[str, tuple[float, float]]:
+    """Return for each figure the share of the intervals that hold the truth, and the median of high / low.
+
+    The truth of a maximum depends on how long one looks: it is the median of the maxima of runs of the same size.
+    """
+    chance = random.Random(seed)
+    true = truth(world, chance, draws)
+    found = []
+    for dummy in range(fleets):
+        sample, figures = run(world, hosts, iterations, chance)
+        found.append((figures, sample.spread().interval(figures)))
+    true["max_us"] = statistics.median(figures["max_us"] for figures, dummy in found)
+    return {
+        name: (
+            sum(interval[name][0] <= true[name] <= interval[name][1] for dummy, interval in found) / fleets,
+            statistics.median(interval[name][1] / interval[name][0] for dummy, interval in found),
+        )
+        for name in FIGURES
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fleets", type=int, default=300, help="so many of each kind; 300 is the default")
+    parser.add_argument("--write", action="store_true", help="write docs/bench/intervals.md")
+    options = parser.parse_args()
+    lines = []
+    for world in WORLDS:
+        for hosts, iterations in SIZES:
+            found = coverage(world, hosts, iterations, options.fleets)
+            lines.append(f"| {world.name} | {hosts} x {iterations} | " + " | ".join(
+                f"{100 * share:.0f} % (x {width:.2f})" for share, width in (found[name] for name in FIGURES)) + " |")
+            print(lines[-1], flush=True)
+    if options.write:
+        (ROOT / "docs" / "bench" / "intervals.md").write_text(
+            "# How often the intervals hold the truth\n\n"
+            f"`tests/bench/intervals.py`, {time.strftime('%Y-%m-%d')}: {options.fleets} synthetic fleets of each kind, whose truth is known. In brackets how wide "
+            "an interval is in the median, upper bound / lower bound. The aim is 95 %.\n\n"
+            "| fleet | hosts x iterations | average | p99 | maximum |\n| --- | --- | --- | --- | --- |\n" + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A headless Chromium that says what a page did: its console, its requests, how it looks.
+
+    python tests/report/browser.py PAGE DIRECTORY
+
+puts pictures of PAGE into DIRECTORY: desktop, phone, dark, and the print as PDF. Tests show that something is there; whether it
+is good to look at takes a person.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+import sys
+import tempfile
+import time
+
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+CHROMIUM = "/usr/bin/chromium"
+DRIVER = "/usr/bin/chromedriver"
+ARGUMENTS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
+)
+
+
+class Browser:
+    """One Chromium with a profile of its own, for one page after another."""
+
+    def __init__(self) -> None:
+        self._profile = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
+        options = Options()
+        options.binary_location = CHROMIUM
+        for argument in (*ARGUMENTS, f"--user-data-dir={self._profile.name}"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+
+    def close(self) -> None:
+        self.driver.quit()
+        self._profile.cleanup()
+
+    def emulate(self, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Be a screen of that width, or a phone if it is narrow, with that taste in colours."""
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600,
+        })
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "media": "", "features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+        })
+
+    def open(self, page: pathlib.Path) -> None:
+        """Open a page and wait until its charts are drawn."""
+        self.driver.get_log("browser")
+        self.driver.get_log("performance")
+        self.driver.get(page.resolve().as_uri())
+        WebDriverWait(self.driver, 30).until(lambda driver: driver.execute_script("return document.documentElement.dataset.charts"))
+
+    def console(self) -> list[str]:
+        """Return what the page has written to the console since it was asked last."""
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def requests(self) -> list[str]:
+        """Return the addresses that were asked for since the page was opened."""
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+
+    def hover(self, chart: str, series: int | None = None) -> str:
+        """Move over the middle of a chart, or over the first point of a series of it, and return the tooltip."""
+        place = self.driver.find_element(By.ID, f"chart-{chart}")
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", place)
+        width, height = place.size["width"], place.size["height"]
+        x, y = width / 2, height / 3
+        if series is not None:
+            x, y = self.driver.execute_script(
+                "const chart = echarts.getInstanceByDom(arguments[0]), first = chart.getOption().series[arguments[1]].data[0];"
+                "return chart.convertToPixel({seriesIndex: arguments[1]}, first.value || first)", place, series)
+        ActionChains(self.driver, duration=50).move_to_element_with_offset(place, int(x - width / 2) + 2, int(y - height / 2)).move_by_offset(-2, 0).perform()
+        return WebDriverWait(self.driver, 10).until(lambda driver: driver.execute_script(
+            "return [...arguments[0].children].slice(1).filter(e => getComputedStyle(e).visibility !== 'hidden').map(e => e.innerText).join('').trim()", place))
+
+    def picture(self, path: pathlib.Path) -> None:
+        """Save what the whole page looks like."""
+        shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"})
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def print(self, path: pathlib.Path) -> None:
+        """Save the page as it is printed."""
+        printed = self.driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})
+        path.write_bytes(base64.b64decode(printed["data"]))
+
+
+def main(page: str, directory: str) -> None:
+    browser = Browser()
+    place = pathlib.Path(directory)
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        for name, look in {"desktop": {}, "phone": {"width": 390, "height": 844}, "dark": {"dark": True}}.items():
+            browser.emulate(**look)
+            browser.open(pathlib.Path(page))
+            time.sleep(0.3)
+            browser.picture(place / f"{name}.png")
+            print(name, browser.console())
+        browser.emulate()
+        browser.open(pathlib.Path(page))
+        browser.print(place / "print.pdf")
+    finally:
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

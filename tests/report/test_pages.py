@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import publish
+
+from .fleets import fleet_run
+
+RUN_CHARTS = {"percentiles": None, "hosts": 1, "heat": 0, "time": None}
+COMPARISON_CHARTS = {"percentiles": None, "ratios": None}
+
+
+@pytest.fixture(params=["desktop", "phone", "dark"])
+def look(request, browser):
+    browser.emulate(**{"desktop": {}, "phone": {"width": 390, "height": 844}, "dark": {"dark": True}}[request.param])
+    return request.param
+
+
+def drawn(browser, charts):
+    """Return how many shapes each chart has."""
+    return {
+        name: browser.driver.execute_script(f"return document.querySelectorAll('#chart-{name} svg path').length") for name in charts
+    }
+
+
+def test_a_report_draws_its_charts_and_asks_no_network(browser, fleet, look):
+    page = fleet / "report.html"
+    browser.open(page)
+    assert browser.console() == []
+    assert browser.requests() == [page.resolve().as_uri()]
+    assert all(count > 10 for count in drawn(browser, RUN_CHARTS).values()), drawn(browser, RUN_CHARTS)
+    assert browser.driver.execute_script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth"), "wider than its screen"
+    assert browser.driver.find_element("css selector", ".verdict .word").text.endswith("FAIL")
+
+
+def test_hovering_names_what_is_under_the_pointer(browser, fleet):
+    browser.emulate()
+    browser.open(fleet / "report.html")
+    seen = {chart: browser.hover(chart, series) for chart, series in RUN_CHARTS.items()}
+    assert "influence 0, 100 % GET:" in seen["percentiles"]
+    assert seen["hosts"].startswith("vm0007") and "p99" in seen["hosts"]
+    assert "× the objective" in seen["heat"]
+    assert "page-ins/s:" in seen["time"] and "average:" in seen["time"]
+    assert browser.console() == []
+
+
+def test_another_latency_can_be_chosen_by_keyboard(browser, fleet):
+    browser.emulate()
+    browser.open(fleet / "report.html")
+    browser.driver.execute_script("document.querySelector('#chart-percentiles svg').dataset.old = 'yes'")
+    choice = browser.driver.find_element("id", "latency")
+    choice.send_keys("service")
+    assert choice.get_attribute("value") == "service"
+    assert browser.driver.execute_script("return !document.querySelector('#chart-percentiles svg').dataset.old"), "not drawn anew"
+    assert browser.console() == []
+
+
+def test_what_a_screen_reader_and_a_keyboard_need(browser, fleet):
+    browser.emulate()
+    browser.open(fleet / "report.html")
+    script = browser.driver.execute_script
+    assert script("return document.documentElement.lang") == "en"
+    assert script("return document.querySelectorAll('h1').length") == 1
+    assert script("return [...document.querySelectorAll('.chart')].every(e => e.getAttribute('role') === 'img' && e.getAttribute('aria-label'))")
+    assert script("return [...document.querySelectorAll('.chart')].every(e => e.closest('section').querySelector('table')"
+                  " || document.querySelector('#figures table'))"), "a chart without its table"
+    assert script("return [...document.querySelectorAll('table')].every(e => e.querySelector('th[scope=col]'))")
+    assert script("return [...document.querySelectorAll('select')].every(e => e.closest('label'))")
+    browser.driver.find_element("tag name", "body").send_keys("\ue004")
+    assert script("return document.activeElement.className") == "skip"
+    assert script("return getComputedStyle(document.activeElement).left") != "-15984px"
+    assert script("return [...document.querySelectorAll('[aria-labelledby]')].every(e => document.getElementById(e.getAttribute('aria-labelledby')))")
+
+
+def test_it_prints(browser, fleet, tmp_path):
+    browser.emulate(dark=True)
+    browser.open(fleet / "report.html")
+    browser.print(tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    assert browser.console() == []
+
+
+def test_a_comparison_draws_its_charts(browser, comparison, look):
+    browser.open(comparison)
+    assert browser.console() == []
+    assert browser.requests() == [comparison.resolve().as_uri()]
+    assert all(count > 10 for count in drawn(browser, COMPARISON_CHARTS).values())
+    if look == "desktop":
+        assert "swap:" in browser.hover("ratios") and " to " in browser.hover("ratios")
+
+
+@pytest.mark.parametrize("hosts, iterations", [(1, 1), (2, 2)])
+def test_the_smallest_runs_have_a_report_too(browser, tmp_path, hosts, iterations):
+    run = fleet_run(tmp_path, hosts=hosts, iterations=iterations)
+    publish(run, lambda line: None)
+    browser.emulate()
+    browser.open(tmp_path / run.run_id / "report.html")
+    assert browser.console() == []
+
+
+def test_a_run_that_lost_a_host_says_so_first(browser, tmp_path):
+    run = fleet_run(tmp_path, hosts=3, fails={"vm0001"})
+    summary = publish(run, lambda line: None)[0]
+    assert summary["verdict"] == "invalid"
+    browser.emulate()
+    browser.open(tmp_path / run.run_id / "report.html")
+    assert browser.console() == []
+    header = browser.driver.find_element("tag name", "header").text
+    assert "INVALID" in header and "vm0001: Redis died" in header and "PASS" not in header
+
+
+def test_text_from_a_host_cannot_become_a_part_of_the_page(browser, tmp_path):
+    run = fleet_run(tmp_path, hosts=2, fails={"vm0001"})
+    path = tmp_path / run.run_id / "phases"
+    last = sorted(path.iterdir())[-1]
+    document = json.loads(last.read_text(encoding="utf-8"))
+    document["reasons"] = ["vm0001: </script><script>document.title = 'owned'</script><img src=https://example.com/x.png>"]
+    last.write_text(json.dumps(document), encoding="utf-8")
+    publish(run, lambda line: None)
+    browser.emulate()
+    page = tmp_path / run.run_id / "report.html"
+    browser.open(page)
+    assert browser.driver.title == f"INVALID: {run.run_id}"
+    assert browser.requests() == [page.resolve().as_uri()]
+
+
+def test_the_report_of_a_large_fleet_is_not_large(browser, tmp_path):
+    run = fleet_run(tmp_path, hosts=108, profile="swap", sick={7})
+    publish(run, lambda line: None)
+    page = tmp_path / run.run_id / "report.html"
+    assert page.stat().st_size < 2_000_000
+    browser.emulate()
+    browser.open(page)
+    assert browser.console() == []
+    assert browser.hover("hosts", 1).startswith("vm0007")
+
+
+def test_a_sick_tenth_of_the_fleet_never_passes(tmp_path):
+    """The mean of the p99s, as the brief had it, and the fleet's average would both pass."""
+    run = fleet_run(tmp_path, hosts=100, profile="dram", sick=range(0, 100, 10))
+    summary = publish(run, lambda line: None)[0]
+    assert summary["verdict"] == "fail"
+    assert {cell["hosts_within_slo"] for cell in summary["cells"]} == {90}
+    assert all(cell["response"]["avg_us"] < 50 for cell in summary["cells"])
+    page = (tmp_path / run.run_id / "report.html").read_text(encoding="utf-8")
+    assert "90 of 100" in page and "✔</span> PASS" not in page
+
+
+def test_the_charts_library_is_the_one_that_is_noted():
+    place = pathlib.Path(__file__).parents[2] / "files" / "report"
+    digest = hashlib.sha256((place / "echarts" / "echarts.min.js").read_bytes()).hexdigest()
+    assert digest in (place / "README.md").read_text(encoding="utf-8")
