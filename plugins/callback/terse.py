@@ -36,8 +36,15 @@ class CallbackModule(Default):
 
     def v2_runner_on_ok(self, result: t.Any) -> None:
         # An include has no result of its own, but the default shows its banner.
-        if self._display.verbosity > 0 or not isinstance(result.task, TaskInclude):
+        if self._display.verbosity == 0 and isinstance(result.task, TaskInclude):
+            return
+        shown = self.get_option("display_ok_hosts")
+        # A debug task is there to be read, also where the results of other tasks that changed nothing are left out.
+        self.set_option("display_ok_hosts", shown or result.task.action in ("debug", "ansible.builtin.debug"))
+        try:
             super().v2_runner_on_ok(result)
+        finally:
+            self.set_option("display_ok_hosts", shown)
 
     def v2_playbook_on_include(self, included_file: t.Any) -> None:
         if self._display.verbosity > 0:

@@ -22,6 +22,7 @@ import zlib
 
 from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import (
     HostFiles,
+    listed,
     meminfo,
     real_disks,
     swap_areas,
@@ -156,15 +157,6 @@ def chosen(text: str | None) -> str | None:
     """Return the choice of a knob that lists all of them, as in "always [madvise] never"."""
     match = re.search(r"\[([^]]+)\]", text or "")
     return match.group(1) if match else text
-
-
-def listed(text: str | None) -> list[int]:
-    """Return the numbers of a kernel list such as "0-3,8"."""
-    numbers: list[int] = []
-    for part in filter(None, (text or "").split(",")):
-        first, _dash, last = part.partition("-")
-        numbers.extend(range(int(first), int(last or first) + 1))
-    return numbers
 
 
 def kernel(files: HostFiles) -> dict[str, t.Any]:
@@ -317,17 +309,23 @@ def process_runs(files: HostFiles, name: str) -> bool | None:
 def block_queue(files: HostFiles, name: str) -> dict[str, t.Any]:
     queue, device = f"/sys/block/{name}/queue", f"/sys/block/{name}/device"
     size = files.number(f"/sys/block/{name}/size")
-    page = files.raw(f"{device}/vpd_pg80")  # SCSI: four bytes of header, then the serial number
-    serial = files.text(f"/sys/block/{name}/serial") or files.text(f"{device}/serial")
     return {
         "scheduler": chosen(files.text(f"{queue}/scheduler")),
         **{knob: files.number(f"{queue}/{knob}") for knob in QUEUE_KNOBS if knob != "scheduler"},
         "rotational": {0: False, 1: True}.get(files.number(f"{queue}/rotational")),
         "size_bytes": None if size is None else size * 512,
         "model": files.text(f"{device}/model"),
-        "serial": serial or (page[4:].decode("ascii", "replace").strip() if page else None),
+        "serial": disk_serial(files, name),
         "numa_node": numa_node(files, name),
     }
+
+
+def disk_serial(files: HostFiles, disk: str) -> str | None:
+    """Return the serial number that the disk tells; None if it tells none."""
+    device = f"/sys/block/{disk}/device"
+    page = files.raw(f"{device}/vpd_pg80")  # SCSI: four bytes of header, then the serial number
+    serial = files.text(f"/sys/block/{disk}/serial") or files.text(f"{device}/serial")
+    return serial or (page[4:].decode("ascii", "replace").strip() if page else None) or None
 
 
 def numa_node(files: HostFiles, disk: str) -> int | None:

@@ -137,6 +137,15 @@ class HostFiles:
         return os.path.exists(self.path(name))
 
 
+def listed(text: str | None) -> list[int]:
+    """Return the numbers of a kernel list such as "0-3,8"."""
+    numbers: list[int] = []
+    for part in filter(None, (text or "").split(",")):
+        first, _dash, last = part.partition("-")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
+
+
 def meminfo(files: HostFiles, name: str = "/proc/meminfo") -> dict[str, int]:
     """Return the figures of a meminfo file: bytes, or a plain count where the kernel gives no unit."""
     found = re.findall(r"(\S+):\s+(\d+)( kB)?$", files.text(name) or "", re.MULTILINE)

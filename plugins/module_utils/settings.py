@@ -39,10 +39,14 @@ RANGES: dict[str, Range] = {
     "read_mix": Range(int, 0, 100, "percent of GETs"),
     "warmups": Range(int, 0, 100, "phases per cell"),
     "iterations": Range(int, 1, 1000, "measured phases per cell"),
+    "connections": Range(int, 1, 512, "connections to one Redis"),
+    "pipeline": Range(int, 1, 4096, "requests in flight per connection"),
+    "compressibility": Range(float, 0, 1, "share of each value that is constant"),
+    "duration": Range(float, 0.1, 604_800, "seconds"),
     "max_seconds": Range(float, 0.1, 604_800, "seconds"),
     "stagger": Range(float, 0, 0.999999, "fraction of one interval"),
     "spin_us": Range(int, 0, 1_000_000, "microseconds"),
-    "cpu": Range(int, 0, 8191, "CPU number"),
+    "cpu": Range(int, 0, 1023, "CPU number"),
     "reply_timeout": Range(float, 0.001, 86_400, "seconds"),
     "start_at": Range(float, 0, 32_503_680_000, "seconds since the epoch"),
     "avg_us": Range(float, 0.001, 1e9, "microseconds"),
@@ -53,6 +57,12 @@ RANGES: dict[str, Range] = {
     "max_clock_offset": Range(float, 0, 86_400, "seconds"),
     "lead_seconds": Range(float, 0, 3600, "seconds"),
 }
+
+
+PATTERNS = ("gaussian", "uniform", "sequential")
+
+# Where the client may run, beside the number of a CPU.
+ANY_CPU, BESIDE_REDIS, OWN_CPU = "any", "beside_redis", "own"
 
 
 def number(option: str, value: t.Any, range_of: str | None = None) -> int | float:
@@ -78,6 +88,24 @@ def number(option: str, value: t.Any, range_of: str | None = None) -> int | floa
     if not allowed.low <= result <= allowed.high:
         raise SettingError(f"{option}: {value!r} is out of range; it takes {allowed}")
     return result
+
+
+def cpu_choice(option: str, value: t.Any) -> str | int:
+    """Return value as ANY_CPU (also for nothing), BESIDE_REDIS, OWN_CPU or the number of a CPU.
+
+    Raises:
+        SettingError: it is none of them.
+    """
+    if value in (None, "", ANY_CPU):
+        return ANY_CPU
+    if value in (BESIDE_REDIS, OWN_CPU):
+        return value
+    try:
+        return int(number(option, value, "cpu"))
+    except SettingError:
+        raise SettingError(
+            f"{option}: {value!r} is not allowed; it takes {ANY_CPU}, {BESIDE_REDIS}, {OWN_CPU} or {RANGES['cpu']}"
+        ) from None
 
 
 def numbers(option: str, value: t.Any, range_of: str) -> list[int | float]:

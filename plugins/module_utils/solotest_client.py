@@ -16,9 +16,9 @@ import time
 import traceback
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils import memory_pressure
+from ansible_collections.memstretch.density.plugins.module_utils import client_placement, memory_pressure
 from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram, HistogramError
-from ansible_collections.memstretch.density.plugins.module_utils.settings import RANGES, SettingError, number
+from ansible_collections.memstretch.density.plugins.module_utils.settings import RANGES, SettingError, cpu_choice, number
 
 SCHEMA = 1
 LATENCIES = ("service", "response", "intended", "lateness")
@@ -35,7 +35,11 @@ _LONG_OPTIONS = {
     "pacing": "--pacing",
     "spin_us": "--spin-us",
     "seed": "--seed",
-    "cpu": "--cpu",
+    "duration": "--duration",
+    "connections": "--connections",
+    "pipeline": "--pipeline",
+    "pattern": "--pattern",
+    "compressibility": "--compressibility",
     "reply_timeout": "--timeout",
     "raw_samples": "--raw",
 }
@@ -49,14 +53,15 @@ class ClientError(Exception):
 
 
 def validate(options: t.Mapping[str, t.Any]) -> None:
-    """Check every number among options.
+    """Check every number among options, and the CPU.
 
     Raises:
         SettingError: one is out of its range.
     """
     for name, value in options.items():
-        if name in RANGES and value is not None:
+        if name in RANGES and name != "cpu" and value is not None:
             number(name, value)
+    cpu_choice("cpu", options["cpu"])
     if options["seed"] is not None and not 0 <= options["seed"] < 2**63:
         raise SettingError(f"seed: {options['seed']} is out of range; it takes a whole number from 0 to 2**63 - 1")
 
@@ -128,13 +133,15 @@ def _keep(path: str, work: t.Callable[[], dict[str, t.Any]]) -> None:
     os.replace(f"{path}.new", path)
 
 
-def command(options: t.Mapping[str, t.Any], executable: str) -> list[str]:
-    """Return the client's argument vector. It never holds the password."""
+def command(options: t.Mapping[str, t.Any], executable: str, cpu: int | None = None) -> list[str]:
+    """Return the client's argument vector, to be run on one CPU or on any. It never holds the password."""
     argv = [executable, "--json"]
     for option, flag in _LONG_OPTIONS.items():
         value = options[option]
         if value is not None:
             argv.append(f"{flag}={_plain(value)}")
+    if cpu is not None:
+        argv.append(f"--cpu={cpu}")
     if options["mode"] == "fill" and not options["overwrite"]:
         argv.append("--protect")
     positional = ("port", "value_size", "key_count", "influence", "rate", "read_mix")
@@ -222,16 +229,48 @@ def run(options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_c
     """Run the client to its end and return the documented facts.
 
     Raises:
+        ClientError: it could not be placed as asked or not be started, or its report cannot be read.
+    """
+    files = memory_pressure.HostFiles()
+    try:
+        cpu = client_placement.place(files, options, lambda: _process_id(options, executable, run_command))
+    except client_placement.PlacementError as error:
+        raise ClientError(str(error)) from error
+    before = memory_pressure.snapshot()
+    report = _report(options, executable, lock, run_command, cpu)
+    pressure = memory_pressure.difference(before, memory_pressure.snapshot())
+    placement = client_placement.describe(files, options, report, cpu)
+    return facts(report, options["phase"], pressure, placement)
+
+
+def _process_id(options: t.Mapping[str, t.Any], executable: str, run_command: t.Callable) -> int | None:
+    """Ask the Redis for its process id.
+
+    Raises:
+        ClientError: it does not answer.
+    """
+    probe = {**options, "mode": "probe", "start_at": None, "raw_samples": None}
+    report = _report(probe, executable, None, run_command, None)
+    if report["error"]:
+        raise ClientError(explain(options, report["error"]))
+    return (report["server_before"] or {}).get("process_id")
+
+
+def _report(
+    options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_command: t.Callable, cpu: int | None
+) -> dict[str, t.Any]:
+    """Run the client and return its report.
+
+    Raises:
         ClientError: it could not be started, or its report cannot be read.
     """
     def sign_lock(process: t.Any) -> None:
         if lock is not None:
             os.pwrite(lock, json.dumps({"pid": process.pid, "run_id": options["run_id"]}).encode(), 0)
 
-    before = memory_pressure.snapshot()
     try:
         status, output, diagnostics = run_command(
-            command(options, executable),
+            command(options, executable, cpu),
             environ_update={} if options["password"] is None else {"SOLOTEST_PASSWORD": options["password"]},
             pass_fds=() if lock is None else (lock,),
             before_communicate_callback=sign_lock,
@@ -240,7 +279,6 @@ def run(options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_c
         )
     except OSError as error:
         raise ClientError(f"cannot run the client {executable}: {error.strerror}; is it built for this host?") from error
-    pressure = memory_pressure.difference(before, memory_pressure.snapshot())
     try:
         report = json.loads(output)
     except ValueError:
@@ -248,10 +286,12 @@ def run(options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_c
         raise ClientError(f"the client {executable} gave no result: {text[-800:]}") from None
     if report.get("schema") != SCHEMA:
         raise ClientError(f"the client {executable} speaks schema {report.get('schema')}, this module {SCHEMA}; update it")
-    return facts(report, options["phase"], pressure)
+    return report
 
 
-def facts(report: dict[str, t.Any], phase: str | None, pressure: dict[str, t.Any]) -> dict[str, t.Any]:
+def facts(
+    report: dict[str, t.Any], phase: str | None, pressure: dict[str, t.Any], placement: dict[str, t.Any]
+) -> dict[str, t.Any]:
     """Turn the client's report into the module's result: the counts encoded, latencies in microseconds.
 
     Raises:
@@ -289,6 +329,7 @@ def facts(report: dict[str, t.Any], phase: str | None, pressure: dict[str, t.Any
         },
         "fill": report["fill"],
         "health": report["client_health"],
+        "placement": placement,
         "pressure": pressure,
         "error": report["error"],
     }

@@ -15,8 +15,8 @@ description:
   - One execution is one phase of that host. To load many hosts at the same moment, launch it with O(detach=true)
     and a common O(start_at), as the role P(memstretch.density.latency_benchmark#role) does.
   - The callback P(memstretch.density.fleet_latency#callback) merges the results of all hosts.
-  - "The size of a result: about 9 KB as JSON, whatever the number of requests (four histograms of 0.5 to 1.5 KB
-    and a time series of at most 120 points), so a phase of 1,000 hosts is 7 MB."
+  - "The size of a result: about 10 KB as JSON, whatever the number of requests (four histograms of 0.5 to 1.5 KB
+    and a time series of at most 120 points), so a phase of 1,000 hosts is 10 MB."
 options:
   mode:
     description:
@@ -56,8 +56,13 @@ options:
     type: int
     default: 20000000
   requests:
-    description: Number of requests of a test. O(key_count) if not given, as in the brief.
+    description: Number of requests of a test. O(key_count) if neither it nor O(duration) is given, as in the brief.
     type: int
+  duration:
+    description:
+      - Length of the schedule of a test in seconds, 0.1 to 604,800; every request that is due in it is sent, however late. With
+        O(requests) as well, what ends first ends the test. With O(pacing=none), the time after which nothing is sent.
+    type: float
   rate:
     description: Requests per second, 0.001 to 10,000,000.
     type: float
@@ -93,8 +98,36 @@ options:
     type: int
     default: 40
   cpu:
-    description: CPU that the client is pinned to. Any CPU if not given.
+    description:
+      - Where the client runs. V(any) leaves it to the scheduler; the number of a CPU, 0 to 1023, pins it there.
+      - V(beside_redis) pins it to the CPU on which the main thread of the Redis ran last. Redis itself is left as it is, so
+        pin that as well (C(server_cpulist)) if both must stay together.
+      - V(own) pins it to a CPU on which the Redis is not; a thread of the same core is avoided, and another NUMA node, where
+        there is a choice. If the Redis may run on all CPUs, it is one on which it did not run last. Of several Redis on
+        one host each avoids its own only.
+      - Both need the Redis on the client's host and the right to call INFO, and fail otherwise. Where the client and the
+        Redis were is returned in any case, as RV(solotest.placement).
+    type: raw
+    default: any
+  connections:
+    description: Connections, used in turn, 1 to 512.
     type: int
+    default: 1
+  pipeline:
+    description: Requests in flight per connection, 1 to 4096.
+    type: int
+    default: 1
+  pattern:
+    description: How keys are chosen. V(gaussian) as O(influence) says, V(uniform), or V(sequential).
+    type: str
+    choices: [gaussian, uniform, sequential]
+    default: gaussian
+  compressibility:
+    description:
+      - Share of each value that is constant, in blocks of 128 bytes, 0 to 1. V(0) is random bytes as in the brief, which no
+        memory tier compresses.
+    type: float
+    default: 0
   seed:
     description: Seed of the client's random numbers, for repeatable runs.
     type: int
@@ -240,6 +273,12 @@ solotest:
     health:
       description: What makes the client's own figures doubtful, such as major faults, switches, steal, locked memory.
       type: dict
+    placement:
+      description:
+        - Where the client and the Redis were. C(requested); C(client_cpus) and C(server_cpus), the CPUs that each may use;
+          C(client_last_cpu) and C(server_last_cpu), where each ran last; C(server_pid); C(shares_cpu), whether they were on one
+          CPU (V(always), V(possibly), V(never)), null if it is not known, with the reason in C(unknown).
+      type: dict
     pressure:
       description: How the host's memory figures changed from right before to right after the execution.
       type: dict
@@ -263,6 +302,7 @@ ARGUMENTS = dict(
     value_size=dict(type="int", default=1000),
     key_count=dict(type="int", default=20000000, no_log=False),
     requests=dict(type="int"),
+    duration=dict(type="float"),
     rate=dict(type="float", default=1000000),
     influence=dict(type="float", default=-1),
     read_mix=dict(type="int", default=100),
@@ -270,7 +310,11 @@ ARGUMENTS = dict(
     stagger=dict(type="float", default=0),
     pacing=dict(type="str", choices=["hybrid", "sleep", "spin", "none"], default="hybrid"),
     spin_us=dict(type="int", default=40),
-    cpu=dict(type="int"),
+    cpu=dict(type="raw", default="any"),
+    connections=dict(type="int", default=1),
+    pipeline=dict(type="int", default=1),
+    pattern=dict(type="str", choices=["gaussian", "uniform", "sequential"], default="gaussian"),
+    compressibility=dict(type="float", default=0),
     seed=dict(type="int"),
     max_seconds=dict(type="float"),
     reply_timeout=dict(type="float", default=60),

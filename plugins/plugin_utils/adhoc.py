@@ -99,5 +99,5 @@ def _kind(example: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
         "influence": settings["influence"],
         "read_mix": settings["read_mix"],
         "iteration": 1,
-        "seconds": settings["requests"] / settings["rate"],
+        "seconds": example["seconds"] or 0,
     }

@@ -16,7 +16,7 @@ LATENCIES = ("service", "response", "intended", "lateness")
 BRIEF_FIGURES = ("avg_us", "min_us", "p95_us", "p99_us", "max_us")
 
 # Settings that every host of a phase must have used as the run says.
-_COMMON_SETTINGS = ("key_count", "value_size", "requests", "rate")
+_COMMON_SETTINGS = ("key_count", "value_size", "compressibility", "requests", "rate", "pattern", "connections", "pipeline")
 
 
 class Phase:
@@ -83,7 +83,7 @@ class Phase:
             **self._timing(results),
         }
         if self.plan["kind"] != "fill":
-            document["achieved_rate_ratio"] = min((_rate_ratio(each) for each in results.values()), default=None)
+            document["achieved_rate_ratio"] = least(_rate_ratio(each) for each in results.values())
             document["merged"] = {name: Histogram.from_figures(*(each["latency"][name] for each in results.values())).figures() for name in LATENCIES}
             document["brief"] = brief(each["latency"]["service"] for each in results.values())
         document["reasons"] = self._doubts(document)
@@ -123,19 +123,28 @@ class Phase:
             reasons.append(f"the hosts overlapped for {document['overlap']:.3f} of the phase, at least {limits['min_overlap']} is needed")
         for host, result in document["hosts"].items():
             ratio, late = _rate_ratio(result), result["latency"]["lateness"]["p99_us"]
-            if ratio < limits["min_rate_ratio"]:
+            if ratio is not None and ratio < limits["min_rate_ratio"]:
                 reasons.append(f"{host}: achieved {ratio:.4f} of its rate, at least {limits['min_rate_ratio']} is needed")
             if late > limits["max_lateness_p99_us"]:
                 reasons.append(f"{host}: the client was {late:,.0f} us late (p99), at most {limits['max_lateness_p99_us']:,.0f} us is allowed")
             wanted = {**load, "influence": self.plan["influence"], "read_mix": self.plan["read_mix"]}
             for name in (*_COMMON_SETTINGS, "influence", "read_mix"):
-                if result["settings"].get(name) != wanted[name]:
-                    reasons.append(f"{host}: ran with {name} {result['settings'].get(name)}, the run says {wanted[name]}")
+                if result["settings"].get(name) != wanted.get(name):
+                    reasons.append(f"{host}: ran with {name} {result['settings'].get(name)}, the run says {wanted.get(name)}")
         return reasons
 
 
-def _rate_ratio(result: t.Mapping[str, t.Any]) -> float:
-    return round(result["rate"]["achieved"] / result["rate"]["target"], 5)
+def _rate_ratio(result: t.Mapping[str, t.Any]) -> float | None:
+    """Return the achieved rate over the target; None for a closed loop, which has no target, and for a single request."""
+    rate = result["rate"]
+    if rate["target"] is None or result["settings"]["requests"] == 1:
+        return None
+    return round((rate["achieved"] or 0) / rate["target"], 5)  # no rate: it sent one of many
+
+
+def least(values: t.Iterable[float | None]) -> float | None:
+    """Return the smallest of the values that are known, or None."""
+    return min((value for value in values if value is not None), default=None)
 
 
 def overlap(starts: t.Sequence[float], ends: t.Sequence[float]) -> float:

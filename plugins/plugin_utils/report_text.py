@@ -92,6 +92,7 @@ def table(summary: t.Mapping[str, t.Any], directory: str) -> list[str]:
         "The brief's six figures (service time; means over the hosts' own figures), in milliseconds:",
         *_grid(_BRIEF_COLUMNS, cells),
         "",
+        *_placement(summary["placement"]),
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"
         + ("" if all(cell["iterations"] >= 10 for cell in cells) else "; fewer than 10 iterations: indicative"),
         *(f"  - {reason}" for reason in _cut(summary["reasons"])),
@@ -128,6 +129,13 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
         lines.append(f"  {run['profile']}: {run['verdict'].upper()}, {run['fleet']} hosts, run {run['run_id']}{_labels(run['labels'])}")
         lines += [f"    differs from {document['baseline']}: {text}" for text in document["differences"].get(run["run_id"], [])]
     return lines
+
+
+def _placement(placement: t.Mapping[str, t.Any]) -> list[str]:
+    """Return where the clients were, if any measured: no two placements give comparable figures."""
+    hosts = [f"{how} on {count}" for how, count in placement["shares_cpu"].items() if count]
+    asked = "" if placement["requested"] is None else f"asked for {placement['requested']}; "
+    return [f"Client's CPU: {asked}shared with its Redis {', '.join(hosts)} of the hosts"] if hosts else []
 
 
 def clock(seconds: float) -> str:

@@ -9,14 +9,15 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number, numbers
+from ansible_collections.memstretch.density.plugins.module_utils.settings import PATTERNS, SettingError, cpu_choice, number, numbers
 
 # A fill writes at least so many keys per second on the machines seen; only for the time that is announced.
 FILL_KEYS_PER_SECOND = 100_000
 
 
 SETTINGS = (
-    "profile", "key_count", "value_size", "requests", "rate", "pacing", "influences", "read_mixes", "warmups", "iterations",
+    "profile", "key_count", "value_size", "compressibility", "requests", "duration", "rate", "pattern", "connections", "pipeline",
+    "pacing", "cpu", "influences", "read_mixes", "warmups", "iterations",
     "slo_avg_us", "slo_p99_us", "min_overlap", "min_rate_ratio", "max_lateness_p99_us",
 )
 PACINGS = ("hybrid", "sleep", "spin")
@@ -26,7 +27,7 @@ def configuration(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str,
     """Check what the user asked for and return the run's configuration.
 
     Args:
-        options: the names of SETTINGS; requests may be None.
+        options: the names of SETTINGS; requests and duration may be None.
         prefix: what the user's names of the options begin with; messages use it.
 
     Raises:
@@ -35,25 +36,36 @@ def configuration(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str,
     unknown, missing = sorted(set(options) - set(SETTINGS)), sorted(set(SETTINGS) - set(options))
     if unknown or missing:
         raise SettingError(f"settings: {', '.join(unknown + missing)} is not known or missing; it takes {', '.join(SETTINGS)}")
-    if options["pacing"] not in PACINGS:
-        raise SettingError(f"{prefix}pacing: {options['pacing']!r} is not allowed; it takes one of {', '.join(PACINGS)}")
+    for name, choices in (("pacing", PACINGS), ("pattern", PATTERNS)):
+        if options[name] not in choices:
+            raise SettingError(f"{prefix}{name}: {options[name]!r} is not allowed; it takes one of {', '.join(choices)}")
 
     def one(name: str, range_of: str | None = None) -> int | float:
         return number(prefix + name, options[name], range_of or name)
 
     key_count = one("key_count")
-    requests = options["requests"]
+    influences = numbers(prefix + "influences", options["influences"], "influence")
+    if options["pattern"] != "gaussian" and influences != [0]:
+        raise SettingError(
+            f"{prefix}influences: {options['influences']!r} is not allowed with {prefix}pattern {options['pattern']}, which knows no influence; "
+            f"it takes [0]"
+        )
     return {
         "profile": options["profile"],
         "load": {
             "key_count": key_count,
             "value_size": one("value_size"),
-            "requests": key_count if requests in (None, "") else one("requests"),
+            "compressibility": one("compressibility"),
+            "requests": _requests(options, key_count, prefix),
             "rate": one("rate"),
+            "pattern": options["pattern"],
+            "connections": one("connections"),
+            "pipeline": one("pipeline"),
             "pacing": options["pacing"],
+            "cpu": cpu_choice(prefix + "cpu", options["cpu"]),
         },
         "matrix": {
-            "influences": numbers(prefix + "influences", options["influences"], "influence"),
+            "influences": influences,
             "read_mixes": numbers(prefix + "read_mixes", options["read_mixes"], "read_mix"),
             "warmups": one("warmups"),
             "iterations": one("iterations"),
@@ -65,6 +77,25 @@ def configuration(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str,
             "max_lateness_p99_us": one("max_lateness_p99_us"),
         },
     }
+
+
+def _requests(options: t.Mapping[str, t.Any], key_count: int, prefix: str) -> int:
+    """Return the number of requests of a phase: as given, as many as are due within the duration, or one for each key."""
+    def requests() -> int:
+        return number(prefix + "requests", options["requests"], "requests")
+
+    is_given = options["requests"] not in (None, "")
+    if options["duration"] in (None, ""):
+        return requests() if is_given else key_count
+    # First, because the role's default for requests follows from it.
+    seconds = number(prefix + "duration", options["duration"], "duration")
+    due = number(prefix + "duration", round(seconds * number(prefix + "rate", options["rate"], "rate")), "requests")
+    given = requests() if is_given else due
+    if given != due:
+        raise SettingError(
+            f"{prefix}duration: {seconds:g} s are {due:,} requests, and {prefix}requests says {given:,}; leave one of them out"
+        )
+    return due
 
 
 def config_hash(config: t.Mapping[str, t.Any]) -> str:

@@ -87,6 +87,7 @@ def evaluate(
             "reported": len(set(run["expected"]) - run_of_phases.failed),
             "failed": sorted(run_of_phases.failed),
         },
+        "placement": run_of_phases.placement(run["config"]),
         "slo": slo,
         "verdict": verdict,
         "reasons": reasons,
@@ -100,6 +101,7 @@ class _Phases:
     def __init__(self) -> None:
         self.failed: set[str] = set()
         self.finished_at: float | None = None
+        self._sharing: dict[str, set[str]] = {}
         self._doubts: list[str] = []
         self._missing: list[str] = []
 
@@ -120,9 +122,22 @@ class _Phases:
         self.failed |= set(document["failed"])
         if document["finished_at"]:
             self.finished_at = max(self.finished_at or 0, document["finished_at"])
+        if phase["kind"] == "iteration":
+            for name, result in document["hosts"].items():
+                self._sharing.setdefault(name, set()).add((result.get("placement") or {}).get("shares_cpu") or "unknown")
         # A warm-up is thrown away, so its doubts are no doubts of the run; a lost host is one all the same.
         reasons = document["reasons"] if phase["kind"] != "warmup" else [f"{host}: {text}" for host, text in document["failed"].items()]
         self._doubts.extend(f"{where}: {reason}" for reason in reasons)
+
+    def placement(self, config: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """Where the clients were asked to run, and on how many hosts they shared a CPU with their Redis.
+
+        A host that was placed differently from phase to phase shared it possibly.
+        """
+        hosts = dict.fromkeys(("always", "possibly", "never", "unknown"), 0)
+        for seen in self._sharing.values():
+            hosts[next(iter(seen)) if len(seen) == 1 else "possibly"] += 1
+        return {"requested": config.get("load", {}).get("cpu"), "shares_cpu": hosts}
 
 
 class _Cell:
@@ -139,7 +154,7 @@ class _Cell:
         self.valid = True
         self.warm_up: dict[str, t.Any] | None = None
         self.overlaps: list[float] = []
-        self.rate_ratios: list[float] = []
+        self.rate_ratios: list[float | None] = []
         self.hosts_reported: list[int] = []
         self.service: list[t.Mapping[str, t.Any]] = []
         self.by_host: dict[str, list[tuple[int, t.Mapping[str, t.Any]]]] = {}
@@ -179,7 +194,7 @@ class _Cell:
             "read_mix": self.read_mix,
             "valid": valid,
             "overlap": min(self.overlaps, default=None),
-            "achieved_rate_ratio": min(self.rate_ratios, default=None),
+            "achieved_rate_ratio": fleet_phase.least(self.rate_ratios),
             "iterations": iterations,
             # fewer than ten iterations are no ground for a claim (docs/results.md)
             "indicative": iterations < 10,

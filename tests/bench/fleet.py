@@ -147,7 +147,8 @@ def replay(example: pathlib.Path, hosts: int, directory: pathlib.Path) -> dict[s
     result = json.loads(example.read_text(encoding="utf-8"))
     names = [f"vm{number:04d}" for number in range(hosts)]
     config = run_plan.configuration({
-        "profile": "dram", "key_count": 20000, "value_size": 1000, "requests": None, "rate": 2500, "pacing": "hybrid",
+        "profile": "dram", "key_count": 20000, "value_size": 1000, "compressibility": 0, "requests": None, "duration": None, "rate": 2500,
+        "pattern": "gaussian", "connections": 1, "pipeline": 1, "pacing": "hybrid", "cpu": "any",
         "influences": [0, 10, 25], "read_mixes": [100, 70], "warmups": 1, "iterations": 3, "slo_avg_us": 50, "slo_p99_us": 300,
         "min_overlap": 0, "min_rate_ratio": 0, "max_lateness_p99_us": 1e9,
     })

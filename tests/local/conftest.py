@@ -46,6 +46,8 @@ def free_port() -> int:
 class RedisServer:
     """A redis-server of this test, on a port of its own."""
 
+    COMMAND = ("redis-server", "-")
+
     def __init__(self, directory: pathlib.Path, password: str | None = None) -> None:
         self.directory, self.password = directory, password
         self.port = free_port()
@@ -53,11 +55,10 @@ class RedisServer:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen:
-        command = ["redis-server", "-"]
         settings = [f"port {self.port}", "bind 127.0.0.1", "save ''", f"dir {self.directory}"]
         if self.password:
             settings.append(f'requirepass "{self.password}"')
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen(self.COMMAND, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.process.stdin.write("\n".join(settings) + "\n")
         self.process.stdin.close()
         deadline = time.monotonic() + 20

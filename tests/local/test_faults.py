@@ -23,6 +23,10 @@ LONG = ("-e", "latency_benchmark_key_count=2000")  # phases of two seconds
     (["latency_benchmark_read_mixes=100,101"], ["latency_benchmark_read_mixes", "'101'", "0 to 100"]),
     (["latency_benchmark_influences=5000"], ["latency_benchmark_influences", "-1,000 to 1,000"]),
     (["latency_benchmark_iterations=0"], ["latency_benchmark_iterations", "1 to 1,000"]),
+    (["latency_benchmark_cpu=beside"], ["latency_benchmark_cpu", "'beside'", "any, beside_redis, own or a whole number from 0 to 1,023"]),
+    (["latency_benchmark_duration=0"], ["latency_benchmark_duration", "0.1 to 604,800"]),
+    (["latency_benchmark_duration=2", "latency_benchmark_requests=7"], ["latency_benchmark_duration", "2,000 requests", "says 7"]),
+    (["latency_benchmark_pattern=uniform", "latency_benchmark_influences=10"], ["latency_benchmark_influences", "it takes [0]"]),
     (["run_id=../elsewhere"], ["run_id", "../elsewhere"]),
 ])
 def test_bad_input_is_refused_before_anything_is_touched(lab, arguments, message):
@@ -31,7 +35,7 @@ def test_bad_input_is_refused_before_anything_is_touched(lab, arguments, message
     outcome = lab.play(*[word for each in arguments for word in ("-e", each)])
     assert outcome.status != 0
     for part in message:
-        assert part in outcome.output
+        assert part in outcome.output, outcome.output
     assert not lab.results.exists()
     assert lab.servers["a"].command("get", "precious") == "1"
 

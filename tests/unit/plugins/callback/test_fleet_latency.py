@@ -14,7 +14,8 @@ from ansible.plugins.loader import callback_loader
 from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
 
 SETTINGS = {
-    "profile": "zram", "key_count": 100, "value_size": 10, "requests": None, "rate": 100, "pacing": "hybrid", "influences": [0],
+    "profile": "zram", "key_count": 100, "value_size": 10, "compressibility": 0, "requests": None, "duration": None, "rate": 100,
+    "pattern": "gaussian", "connections": 1, "pipeline": 1, "pacing": "hybrid", "cpu": "any", "influences": [0],
     "read_mixes": [100], "warmups": 0, "iterations": 1, "slo_avg_us": 50, "slo_p99_us": 300, "min_overlap": 0.95,
     "min_rate_ratio": 0.99, "max_lateness_p99_us": 1000,
 }
@@ -76,8 +77,12 @@ def make_result():
         fill = phase["kind"] == "fill"
         return {
             "schema": 1, "mode": "fill" if fill else "test", "machine": "m", "pressure": {}, "started_at": start, "finished_at": start + 1,
+            "seconds": 1.0, "placement": {"shares_cpu": "never"},
             "ready_at": start, "rate": {"target": 100, "achieved": 100}, "fill": {"keys": 100, "seconds": 1.0},
-            "settings": {"key_count": 100, "value_size": 10, "requests": 100, "rate": 100, "influence": 0, "read_mix": 100, "stagger": 0},
+            "settings": {
+                "key_count": 100, "value_size": 10, "compressibility": 0, "requests": 100, "rate": 100, "pattern": "gaussian",
+                "connections": 1, "pipeline": 1, "influence": 0, "read_mix": 100, "stagger": 0,
+            },
             "latency": None if fill else {name: figures for name in ("service", "response", "intended", "lateness")},
         }
 

@@ -26,7 +26,8 @@ def options():
     return {
         "mode": "test", "executable": "solotest", "host": "127.0.0.1", "port": 6379, "socket": None, "username": None,
         "password": "secret", "value_size": 1000, "key_count": 100, "requests": None, "rate": 2500.5, "influence": -1.0, "read_mix": 70,
-        "start_at": 1795186271.123456, "stagger": 0.25, "pacing": "hybrid", "spin_us": 40, "cpu": None, "seed": None,
+        "start_at": 1795186271.123456, "stagger": 0.25, "pacing": "hybrid", "spin_us": 40, "cpu": "any", "seed": None,
+        "duration": None, "connections": 1, "pipeline": 1, "pattern": "gaussian", "compressibility": 0.0,
         "max_seconds": 84.0, "reply_timeout": 60.0, "overwrite": False, "raw_samples": None, "phase": "p", "run_id": "r", "detach": False,
     }
 
@@ -47,7 +48,8 @@ def program(tmp_path):
 def test_the_command_line(options):
     assert client.command(options, "/opt/solotest") == [
         "/opt/solotest", "--json", "--host=127.0.0.1", "--max-seconds=84", "--start-at=1795186271.123456", "--stagger=0.25",
-        "--pacing=hybrid", "--spin-us=40", "--timeout=60", "test", "6379", "1000", "100", "-1", "2500.5", "70",
+        "--pacing=hybrid", "--spin-us=40", "--connections=1", "--pipeline=1", "--pattern=gaussian", "--compressibility=0",
+        "--timeout=60", "test", "6379", "1000", "100", "-1", "2500.5", "70",
     ]
     assert "secret" not in " ".join(client.command(options, "x"))
 

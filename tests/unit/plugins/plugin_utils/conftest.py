@@ -12,7 +12,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import RunRecorder
 
 SETTINGS = {
-    "profile": "swap", "key_count": 1000, "value_size": 1000, "requests": None, "rate": 1000, "pacing": "hybrid",
+    "profile": "swap", "key_count": 1000, "value_size": 1000, "compressibility": 0, "requests": None, "duration": None,
+    "rate": 1000, "pattern": "gaussian", "connections": 1, "pipeline": 1, "pacing": "hybrid", "cpu": "any",
     "influences": [0, 10], "read_mixes": [100, 70], "warmups": 1, "iterations": 2, "slo_avg_us": 50, "slo_p99_us": 300,
     "min_overlap": 0.95, "min_rate_ratio": 0.99, "max_lateness_p99_us": 1000,
 }
@@ -48,7 +49,7 @@ def make_result(config):
             "mode": "fill" if fill else "test",
             "machine": machine,
             "settings": {
-                **{name: load[name] for name in ("key_count", "value_size", "requests", "rate")},
+                **{name: value for name, value in load.items() if name not in ("pacing", "cpu")},
                 "influence": phase.get("influence", 0), "read_mix": phase.get("read_mix", 100), "stagger": 0.0,
             },
             "started_at": start,
@@ -58,6 +59,7 @@ def make_result(config):
             "rate": None if fill else {"target": load["rate"], "achieved": load["rate"]},
             "latency": None if fill else {name: figures for name in ("service", "response", "intended", "lateness")},
             "fill": {"keys": load["key_count"], "seconds": 0.1} if fill else None,
+            "placement": {"shares_cpu": "always"},
             "pressure": {"counters": {"clock_s": seconds, "pswpin": 0}, "gauges": {}, "doubtful": []},
             **changes,
         }

@@ -141,6 +141,21 @@ def test_a_late_client_is_doubtful(phase, make_result):
     assert "late" in phase.document()["reasons"][0]
 
 
+def test_a_closed_loop_has_no_rate_to_miss(phase, make_result):
+    for number, host in enumerate(phase.expected):
+        phase.add(host, make_result(phase.plan, number, rate={"target": None, "achieved": 50_000.0}))
+    document = phase.document()
+    assert document["valid"] and document["achieved_rate_ratio"] is None
+
+
+def test_a_client_that_sent_one_of_many_missed_its_rate(phase, make_result):
+    for number, host in enumerate(phase.expected):
+        phase.add(host, make_result(phase.plan, number, rate={"target": 1000.0, "achieved": None}))
+    document = phase.document()
+    assert not document["valid"] and document["achieved_rate_ratio"] == 0
+    assert any("achieved 0.0000 of its rate" in reason for reason in document["reasons"])
+
+
 def test_overlap_by_hand():
     assert fleet_phase.overlap([0, 1], [10, 11]) == pytest.approx(9 / 11)
     assert fleet_phase.overlap([0, 20], [10, 30]) == 0

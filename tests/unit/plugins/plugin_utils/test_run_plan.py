@@ -30,13 +30,36 @@ def test_requests_default_to_the_number_of_keys(config):
 @pytest.mark.parametrize("option, value", [
     ("rate", "fast"), ("rate", 0), ("key_count", 0), ("value_size", -1), ("read_mixes", [101]), ("read_mixes", []),
     ("influences", [9999]), ("iterations", 0), ("warmups", -1), ("slo_avg_us", "x"), ("min_overlap", 2), ("requests", "0"),
-    ("pacing", "hasty"),
+    ("pacing", "hasty"), ("pattern", "random"), ("connections", 0), ("pipeline", 4097), ("compressibility", 1.1), ("cpu", "beside"),
+    ("duration", 0), ("duration", "long"), ("duration", 1e-9),
 ])
 def test_a_wrong_value_is_named(option, value):
     with pytest.raises(SettingError) as caught:
         run_plan.configuration({**SETTINGS, option: value}, "latency_benchmark_")
     assert f"latency_benchmark_{option}" in str(caught.value)
     assert "takes" in str(caught.value)
+
+
+def test_a_duration_is_a_number_of_requests():
+    assert run_plan.configuration({**SETTINGS, "duration": "2.5"})["load"]["requests"] == 2500
+    assert run_plan.configuration({**SETTINGS, "duration": 2.5, "requests": 2500})["load"]["requests"] == 2500
+    with pytest.raises(SettingError, match="latency_benchmark_duration: 2.5 s are 2,500 requests, and latency_benchmark_requests says 77"):
+        run_plan.configuration({**SETTINGS, "duration": 2.5, "requests": 77}, "latency_benchmark_")
+    with pytest.raises(SettingError, match="latency_benchmark_duration: 0 is out of range"):
+        run_plan.configuration({**SETTINGS, "rate": 0.001, "duration": 1}, "latency_benchmark_")
+
+
+def test_only_the_bell_knows_an_influence():
+    with pytest.raises(SettingError, match="latency_benchmark_influences: .*pattern uniform.* it takes .0."):
+        run_plan.configuration({**SETTINGS, "pattern": "uniform"}, "latency_benchmark_")
+    config = run_plan.configuration({**SETTINGS, "pattern": "sequential", "influences": "0", "read_mixes": 100})
+    assert config["load"]["pattern"] == "sequential" and config["matrix"]["influences"] == [0]
+
+
+def test_where_the_client_runs_is_part_of_the_configuration(config):
+    beside = run_plan.configuration({**SETTINGS, "cpu": "beside_redis"})
+    assert run_plan.differences(config, beside) == ['load.cpu: "any" -> "beside_redis"']
+    assert run_plan.configuration({**SETTINGS, "cpu": "2"})["load"]["cpu"] == 2
 
 
 def test_settings_that_nobody_knows_or_gave_are_named():

@@ -25,6 +25,18 @@ def test_a_run_in_which_all_is_well_passes(record):
     assert len([line for line in said if line.startswith("[")]) == 2 * 13
 
 
+def test_hosts_are_counted_by_whether_they_share_a_cpu(record):
+    def place(phase, host, result):
+        shares = {"a": "always", "b": "never" if phase["index"] == 3 else "always", "c": None}[host]
+        return {**result, "placement": {"shares_cpu": shares if phase["kind"] == "iteration" else "possibly"}}
+
+    directory, dummy = record(place)
+    summary = summarise(directory)
+    assert summary["placement"] == {"requested": "any", "shares_cpu": {"always": 1, "possibly": 1, "never": 0, "unknown": 1}}
+    lines = report_text.table(summary, directory.path)
+    assert "Client's CPU: asked for any; shared with its Redis always on 1, possibly on 1, unknown on 1 of the hosts" in lines
+
+
 def test_the_contract_of_summary_json(record):
     summary = summarise(record()[0])
     assert {"schema", "run_id", "profile", "started_at", "finished_at", "fleet", "slo", "verdict", "reasons", "cells"} <= set(summary)

@@ -1,0 +1,196 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How swap outlives a boot under systemd: units of our own, and drop-ins that keep other swap off.
+
+Nothing of the host's own files is edited. Removing our files and one C(systemctl daemon-reload) undo it all. No unit of ours delays a
+boot: DefaultDependencies=no keeps swap.target, and so everything after it, from waiting for a drive that is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.block_guard import LABEL, device_number
+from ansible_collections.memstretch.density.plugins.module_utils.host_record import remove_file, sync_directory, write_file
+
+DIRECTORY = "/etc/systemd/system"
+WANTS = f"{DIRECTORY}/swap.target.wants"
+_COMMENT = "# Written by the role swap_space of memstretch.density. Its state restored removes this file.\n"
+_UNIT = """[Unit]
+Description={description}
+DefaultDependencies=no
+Conflicts=umount.target
+Before=umount.target
+{dependencies}
+"""
+_SWAP = """[Swap]
+What={what}
+Priority={priority}
+{options}
+[Install]
+WantedBy=swap.target
+"""
+_SERVICE = """[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecCondition=/bin/sh -c '{condition}'
+{commands}
+"""
+# A condition that never holds: there is always a root directory.
+DROP_IN = _COMMENT + "# Swap that is not of this role stays off.\n[Unit]\nConditionPathExists=!/\n"
+
+
+class UnitError(Exception):
+    """systemd does not do what it is asked."""
+
+
+def running() -> bool:
+    return os.path.isdir("/run/systemd/system")
+
+
+def escape(path: str) -> str:
+    """Return a path as systemd-escape --path writes it."""
+    text = re.sub(r"/+", "/", path).strip("/")
+    escaped = "".join(
+        "-" if letter == "/" else letter if re.match(r"[A-Za-z0-9:_.]", letter) and not (letter == "." and not position)
+        else "".join(f"\\x{byte:02x}" for byte in letter.encode())
+        for position, letter in enumerate(text)
+    )
+    return escaped or "-"
+
+
+def swap_unit(what: str, priority: int, discard: str, prepared_by: str = "") -> dict[str, str]:
+    """Return the unit that turns an area on at boot, as its path and text."""
+    dependencies = f"Requires={prepared_by}\nAfter={prepared_by}" if prepared_by else ""
+    if not what.startswith("/dev/"):
+        dependencies = "After=systemd-remount-fs.service"
+    options = {"none": "", "both": "Options=discard\n"}.get(discard, f"Options=discard={discard}\n")
+    text = _UNIT.format(description=f"Swap of memstretch.density on {what.replace('%', '%%')}", dependencies=dependencies)
+    text += _SWAP.format(what=what.replace("%", "%%"), priority=priority, options=options)
+    return {f"{DIRECTORY}/{escape(what)}.swap": _COMMENT + _tidy(text)}
+
+
+def crypt_service(name: str, partuuid: str, command: list[str], mkswap: str) -> dict[str, str]:
+    """Return the unit that opens an encrypted area with a new key at each boot."""
+    device = escape(f"/dev/disk/by-partuuid/{partuuid}") + ".device"
+    text = _UNIT.format(
+        description=f"Throw-away key for swap on partition {partuuid}",
+        dependencies=f"BindsTo={device}\nAfter={device} systemd-random-seed.service",
+    )
+    text += _SERVICE.format(
+        condition=f"test ! -e /dev/mapper/{name}",
+        commands=f"ExecStart={' '.join(command)}\nExecStart={mkswap} --label {LABEL} /dev/mapper/{name}",
+    )
+    return {f"{DIRECTORY}/{name}.service": _COMMENT + _tidy(text)}
+
+
+def zram_service(number: int, size: int, algorithm: str) -> dict[str, str]:
+    """Return the unit that sets a zram device up at boot."""
+    block, control = f"/sys/block/zram{number}", "/sys/class/zram-control"
+    script = (
+        f"test -d {control} || modprobe zram; "
+        f"until test -e {block}; do cat {control}/hot_add; done; "
+        f"grep -qx 0 {block}/disksize; "
+        f"echo {algorithm} > {block}/comp_algorithm; echo {size} > {block}/disksize; mkswap --label {LABEL} /dev/zram{number}"
+    )
+    text = _UNIT.format(description=f"Set up /dev/zram{number} for swap", dependencies="")
+    text += _SERVICE.format(condition=f'! grep -q "^/dev/zram{number} " /proc/swaps', commands=f"ExecStart=/bin/sh -ec '{script}'")
+    return {f"{DIRECTORY}/memstretch-zram{number}.service": _COMMENT + _tidy(text)}
+
+
+def _tidy(text: str) -> str:
+    return re.sub(r"\n{3,}", "\n\n", text).replace("umount.target\n\n[", "umount.target\n\n[")
+
+
+class OtherUnit(t.NamedTuple):
+    """A unit of somebody else that turns swap on at boot."""
+
+    name: str
+    what: str
+    origin: str
+
+    @property
+    def drop_in(self) -> str:
+        return f"{DIRECTORY}/{self.name}.d/50-memstretch.conf"
+
+
+class Systemd:
+    """What systemd knows about swap; run_command is AnsibleModule's method."""
+
+    def __init__(self, run_command: t.Callable) -> None:
+        self.run_command = run_command
+
+    def others(self, ours: t.Iterable[str]) -> list[OtherUnit]:
+        """Return the swap units that come from a file and are not ours; ours are the paths of our files."""
+        # Without --all a pattern leaves out what is not active, and so what we have turned off.
+        status, output, errors = self.run_command(
+            ["systemctl", "show", "--all", "--property=Id", "--property=What", "--property=FragmentPath", "--property=SourcePath", "*.swap"]
+        )
+        if status:
+            raise UnitError(f"systemctl show *.swap ended with status {status}: {errors.strip()}")
+        found = {}
+        for block in output.strip().split("\n\n"):
+            values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+            fragment = values.get("FragmentPath", "")
+            if fragment and fragment not in set(ours):
+                found[values["Id"]] = OtherUnit(values["Id"], values.get("What", ""), values.get("SourcePath") or fragment)
+        return [found[name] for name in sorted(found)]
+
+    def reload(self) -> None:
+        status, _output, errors = self.run_command(["systemctl", "daemon-reload"])
+        if status:
+            raise UnitError(f"systemctl daemon-reload ended with status {status}: {errors.strip()}")
+
+
+def turned_on_by(units: list[OtherUnit], name: str) -> str:
+    """Name the unit and the file that turn an area on at boot; an empty text if none is known."""
+    number = device_number(name)
+    for unit in units:
+        if unit.what == name or (number and device_number(unit.what) == number):
+            return f"{unit.name} from {unit.origin}"
+    return ""
+
+
+def link_of(path: str) -> str:
+    """Return the path of the link by which swap.target wants a unit."""
+    return f"{WANTS}/{os.path.basename(path)}"
+
+
+def is_installed(path: str, text: str) -> bool:
+    """Return whether a unit or drop-in is in place, and wanted at boot if it turns swap on."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            same = file.read() == text
+    except FileNotFoundError:
+        return False
+    return same and (not path.endswith(".swap") or os.path.lexists(link_of(path)))
+
+
+def install(path: str, text: str) -> None:
+    """Write a unit or drop-in, and have swap.target want it if it turns swap on."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    write_file(path, text)
+    if path.endswith(".swap") and not os.path.lexists(link_of(path)):
+        os.makedirs(WANTS, exist_ok=True)
+        os.symlink(path, link_of(path))
+        sync_directory(WANTS)
+    sync_directory(DIRECTORY)
+
+
+def uninstall(path: str) -> None:
+    """Remove a unit or drop-in with its link; a directory that is then empty was made for it."""
+    if path.endswith(".swap"):
+        _remove(link_of(path))
+    _remove(path)
+
+
+def _remove(path: str) -> None:
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        return
+    remove_file(path)
+    if directory != DIRECTORY and not os.listdir(directory):
+        os.rmdir(directory)

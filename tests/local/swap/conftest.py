@@ -1,0 +1,54 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Loop devices that stand below /dev/disk/by-id like disks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from situations import BY_ID, Bench, run
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture(name="disks")
+def _disks(tmp_path):
+    """A function that makes a disk of so many MiB, and returns its Bench."""
+    made = []
+    parents = [path for path in ("/dev/disk", BY_ID) if not os.path.isdir(path)]
+    os.makedirs(BY_ID, exist_ok=True)
+
+    def make(name="A", mib=128):
+        path = tmp_path / f"disk{name}"
+        with open(path, "wb") as file:
+            file.truncate(mib * MIB)
+        node = run("losetup", "--find", "--show", str(path)).strip()
+        link = f"{BY_ID}/test-disk-{os.getpid()}-{name}"
+        os.symlink(node, link)
+        made.append((node, link))
+        return Bench(link)
+
+    yield make
+    for node, link in made:
+        subprocess.run(["swapoff", node], check=False, capture_output=True)
+        subprocess.run(["partx", "--delete", node], check=False, capture_output=True)
+        run("losetup", "--detach", node)
+        os.unlink(link)
+    for path in reversed(parents):
+        if not os.listdir(path):
+            os.rmdir(path)
+
+
+@pytest.fixture(autouse=True)
+def _host_is_free_to_use():
+    """Swap belongs to the whole machine: these tests must not take it away from a profile that somebody has applied."""
+    if os.geteuid():
+        pytest.fail("these tests swap onto loop devices and need root")
+    records = os.listdir("/var/lib/memstretch") if os.path.isdir("/var/lib/memstretch") else []
+    with open("/proc/swaps", encoding="ascii") as file:
+        used = file.read().splitlines()[1:]
+    if used or records:
+        pytest.fail(f"this host's swap or settings are in use ({', '.join(used + records)}); restore them before these tests")

@@ -1,0 +1,635 @@
+#!/usr/bin/python3
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Disks that the module swap_space must refuse, made for real, one after another, on one disk that may be lost.
+
+After each attempt the disk's checksum is the one from before it, and the message is the right one. As a program it runs as root on any
+Debian host that has the packages of PACKAGES, with a disk of at least 112 MiB and PYTHONPATH leading to C(ansible) and
+C(ansible_collections):
+
+    python3 situations.py /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_OPT0
+
+It ends with 1 if a situation was not refused, and names each one that this host cannot make. test_situations.py runs the same list on
+loop devices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import glob
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+import typing as t
+import zlib
+
+PACKAGES = "btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 util-linux xfsprogs"
+MODULE = "ansible_collections.memstretch.density.plugins.modules.swap_space"
+BY_ID = "/dev/disk/by-id"
+MIB = 1024 * 1024
+
+
+class CannotMakeError(Exception):
+    """This host cannot bring the situation about; the text says what it lacks."""
+
+
+class Attempt(t.NamedTuple):
+    """What the module is asked, and what it must answer."""
+
+    params: dict[str, t.Any]
+    answer: str
+
+
+def call_module(check: bool = False, **params: t.Any) -> dict[str, t.Any]:
+    """Run the module as Ansible would, and return what it answers."""
+    arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": "/tmp"}
+    path = importlib.util.find_spec(MODULE).origin
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run(
+        [sys.executable, path], input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}), text=True, capture_output=True, check=False,
+        env=environment,
+    )
+    try:
+        return json.loads(result.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        raise AssertionError(f"the module gave no answer: {result.stdout}\n{result.stderr}") from None
+
+
+def run(*command: str, data: str | None = None) -> str:
+    """Run a command that has to succeed, and return its output."""
+    result = subprocess.run(command, input=data, text=True, capture_output=True, check=False, close_fds=True)
+    if result.returncode:
+        raise AssertionError(f"{' '.join(command)} ended with {result.returncode}: {result.stderr or result.stdout}")
+    return result.stdout
+
+
+def settle() -> None:
+    """Wait for udev, where there is one."""
+    if os.path.exists("/run/udev/control"):
+        run("udevadm", "settle")
+
+
+class Bench:
+    """The disk that the situations are made on."""
+
+    def __init__(self, path: str, second: str | None = None) -> None:
+        self.path, self.second = path, second
+        self.node = os.path.realpath(path)
+        self.name = os.path.basename(self.node)
+        with open(f"/sys/class/block/{self.name}/size", encoding="ascii") as file:
+            self.size = int(file.read()) * 512
+
+    def checksum(self) -> str:
+        """Return a checksum of the whole disk; sparse parts cost only the reading."""
+        digest = hashlib.blake2b()
+        settle()
+        with open(self.node, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            while True:
+                part = file.read(4 * MIB)
+                if not part:
+                    return digest.hexdigest()
+                digest.update(struct.pack("<I", zlib.crc32(part)))
+
+    def blank(self) -> None:
+        """Make the disk blank, however it was."""
+        for number in range(1, 9):
+            name = f"{self.name}p{number}" if self.name[-1].isdigit() else f"{self.name}{number}"
+            if os.path.exists(f"/sys/class/block/{name}"):
+                run("partx", "--delete", "--nr", str(number), self.node)
+        with open(self.node, "r+b") as file:
+            for offset in (0, 60 * MIB, self.size - 16 * MIB):
+                file.seek(offset)
+                file.write(bytes(16 * MIB))
+        settle()
+
+    def write(self, offset: int, data: bytes) -> None:
+        with open(self.node, "r+b") as file:
+            file.seek(offset)
+            file.write(data)
+        settle()
+
+    def partition(self, label: str, *lines: str) -> str:
+        """Write a partition table, and return the first partition."""
+        run("sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", self.node, data=f"label: {label}\n" + "\n".join(lines) + "\n")
+        run("partx", "--update", self.node)
+        settle()
+        return f"{self.node}p1" if self.name[-1].isdigit() else f"{self.node}1"
+
+    def params(self, **more: t.Any) -> dict[str, t.Any]:
+        return {"kind": "devices", "devices": [self.path], "min_size": "16M", **more}
+
+
+SITUATIONS: dict[str, t.Callable[[Bench], t.ContextManager[Attempt]]] = {}
+
+
+def situation(name: str) -> t.Callable:
+    """Register a situation: a generator that makes it, yields the attempt, and takes it down."""
+    def register(function: t.Callable) -> t.Callable:
+        SITUATIONS[name] = contextlib.contextmanager(function)
+        return function
+    return register
+
+
+# ---- what is on the disk
+
+@contextlib.contextmanager
+def mounted(node: str, *options: str) -> t.Iterator[str]:
+    directory = "/mnt/memstretch-situation"
+    os.makedirs(directory, exist_ok=True)
+    run("mount", *options, node, directory)
+    try:
+        yield directory
+    finally:
+        run("umount", directory)
+        os.rmdir(directory)
+
+
+@situation("ext4, mounted")
+def _mounted(bench):
+    run("mkfs.ext4", "-q", "-F", bench.node)
+    with mounted(bench.node, "-o", "ro,noload") as directory:
+        yield Attempt(bench.params(), f"carries the file system on {directory}.*No option allows that")
+
+
+@situation("ext4, mounted, and named in overwrite")
+def _mounted_overwrite(bench):
+    run("mkfs.ext4", "-q", "-F", bench.node)
+    with mounted(bench.node, "-o", "ro,noload") as directory:
+        yield Attempt(bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that")
+
+
+@situation("Btrfs, mounted")
+def _mounted_btrfs(bench):
+    run("mkfs.btrfs", "-q", "-f", bench.node)
+    with mounted(bench.node, "-o", "ro") as directory:
+        yield Attempt(bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that")
+
+
+@situation("ext4, not mounted")
+def _ext4(bench):
+    run("mkfs.ext4", "-q", "-F", "-L", "precious", bench.node)
+    yield Attempt(bench.params(), f"holds ext4 .label precious.*name this one disk in the option overwrite: {bench.path}")
+
+
+@situation("XFS, not mounted")
+def _xfs(bench):
+    # mkfs.xfs calls less than 300 MiB unsupported; what is on the disk is the same.
+    run("mkfs.xfs", "-q", "-f", *(["--unsupported"] if bench.size < 300 * MIB else []), bench.node)
+    yield Attempt(bench.params(), "holds xfs.*overwrite")
+
+
+@situation("Btrfs member, not mounted")
+def _btrfs(bench):
+    run("mkfs.btrfs", "-q", "-f", bench.node)
+    yield Attempt(bench.params(), "holds btrfs.*overwrite")
+
+
+@situation("ZFS member")
+def _zfs(bench):
+    # Debian has no ZFS; this is what libblkid knows it by: the uberblocks of the first label.
+    for number in range(8):
+        bench.write(128 * 1024 + number * 1024, struct.pack("<QQQ", 0x00BAB10C, 5000, 100 + number))
+    yield Attempt(bench.params(), "holds zfs_member.*overwrite")
+
+
+@situation("LVM physical volume")
+def _lvm(bench):
+    run("pvcreate", "--yes", "--quiet", bench.node)
+    yield Attempt(bench.params(), "holds LVM2_member.*overwrite")
+
+
+@situation("member of a RAID (md), not assembled")
+def _md(bench):
+    # A superblock of version 1.2 with its checksum, as in linux/raid/md_p.h: mdadm would have to assemble the array to write it.
+    block = bytearray(256 + 2 * 128)
+    struct.pack_into("<IIII", block, 0, 0xA92B4EFC, 1, 0, 0)
+    block[16:32], block[32:39] = os.urandom(16), b"situate"
+    struct.pack_into("<QIIQII", block, 64, 0, 1, 0, bench.size // 512 - 4096, 0, 2)
+    struct.pack_into("<QQQ", block, 128, 2048, bench.size // 512 - 4096, 8)
+    struct.pack_into("<I", block, 220, 128)
+    total = sum(struct.unpack(f"<{len(block) // 4}I", block))
+    struct.pack_into("<I", block, 216, ((total & 0xFFFFFFFF) + (total >> 32)) & 0xFFFFFFFF)
+    bench.write(4096, bytes(block))
+    yield Attempt(bench.params(), "holds linux_raid_member.*overwrite")
+
+
+@situation("LUKS")
+def _luks(bench):
+    run("cryptsetup", "luksFormat", "--batch-mode", "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000", bench.node, "-", data="secret")
+    yield Attempt(bench.params(), "holds crypto_LUKS.*overwrite")
+
+
+@situation("GPT with a blank partition")
+def _gpt(bench):
+    bench.partition("gpt", "size=32MiB")
+    yield Attempt(bench.params(), "holds gpt with 1 partitions.*overwrite")
+
+
+@situation("MBR with a blank partition")
+def _mbr(bench):
+    bench.partition("dos", "size=32MiB")
+    yield Attempt(bench.params(), "holds MBR with 1 partitions.*overwrite|holds MBR.*overwrite")
+
+
+@situation("GPT without partitions")
+def _gpt_empty(bench):
+    run("sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", bench.node, data="label: gpt\n")
+    yield Attempt(bench.params(), "holds gpt with 0 partitions.*overwrite")
+
+
+@situation("GPT, a partition of it mounted")
+def _partition_mounted(bench):
+    node = bench.partition("gpt", "size=64MiB")
+    run("mkfs.ext4", "-q", "-F", node)
+    with mounted(node, "-o", "ro,noload") as directory:
+        yield Attempt(bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that")
+
+
+@situation("GPT with our partition's name, and a file system in it")
+def _our_name(bench):
+    node = bench.partition("gpt", 'size=64MiB, name="memstretch-swap"')
+    run("mkfs.ext4", "-q", "-F", node)
+    yield Attempt(bench.params(partitions=1), "holds gpt, ext4.*overwrite")
+
+
+@situation("partition table lost, its first file system still there")
+def _lost_table(bench):
+    node = bench.partition("gpt", "size=64MiB")
+    run("mkfs.ext4", "-q", "-F", node)
+    run("partx", "--delete", bench.node)
+    bench.write(0, bytes(MIB))
+    bench.write(bench.size - MIB, bytes(MIB))
+    yield Attempt(bench.params(), "data in no format that wipefs knows.*overwrite")
+
+
+@situation("data in no known format")
+def _raw(bench):
+    bench.write(64 * 1024, os.urandom(4096))
+    yield Attempt(bench.params(), "data in no format that wipefs knows.*overwrite")
+
+
+@situation("swap of somebody else, not in use")
+def _swap(bench):
+    run("mkswap", "-L", "other", bench.node)
+    yield Attempt(bench.params(), "holds swap .label other.*overwrite")
+
+
+@situation("swap of somebody else, in use")
+def _swap_used(bench):
+    run("mkswap", bench.node)
+    run("swapon", bench.node)
+    try:
+        yield Attempt(bench.params(overwrite=[bench.path]), "is in use as swap that is not ours.*No option allows that")
+    finally:
+        run("swapoff", bench.node)
+
+
+# ---- who uses the disk
+
+@situation("held by the device mapper, as multipath, LVM and encryption do")
+def _holder(bench):
+    if "linear" not in subprocess.run(["dmsetup", "targets"], text=True, capture_output=True, check=False).stdout:
+        raise CannotMakeError("this kernel has no device mapper")
+    run("dmsetup", "create", "situation", "--table", f"0 2048 linear {bench.node} 0")
+    try:
+        settle()
+        yield Attempt(bench.params(overwrite=[bench.path]), "is part of situation.*No option allows that")
+    finally:
+        run("dmsetup", "remove", "--retry", "situation")
+
+
+@contextlib.contextmanager
+def holding(node: str, flags: str) -> t.Iterator[int]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"import os, sys, time; os.open({node!r}, {flags}); print('open', flush=True); time.sleep(600)"],
+        stdout=subprocess.PIPE, text=True,
+    )
+    try:
+        assert process.stdout.readline() == "open\n"
+        yield process.pid
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+@situation("held exclusively, as file systems, RAID and pools do")
+def _exclusive(bench):
+    with holding(bench.node, "os.O_RDONLY | os.O_EXCL"):
+        yield Attempt(bench.params(overwrite=[bench.path]), "is in use by the kernel or by a program.*No option allows that")
+
+
+@situation("blank, and open in a program, as a virtual machine has it")
+def _open(bench):
+    with holding(bench.node, "os.O_RDWR") as pid:
+        yield Attempt(bench.params(overwrite=[bench.path]), rf"is open in python\S* \(process {pid}\).*No option allows that")
+
+
+@situation("behind a loop device")
+def _loop(bench):
+    loop = run("losetup", "--find", "--show", "--read-only", bench.node).strip()
+    try:
+        yield Attempt(bench.params(overwrite=[bench.path]), f"is behind {os.path.basename(loop)}.*No option allows that")
+    finally:
+        run("losetup", "--detach", loop)
+
+
+@contextlib.contextmanager
+def extra_file(path: str, text: str) -> t.Iterator[None]:
+    made = []
+    directory = os.path.dirname(path)
+    while not os.path.isdir(directory):
+        made.append(directory)
+        directory = os.path.dirname(directory)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "x", encoding="utf-8") as file:
+        file.write(text)
+    try:
+        yield
+    finally:
+        os.unlink(path)
+        for directory in made:
+            os.rmdir(directory)
+
+
+@situation("blank, a storage pool of libvirt is on it")
+def _pool(bench):
+    text = f"<pool type='disk'><name>situation</name><source><device path='{bench.path}'/></source><target><path>/dev</path></target></pool>"
+    with extra_file("/etc/libvirt/storage/situation.xml", text):
+        yield Attempt(bench.params(overwrite=[bench.path]), "belongs to the storage pool situation of libvirt.*No option allows that")
+
+
+@situation("mounted, the directory of a storage pool of libvirt lies on it")
+def _directory_pool(bench):
+    run("mkfs.ext4", "-q", "-F", bench.node)
+    text = "<pool type='dir'><name>situation</name><target><path>/mnt/memstretch-situation/images</path></target></pool>"
+    with extra_file("/etc/libvirt/storage/situation.xml", text), mounted(bench.node, "-o", "ro,noload"):
+        yield Attempt(bench.params(), "the storage pool situation of libvirt is on it.*No option allows that")
+
+
+@situation("blank, given to a virtual machine that is off")
+def _machine(bench):
+    text = f"<domain><name>situation</name><devices><disk type='block'><source dev='{bench.node}'/></disk></devices></domain>"
+    with extra_file("/etc/libvirt/qemu/situation.xml", text):
+        yield Attempt(bench.params(overwrite=[bench.path]), "belongs to the virtual machine situation of libvirt.*No option allows that")
+
+
+@situation("blank, but in /etc/fstab")
+def _fstab(bench):
+    with open("/etc/fstab", encoding="utf-8") as file:
+        before = file.read()
+    with open("/etc/fstab", "a", encoding="utf-8") as file:
+        file.write(f"\n{bench.path} /situation ext4 noauto 0 0\n")
+    try:
+        yield Attempt(bench.params(overwrite=[bench.path]), "stands in /etc/fstab.*No option allows that")
+    finally:
+        with open("/etc/fstab", "w", encoding="utf-8") as file:
+            file.write(before)
+
+
+# ---- the wrong disk
+
+def aliases_of_root() -> list[str]:
+    """Return the disk that this system runs from, under every path that a user could give."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        number = next(line.split()[2] for line in file if line.split()[4] == "/")
+    directory = os.path.realpath(f"/sys/dev/block/{number}")
+    if not os.path.exists(directory):
+        raise CannotMakeError(f"the root file system is on no disk ({number})")
+    names = {os.path.basename(directory)}
+    if os.path.exists(f"{directory}/partition"):
+        names.add(os.path.basename(os.path.dirname(directory)))
+    nodes = {f"/dev/{name}" for name in names}
+    return sorted(nodes) + sorted(path for path in glob.glob("/dev/disk/by-*/*") if os.path.realpath(path) in nodes)
+
+
+@contextlib.contextmanager
+def link(target: str, name: str) -> t.Iterator[str]:
+    path = f"{BY_ID}/{name}"
+    os.symlink(target, path)
+    try:
+        yield path
+    finally:
+        os.unlink(path)
+
+
+@situation("the root disk, by each of its paths at once")
+def _root(bench):
+    # In check mode, which refuses by the same code: were it not refused, this machine should survive it.
+    found = aliases_of_root()
+    with link(next(node for node in found if not re.search(r"\dp\d+$|[a-z]\d+$", node)), "situation-root") as path:
+        paths = [path, *(name for name in found if not name.startswith(BY_ID)), *(name for name in found if name.startswith(BY_ID))]
+        why = {BY_ID: "(carries the file system on /|is the same disk as|is a partition)"}
+        yield Attempt(
+            {**bench.params(devices=paths, overwrite=[path]), "check": True},
+            "(?s)which this system runs from.*" + ".*".join(
+                f"{re.escape(name)} [^\n]*{why.get(os.path.dirname(name), 'is not a path below')}" for name in paths[1:]
+            ),
+        )
+
+
+@situation("a kernel name")
+def _kernel_name(bench):
+    yield Attempt(bench.params(devices=[bench.node]), f"{bench.node} is not a path below /dev/disk/by-id")
+
+
+@situation("a path that leads out of by-id")
+def _way_out(bench):
+    yield Attempt(bench.params(devices=[f"{BY_ID}/../../{bench.name}"]), "is not a path below /dev/disk/by-id")
+
+
+@situation("a pattern")
+def _pattern(bench):
+    yield Attempt(bench.params(devices=[f"{bench.path[:-1]}*"]), "is a pattern")
+
+
+@situation("a pattern in overwrite")
+def _pattern_overwrite(bench):
+    run("mkfs.ext4", "-q", "-F", bench.node)
+    yield Attempt(bench.params(overwrite=[f"{BY_ID}/*"]), r"in the option overwrite\) is a pattern")
+
+
+@situation("an empty list")
+def _empty(bench):
+    yield Attempt(bench.params(devices=[]), "devices: the list is empty")
+
+
+@situation("a path that is not there")
+def _missing(bench):
+    yield Attempt(bench.params(devices=[f"{BY_ID}/situation-none"]), "situation-none cannot be found")
+
+
+@situation("a path to no disk")
+def _no_disk(bench):
+    with link("/dev/null", "situation-null") as path:
+        yield Attempt(bench.params(devices=[path]), "is not a block device")
+
+
+@situation("one disk by two paths")
+def _twice(bench):
+    with link(bench.node, "situation-twin") as path:
+        yield Attempt(bench.params(devices=[bench.path, path]), "is the same disk as")
+
+
+@situation("one disk twice")
+def _double(bench):
+    yield Attempt(bench.params(devices=[bench.path, bench.path]), "is the same disk as")
+
+
+@situation("a partition")
+def _partition(bench):
+    node = bench.partition("gpt", "size=64MiB")
+    with link(node, "situation-part1") as path:
+        yield Attempt(bench.params(devices=[path], overwrite=[path]), "is a partition.*No option allows that")
+
+
+@situation("the wrong serial number")
+def _serial(bench):
+    yield Attempt(bench.params(devices=[{"path": bench.path, "serial": "WRONG"}]), "has the serial number .*'WRONG'.*No option allows that")
+
+
+@situation("the wrong size")
+def _size(bench):
+    yield Attempt(bench.params(devices=[{"path": bench.path, "size": bench.size + 512}]), f"has {bench.size} bytes, and size says")
+
+
+@situation("too small")
+def _small(bench):
+    yield Attempt(bench.params(min_size=str(bench.size + 1)), "and min_size says")
+
+
+@situation("read-only")
+def _read_only(bench):
+    run("blockdev", "--setro", bench.node)
+    try:
+        yield Attempt(bench.params(overwrite=[bench.path]), "is read-only.*No option allows that")
+    finally:
+        run("blockdev", "--setrw", bench.node)
+
+
+@situation("a good disk beside a bad one")
+def _beside(bench):
+    with link("/dev/null", "situation-null") as path:
+        yield Attempt(bench.params(devices=[bench.path, path]), "is not a block device")
+
+
+# ---- between the check and the write
+
+def race(bench: Bench, happens: t.Callable[[], None]) -> str:
+    """Make a plan, let something happen, run the plan; return how that is refused."""
+    base = "ansible_collections.memstretch.density.plugins.module_utils."
+    guard_, plan_, options_, record_, format_, files_ = (
+        importlib.import_module(base + name)
+        for name in ("block_guard", "swap_plan", "swap_options", "host_record", "swap_format", "memory_pressure")
+    )
+    spec = importlib.import_module(MODULE)
+
+    def run_command(command, data=None):
+        result = subprocess.run(command, input=data, text=True, capture_output=True, check=False)
+        return result.returncode, result.stdout, result.stderr
+
+    params = {**defaults_of(spec), **bench.params()}
+    options = options_.read(params, 2**30, {})
+    directory = "/run/memstretch-situation"
+    plan = plan_.Plan(options, guard_.Guard(run_command, files_.HostFiles()), record_.HostRecord("swap_space", directory), None)
+    plan.present()
+    assert not plan.refusals, plan.refusals
+    happens()
+    before = bench.checksum()
+    try:
+        plan.run()
+    except format_.FormatError as error:
+        assert bench.checksum() == before, "the disk was written to"
+        return str(error)
+    finally:
+        plan.record.remove()
+    raise AssertionError("the disk was taken")
+
+
+def defaults_of(module: t.Any) -> dict[str, t.Any]:
+    """Return the defaults of the module's options."""
+    return {name: option.get("default") for name, option in module.ARGUMENTS.items()}
+
+
+class Race(t.NamedTuple):
+    """Something that happens between the check and the write, and how it is refused."""
+
+    happens: t.Callable[[Bench], None]
+    answer: str
+
+
+RACES: dict[str, Race] = {
+    "a file system appears between check and write": Race(
+        lambda bench: run("mkfs.ext4", "-q", "-F", bench.node), "holds ext4 since it was checked"),
+    "a partition table appears between check and write": Race(
+        lambda bench: bench.partition("gpt", "size=32MiB"), "holds gpt with 1 partitions since it was checked"),
+    "foreign swap appears between check and write": Race(
+        lambda bench: run("mkswap", bench.node), "holds swap since it was checked"),
+    "data without a format appears between check and write": Race(
+        lambda bench: bench.write(0, b"precious"), "holds data in no format that wipefs knows .* since it was checked"),
+}
+
+
+def try_race(bench: Bench, name: str) -> None:
+    """Try one of RACES; raises AssertionError if the disk is taken or touched."""
+    bench.blank()
+    entry = RACES[name]
+    answer = race(bench, lambda: entry.happens(bench))
+    assert re.search(entry.answer, answer), answer
+    bench.blank()
+
+
+def try_situation(bench: Bench, name: str) -> None:
+    """Make one of SITUATIONS and try; raises AssertionError if it is not refused or anything changed on the disk."""
+    bench.blank()
+    try:
+        with SITUATIONS[name](bench) as attempt:
+            params = dict(attempt.params)
+            modes = [True] if params.pop("check", False) else [True, False]
+            for check in modes:
+                before = bench.checksum()
+                result = call_module(check, **params)
+                assert result.get("failed"), f"not refused: {result}"
+                assert re.search(attempt.answer, result["msg"]), f"{result['msg']!r} does not say {attempt.answer!r}"
+                assert bench.checksum() == before, "the disk has changed"
+                assert not os.path.exists("/var/lib/memstretch/swap_space.json"), "a record was written"
+    finally:
+        bench.blank()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("disk", help="path below /dev/disk/by-id of a disk whose content will be lost")
+    parser.add_argument("--only", default="", help="only the situations whose name contains this")
+    options = parser.parse_args()
+    bench = Bench(options.disk)
+    bad, not_made = 0, 0
+    for name, attempt in [*((name, try_situation) for name in SITUATIONS), *((name, try_race) for name in RACES)]:
+        if options.only not in name:
+            continue
+        started = time.monotonic()
+        try:
+            attempt(bench, name)
+            verdict = "refused, disk unchanged"
+        except CannotMakeError as error:
+            not_made += 1
+            verdict = f"NOT TRIED: {error}"
+        except AssertionError as error:
+            bad += 1
+            verdict = f"FAILED: {error}"
+        print(f"{name}: {verdict} ({time.monotonic() - started:.1f} s)", flush=True)
+    print(f"{len(SITUATIONS) + len(RACES)} situations: {bad} failed, {not_made} could not be made here")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
