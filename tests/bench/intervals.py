@@ -114,8 +114,8 @@ def main() -> None:
     if options.write:
         (ROOT / "docs" / "bench" / "intervals.md").write_text(
             "# How often the intervals hold the truth\n\n"
-            f"`tests/bench/intervals.py`, {time.strftime('%Y-%m-%d')}: {options.fleets} synthetic fleets of each kind, whose truth is known. In brackets how wide "
-            "an interval is in the median, upper bound / lower bound. The aim is 95 %.\n\n"
+            f"`tests/bench/intervals.py`, {time.strftime('%Y-%m-%d')}: {options.fleets} synthetic fleets of each kind, whose truth is known. In "
+            "brackets how wide an interval is in the median, upper bound / lower bound. The aim is 95 %.\n\n"
             "| fleet | hosts x iterations | average | p99 | maximum |\n| --- | --- | --- | --- | --- |\n" + "\n".join(lines) + "\n", encoding="utf-8")
 
 
