@@ -43,7 +43,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap_format imp
     held,
     make,
     make_file,
-    new_name,
     show_partitions,
     write_area,
 )
