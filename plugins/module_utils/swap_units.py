@@ -38,6 +38,7 @@ RemainAfterExit=yes
 ExecCondition=/bin/sh -c '{condition}'
 {commands}
 {install}"""
+DROP_IN_NAME = "50-memstretch.conf"
 # A condition that never holds: there is always a root directory.
 DROP_IN = _COMMENT + "# Swap that is not of this role stays off.\n[Unit]\nConditionPathExists=!/\n"
 
@@ -119,7 +120,7 @@ class OtherUnit(t.NamedTuple):
 
     @property
     def drop_in(self) -> str:
-        return f"{DIRECTORY}/{self.name}.d/50-memstretch.conf"
+        return f"{DIRECTORY}/{self.name}.d/{DROP_IN_NAME}"
 
 
 class Systemd:

@@ -425,8 +425,8 @@ def link(target: str, name: str) -> t.Iterator[str]:
 def _root(bench):
     # In check mode, which refuses by the same code: were it not refused, this machine should survive it.
     found = aliases_of_root()
-    whole = [node for node in found if not re.search(r"\dp\d+$|[a-z]\d+$", node)]
-    with link(whole[0], "situation-root") as path:
+    disk = [node for node in found if not re.search(r"\dp\d+$|[a-z]\d+$", node)][0]
+    with link(disk, "situation-root") as path:
         paths = [path, *(name for name in found if not name.startswith(BY_ID)), *(name for name in found if name.startswith(BY_ID))]
         why = {BY_ID: "(carries the file system on /|is the same disk as|is a partition)"}
         yield Attempt(
