@@ -254,7 +254,6 @@ GRUB_TERMINAL=serial
         shutil.rmtree(tree)
         (work / "recipe.json").write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
 
-
     @staticmethod
     def _write_boot_loader(tree, raw):
         """GRUB into the first sectors, as grub-install would, but without a device that the kernel has read the partitions of."""
