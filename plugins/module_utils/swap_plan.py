@@ -394,7 +394,6 @@ class Plan:
             })
         return found
 
-
     def predicted_listing(self) -> str:
         """Return the areas and contents as they would be, as lines of text for the diff."""
         going = {area.name for area in self.leaving}
