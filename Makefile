@@ -20,7 +20,10 @@ TEST_PACKAGES := $(PACKAGES) git make clang valgrind shellcheck
 REPORT_PACKAGES := chromium chromium-driver fonts-dejavu-core
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-LANES := lint sanity unit client local report
+# Releases of Debian that the lane host plays on.
+HOST_SUITES := bookworm trixie
+
+LANES := lint sanity unit client local report host
 
 .PHONY: help setup setup-test demo stretched test $(addprefix test-,$(LANES)) lint bench clean
 
@@ -95,6 +98,14 @@ test-client: setup-test
 test-local: setup-test
 	@echo "== local: the playbooks on real Redis servers of this machine"
 	@$(BIN)/python -m pytest tests/local
+
+test-host: setup-test
+	@echo "== host: a host with NVMe drives, a boot loader and reboots is tuned and put back; Debian $(HOST_SUITES)"
+	$(call install,$$(python3 tests/vm/vm.py packages))
+	@$(BIN)/python -m pytest -q tests/vm
+	@set -e; for suite in $(HOST_SUITES); do \
+		PATH="$(CURDIR)/$(BIN):$$PATH" HOST_VM_SUITE=$$suite $(BIN)/molecule test --scenario-name host; \
+	done
 
 test-report: setup-test
 	$(call install,$(REPORT_PACKAGES))

@@ -65,8 +65,9 @@ def problems(entries: t.Iterable[Entry], arguments: t.Sequence[str], removed: t.
 
 
 def read_text(path: str) -> str | None:
+    """A file's text; bytes that are not UTF-8 come through as they are. None if it is not there."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
     except FileNotFoundError:
         return None
@@ -82,7 +83,7 @@ def replace_text(path: str, text: str | None, mode: int = 0o644) -> None:
 
 def digest(text: str | None) -> str:
     """Stands for a text; for None, a file that is not there, too."""
-    return "absent" if text is None else hashlib.sha256(text.encode()).hexdigest()
+    return "absent" if text is None else hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
 def tail(output: str) -> str:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -88,3 +90,38 @@ def test_the_command_line_says_what_is_wrong(tmp_path):
     assert "there is no machine nobody" in say("show", "nobody")
     assert "KIND:SERIAL:SIZE" in say("start", "x", "--drive", "floppy")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["512", "512M:", "512M:a", "0-1", "512M:0-1:2"])
+def test_refuses_a_node_that_it_does_not_understand(vm, text):
+    with pytest.raises(vm.VmError, match=f"--numa {re.escape(repr(text))} is not allowed"):
+        vm.Node.parse(text)
+
+
+def test_nodes_for_qemu(vm):
+    words = vm.numa_arguments([vm.Node.parse("512M:0-1"), vm.Node.parse("1G")], 2)
+    assert words[:2] == ["-machine", "hmat=on"]
+    assert "node,nodeid=0,memdev=node0,initiator=0,cpus=0-1" in words and "node,nodeid=1,memdev=node1,initiator=0" in words
+    assert "memory-backend-ram,id=node1,size=1024M" in words
+    # The node without processors is slower, or the kernel would see one tier.
+    assert "hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-latency,latency=10" in words
+    assert "hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-latency,latency=60" in words
+
+
+def test_nodes_need_processors(vm):
+    with pytest.raises(vm.VmError, match="at least one node needs processors"):
+        vm.numa_arguments([vm.Node.parse("512M")], 2)
+
+
+def test_a_boot_loader_has_its_own_command_line(vm):
+    with pytest.raises(vm.VmError, match="--append 'quiet' is not allowed with --boot grub"):
+        vm.Machine("try").start(vm.Image(boot="grub"), append="quiet")
+
+
+def test_a_port_is_taken_again_unless_somebody_has_it(vm):
+    port = vm.free_port()
+    assert vm.free_port(port) == port
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        assert vm.free_port(port) != port

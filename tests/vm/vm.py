@@ -38,6 +38,7 @@ PARTITION_OFFSET = 1024 * 1024
 SECTOR = 512
 BOOT_CODE = 440  # of the first sector; behind it stands the partition table
 GRUB = "usr/lib/grub/i386-pc"
+SWITCH_OFF_S = 60
 # Runs once, when an image with a boot loader is made: the menu can only be written by the system itself, from its own disk.
 FIRST_BOOT_UNIT = """[Unit]
 Description=Write the boot menu of a new image, and switch off
@@ -53,6 +54,9 @@ StandardError=journal+console
 [Install]
 WantedBy=multi-user.target
 """
+# What would run at or after each boot and cost a slow machine minutes.
+UNITS_OFF = ["apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
+             "logrotate.timer", "man-db.timer", "systemd-networkd-wait-online.service"]
 ADDRESS, GATEWAY = "10.0.2.15/24", "10.0.2.2"  # what qemu's user networking gives to its first guest
 
 
@@ -132,7 +136,7 @@ class Image:
 
     @property
     def directory(self):
-        recipe = json.dumps([RECIPE_VERSION, PACKAGES_THERE, INITRD_MODULES, KERNEL_ARGUMENTS, FIRST_BOOT_UNIT, dataclasses.asdict(self)],
+        recipe = json.dumps([RECIPE_VERSION, PACKAGES_THERE, INITRD_MODULES, KERNEL_ARGUMENTS, UNITS_OFF, FIRST_BOOT_UNIT, dataclasses.asdict(self)],
                             sort_keys=True)
         return CACHE / "images" / f"{self.suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
@@ -170,7 +174,8 @@ class Image:
             "mv \"$1\"/var/cache/apt/archives/*.deb \"$1/srv/apt/\"\n" if self.offer else ""), encoding="utf-8")
         for hook in hooks.iterdir():
             hook.chmod(0o755)
-        run("mmdebstrap", "--variant=minbase", f"--include={','.join([*PACKAGES_THERE, self.kernel, *(['grub-pc'] if self.boot == 'grub' else []), *self.include])}",
+        packages = [*PACKAGES_THERE, self.kernel, *(["grub-pc"] if self.boot == "grub" else []), *self.include]
+        run("mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}",
             '--aptopt=Acquire::Languages "none"', '--dpkgopt=path-exclude=/usr/share/doc/*', '--dpkgopt=path-exclude=/usr/share/man/*',
             '--dpkgopt=path-exclude=/usr/share/locale/*', f"--essential-hook={hooks}/essential", f"--customize-hook={hooks}/customize",
             self.suite, work / "tree", "-", stdin=None, input="\n".join(apt_sources(self.suite)) + "\n")
@@ -200,7 +205,7 @@ class Image:
         write("srv/apt/Packages", packages)
         write("srv/apt/Release", f"SHA256:\n {hashlib.sha256(packages.encode()).hexdigest()} {len(packages.encode())} Packages\n")
         run("chroot", tree, "systemctl", "--quiet", "enable", "systemd-networkd.service", "ssh.service")
-        run("chroot", tree, "systemctl", "--quiet", "mask", "apt-daily.timer", "apt-daily-upgrade.timer", "systemd-networkd-wait-online.service")
+        run("chroot", tree, "systemctl", "--quiet", "mask", *UNITS_OFF)
         if self.boot == "grub":
             self._configure_boot_loader(tree, write)
         (work / "hostkey").write_text((tree / "etc/ssh/ssh_host_ed25519_key.pub").read_text(encoding="utf-8").rsplit(" ", 1)[0], encoding="utf-8")
@@ -267,7 +272,7 @@ GRUB_TERMINAL=serial
         say("Booting it once, to have its boot menu written")
         console = work / "first-boot.log"
         run(*QEMU, "-name", "first-boot", "-accel", "tcg,thread=multi", "-smp", 2, "-m", 512, "-serial", f"file:{console}", "-no-reboot",
-            *root_disk(work / "disk.qcow2"), timeout=300)
+            *root_disk(work / "disk.qcow2"), timeout=900)
         text = console.read_text(encoding="utf-8", errors="replace")
         if "MENU-WRITTEN" not in text:
             raise VmError("the image has not written its boot menu; its console ends with:\n" + "\n".join(text.splitlines()[-30:]))
@@ -293,6 +298,7 @@ class Machine:
         self.directory = CACHE / "machines" / name
         self.console = self.directory / "console.log"
         self.facts_file = self.directory / "machine.json"
+        self._options_file = self.directory / "options.json"
 
     @property
     def facts(self):
@@ -320,12 +326,29 @@ class Machine:
                 return self
             image.build()
             self.directory.mkdir(parents=True, exist_ok=True)
+            self._options_file.write_text(json.dumps({
+                "image": dataclasses.asdict(image), "memory": memory, "cpus": cpus, "append": append, "qemu": list(qemu), "accel": accel,
+                "drives": [dataclasses.asdict(drive) for drive in drives], "nodes": [dataclasses.asdict(node) for node in nodes]}) + "\n", encoding="utf-8")
             self._make_disks(image, drives)
             started = time.monotonic()
             self._boot(image, memory, cpus, drives, append, [*numa_arguments(nodes, cpus), *qemu], accel)
             self.wait(timeout)
             say(f"{self.name} is up after {time.monotonic() - started:.0f} s")
         return self
+
+    def restart(self, drives=None, timeout=300):
+        """Switch it off in good order and start it again, at the same port; with other drives if they are given."""
+        if self.pid:
+            subprocess.run(self.ssh_command("systemctl", "poweroff"), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        deadline = time.monotonic() + SWITCH_OFF_S
+        while self.pid and time.monotonic() < deadline:
+            time.sleep(0.2)
+        self.stop()
+        options = json.loads(self._options_file.read_text(encoding="utf-8"))
+        before = [Drive(**drive) for drive in options.pop("drives")]
+        image = options.pop("image")
+        return self.start(Image(**{key: tuple(value) if isinstance(value, list) else value for key, value in image.items()}), timeout=timeout,
+                          drives=before if drives is None else drives, nodes=[Node(**node) for node in options.pop("nodes")], **options)
 
     def _make_disks(self, image, drives):
         disk = self.directory / "disk.qcow2"
@@ -336,7 +359,7 @@ class Machine:
                 run("qemu-img", "create", "-q", "-f", "raw", drive.path(self.directory), drive.size)
 
     def _boot(self, image, memory, cpus, drives, append, qemu, accel):
-        port = free_port()
+        port = free_port(self.facts["port"] if self.facts_file.exists() else 0)
         key = self.directory / "key"
         shutil.copyfile(image.directory / "key", key)
         key.chmod(0o600)
@@ -357,10 +380,26 @@ class Machine:
                  "known_hosts": str(self.directory / "known_hosts"), "console": str(self.console), "pid": self.pid, "suite": image.suite}
         self.facts_file.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
-    def wait(self, timeout=300):
-        """Wait until it answers by ssh."""
+    def boot_id(self):
+        """Which boot it is in; empty if it does not answer."""
+        return subprocess.run(self.ssh_command("cat", "/proc/sys/kernel/random/boot_id"), stdin=subprocess.DEVNULL, capture_output=True,
+                              check=False, text=True).stdout.strip()
+
+    def reboot(self, timeout=300):
+        """Reboot it as its administrator would, and wait for it. Returns the new boot's identity."""
+        before = self.boot_id()
+        if not before:
+            raise VmError(f"{self.name} does not answer by ssh, so that it cannot be asked to reboot")
+        subprocess.run(self.ssh_command("systemctl", "reboot"), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return self.wait(timeout, before)
+
+    def wait(self, timeout=300, before=""):
+        """Wait until it answers by ssh, in another boot than C(before). Returns the boot's identity."""
         deadline = time.monotonic() + timeout
-        while subprocess.run(self.ssh_command("true"), stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode:
+        while True:
+            boot = self.boot_id()
+            if boot and boot != before:
+                return boot
             if not self.pid:
                 raise VmError(f"{self.name} has ended while it booted; its console ends with:\n{self._console_tail()}")
             if time.monotonic() > deadline:
@@ -369,7 +408,8 @@ class Machine:
 
     def ssh_command(self, *words):
         facts = self.facts
-        return ["ssh", "-F", "none", "-i", facts["identity_file"], "-p", str(facts["port"]), "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
+        return ["ssh", "-F", "none", "-i", facts["identity_file"], "-p", str(facts["port"]), "-o", "BatchMode=yes",
+                "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5",
                 "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR", "-o", f"UserKnownHostsFile={facts['known_hosts']}",
                 "-o", "StrictHostKeyChecking=yes", f"{facts['user']}@{facts['host']}", *words]
 
@@ -461,9 +501,15 @@ def numa_arguments(nodes, cpus):
     return words
 
 
-def free_port():
+def free_port(wanted=0):
+    """A port that nobody listens on: the wanted one if that is free."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        # Connections that a machine had before it was restarted may linger.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
@@ -505,8 +551,12 @@ def parse_arguments(arguments):
     start.add_argument("--qemu", action="append", default=[], metavar="WORD", help="one more word for qemu's command line; may be repeated")
     start.add_argument("--accel", default="tcg,thread=multi", help="how qemu runs the guest (default: software, %(default)s)")
     start.add_argument("--timeout", type=int, default=300, metavar="SECONDS", help="for the boot (default: %(default)s)")
+    restart = command("restart", "have a machine switch itself off, and start it as before")
+    restart.add_argument("--drive", action="append", type=Drive.parse, metavar="KIND:SERIAL:SIZE", help="with these drives instead; may be repeated")
     command("show", "say how to reach a machine, as JSON")
-    command("wait", "wait until a machine answers by ssh, for example after a reboot")
+    wait = command("wait", "wait until a machine answers by ssh, and say its boot's identity")
+    wait.add_argument("--after", default="", metavar="BOOT", help="wait for another boot than this one")
+    command("reboot", "have a machine reboot, wait for it, and say its new boot's identity")
     ssh = command("ssh", "run a command in a machine, or a shell")
     ssh.add_argument("words", nargs=argparse.REMAINDER)
     command("stop", "switch a machine off; its disks stay")
@@ -530,10 +580,15 @@ def main():
                 memory = sum(node.size for node in options.numa) or options.memory
                 machine.start(image, memory, options.cpus, options.drive, options.append, options.qemu, options.accel, options.timeout, options.numa)
                 print(json.dumps(machine.facts, indent=1))
+            case "restart":
+                machine.restart(options.drive)
+                print(json.dumps(machine.facts, indent=1))
             case "show":
                 print(json.dumps(machine.facts | {"running": machine.pid is not None}, indent=1))
             case "wait":
-                machine.wait()
+                print(machine.wait(before=options.after))
+            case "reboot":
+                print(machine.reboot())
             case "ssh":
                 os.execvp("ssh", machine.ssh_command(*options.words))
             case "stop":

@@ -89,6 +89,6 @@ def test_a_file_is_replaced_whole(tmp_path):
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert os.listdir(tmp_path) == ["file"]
     with pytest.raises(UnicodeEncodeError):
-        write_file(path, "\udcff")
+        write_file(path, "\ud800")
     assert open(path, encoding="utf-8").read() == "new" and os.listdir(tmp_path) == ["file"]
     assert remove_file(path) and not remove_file(path)

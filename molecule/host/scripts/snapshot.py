@@ -1,0 +1,139 @@
+#!/usr/bin/python3
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host's state as sorted lines of text, to be compared with diff: everything that a profile could touch.
+
+What changes by itself is left out by name, below, so that whatever is not named there counts.
+"""
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+import stat
+import subprocess
+
+# Counters, random numbers, and what the kernel works out anew at each boot from the memory that is free then.
+VOLATILE = re.compile("|".join((
+    r"/proc/sys/fs/(dentry-state|inode-nr|inode-state|file-nr|file-max|aio-nr|binfmt_misc/.*|quota/.*)",
+    r"/proc/sys/fs/epoll/max_user_watches", r"/proc/sys/fs/(inotify|fanotify)/max_.*",
+    r"/proc/sys/kernel/(random/(boot_id|uuid|entropy_avail)|ns_last_pid|pty/nr|threads-max|core_modes)",
+    r"/proc/sys/(user|net)/.*",  # no profile sets one, and many count
+    r"/proc/sys/vm/(nr_.*_used|stat_refresh)",
+    r"/sys/kernel/mm/(ksm/(pages_|full_scans|stable_|zero_|general_profit|ksm_zero|pages_skipped).*|damon/.*|swap/.*stats.*)",
+    r"/sys/kernel/mm/hugepages/[^/]*/(free|resv|surplus)_hugepages",
+    r"/sys/kernel/mm/transparent_hugepage/(khugepaged/(pages_collapsed|full_scans)|hugepages-[^/]*/stats/.*)",
+    r"/sys/block/[^/]*/queue/(iosched/async_depth|wbt_lat_usec)",
+    r"/sys/module/(zswap|nvme|nvme_core|zram|ksm)/(refcnt|coresize|initsize|taint|uevent|holders|notes|sections|drivers|srcversion|version).*",
+    r"/etc/(mtab|machine-id|resolv\.conf|\.pwd\.lock|ld\.so\.cache)",
+    r"/var/lib/systemd/.*", r"/boot/grub/grubenv", r"/root/\.(ansible|cache)/.*", r"/tmp/.*",
+)))
+VALUES = ["/proc/sys", "/sys/kernel/mm", "/sys/module/zswap/parameters", "/sys/module/nvme/parameters", "/sys/module/nvme_core/parameters"]
+FILES = ["/boot", "/etc", "/root", "/usr/local", "/var/lib", "/var/spool/cron"]
+UNITS = re.compile(r"^(user|session|systemd-|ssh@|modprobe@|run-|sys-|dev-|init\.scope|cut|e2scrub|logrotate|dpkg|man-db|fstrim|apt)")
+EDGE = 1024 * 1024
+
+
+def volatile(path):
+    return VOLATILE.fullmatch(path) is not None
+
+
+def value(path):
+    """What a file of the kernel says, on one line; None if it cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return " ".join(os.read(descriptor, 65536).decode(errors="replace").split())
+    except OSError as error:
+        return f"({error.strerror})"
+    finally:
+        os.close(descriptor)
+
+
+def walk(root):
+    for directory, names, files in os.walk(root):
+        names[:] = [name for name in names if not volatile(os.path.join(directory, name) + "/")]
+        yield from ((os.path.join(directory, name), name in names) for name in [*names, *files])
+
+
+def kernel_values():
+    paths = [path for root in VALUES for path, is_directory in walk(root) if not is_directory]
+    paths += [path for path in glob.glob("/sys/block/*/queue/**", recursive=True) if os.path.isfile(path) and not re.match(r"/sys/block/(loop|ram)", path)]
+    paths += glob.glob("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor") + glob.glob("/sys/devices/system/node/node*/hugepages/*/nr_hugepages")
+    for path in paths:
+        if not volatile(path) and not os.path.islink(path):
+            text = value(path)
+            if text is not None:
+                yield f"value {path} = {text}"
+
+
+def files():
+    for root in FILES:
+        for path, unused in walk(root):
+            if volatile(path):
+                continue
+            state = os.lstat(path)
+            what = f"file {path} {stat.filemode(state.st_mode)} {state.st_uid}:{state.st_gid}"
+            if stat.S_ISLNK(state.st_mode):
+                yield f"{what} -> {os.readlink(path)}"
+            elif stat.S_ISREG(state.st_mode):
+                with open(path, "rb") as file:
+                    yield f"{what} {state.st_size} {hashlib.sha256(file.read()).hexdigest()[:16]}"
+            else:
+                yield what
+
+
+def disks():
+    """The ends of each drive, where labels and partition tables are."""
+    for path in sorted(glob.glob("/sys/block/*")):
+        name = os.path.basename(path)
+        if name.startswith(("loop", "ram", "sr")):
+            continue
+        yield f"disk {name}"
+        if name.startswith("nvme"):
+            with open(f"/dev/{name}", "rb") as device:
+                head = device.read(EDGE)
+                device.seek(-EDGE, os.SEEK_END)
+                yield f"disk {name} ends {hashlib.sha256(head + device.read()).hexdigest()}"
+    for link in sorted(glob.glob("/dev/disk/by-*/*")):
+        yield f"link {link} -> {os.readlink(link)}"
+
+
+def services():
+    # Which ones are enabled or masked shows in the links below /etc/systemd.
+    for line in output("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", "--type=service,swap,slice").splitlines():
+        words = line.split()
+        if not UNITS.match(words[0]) and words[1] != "not-found":
+            yield f"unit {words[0]} {words[2]}"
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def others():
+    # Size and priority count, not how much is used just now.
+    with open("/proc/swaps", encoding="utf-8") as file:
+        for line in file.read().splitlines()[1:]:
+            name, kind, size, unused, priority = line.split()
+            yield f"swap {name} {kind} {size} {priority}"
+    with open("/proc/cmdline", encoding="utf-8") as file:
+        yield f"cmdline {file.read().strip()}"
+    yield f"packages {hashlib.sha256(output('dpkg-query', '--show').encode()).hexdigest()}"
+    for path in sorted(glob.glob("/run/memstretch*")):
+        yield f"run {path}"
+
+
+def main():
+    # A boot that is not over yet is still changing things. It ends with 1 if a unit has failed, which the list of units shows.
+    subprocess.run(["systemctl", "is-system-running", "--wait"], check=False, capture_output=True)
+    lines = [*kernel_values(), *files(), *disks(), *services(), *others()]
+    print("\n".join(sorted(lines)))
+
+
+if __name__ == "__main__":
+    main()
