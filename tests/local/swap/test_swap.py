@@ -309,6 +309,26 @@ def test_an_interrupted_run_is_finished_or_undone(disks, moment):
     assert run("wipefs", bench.node) == ""
 
 
+@pytest.mark.parametrize("partitions", [0, 2])
+@pytest.mark.parametrize("state", ["present", "restored"])
+def test_a_disk_whose_erasing_was_cut_off_is_still_ours(disks, partitions, state):
+    bench = disks()
+    params = on([bench], partitions=partitions)
+    swap(**params)
+    for name in in_use():
+        run("swapoff", name)
+    if partitions:
+        run("partx", "--delete", bench.node)
+    bench.write(bench.size - 4 * MIB, b"swapped out, up to the end of the disk")
+    bench.write(bench.size - 2 * MIB, bytes(2 * MIB))
+    if state == "present":
+        assert swap(**params)["changed"]
+        assert len(in_use()) == max(1, partitions)
+    else:
+        assert swap(state="restored")["warnings_list"] == []
+        assert bench.checksum() == disks("C").checksum() if not partitions else run("wipefs", bench.node) == ""
+
+
 def test_a_record_that_cannot_be_read_is_not_overwritten(pair):
     swap(**on(pair))
     with open(RECORD, encoding="utf-8") as file:
