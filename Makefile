@@ -17,6 +17,8 @@ export PIP_NO_INPUT := 1
 # Debian packages: what the main job needs, and what the tests need besides.
 PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev redis-server
 TEST_PACKAGES := $(PACKAGES) git make clang valgrind shellcheck
+# Real file systems, LVM and encryption, so that the role swap_space can refuse disks that hold them.
+TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 udev util-linux xfsprogs
 REPORT_PACKAGES := chromium chromium-driver fonts-dejavu-core
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 

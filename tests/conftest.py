@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import pathlib
+import signal
 import sys
 
 from ansible.plugins.loader import init_plugin_loader
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLLECTIONS = ROOT / ".ansible" / "collections"
+
+# Whoever was started in the background by a shell without job control ignores Ctrl-C, and hands that on; tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 sys.path.insert(0, str(COLLECTIONS))  # also for the processes that tests start
 init_plugin_loader([str(COLLECTIONS)])

@@ -42,7 +42,8 @@ class ActionModule(ActionBase):
         try:
             document, details = compare([RunDirectory.at(os.path.join(results, run)) for run in options["runs"]])
             lines = report_text.comparison(document)
-            changed = False if self._task.check_mode else self._write(RunDirectory(results, options["name"]), document, lines, comparison_page(document, details))
+            page = comparison_page(document, details)
+            changed = False if self._task.check_mode else self._write(RunDirectory(results, options["name"]), document, lines, page)
         except (RunError, OSError) as error:
             raise AnsibleActionFail(str(error)) from error
         for line in lines:

@@ -17,7 +17,7 @@ import re
 import stat
 import time
 import typing as t
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from ansible_collections.memstretch.density.plugins.module_utils.host_memory import disk_serial
 from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles, swap_areas
@@ -385,7 +385,7 @@ def edges_are_blank(node: str, size: int) -> bool:
     """Return whether the first and the last 4 MiB of a device are nothing but zeroes, or what flash reads as when erased."""
     descriptor = os.open(node, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for offset in {0, max(0, size - EDGE_BYTES)}:
+        for offset in (0, max(0, size - EDGE_BYTES)):
             data = os.pread(descriptor, min(EDGE_BYTES, size), offset)
             if data not in (bytes(len(data)), b"\xff" * len(data)):
                 return False

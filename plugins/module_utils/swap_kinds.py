@@ -43,7 +43,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap_format imp
     held,
     make,
     make_file,
-    new_name,
     show_partitions,
     write_area,
 )
@@ -263,7 +262,7 @@ class Disks(Nothing):
             partuuid, path = self.mapping(disk)
             command = self.open_command(f"/dev/disk/by-partuuid/{partuuid}", path)
             service = crypt_service(os.path.basename(path), partuuid, command, self.options.tools["mkswap"])
-            return {**service, **swap_unit(path, self.options.priority, self.options.discard, os.path.basename(path) + ".service")}
+            return {**service, **swap_unit(path, self.options.priority, self.options.discard)}
         identifier, _label = read_header(node.path) or ("", "")
         return swap_unit(f"/dev/disk/by-uuid/{uuid_text(identifier)}", self.options.priority, self.options.discard)
 

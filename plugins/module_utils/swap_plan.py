@@ -48,6 +48,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap_kinds impo
 from ansible_collections.memstretch.density.plugins.module_utils.swap_options import Options
 from ansible_collections.memstretch.density.plugins.module_utils.swap_units import (
     DROP_IN,
+    DROP_IN_NAME,
     OtherUnit,
     Systemd,
     install,
@@ -349,7 +350,9 @@ class Plan:
         wanted = self.kind.units()
         if self.options.others == "off":
             ours = {path for path in (*wanted, *self.recorded["units"]) if path.endswith(".swap")}
-            wanted.update({unit.drop_in: DROP_IN for unit in self._other_units(ours)})
+            # What we have once kept off stays off, even if its unit cannot be seen now: fstab may be back tomorrow.
+            kept = [path for path in self.recorded["units"] if path.endswith(DROP_IN_NAME)]
+            wanted.update({path: DROP_IN for path in (*kept, *(unit.drop_in for unit in self._other_units(ours)))})
         return wanted
 
     def _other_units(self, ours: t.Iterable[str]) -> list[OtherUnit]:
@@ -390,7 +393,6 @@ class Plan:
                 "priority": self.options.priority if predicted or area is None else area.priority,
             })
         return found
-
 
     def predicted_listing(self) -> str:
         """Return the areas and contents as they would be, as lines of text for the diff."""

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How swap outlives a boot under systemd: units of our own, and drop-ins that keep other swap off.
 
-Nothing of the host's own files is edited. Removing our files and one C(systemctl daemon-reload) undo it all. No unit of ours delays a
-boot: DefaultDependencies=no keeps swap.target, and so everything after it, from waiting for a drive that is missing.
+Nothing of the host's own files is edited. Removing our files and one C(systemctl daemon-reload) undo it all. An area on a drive is
+turned on by the drive: its unit is wanted by that device, so that a drive that is missing delays nothing, and one that is late is used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.block_guard imp
 from ansible_collections.memstretch.density.plugins.module_utils.host_record import remove_file, sync_directory, write_file
 
 DIRECTORY = "/etc/systemd/system"
-WANTS = f"{DIRECTORY}/swap.target.wants"
 _COMMENT = "# Written by the role swap_space of memstretch.density. Its state restored removes this file.\n"
 _UNIT = """[Unit]
 Description={description}
@@ -31,14 +30,15 @@ What={what}
 Priority={priority}
 {options}
 [Install]
-WantedBy=swap.target
+WantedBy={wanted_by}
 """
 _SERVICE = """[Service]
 Type=oneshot
 RemainAfterExit=yes
 ExecCondition=/bin/sh -c '{condition}'
 {commands}
-"""
+{install}"""
+DROP_IN_NAME = "50-memstretch.conf"
 # A condition that never holds: there is always a root directory.
 DROP_IN = _COMMENT + "# Swap that is not of this role stays off.\n[Unit]\nConditionPathExists=!/\n"
 
@@ -63,13 +63,18 @@ def escape(path: str) -> str:
 
 
 def swap_unit(what: str, priority: int, discard: str, prepared_by: str = "") -> dict[str, str]:
-    """Return the unit that turns an area on at boot, as its path and text."""
+    """Return the unit that turns an area on at boot, as its path and text.
+
+    Args:
+        prepared_by: the unit that brings what about, if that is not a drive or a file.
+    """
     dependencies = f"Requires={prepared_by}\nAfter={prepared_by}" if prepared_by else ""
+    wanted_by = "swap.target" if prepared_by else f"{escape(what)}.device"
     if not what.startswith("/dev/"):
-        dependencies = "After=systemd-remount-fs.service"
+        wanted_by, dependencies = "swap.target", "After=systemd-remount-fs.service"
     options = {"none": "", "both": "Options=discard\n"}.get(discard, f"Options=discard={discard}\n")
     text = _UNIT.format(description=f"Swap of memstretch.density on {what.replace('%', '%%')}", dependencies=dependencies)
-    text += _SWAP.format(what=what.replace("%", "%%"), priority=priority, options=options)
+    text += _SWAP.format(what=what.replace("%", "%%"), priority=priority, options=options, wanted_by=wanted_by)
     return {f"{DIRECTORY}/{escape(what)}.swap": _COMMENT + _tidy(text)}
 
 
@@ -83,6 +88,7 @@ def crypt_service(name: str, partuuid: str, command: list[str], mkswap: str) -> 
     text += _SERVICE.format(
         condition=f"test ! -e /dev/mapper/{name}",
         commands=f"ExecStart={' '.join(command)}\nExecStart={mkswap} --label {LABEL} /dev/mapper/{name}",
+        install=f"\n[Install]\nWantedBy={device}\n",
     )
     return {f"{DIRECTORY}/{name}.service": _COMMENT + _tidy(text)}
 
@@ -97,7 +103,7 @@ def zram_service(number: int, size: int, algorithm: str) -> dict[str, str]:
         f"echo {algorithm} > {block}/comp_algorithm; echo {size} > {block}/disksize; mkswap --label {LABEL} /dev/zram{number}"
     )
     text = _UNIT.format(description=f"Set up /dev/zram{number} for swap", dependencies="")
-    text += _SERVICE.format(condition=f'! grep -q "^/dev/zram{number} " /proc/swaps', commands=f"ExecStart=/bin/sh -ec '{script}'")
+    text += _SERVICE.format(condition=f'! grep -q "^/dev/zram{number} " /proc/swaps', commands=f"ExecStart=/bin/sh -ec '{script}'", install="")
     return {f"{DIRECTORY}/memstretch-zram{number}.service": _COMMENT + _tidy(text)}
 
 
@@ -114,7 +120,7 @@ class OtherUnit(t.NamedTuple):
 
     @property
     def drop_in(self) -> str:
-        return f"{DIRECTORY}/{self.name}.d/50-memstretch.conf"
+        return f"{DIRECTORY}/{self.name}.d/{DROP_IN_NAME}"
 
 
 class Systemd:
@@ -154,40 +160,51 @@ def turned_on_by(units: list[OtherUnit], name: str) -> str:
     return ""
 
 
-def link_of(path: str) -> str:
-    """Return the path of the link by which swap.target wants a unit."""
-    return f"{WANTS}/{os.path.basename(path)}"
+def link_of(path: str, text: str) -> str | None:
+    """Return the path of the link by which another unit wants this one; None for a drop-in, or what is only required."""
+    wanted_by = re.search(r"^WantedBy=(.+)$", text, re.MULTILINE)
+    return f"{DIRECTORY}/{wanted_by.group(1)}.wants/{os.path.basename(path)}" if wanted_by else None
 
 
 def is_installed(path: str, text: str) -> bool:
-    """Return whether a unit or drop-in is in place, and wanted at boot if it turns swap on."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            same = file.read() == text
-    except FileNotFoundError:
-        return False
-    return same and (not path.endswith(".swap") or os.path.lexists(link_of(path)))
+    """Return whether a unit or drop-in is in place, and wanted at boot."""
+    link = link_of(path, text)
+    return _text(path) == text and (link is None or os.path.lexists(link))
 
 
 def install(path: str, text: str) -> None:
-    """Write a unit or drop-in, and have swap.target want it if it turns swap on."""
+    """Write a unit or drop-in, then the link that has it wanted at boot."""
+    old = link_of(path, _text(path) or "")
+    link = link_of(path, text)
+    if old and old != link:
+        _remove(old)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_file(path, text)
-    if path.endswith(".swap") and not os.path.lexists(link_of(path)):
-        os.makedirs(WANTS, exist_ok=True)
-        os.symlink(path, link_of(path))
-        sync_directory(WANTS)
+    if link and not os.path.lexists(link):
+        os.makedirs(os.path.dirname(link), exist_ok=True)
+        os.symlink(path, link)
+        sync_directory(os.path.dirname(link))
     sync_directory(DIRECTORY)
 
 
 def uninstall(path: str) -> None:
-    """Remove a unit or drop-in with its link; a directory that is then empty was made for it."""
-    if path.endswith(".swap"):
-        _remove(link_of(path))
+    """Remove a unit or drop-in; its link goes first, since the unit tells where it is."""
+    link = link_of(path, _text(path) or "")
+    if link:
+        _remove(link)
     _remove(path)
 
 
+def _text(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
 def _remove(path: str) -> None:
+    """Remove a file; a directory that is then empty was made for it."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         return

@@ -82,7 +82,9 @@ options:
     description: Its size in bytes, or a number with K, M, G or T. At least 1 GiB has to remain free on its file system.
     type: str
   zram_size:
-    description: Size of all zram devices together, before compression, with O(kind=zram). Bytes, a number with K, M, G or T, or a share of the memory such as V(50%).
+    description:
+      - Size of all zram devices together, before compression, with O(kind=zram). Bytes, a number with K, M, G or T, or a share of the
+        memory such as V(50%).
     type: str
     default: 50%
   zram_algorithm:

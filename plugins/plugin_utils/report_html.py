@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -154,7 +155,7 @@ def _render(template: str, data: t.Mapping[str, t.Any], sections: t.Sequence[tup
         sections=sections,
         css=Markup(_text("report.css")),
         script=Markup(_text("report.js")),
-        echarts=Markup(_text("echarts", "echarts.min.js")),
+        echarts=Markup(_unpacked("echarts", "echarts.min.js.gz")),
         # A text may hold "</script>": what could end the element is written as an escape of JSON.
         data=Markup(json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")),
         **variables,
@@ -163,6 +164,11 @@ def _render(template: str, data: t.Mapping[str, t.Any], sections: t.Sequence[tup
 
 def _text(*names: str) -> str:
     with open(os.path.join(_FILES, *names), encoding="utf-8") as stream:
+        return stream.read()
+
+
+def _unpacked(*names: str) -> str:
+    with gzip.open(os.path.join(_FILES, *names), "rt", encoding="utf-8") as stream:
         return stream.read()
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -17,6 +18,9 @@ sys.path.insert(0, str(HERE))
 from servers import Redis  # noqa: E402  pylint: disable=wrong-import-position
 
 BUILD = HERE / "build"
+
+# Whoever was started in the background by a shell without job control ignores Ctrl-C, and hands that on; tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Result:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -41,6 +43,19 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def free_ports(count: int) -> int:
+    """Return the first of so many ports in a row that nothing listens on."""
+    while True:
+        first = random.randrange(20000, 30000)  # below those that the kernel hands out
+        try:
+            with contextlib.ExitStack() as probes:
+                for port in range(first, first + count):
+                    probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
 
 
 class RedisServer:

@@ -174,7 +174,8 @@ class Image:
             "mv \"$1\"/var/cache/apt/archives/*.deb \"$1/srv/apt/\"\n" if self.offer else ""), encoding="utf-8")
         for hook in hooks.iterdir():
             hook.chmod(0o755)
-        run("mmdebstrap", "--variant=minbase", f"--include={','.join([*PACKAGES_THERE, self.kernel, *(['grub-pc'] if self.boot == 'grub' else []), *self.include])}",
+        packages = [*PACKAGES_THERE, self.kernel, *(["grub-pc"] if self.boot == "grub" else []), *self.include]
+        run("mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}",
             '--aptopt=Acquire::Languages "none"', '--dpkgopt=path-exclude=/usr/share/doc/*', '--dpkgopt=path-exclude=/usr/share/man/*',
             '--dpkgopt=path-exclude=/usr/share/locale/*', f"--essential-hook={hooks}/essential", f"--customize-hook={hooks}/customize",
             self.suite, work / "tree", "-", stdin=None, input="\n".join(apt_sources(self.suite)) + "\n")
@@ -252,7 +253,6 @@ GRUB_TERMINAL=serial
         raw.unlink()
         shutil.rmtree(tree)
         (work / "recipe.json").write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
-
 
     @staticmethod
     def _write_boot_loader(tree, raw):
@@ -407,7 +407,8 @@ class Machine:
 
     def ssh_command(self, *words):
         facts = self.facts
-        return ["ssh", "-F", "none", "-i", facts["identity_file"], "-p", str(facts["port"]), "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5",
+        return ["ssh", "-F", "none", "-i", facts["identity_file"], "-p", str(facts["port"]), "-o", "BatchMode=yes",
+                "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5",
                 "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR", "-o", f"UserKnownHostsFile={facts['known_hosts']}",
                 "-o", "StrictHostKeyChecking=yes", f"{facts['user']}@{facts['host']}", *words]
 

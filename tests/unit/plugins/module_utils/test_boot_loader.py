@@ -15,15 +15,15 @@ from ansible_collections.memstretch.density.plugins.module_utils import boot_loa
 MENU = """\
 ### BEGIN /etc/grub.d/10_linux ###
 menuentry 'Debian GNU/Linux' {
-	linux	/boot/vmlinuz-6.1.0-56-amd64 root=UUID=c588ba0c ro  quiet
-	initrd	/boot/initrd.img-6.1.0-56-amd64
+\tlinux\t/boot/vmlinuz-6.1.0-56-amd64 root=UUID=c588ba0c ro  quiet
+\tinitrd\t/boot/initrd.img-6.1.0-56-amd64
 }
 submenu 'Advanced options' {
-		linux	/boot/vmlinuz-6.1.0-56-amd64 root=UUID=c588ba0c ro single
+\t\tlinux\t/boot/vmlinuz-6.1.0-56-amd64 root=UUID=c588ba0c ro single
 }
 ### END /etc/grub.d/10_linux ###
 ### BEGIN /etc/grub.d/30_os-prober ###
-	linux /boot/vmlinuz-of-another-system root=/dev/sdb1
+\tlinux /boot/vmlinuz-of-another-system root=/dev/sdb1
 ### END /etc/grub.d/30_os-prober ###
 """
 

@@ -14,7 +14,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap_units impo
     escape,
     install,
     is_installed,
-    link_of,
     swap_unit,
     turned_on_by,
     uninstall,
@@ -41,7 +40,8 @@ def test_the_unit_of_a_disk():
     (path, text), = swap_unit("/dev/disk/by-uuid/1", 10, "once").items()
     assert path == f"{DIRECTORY}/dev-disk-by\\x2duuid-1.swap"
     lines = text.splitlines()
-    for line in ("DefaultDependencies=no", "What=/dev/disk/by-uuid/1", "Priority=10", "Options=discard=once", "WantedBy=swap.target"):
+    for line in ("DefaultDependencies=no", "What=/dev/disk/by-uuid/1", "Priority=10", "Options=discard=once",
+                 r"WantedBy=dev-disk-by\x2duuid-1.device"):
         assert line in lines
 
 
@@ -54,7 +54,12 @@ def test_discard_stands_in_the_unit(discard, line):
 
 def test_a_file_waits_until_its_file_system_can_be_written():
     (text,) = swap_unit("/swap", 1, "none").values()
-    assert "After=systemd-remount-fs.service" in text.splitlines()
+    assert {"After=systemd-remount-fs.service", "WantedBy=swap.target"} <= set(text.splitlines())
+
+
+def test_zram_swap_waits_for_the_service_that_makes_it():
+    (text,) = swap_unit("/dev/zram0", 1, "none", "memstretch-zram0.service").values()
+    assert {"Requires=memstretch-zram0.service", "After=memstretch-zram0.service", "WantedBy=swap.target"} <= set(text.splitlines())
 
 
 def test_zram_is_set_up_by_a_service_that_leaves_one_in_use_alone():
@@ -107,18 +112,21 @@ def test_systemd_that_does_not_answer_is_an_error():
 
 def test_files_come_and_go_without_a_trace(tmp_path, monkeypatch):
     monkeypatch.setattr(swap_units, "DIRECTORY", str(tmp_path))
-    monkeypatch.setattr(swap_units, "WANTS", str(tmp_path / "swap.target.wants"))
     unit, drop_in = str(tmp_path / "a.swap"), str(tmp_path / "b.swap.d" / "50-memstretch.conf")
-    assert not is_installed(unit, "text")
-    for path in (unit, drop_in):
-        install(path, "text")
-        assert is_installed(path, "text")
-        assert not is_installed(path, "other")
+    texts = {unit: "text\nWantedBy=a.device\n", drop_in: "text"}
+    for path, text in texts.items():
+        assert not is_installed(path, text)
+        install(path, text)
+        assert is_installed(path, text)
+        assert not is_installed(path, text + "other")
+    link = tmp_path / "a.device.wants" / "a.swap"
+    assert link.is_symlink()
+    link.unlink()
+    assert not is_installed(unit, texts[unit])  # systemd would not start it
+    install(unit, texts[unit])
+    install(unit, "text\nWantedBy=swap.target\n")
+    assert not link.parent.exists()
     assert (tmp_path / "swap.target.wants" / "a.swap").is_symlink()
-    (tmp_path / "swap.target.wants" / "a.swap").unlink()
-    assert not is_installed(unit, "text")  # systemd would not start it
-    install(unit, "text")
-    assert link_of(unit) == str(tmp_path / "swap.target.wants" / "a.swap")
     for path in (unit, drop_in, unit):
         uninstall(path)
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,354 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Swap made, changed and taken back for real: on loop devices, in a file and in zram of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import uuid
+
+import pytest
+from ansible_collections.memstretch.density.plugins.module_utils.swap_format import header
+from situations import MIB, call_module, run
+
+RECORD = "/var/lib/memstretch/swap_space.json"
+
+
+def swap(check=False, **params):
+    result = call_module(check, **params)
+    assert not result.get("failed"), result.get("msg")
+    return result
+
+
+def in_use():
+    """The areas in use, as priority by name."""
+    with open("/proc/swaps", encoding="ascii") as file:
+        return {line.split()[0]: int(line.split()[4]) for line in file.read().splitlines()[1:]}
+
+
+def snapshot():
+    """What the module could change on this host beside its disks."""
+    zram = {name for name in os.listdir("/sys/block") if name.startswith("zram")}
+    with open("/proc/swaps", encoding="ascii") as file:
+        swaps = file.read()
+    return swaps, {name: open(f"/sys/block/{name}/disksize", encoding="ascii").read() for name in zram}, os.path.exists("/var/lib/memstretch")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remains(disks):
+    before = snapshot()
+    yield
+    swap(state="restored")
+    assert snapshot() == before
+
+
+@pytest.fixture(name="pair")
+def _pair(disks):
+    return [disks("A"), disks("B")]
+
+
+def on(pair, **more):
+    return {"kind": "devices", "devices": [bench.path for bench in pair], "min_size": "16M", **more}
+
+
+def settled(**params):
+    """Bring the swap about; a second run and check mode then have nothing to do."""
+    result = swap(**params)
+    assert result["changed"]
+    for check in (True, False):
+        again = swap(check, **params)
+        assert (again["changed"], again["actions"]) == (False, [])
+        assert again["areas"] == result["areas"]
+    return result
+
+
+def test_disks_get_equal_priorities_and_come_back_blank(pair):
+    before = [bench.checksum() for bench in pair]
+    result = settled(**on(pair, priority=7))
+    assert in_use() == {bench.node: 7 for bench in pair}
+    assert [(area["source"], area["device"], area["priority"]) for area in result["areas"]] == [(b.path, b.node, 7) for b in pair]
+    assert swap(state="restored")["changed"]
+    assert not in_use()
+    assert [bench.checksum() for bench in pair] == before
+    assert not swap(state="restored")["changed"]
+
+
+def test_check_mode_changes_nothing_and_predicts_what_happens(pair):
+    before, disks_before = snapshot(), [bench.checksum() for bench in pair]
+    predicted = swap(True, **on(pair))
+    assert (snapshot(), [bench.checksum() for bench in pair]) == (before, disks_before)
+    assert predicted["changed"]
+    done = swap(**on(pair))
+    assert done["actions"] == predicted["actions"]
+    assert [area["source"] for area in done["areas"]] == [area["source"] for area in predicted["areas"]]
+    for line in predicted["diff"]["after"].splitlines():
+        assert "our swap area" in line or re.search(r"128 MiB priority 10 ours$", line)
+
+
+def test_areas_keep_their_identity_when_only_the_priority_changes(pair):
+    swap(**on(pair))
+    identity = [run("blkid", "-p", "-s", "UUID", "-o", "value", bench.node) for bench in pair]
+    settled(**on(pair, priority=20))
+    assert [run("blkid", "-p", "-s", "UUID", "-o", "value", bench.node) for bench in pair] == identity
+    assert set(in_use().values()) == {20}
+
+
+def test_another_way_to_discard_is_a_change(pair):
+    swap(**on(pair))
+    settled(**on(pair, discard="none"))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_partitions_are_equal_and_go_again(pair, count):
+    before = [bench.checksum() for bench in pair]
+    result = settled(**on(pair, partitions=count))
+    assert len({area["size_bytes"] for area in result["areas"]}) == 1
+    assert sorted(in_use()) == sorted(f"{bench.node}p{number}" for bench in pair for number in range(1, count + 1))
+    swap(state="restored")
+    assert not [name for bench in pair for name in os.listdir(f"/sys/block/{bench.name}") if name.startswith(bench.name)]
+    # What was between the ends has been written to by the partitions' own ends.
+    assert [run("wipefs", bench.node) for bench in pair] == ["", ""]
+    assert len(before) == 2
+
+
+def test_from_one_layout_to_another_and_to_other_kinds(pair, tmp_path):
+    file = tmp_path / "swap"
+    settled(**on(pair, partitions=2))
+    settled(**on(pair))
+    settled(**on(pair[:1]))
+    assert run("wipefs", pair[1].node) == ""
+    settled(kind="file", file=str(file), file_size="16M")
+    assert in_use() == {str(file): 10}
+    assert run("wipefs", pair[0].node) == ""
+    settled(kind="zram", zram_size="32M")
+    assert not file.exists()
+    assert list(in_use()) == ["/dev/zram0"]
+    settled(**on(pair))
+    assert sorted(in_use()) == sorted(bench.node for bench in pair)
+
+
+def test_a_disk_that_may_be_overwritten_is_taken_and_comes_back_blank(disks):
+    bench = disks()
+    run("mkfs.ext4", "-q", "-F", bench.node)
+    settled(**on([bench], overwrite=[bench.path]))
+    result = swap(state="restored")
+    assert any("held ext4 before; it was allowed to be overwritten" in text for text in result["warnings_list"])
+    assert run("wipefs", bench.node) == ""
+
+
+def test_a_disk_that_has_been_given_to_somebody_else_is_left_alone(disks):
+    bench = disks()
+    swap(**on([bench]))
+    run("swapoff", bench.node)
+    run("mkfs.ext4", "-q", "-F", bench.node)
+    before = bench.checksum()
+    result = swap(state="restored")
+    assert any("left alone" in text and "ext4" in text for text in result["warnings_list"])
+    assert bench.checksum() == before
+    assert not os.path.exists(RECORD)
+
+
+def test_a_file_has_no_holes_and_is_private(tmp_path):
+    file = tmp_path / "swap"
+    settled(kind="file", file=str(file), file_size="16M")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.stat().st_blocks * 512 >= 16 * MIB
+    settled(kind="file", file=str(file), file_size="24M")
+    assert file.stat().st_size == 24 * MIB
+    swap(state="restored")
+    assert not list(tmp_path.glob("swap*"))
+
+
+@pytest.mark.parametrize("what", ["data", "directory", "link", "foreign swap"])
+def test_a_file_of_somebody_else_is_refused(tmp_path, what):
+    file = tmp_path / "swap"
+    if what == "data":
+        file.write_bytes(b"precious")
+    elif what == "directory":
+        file.mkdir()
+    elif what == "link":
+        (tmp_path / "target").write_bytes(header(MIB, uuid.uuid4()))
+        file.symlink_to("target")
+    else:
+        file.write_bytes(header(MIB, uuid.uuid4(), "other"))
+    result = call_module(kind="file", file=str(file), file_size="16M")
+    assert "exists and is not ours" in result["msg"]
+    assert not os.path.exists(RECORD)
+
+
+def test_a_file_that_would_fill_its_file_system_is_refused(tmp_path):
+    free = os.statvfs(tmp_path)
+    size = free.f_bavail * free.f_frsize - 2**30 + 64 * MIB
+    result = call_module(kind="file", file=str(tmp_path / "swap"), file_size=str(size))
+    assert "at least 1 GiB have to remain" in result["msg"]
+
+
+def test_a_file_on_tmpfs_is_refused():
+    result = call_module(kind="file", file="/dev/shm/memstretch-swap", file_size="16M")
+    assert "would be on" in result["msg"] and not os.path.exists("/dev/shm/memstretch-swap")
+
+
+def test_zram_of_somebody_else_is_left_alone():
+    with open("/sys/block/zram0/disksize", "w", encoding="ascii") as file:
+        file.write("16M")
+    try:
+        result = settled(kind="zram", zram_size="64M", zram_devices=2)
+        assert sorted(in_use()) == ["/dev/zram1", "/dev/zram2"]
+        assert [area["size_bytes"] for area in result["areas"]] == [32 * MIB - 4096] * 2
+        swap(state="restored")
+        with open("/sys/block/zram0/disksize", encoding="ascii") as file:
+            assert int(file.read()) == 16 * MIB
+        assert not os.path.exists("/sys/block/zram1")
+    finally:
+        with open("/sys/block/zram0/reset", "w", encoding="ascii") as file:
+            file.write("1")
+
+
+def test_zram_takes_the_first_algorithm_that_the_kernel_has():
+    with open("/sys/block/zram0/comp_algorithm", encoding="ascii") as file:
+        known = file.read().replace("[", "").replace("]", "").split()
+    settled(kind="zram", zram_size="32M", zram_algorithm=["no-such", known[-1], known[0]])
+    with open("/sys/block/zram0/comp_algorithm", encoding="ascii") as file:
+        assert f"[{known[-1]}]" in file.read()
+    result = call_module(kind="zram", zram_size="32M", zram_algorithm=["no-such"])
+    assert "this kernel has none of no-such; it has" in result["msg"]
+
+
+@pytest.fixture(name="foreign")
+def _foreign(tmp_path):
+    path = str(tmp_path / "foreign")
+    run("fallocate", "--length", "16M", path)
+    os.chmod(path, 0o600)
+    run("mkswap", path)
+    run("swapon", "--priority", "3", path)
+    yield path
+    if path in in_use():
+        run("swapoff", path)
+
+
+def test_swap_of_others_goes_off_and_comes_back_with_its_priority(foreign, tmp_path):
+    file = str(tmp_path / "swap")
+    settled(kind="file", file=file, file_size="16M", others="off")
+    assert in_use() == {file: 10}
+    settled(kind="none", others="off")
+    assert not in_use()
+    assert swap(state="restored")["changed"]
+    assert in_use() == {foreign: 3}
+    run("swapoff", foreign)
+
+
+def test_swap_of_others_comes_back_when_it_is_no_more_asked_to_be_off(foreign, tmp_path):
+    swap(kind="none", others="off")
+    settled(kind="file", file=str(tmp_path / "swap"), file_size="16M", others="keep")
+    assert in_use() == {foreign: 3, str(tmp_path / "swap"): 10}
+    run("swapoff", foreign)
+
+
+SWAPPED_OUT = """
+import ctypes, mmap, sys, time
+size = 24 * 2**20
+area = mmap.mmap(-1, size)
+for offset in range(0, size, 4096):
+    area[offset:offset + 8] = offset.to_bytes(8, "little")
+libc = ctypes.CDLL(None, use_errno=True)
+address = ctypes.addressof(ctypes.c_char.from_buffer(area))
+if libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), 21):
+    sys.exit(f"madvise(MADV_PAGEOUT): {ctypes.get_errno()}")
+print("out", flush=True)
+time.sleep(600)
+"""
+
+
+def test_swap_in_use_is_not_turned_off_without_head_room(disks):
+    bench = disks()
+    settled(**on([bench]))
+    with subprocess.Popen([sys.executable, "-c", SWAPPED_OUT], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "out\n"
+            for params in ({"state": "restored"}, {"kind": "none"}, on([bench], priority=11)):
+                result = call_module(reserve="1000T", **params)
+                assert re.search(rf"[\d.]+ MiB are swapped out to {bench.node}, and would have to fit into memory: .* are available", result["msg"])
+                assert in_use() == {bench.node: 10}
+            assert swap(**on([bench], priority=11))["changed"]  # with head-room it goes
+            assert in_use() == {bench.node: 11}
+        finally:
+            process.kill()
+
+
+def interrupted_record():
+    with open(RECORD, encoding="utf-8") as file:
+        return json.load(file)
+
+
+@pytest.mark.parametrize("moment", ["nothing done yet", "swap off", "header lost", "half a partition table"])
+def test_an_interrupted_run_is_finished_or_undone(disks, moment):
+    bench = disks()
+    params = on([bench], partitions=2)
+    swap(**params)
+    record = interrupted_record()
+    assert record["disks"] == {bench.path: "nothing"}
+    for name in list(in_use()) if moment != "nothing done yet" else []:
+        run("swapoff", name)
+    if moment == "header lost":
+        with open(f"{bench.node}p2", "r+b") as file:
+            file.write(bytes(4096))
+    elif moment == "half a partition table":
+        bench.blank()
+        run("sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", bench.node, data='label: gpt\nsize=30MiB, type=S, name="memstretch-swap"\n')
+    result = swap(**params)
+    assert result["changed"] is (moment != "nothing done yet")
+    assert len(in_use()) == 2
+    for name in list(in_use()):
+        run("swapoff", name)
+    swap(state="restored")
+    assert run("wipefs", bench.node) == ""
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+@pytest.mark.parametrize("state", ["present", "restored"])
+def test_a_disk_whose_erasing_was_cut_off_is_still_ours(disks, partitions, state):
+    bench = disks()
+    params = on([bench], partitions=partitions)
+    swap(**params)
+    for name in in_use():
+        run("swapoff", name)
+    if partitions:
+        run("partx", "--delete", bench.node)
+    bench.write(bench.size - 4 * MIB, b"swapped out, up to the end of the disk")
+    bench.write(bench.size - 2 * MIB, bytes(2 * MIB))
+    if state == "present":
+        assert swap(**params)["changed"]
+        assert len(in_use()) == max(1, partitions)
+    else:
+        assert swap(state="restored")["warnings_list"] == []
+        assert bench.checksum() == disks("C").checksum() if not partitions else run("wipefs", bench.node) == ""
+
+
+def test_a_record_that_cannot_be_read_is_not_overwritten(pair):
+    swap(**on(pair))
+    with open(RECORD, encoding="utf-8") as file:
+        before = file.read()
+    with open(RECORD, "w", encoding="utf-8") as file:
+        file.write(before[:40])
+    try:
+        for params in (on(pair, priority=11), {"state": "restored"}):
+            assert "holds this host's original settings and cannot be read" in call_module(**params)["msg"]
+        assert set(in_use().values()) == {10}
+    finally:
+        with open(RECORD, "w", encoding="utf-8") as file:
+            file.write(before)
+
+
+def test_two_runs_at_once_end_in_one_of_the_two_and_agree(pair):
+    with subprocess.Popen([sys.executable, "-c", "import fcntl, os, sys, time\nos.makedirs('/var/lib/memstretch', mode=0o700, exist_ok=True)\n"
+                           "f = open('/var/lib/memstretch/.lock', 'w')\nfcntl.flock(f, fcntl.LOCK_EX)\nprint('held', flush=True)\ntime.sleep(3)\n"],
+                          stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        assert swap(**on(pair))["changed"]  # waits for the other one
+        assert process.poll() == 0
+    assert set(in_use().values()) == {10}
