@@ -98,7 +98,7 @@ def disks():
                 head = device.read(EDGE)
                 device.seek(-EDGE, os.SEEK_END)
                 yield f"disk {name} ends {hashlib.sha256(head + device.read()).hexdigest()}"
-    for link in sorted(glob.glob("/dev/disk/by-*/*")):
+    for link in sorted(filter(os.path.islink, glob.glob("/dev/disk/by-*/*"))):
         yield f"link {link} -> {os.readlink(link)}"
 
 
