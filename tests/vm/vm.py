@@ -316,7 +316,7 @@ class Machine:
             return None
         return pid if str(self.directory / "pid").encode() in arguments else None
 
-    def start(self, image, memory=512, cpus=2, drives=(), append="", qemu=(), accel="tcg,thread=multi", timeout=300, nodes=()):
+    def start(self, image, memory=512, cpus=2, drives=(), append="", qemu=(), accel="tcg,thread=multi", timeout=900, nodes=()):
         """Boot it and wait until it answers by ssh. One that runs is left as it is."""
         if append and image.boot == "grub":
             raise VmError(f"--append {append!r} is not allowed with --boot grub: the machine's own boot loader has the kernel command line")
@@ -335,7 +335,7 @@ class Machine:
             say(f"{self.name} is up after {time.monotonic() - started:.0f} s")
         return self
 
-    def restart(self, drives=None, timeout=300):
+    def restart(self, drives=None, timeout=900):
         """Switch it off in good order and start it again, at the same port; with other drives if they are given."""
         if self.pid:
             subprocess.run(self.ssh_command("systemctl", "poweroff"), stdin=subprocess.DEVNULL, capture_output=True, check=False)
@@ -384,7 +384,7 @@ class Machine:
         return subprocess.run(self.ssh_command("cat", "/proc/sys/kernel/random/boot_id"), stdin=subprocess.DEVNULL, capture_output=True,
                               check=False, text=True).stdout.strip()
 
-    def reboot(self, timeout=300):
+    def reboot(self, timeout=900):
         """Reboot it as its administrator would, and wait for it. Returns the new boot's identity."""
         before = self.boot_id()
         if not before:
@@ -392,7 +392,7 @@ class Machine:
         subprocess.run(self.ssh_command("systemctl", "reboot"), stdin=subprocess.DEVNULL, capture_output=True, check=False)
         return self.wait(timeout, before)
 
-    def wait(self, timeout=300, before=""):
+    def wait(self, timeout=900, before=""):
         """Wait until it answers by ssh, in another boot than C(before). Returns the boot's identity."""
         deadline = time.monotonic() + timeout
         while True:
@@ -549,7 +549,7 @@ def parse_arguments(arguments):
     start.add_argument("--append", default="", metavar="ARGUMENTS", help="more for the kernel command line")
     start.add_argument("--qemu", action="append", default=[], metavar="WORD", help="one more word for qemu's command line; may be repeated")
     start.add_argument("--accel", default="tcg,thread=multi", help="how qemu runs the guest (default: software, %(default)s)")
-    start.add_argument("--timeout", type=int, default=300, metavar="SECONDS", help="for the boot (default: %(default)s)")
+    start.add_argument("--timeout", type=int, default=900, metavar="SECONDS", help="for the boot (default: %(default)s)")
     restart = command("restart", "have a machine switch itself off, and start it as before")
     restart.add_argument("--drive", action="append", type=Drive.parse, metavar="KIND:SERIAL:SIZE", help="with these drives instead; may be repeated")
     command("show", "say how to reach a machine, as JSON")

@@ -20,7 +20,7 @@ VOLATILE = re.compile("|".join((
     r"/proc/sys/fs/epoll/max_user_watches", r"/proc/sys/fs/(inotify|fanotify)/max_.*",
     r"/proc/sys/kernel/(random/(boot_id|uuid|entropy_avail)|ns_last_pid|pty/nr|threads-max|core_modes)",
     r"/proc/sys/(user|net)/.*",  # no profile sets one, and many count
-    r"/proc/sys/vm/(nr_.*_used|stat_refresh)",
+    r"/proc/sys/vm/(stat_refresh|user_reserve_kbytes|admin_reserve_kbytes)",
     r"/sys/kernel/mm/(ksm/(pages_|full_scans|stable_|zero_|general_profit|ksm_zero|pages_skipped).*|damon/.*|swap/.*stats.*)",
     r"/sys/kernel/mm/hugepages/[^/]*/(free|resv|surplus)_hugepages",
     r"/sys/kernel/mm/transparent_hugepage/(khugepaged/(pages_collapsed|full_scans)|hugepages-[^/]*/stats/.*)",
