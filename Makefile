@@ -25,13 +25,15 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # Scenarios of the lane host: Debian 12 with all faults, and Debian 13.
 HOST_SCENARIOS := host host_trixie
 
-LANES := lint sanity unit client local report host
+LANES := lint sanity unit client local report
+# Takes long, and is started on its own: make test-host.
+LONG_LANES := host
 
-.PHONY: help setup setup-test demo stretched test $(addprefix test-,$(LANES)) lint bench clean
+.PHONY: help setup setup-test demo stretched test $(addprefix test-,$(LANES) $(LONG_LANES)) lint bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  make test-LANE    One lane of the tests alone: $(LANES)"
+	@echo "  make test-LANE    One lane of the tests alone: $(LANES) $(LONG_LANES)"
 
 # $(call install,PACKAGES): apt packages that are not there yet.
 define install
