@@ -71,13 +71,13 @@ def test_a_stalled_client_is_in_lateness_and_intended(solotest, server, plan):
 
 
 def test_a_reply_that_waits_for_a_stopped_client_is_the_clients(solotest, server):
-    """So many requests in flight that every stop meets one whose reply then waits to be read."""
+    """So many requests in flight that stops meet some whose reply then waits to be read, and not more than a slow machine serves."""
     for _attempt in range(ATTEMPTS):
         report, columns, _expected = truth.measure_with_stalls(
-            solotest.program, server.port, "client", PLANS["regular"], 10000, SECONDS, server.process.pid,
+            solotest.program, server.port, "client", PLANS["regular"], 4000, SECONDS, server.process.pid,
             ["--connections", "2"])
         service, response, intended, lateness = (max(column) for column in columns)
-        assert report["test"]["requests"]["ok"] == 10000 * SECONDS
+        assert report["test"]["requests"]["ok"] == 4000 * SECONDS
         if response < 25e6:
             break
     else:
