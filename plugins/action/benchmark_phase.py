@@ -8,11 +8,9 @@ import math
 import time
 import typing as t
 
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
+from ansible_collections.memstretch.density.plugins.module_utils.settings import number
 from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
 
 # The lead of the first phase, where no launch has been timed yet: seconds for each round of forks.
@@ -22,31 +20,23 @@ FIRST_ROUND_SECONDS = 2.0
 MARGIN = 1.5
 MARGIN_SECONDS = 0.4
 
-ARGUMENTS = {
-    "run": {"type": "dict", "required": True},
-    "phase": {"type": "dict", "required": True},
-    "lead_seconds": {"type": "raw"},
-}
 
-
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """Make sure that the phases before are safe on the disk, then say when this one starts."""
 
-    _requires_connection = False
-    _supports_check_mode = True
+    ARGUMENTS = {
+        "run": {"type": "dict", "required": True},
+        "phase": {"type": "dict", "required": True},
+        "lead_seconds": {"type": "raw"},
+    }
 
-    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        dummy, options = self.validate_argument_spec(ARGUMENTS)
+    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         run, phase = options["run"], options["phase"]
         directory = RunDirectory.at(run["directory"])
-        try:
-            session_started_at = _check_recorded(directory, run)
-            last = _last_of_session(directory, run, phase, session_started_at)
-            lead = options["lead_seconds"]
-            lead = _lead(run, last, task_vars) if lead in (None, "") else number("lead_seconds", lead)
-        except (RunError, SettingError) as error:
-            raise AnsibleActionFail(str(error)) from error
+        session_started_at = _check_recorded(directory, run)
+        last = _last_of_session(directory, run, phase, session_started_at)
+        lead = options["lead_seconds"]
+        lead = _lead(run, last, task_vars) if lead in (None, "") else number("lead_seconds", lead)
         now = time.time()
         begun = {
             "phase": phase,
@@ -54,7 +44,7 @@ class ActionModule(ActionBase):
             # A fill has nothing to be in step with.
             "start_at": None if phase["kind"] == "fill" else round(now + lead, 6),
         }
-        return {**result, "changed": False, "benchmark_phase": begun}
+        return {"changed": False, "benchmark_phase": begun}
 
 
 def _check_recorded(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> float:

@@ -10,11 +10,10 @@ import typing as t
 import uuid
 
 from ansible import constants
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 
 from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import (
     RunDirectory,
     RunError,
@@ -26,46 +25,38 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder im
 
 CALLBACK = "memstretch.density.fleet_latency"
 
-ARGUMENTS = {
-    "state": {"type": "str", "choices": ["checked", "begun"], "default": "begun"},
-    "option_prefix": {"type": "str", "default": ""},
-    "results_dir": {"type": "str", "default": "results"},
-    "run_id": {"type": "str"},
-    "resume": {"type": "bool", "default": True},
-    "labels": {"type": "list", "elements": "str", "default": []},
-    "expected": {"type": "list", "elements": "str", "default": []},
-    "fleet": {"type": "dict", "default": {}},
-    "host_records": {"type": "dict", "default": {}},
-    "max_clock_offset": {"type": "raw", "default": 5},
-    "settings": {"type": "dict", "required": True},
-}
 
-
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """Check what is asked for; then begin a run or continue one. The callback writes what this returns."""
 
-    _requires_connection = False
-    _supports_check_mode = True
+    ARGUMENTS = {
+        "state": {"type": "str", "choices": ["checked", "begun"], "default": "begun"},
+        "option_prefix": {"type": "str", "default": ""},
+        "results_dir": RESULTS_DIR,
+        "run_id": {"type": "str"},
+        "resume": {"type": "bool", "default": True},
+        "labels": {"type": "list", "elements": "str", "default": []},
+        "expected": {"type": "list", "elements": "str", "default": []},
+        "fleet": {"type": "dict", "default": {}},
+        "host_records": {"type": "dict", "default": {}},
+        "max_clock_offset": {"type": "raw", "default": 5},
+        "settings": {"type": "dict", "required": True},
+    }
 
-    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        dummy, options = self.validate_argument_spec(ARGUMENTS)
+    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         if CALLBACK not in (constants.CALLBACKS_ENABLED or []):
-            raise AnsibleActionFail(
+            raise RunError(
                 f"the callback {CALLBACK} is not enabled, so no result would be kept; add it to callbacks_enabled in the "
                 f"section [defaults] of ansible.cfg, or set ANSIBLE_CALLBACKS_ENABLED={CALLBACK}"
             )
-        try:
-            config = run_plan.configuration(options["settings"], options["option_prefix"])
-            phases = run_plan.phases(config)
-            _check_name(options["run_id"])
-            _check_fleet(options)
-            check_space(options["results_dir"], len(phases) * len(options["expected"]))
-            if options["state"] == "checked" or self._task.check_mode:
-                return {**result, "changed": False, "config": config, "phases": phases}
-            return {**result, "changed": True, "benchmark_run": _begin(options, config, phases)}
-        except (SettingError, RunError) as error:
-            raise AnsibleActionFail(str(error)) from error
+        config = run_plan.configuration(options["settings"], options["option_prefix"])
+        phases = run_plan.phases(config)
+        _check_name(options["run_id"])
+        _check_fleet(options)
+        check_space(options["results_dir"], len(phases) * len(options["expected"]))
+        if options["state"] == "checked" or self._task.check_mode:
+            return {"changed": False, "config": config, "phases": phases}
+        return {"changed": True, "benchmark_run": _begin(options, config, phases)}
 
 
 def _check_fleet(options: t.Mapping[str, t.Any]) -> None:

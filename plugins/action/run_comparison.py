@@ -8,47 +8,39 @@ import json
 import os
 import typing as t
 
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import compare
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    RESULTS_DIR,
+    ControllerAction,
+    measured_run,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
 
-ARGUMENTS = {
-    "results_dir": {"type": "str", "default": "results"},
-    "runs": {"type": "list", "elements": "str", "required": True},
-    "name": {"type": "str", "default": "comparison"},
-}
 
-
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """Compare runs from their files."""
 
-    _requires_connection = False
-    _supports_check_mode = True
+    ARGUMENTS = {
+        "results_dir": RESULTS_DIR,
+        "runs": {"type": "list", "elements": "str", "required": True},
+        "name": {"type": "str", "default": "comparison"},
+    }
 
-    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        dummy, options = self.validate_argument_spec(ARGUMENTS)
+    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         if os.path.basename(options["name"]) != options["name"] or options["name"] in ("", ".", "..", "latest"):
-            raise AnsibleActionFail(f"name: {options['name']!r} is not a name for a directory below {options['results_dir']}")
-        results = os.path.expanduser(options["results_dir"])
-        missing = [run for run in options["runs"] if not os.path.isfile(os.path.join(results, run, "run.json"))]
-        if missing:
-            raise AnsibleActionFail(f"runs: there is no run {', '.join(missing)} below {options['results_dir']}; measure it first")
-        try:
-            document, details = compare([RunDirectory.at(os.path.join(results, run)) for run in options["runs"]])
-            lines = report_text.comparison(document)
-            page = comparison_page(document, details)
-            changed = False if self._task.check_mode else self._write(RunDirectory(results, options["name"]), document, lines, page)
-        except (RunError, OSError) as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise RunError(f"name: {options['name']!r} is not a name for a directory below {options['results_dir']}")
+        document, details = compare([measured_run("runs", options["results_dir"], run) for run in options["runs"]])
+        lines = report_text.comparison(document)
+        page = comparison_page(document, details)
+        directory = RunDirectory(os.path.expanduser(options["results_dir"]), options["name"])
+        changed = False if self._task.check_mode else self._write(directory, document, lines, page)
         for line in lines:
             Display().display(line)
-        return {**result, "changed": changed, "comparison": document}
+        return {"changed": changed, "comparison": document}
 
     @staticmethod
     def _write(directory: RunDirectory, document: dict[str, t.Any], lines: list[str], page: str) -> bool:

@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host_record import remove_file, write_file
 from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.service_manager import RunCommand, booted, checked
 
 MARK = "# Written by the Ansible collection memstretch.density; its role host_tuning removes it again."
 SYSCTL_FILE = "/etc/sysctl.d/zz-memstretch-budget.conf"
@@ -22,8 +23,6 @@ HUGEPAGES = "/proc/sys/vm/nr_hugepages"
 # The kernel hands out huge pages from what is in one piece; a cap that is off by less than this is the cap.
 _HUGEPAGES_SHORT = 0.02
 _NO_LIMIT_V1 = 2**62
-
-RunCommand = t.Callable[..., "tuple[int, str, str]"]
 
 
 class BudgetError(Exception):
@@ -44,7 +43,7 @@ class HugepageBudget:
         if not self._page:
             raise BudgetError("dram_budget: mechanism hugepages is not possible, this kernel has no huge pages; use cgroup")
         self._size, self._reserve = size, reserve
-        self.persistent = os.path.isdir("/run/systemd/system")
+        self.persistent = booted()
 
     def observe(self) -> dict[str, t.Any]:
         return {"huge pages": int(_read(HUGEPAGES) or 0), SYSCTL_FILE: _read(SYSCTL_FILE)}
@@ -120,9 +119,7 @@ class SliceBudget:
         else:
             os.makedirs(os.path.dirname(self._dropin), exist_ok=True)
             write_file(self._dropin, state[self._dropin])
-        status, _output, errors = self._run_command(["systemctl", "daemon-reload"])
-        if status != 0:
-            raise BudgetError(f"systemctl daemon-reload ended with {status}: {errors.strip()}")
+        checked(self._run_command, ["systemctl", "daemon-reload"], BudgetError)
         if self._files.there() and self._files.limit() != state["limit"]:
             self._files.set_limit(state["limit"])
 

@@ -5,19 +5,18 @@
 
 from __future__ import annotations
 
-import os
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host_settings import SettingsError
+from ansible_collections.memstretch.density.plugins.module_utils.service_manager import RunCommand, booted, checked
 
 
 class Services:
     """The units of this host; none where systemd does not run."""
 
-    def __init__(self, run_command: t.Callable[..., tuple[int, str, str]]) -> None:
+    def __init__(self, run_command: RunCommand) -> None:
         self._run_command = run_command
-        # The documented test, sd_booted(3).
-        self.systemd = os.path.isdir("/run/systemd/system")
+        self.systemd = booted()
 
     def state(self, name: str) -> dict[str, bool] | None:
         """Return C(active), does it run, and C(enabled), will it start at boot; None if there is no such unit."""
@@ -45,16 +44,10 @@ class Services:
     def reload_udev(self) -> None:
         """Have udev read its rules again."""
         if self.systemd:
-            self._run(["udevadm", "control", "--reload"])
+            checked(self._run_command, ["udevadm", "control", "--reload"], SettingsError)
 
     def _systemctl(self, *words: str) -> str:
-        return self._run(["systemctl", *words])
-
-    def _run(self, command: list[str]) -> str:
-        status, output, errors = self._run_command(command)
-        if status != 0:
-            raise SettingsError(f"{' '.join(command)} ended with {status}: {errors.strip() or output.strip()}")
-        return output
+        return checked(self._run_command, ["systemctl", *words], SettingsError)
 
 
 STOPPED = {"active": False, "enabled": False}

@@ -9,6 +9,7 @@ these ranges.
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 
@@ -58,6 +59,8 @@ RANGES: dict[str, Range] = {
     "lead_seconds": Range(float, 0, 3600, "seconds"),
 }
 
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 PATTERNS = ("gaussian", "uniform", "sequential")
 
@@ -124,3 +127,17 @@ def numbers(option: str, value: t.Any, range_of: str) -> list[int | float]:
     if len(set(result)) != len(result):
         raise SettingError(f"{option}: {list(value)!r} names one value twice; each takes {RANGES[range_of]}")
     return result
+
+def size_in_bytes(option: str, value: t.Any, total: int | None = None) -> int:
+    """Return value as bytes; a share such as 50% counts from total, if that is given.
+
+    Raises:
+        SettingError: it is no size.
+    """
+    match = re.match(r"^\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(?:i?B)?|(%))\s*$", str(value), re.IGNORECASE)
+    if not match or (match.group(3) and total is None):
+        share = ", or a share of the memory such as 50%" if total is not None else ""
+        raise SettingError(f"{option}: {value!r} is no size. Allowed are bytes, or a number with K, M, G or T (powers of 1024){share}")
+    if match.group(3):
+        return int(total * float(match.group(1)) / 100)
+    return int(float(match.group(1)) * _UNITS[(match.group(2) or "").upper()])

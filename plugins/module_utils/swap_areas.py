@@ -22,7 +22,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.block_guard imp
 )
 from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles, meminfo, swap_areas
 
-UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 ZRAM_CONTROL = "/sys/class/zram-control"
 
 
@@ -69,17 +68,6 @@ def areas(files: HostFiles) -> list[Area]:
 def uuid_text(identifier: str) -> str:
     """Return 32 hexadecimal digits as UUIDs are written."""
     return "-".join(re.match(r"(.{8})(.{4})(.{4})(.{4})(.{12})$", identifier).groups()) if identifier else ""
-
-
-def size_of(option: str, value: t.Any, total: int | None = None) -> int:
-    """Return a size in bytes; a share such as 50% counts from total, if that is given."""
-    match = re.match(r"^\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(?:i?B)?|(%))\s*$", str(value), re.IGNORECASE)
-    if not match or (match.group(3) and total is None):
-        share = ", or a share of the memory such as 50%" if total is not None else ""
-        raise SwapError(f"{option}: {value!r} is no size. Allowed are bytes, or a number with K, M, G or T (powers of 1024){share}")
-    if match.group(3):
-        return int(total * float(match.group(1)) / 100)
-    return int(float(match.group(1)) * UNITS[(match.group(2) or "").upper()])
 
 
 def head_room(files: HostFiles, leaving: list[Area], reserve: int) -> str | None:

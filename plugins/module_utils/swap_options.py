@@ -9,7 +9,7 @@ import os
 import re
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.swap_areas import SwapError, size_of
+from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, size_in_bytes
 
 # The kernel's range (swapon(2)); 0 is what the 2018 recipe takes.
 PRIORITIES = (0, 32767)
@@ -60,26 +60,26 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
     kind = params["kind"]
     for option, (low, high) in (("priority", PRIORITIES), ("partitions", PARTITIONS), ("zram_devices", ZRAM_DEVICES)):
         if not low <= params[option] <= high:
-            raise SwapError(f"{option}: {params[option]} is out of range; allowed is {low} to {high}")
+            raise SettingError(f"{option}: {params[option]} is out of range; allowed is {low} to {high}")
     if kind == "devices" and not params["devices"]:
-        raise SwapError("devices: the list is empty; kind=devices needs at least one path below /dev/disk/by-id")
+        raise SettingError("devices: the list is empty; kind=devices needs at least one path below /dev/disk/by-id")
     if params["encrypted"] and kind != "devices":
-        raise SwapError(f"encrypted: only disks can be encrypted (kind=devices), not kind={kind}")
+        raise SettingError(f"encrypted: only disks can be encrypted (kind=devices), not kind={kind}")
     if params["encrypted"] and params["partitions"] > 1:
-        raise SwapError(f"partitions: {params['partitions']} encrypted partitions are not supported; encrypted uses one for each disk")
+        raise SettingError(f"partitions: {params['partitions']} encrypted partitions are not supported; encrypted uses one for each disk")
     if params["encrypted"] and not tools.get("cryptsetup"):
-        raise SwapError("encrypted: the program cryptsetup is missing on this host; the role swap_space installs it")
+        raise SettingError("encrypted: the program cryptsetup is missing on this host; the role swap_space installs it")
     file, file_size = params["file"] or "", 0
     if kind == "file":
         if not os.path.isabs(file) or os.path.normpath(file) != file or re.search(r"\s", file):
-            raise SwapError(f"file: {file!r} is no absolute path without . and .. and white space")
+            raise SettingError(f"file: {file!r} is no absolute path without . and .. and white space")
         file_size = _positive("file_size", params["file_size"]) // 4096 * 4096
     share = "%" in str(params["zram_size"])
     zram_size = 0
     if kind == "zram":
         zram_size = _positive("zram_size", params["zram_size"], memory)
         if not params["zram_algorithm"] or any(not re.match(r"^[a-z0-9-]+$", name) for name in params["zram_algorithm"]):
-            raise SwapError(f"zram_algorithm: {params['zram_algorithm']} is no list of names such as zstd, lz4, lzo-rle")
+            raise SettingError(f"zram_algorithm: {params['zram_algorithm']} is no list of names such as zstd, lz4, lzo-rle")
     return Options(
         kind=kind,
         devices=[_disk(entry) for entry in params["devices"]] if kind == "devices" else [],
@@ -95,18 +95,18 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
         zram_algorithm=list(params["zram_algorithm"]),
         zram_devices=params["zram_devices"],
         others=params["others"],
-        reserve=size_of("reserve", params["reserve"]),
-        min_size=size_of("min_size", params["min_size"]),
+        reserve=size_in_bytes("reserve", params["reserve"]),
+        min_size=size_in_bytes("min_size", params["min_size"]),
         tools=tools,
     )
 
 
 def _positive(option: str, value: t.Any, total: int | None = None) -> int:
     if value in (None, ""):
-        raise SwapError(f"{option}: a size is needed, in bytes or with K, M, G or T")
-    size = size_of(option, value, total)
+        raise SettingError(f"{option}: a size is needed, in bytes or with K, M, G or T")
+    size = size_in_bytes(option, value, total)
     if size < 2**20:
-        raise SwapError(f"{option}: {value} is out of range; the least is 1M")
+        raise SettingError(f"{option}: {value} is out of range; the least is 1M")
     return size
 
 
@@ -114,10 +114,10 @@ def _disk(entry: t.Any) -> WantedDisk:
     if isinstance(entry, str):
         return WantedDisk(entry)
     if not isinstance(entry, dict) or not isinstance(entry.get("path"), str) or set(entry) - _DEVICE_KEYS:
-        raise SwapError(f"devices: {entry!r} is neither a path nor a dictionary of path and, if you like, serial and size")
+        raise SettingError(f"devices: {entry!r} is neither a path nor a dictionary of path and, if you like, serial and size")
     size = entry.get("size")
     return WantedDisk(
         entry["path"],
         None if entry.get("serial") is None else str(entry["serial"]),
-        None if size is None else size_of("devices", size),
+        None if size is None else size_in_bytes("devices", size),
     )

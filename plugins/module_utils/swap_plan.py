@@ -26,6 +26,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.block_guard imp
     read_header,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host_record import HostRecord
+from ansible_collections.memstretch.density.plugins.module_utils.service_manager import booted
 from ansible_collections.memstretch.density.plugins.module_utils.swap_areas import (
     Area,
     SwapError,
@@ -365,7 +366,7 @@ class Plan:
             uninstall(path)
         for path, text in wanted.items():
             install(path, text)
-        if os.path.isdir("/run/systemd/system"):
+        if booted():
             Systemd(self.guard.run_command).reload()
         self._save(units=sorted(wanted))
 

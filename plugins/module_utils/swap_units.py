@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.block_guard import LABEL, device_number
 from ansible_collections.memstretch.density.plugins.module_utils.host_record import remove_file, sync_directory, write_file
+from ansible_collections.memstretch.density.plugins.module_utils.service_manager import RunCommand, checked
 
 DIRECTORY = "/etc/systemd/system"
 _COMMENT = "# Written by the role swap_space of memstretch.density. Its state restored removes this file.\n"
@@ -45,10 +46,6 @@ DROP_IN = _COMMENT + "# Swap that is not of this role stays off.\n[Unit]\nCondit
 
 class UnitError(Exception):
     """systemd does not do what it is asked."""
-
-
-def running() -> bool:
-    return os.path.isdir("/run/systemd/system")
 
 
 def escape(path: str) -> str:
@@ -108,7 +105,7 @@ def zram_service(number: int, size: int, algorithm: str) -> dict[str, str]:
 
 
 def _tidy(text: str) -> str:
-    return re.sub(r"\n{3,}", "\n\n", text).replace("umount.target\n\n[", "umount.target\n\n[")
+    return re.sub(r"\n{3,}", "\n\n", text)
 
 
 class OtherUnit(t.NamedTuple):
@@ -126,17 +123,17 @@ class OtherUnit(t.NamedTuple):
 class Systemd:
     """What systemd knows about swap; run_command is AnsibleModule's method."""
 
-    def __init__(self, run_command: t.Callable) -> None:
+    def __init__(self, run_command: RunCommand) -> None:
         self.run_command = run_command
 
     def others(self, ours: t.Iterable[str]) -> list[OtherUnit]:
         """Return the swap units that come from a file and are not ours; ours are the paths of our files."""
         # Without --all a pattern leaves out what is not active, and so what we have turned off.
-        status, output, errors = self.run_command(
-            ["systemctl", "show", "--all", "--property=Id", "--property=What", "--property=FragmentPath", "--property=SourcePath", "*.swap"]
+        output = checked(
+            self.run_command,
+            ["systemctl", "show", "--all", "--property=Id", "--property=What", "--property=FragmentPath", "--property=SourcePath", "*.swap"],
+            UnitError,
         )
-        if status:
-            raise UnitError(f"systemctl show *.swap ended with status {status}: {errors.strip()}")
         found = {}
         for block in output.strip().split("\n\n"):
             values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
@@ -146,9 +143,7 @@ class Systemd:
         return [found[name] for name in sorted(found)]
 
     def reload(self) -> None:
-        status, _output, errors = self.run_command(["systemctl", "daemon-reload"])
-        if status:
-            raise UnitError(f"systemctl daemon-reload ended with status {status}: {errors.strip()}")
+        checked(self.run_command, ["systemctl", "daemon-reload"], UnitError)
 
 
 def turned_on_by(units: list[OtherUnit], name: str) -> str:

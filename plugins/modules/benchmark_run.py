@@ -18,6 +18,7 @@ description:
   - Runs on the controller. Use it with C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action
+  - memstretch.density.results_dir
 options:
   state:
     description: V(checked) only checks O(settings), the fleet and the space below O(results_dir).
@@ -37,10 +38,6 @@ options:
     description: What the user's names of these settings begin with. Messages use it.
     type: str
     default: ""
-  results_dir:
-    description: Directory on the controller that holds the directories of all runs.
-    type: str
-    default: results
   run_id:
     description:
       - Name of the run's directory. One that exists is refused, unless it holds an unfinished run of the same settings.

@@ -18,11 +18,8 @@ description:
   - Runs on the controller.
 extends_documentation_fragment:
   - memstretch.density.controller_action
+  - memstretch.density.results_dir
 options:
-  results_dir:
-    description: Directory that holds the directories of all runs.
-    type: str
-    default: results
   run_id:
     description: Name of the run. V(latest) is the newest.
     type: str

@@ -12,6 +12,8 @@ version_added: 0.1.0
 description:
   - A study of stretched memory needs memory to be scarce. A DRAM budget makes it so, without taking out DIMMs, and can be undone.
   - What the host was before is recorded on it in C(dram_budget.json) below O(record_directory), before the first change.
+extends_documentation_fragment:
+  - memstretch.density.recorded_change
 options:
   state:
     description:
@@ -44,10 +46,6 @@ options:
     description: What the host itself must keep beside its programs, for O(mechanism=hugepages); in bytes or with a unit.
     type: str
     default: 512M
-  record_directory:
-    description: Where the originals are kept on the host.
-    type: path
-    default: /var/lib/memstretch
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying the target.
@@ -55,8 +53,6 @@ attributes:
   diff_mode:
     description: Returns details on what has changed, or would change in check mode, when in diff mode.
     support: full
-notes:
-  - Needs root.
 author:
   - The memstretch.density contributors (@memstretch)
 """
@@ -97,11 +93,9 @@ budget:
       type: bool
 """
 
-import os
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.common.text.formatters import human_to_bytes
 from ansible_collections.memstretch.density.plugins.module_utils.dram_budget import (
     BudgetError,
     GroupBudget,
@@ -109,27 +103,17 @@ from ansible_collections.memstretch.density.plugins.module_utils.dram_budget imp
     SliceBudget,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host_record import DIRECTORY, HostRecord, HostRecordError
+from ansible_collections.memstretch.density.plugins.module_utils.service_manager import booted
+from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, size_in_bytes
 
 SMALLEST = 16 * 2**20
-
-
-def size_of(module: AnsibleModule, option: str) -> int:
-    """Return an option's bytes, or fail the module."""
-    text = module.params[option]
-    try:
-        size = human_to_bytes(text or "")
-    except ValueError:
-        size = -1
-    if not text or size < (SMALLEST if option == "size" else 0):
-        module.fail_json(msg=f"{option} is {text!r}; it takes bytes, or a number with K, M, G or T, of at least 16M")
-    return size
 
 
 def budget_of(module: AnsibleModule, asked: dict) -> GroupBudget | HugepageBudget | SliceBudget:
     if asked["mechanism"] == "hugepages":
         return HugepageBudget(asked["size_bytes"], asked["reserve_bytes"])
     group = asked["group"]
-    if os.path.isdir("/run/systemd/system"):
+    if booted():
         if not re.match(r"^[A-Za-z0-9_.]+(-[A-Za-z0-9_.]+)*\.slice$", group):
             module.fail_json(msg=f"group is {group!r}; on a host with systemd it takes the name of a slice, such as fleet.slice")
         return SliceBudget(asked["size_bytes"], group, module.run_command)
@@ -139,10 +123,13 @@ def budget_of(module: AnsibleModule, asked: dict) -> GroupBudget | HugepageBudge
 
 
 def asked_for(module: AnsibleModule) -> dict:
+    size = size_in_bytes("size", module.params["size"])
+    if size < SMALLEST:
+        raise BudgetError(f"size is {module.params['size']!r}; it takes at least 16M")
     return {
         "mechanism": module.params["mechanism"],
-        "size_bytes": size_of(module, "size"),
-        "reserve_bytes": size_of(module, "reserve"),
+        "size_bytes": size,
+        "reserve_bytes": size_in_bytes("reserve", module.params["reserve"]),
         "group": module.params["group"] if module.params["mechanism"] == "cgroup" else None,
     }
 
@@ -201,7 +188,7 @@ def main() -> None:
     )
     try:
         module.exit_json(**play(module, HostRecord("dram_budget", module.params["record_directory"])))
-    except (BudgetError, HostRecordError) as error:
+    except (BudgetError, HostRecordError, SettingError) as error:
         module.fail_json(msg=str(error))
     except PermissionError as error:
         module.fail_json(msg=f"dram_budget needs root on the host: {error}")

@@ -17,6 +17,8 @@ description:
     mention is put back, so that going from one profile to another equals restoring and applying.
   - An interrupted run is finished by the same task again, or undone with O(state=restored), also after a reboot in between.
   - A knob that this kernel lacks is reported, not ignored and not an error.
+extends_documentation_fragment:
+  - memstretch.density.recorded_change
 options:
   state:
     description:
@@ -60,10 +62,6 @@ options:
         C(reason).
     type: dict
     default: {}
-  record_directory:
-    description: Where the originals are kept on the host.
-    type: path
-    default: /var/lib/memstretch
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying the target.
@@ -73,7 +71,6 @@ attributes:
     description: Returns details on what has changed, or would change in check mode, when in diff mode.
     support: full
 notes:
-  - Needs root.
   - Without systemd the settings last until the reboot; RV(persistent) says so.
 seealso:
   - module: memstretch.density.host_memory_info

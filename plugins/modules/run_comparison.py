@@ -18,11 +18,8 @@ description:
   - Runs on the controller.
 extends_documentation_fragment:
   - memstretch.density.controller_action
+  - memstretch.density.results_dir
 options:
-  results_dir:
-    description: Directory that holds the directories of all runs.
-    type: str
-    default: results
   runs:
     description: Names of the runs. The others are compared with the first one.
     type: list

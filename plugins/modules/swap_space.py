@@ -20,6 +20,8 @@ description:
   - What it takes is recorded on the host, in C(swap_space.json) below O(record_directory), before it is taken. An interrupted run
     is finished by the same task again, or undone with O(state=restored), also after a reboot in between.
   - Going from one kind of swap to another gives back what is no longer wanted.
+extends_documentation_fragment:
+  - memstretch.density.recorded_change
 options:
   state:
     description:
@@ -120,10 +122,6 @@ options:
     type: str
     choices: [auto, required, never]
     default: auto
-  record_directory:
-    description: Where the record is.
-    type: path
-    default: /var/lib/memstretch
 attributes:
   check_mode:
     support: full
@@ -139,7 +137,6 @@ attributes:
     description: Systems with util-linux 2.33 or newer.
     support: full
 notes:
-  - Needs root.
   - What was on a disk before is not kept. A disk that was blank is blank again afterwards, in the sense that its first and last 4 MiB
     are zeroes; what was swapped onto it remains in between.
   - A run waits up to a minute for another run of this collection on the same host.
@@ -229,11 +226,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.memstretch.density.plugins.module_utils.block_guard import Guard, GuardError
 from ansible_collections.memstretch.density.plugins.module_utils.host_record import DIRECTORY, HostRecord, HostRecordError
 from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.service_manager import booted
+from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.swap_areas import SwapError, areas
 from ansible_collections.memstretch.density.plugins.module_utils.swap_format import FormatError
 from ansible_collections.memstretch.density.plugins.module_utils.swap_options import read
 from ansible_collections.memstretch.density.plugins.module_utils.swap_plan import Plan, listing
-from ansible_collections.memstretch.density.plugins.module_utils.swap_units import Systemd, UnitError, running
+from ansible_collections.memstretch.density.plugins.module_utils.swap_units import Systemd, UnitError
 
 # What each kind needs, beside the programs that only some hosts have.
 NEEDED = ("wipefs", "sfdisk", "partx", "mkswap", "swapon", "swapoff")
@@ -272,9 +271,9 @@ class RefusedError(Exception):
 def systemd_of(module):
     """The service manager that makes swap last, or None."""
     persistence = module.params["persistence"]
-    if persistence == "required" and not running():
+    if persistence == "required" and not booted():
         raise RefusedError(["persistence: required needs systemd, which does not run on this host"])
-    return None if persistence == "never" or not running() else Systemd(module.run_command)
+    return None if persistence == "never" or not booted() else Systemd(module.run_command)
 
 
 def tools_of(module):
@@ -339,7 +338,7 @@ def main():
         module.exit_json(**run(module))
     except RefusedError as error:
         module.fail_json(msg=str(error), refusals=error.refusals)
-    except (GuardError, FormatError, HostRecordError, SwapError, UnitError, OSError) as error:
+    except (GuardError, FormatError, HostRecordError, SettingError, SwapError, UnitError, OSError) as error:
         module.fail_json(msg=str(error), refusals=[])
 
 

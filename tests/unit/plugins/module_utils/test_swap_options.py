@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.memstretch.density.plugins.module_utils.swap_areas import SwapError, size_of
+from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, size_in_bytes
 from ansible_collections.memstretch.density.plugins.module_utils.swap_options import WantedDisk, read
 from ansible_collections.memstretch.density.plugins.modules.swap_space import ARGUMENTS
 
@@ -23,17 +23,17 @@ def options(tools=None, **params):
     ("4096", 4096), (4096, 4096), ("1K", 1024), ("1k", 1024), ("1.5G", 3 * GIB // 2), ("1GiB", GIB), ("1 GB", GIB), ("2T", 2**41), ("10B", 10),
 ])
 def test_sizes(text, size):
-    assert size_of("o", text) == size
+    assert size_in_bytes("o", text) == size
 
 
 @pytest.mark.parametrize("text", ["", "G", "-1", "1X", "1.G", "ten", "50%", "1e9", None])
 def test_what_is_no_size(text):
-    with pytest.raises(SwapError, match="^o: .* is no size. Allowed are"):
-        size_of("o", text)
+    with pytest.raises(SettingError, match="^o: .* is no size. Allowed are"):
+        size_in_bytes("o", text)
 
 
 def test_a_share_of_the_memory():
-    assert size_of("o", "50%", 8 * GIB) == 4 * GIB
+    assert size_in_bytes("o", "50%", 8 * GIB) == 4 * GIB
     assert options(kind="zram").zram_size == 4 * GIB
     assert options(kind="zram").zram_is_share
     assert not options(kind="zram", zram_size="4G").zram_is_share
@@ -65,12 +65,12 @@ def test_a_share_of_the_memory():
     ({"min_size": "-1"}, "^min_size: '-1' is no size"),
 ])
 def test_wrong_options_are_refused_by_name(params, message):
-    with pytest.raises(SwapError, match=message):
+    with pytest.raises(SettingError, match=message):
         options(**params)
 
 
 def test_encryption_needs_its_program():
-    with pytest.raises(SwapError, match="cryptsetup is missing"):
+    with pytest.raises(SettingError, match="cryptsetup is missing"):
         options(tools={"cryptsetup": None}, kind="devices", devices=[DISK], encrypted=True)
     assert options(kind="devices", devices=[DISK], encrypted=True).encrypted
 

@@ -1,0 +1,17 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Where the runs are."""
+
+    DOCUMENTATION = r"""
+options:
+  results_dir:
+    description: Directory on the controller that holds the directories of all runs.
+    type: str
+    default: results
+"""

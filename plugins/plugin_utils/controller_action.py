@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions have in common that do all their work on the controller."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
+
+RESULTS_DIR = {"type": "str", "default": "results"}
+
+
+class ControllerAction(ActionBase):
+    """An action that needs no connection. A subclass has its C(ARGUMENTS) and a L(work)."""
+
+    ARGUMENTS: dict[str, t.Any] = {}
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        dummy, options = self.validate_argument_spec(self.ARGUMENTS)
+        try:
+            return {**result, **self.work(options, task_vars or {})}
+        except (RunError, SettingError, OSError) as error:
+            raise AnsibleActionFail(str(error)) from error
+
+    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """Return the result. A RunError, SettingError or OSError of it fails the task with its text."""
+        raise NotImplementedError
+
+
+def measured_run(option: str, results_dir: str, run_id: str) -> RunDirectory:
+    """Return the directory of a run that was measured.
+
+    Raises:
+        RunError: there is none; the text names the option.
+    """
+    path = os.path.join(os.path.expanduser(results_dir), run_id)
+    if not run_id or not os.path.isfile(os.path.join(path, "run.json")):
+        raise RunError(f"{option}: there is no run {run_id!r} below {results_dir}; measure one first")
+    return RunDirectory.at(path)
