@@ -44,7 +44,8 @@ def opening(run: t.Mapping[str, t.Any]) -> list[str]:
     config, todo = run["config"], [phase for phase in run["phases"] if not phase["finished"]]
     load = config["load"]
     lines = [
-        f"{'Resuming run' if run['resumed'] else 'Run'} {run['run_id']}: profile {config['profile']}{_labels(run['labels'])}",
+        f"{'Resuming run' if run['resumed'] else 'Run'} {run['run_id']}: profile {config['profile']}",
+        *_notes(run["labels"]),
         f"fleet of {len(run['expected'])}: {load['key_count']:,} keys of {load['value_size']:,} bytes and {load['rate']:g} requests/s each; "
         f"SLO avg <= {config['slo']['avg_us']:g} us, p99 <= {config['slo']['p99_us']:g} us",
         f"{len(todo)} of {len(run['phases'])} phases to measure, about {clock(sum(phase['seconds'] for phase in todo))} of load; "
@@ -84,7 +85,8 @@ def table(summary: t.Mapping[str, t.Any], directory: str) -> list[str]:
     slo = summary["slo"]
     return [
         "",
-        f"Run {summary['run_id']}: profile {summary['profile']}{_labels(summary['labels'])}",
+        f"Run {summary['run_id']}: profile {summary['profile']}",
+        *_notes(summary["labels"]),
         "",
         f"Response time of the fleet ({summary['fleet']['reported']} of {summary['fleet']['expected']} hosts, merged), in microseconds:",
         *_grid(_COLUMNS, cells),
@@ -96,7 +98,7 @@ def table(summary: t.Mapping[str, t.Any], directory: str) -> list[str]:
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"
         + ("" if all(cell["iterations"] >= 10 for cell in cells) else "; fewer than 10 iterations: indicative"),
         *(f"  - {reason}" for reason in _cut(summary["reasons"])),
-        f"Verdict: {summary['verdict'].upper()}{_labels(summary['labels'])}   ({directory}/summary.json)",
+        f"Verdict: {summary['verdict'].upper()}{_reservation(summary['labels'])}   ({directory}/summary.json)",
     ]
 
 
@@ -125,8 +127,12 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
         "",
         f"SLO: avg <= {document['slo']['avg_us']:g} us and p99 <= {document['slo']['p99_us']:g} us for every host",
     ]
-    for run in document["runs"]:
-        lines.append(f"  {run['profile']}: {run['verdict'].upper()}, {run['fleet']} hosts, run {run['run_id']}{_labels(run['labels'])}")
+    runs = document["runs"]
+    of_all = [label for label in runs[0]["labels"] if all(label in run["labels"] for run in runs)]
+    lines += ["Of all runs:", *_notes(of_all)] if of_all else []
+    for run in runs:
+        lines.append(f"  {run['profile']}: {run['verdict'].upper()}, {run['fleet']} hosts, run {run['run_id']}")
+        lines += [f"  {note}" for note in _notes([label for label in run["labels"] if label not in of_all])]
         lines += [f"    differs from {document['baseline']}: {text}" for text in document["differences"].get(run["run_id"], [])]
     return lines
 
@@ -150,8 +156,13 @@ def _where(phase: t.Mapping[str, t.Any]) -> str:
     return f"[{phase['index']:{width}}/{phase['of']}] {run_plan.describe(phase):<36}"
 
 
-def _labels(labels: t.Sequence[str]) -> str:
-    return f" ({'; '.join(labels)})" if labels else ""
+def _notes(labels: t.Sequence[str]) -> list[str]:
+    return [f"  note: {label}" for label in labels]
+
+
+def _reservation(labels: t.Sequence[str]) -> str:
+    """Return the words that keep a verdict from being read without what is noted about its host."""
+    return f" ({labels[0]})" if len(labels) == 1 else f" (read the {len(labels)} notes above)" if labels else ""
 
 
 def _cut(reasons: t.Sequence[str]) -> list[str]:
