@@ -260,14 +260,16 @@ class Grubby:
         return {"entries": {entry.kernel: entry.line for entry in entries}, "files": self._files(), "left": {}, "added": []}
 
     def apply(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
-        before = self.entries()
+        before = self._files()
         try:
             self._bring(originals, arguments, removed)
             wrong = problems(self.entries(), arguments, removed)
             if wrong:
                 raise BootLoaderError(f"grubby has not made it so: {'; '.join(wrong)}")
         except BootLoaderError as error:
-            self._set({entry.kernel: entry.words for entry in before})
+            for path, text in before.items():
+                if read_text(path) != text:
+                    replace_text(path, text)
             raise BootLoaderError(f"{error}. The kernel command line is as it was before.") from error
         # What the files hold now: one that still does at the end is put back byte for byte.
         originals["left"] = {path: digest(text) for path, text in self._files().items()}
@@ -275,8 +277,8 @@ class Grubby:
         return []
 
     def restore(self, originals: Record) -> list[str]:
+        untouched = [path for path in originals["files"] if originals["left"].get(path) == digest(read_text(path))]
         self._bring(originals, [], [])
-        untouched = [path for path, text in originals["files"].items() if originals["left"].get(path) == digest(read_text(path))]
         for path in untouched:
             replace_text(path, originals["files"][path])
         return []
