@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import compare
+from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, compare
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import publish
 
@@ -36,7 +36,7 @@ def comparison(tmp_path_factory):
     """Three profiles on the same hosts."""
     place = tmp_path_factory.mktemp("comparison")
     runs = [fleet_run(place, hosts=4, profile=profile) for profile in ("dram", "swap", "zram")]
-    document, details = compare(runs)
+    document, details = compare([Arm(None, [run]) for run in runs])
     page = place / "comparison.html"
     page.write_text(comparison_page(json.loads(json.dumps(document)), details), encoding="utf-8")
     return page
