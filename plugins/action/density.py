@@ -45,7 +45,7 @@ class ActionModule(ControllerAction):
         for line in _opening(directory, document):
             Display().display(line)
         if self._task.check_mode:
-            return {"changed": False, "density": document}
+            return {"changed": False, "density": {"id": document["id"], "directory": directory.path}}
         with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors"))) as sequence:
             for arm in arms:
                 sequence.check(arm.name, {**arm.variables, **plan["probe"], **_size(plan["start"])})
@@ -54,7 +54,8 @@ class ActionModule(ControllerAction):
             document["finished"] = True
             sequence.save()
         density_report.publish(directory, document, Display().display)
-        return {"changed": True, "density": document}
+        found = {each["name"]: each["density"] for each in document["density"]}
+        return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": found}}
 
 
 def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, int]:

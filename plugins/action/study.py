@@ -49,7 +49,7 @@ class ActionModule(ControllerAction):
         for line in _opening(directory, document):
             Display().display(line)
         if self._task.check_mode:
-            return {"changed": False, "study": document}
+            return {"changed": False, "study": {"id": document["id"], "directory": directory.path}}
         with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors"))) as sequence:
             for arm in arms if kind == "study" else arms[:1]:
                 sequence.check(arm.name, arm.variables)
@@ -136,11 +136,11 @@ def _conclude(directory: RunDirectory, document: dict[str, t.Any]) -> dict[str, 
         for arm in document["plan"]["arms"]
     ]
     arms = [arm for arm in arms if arm.runs]
-    result: dict[str, t.Any] = {"study": document}
+    result: dict[str, t.Any] = {"study": {"id": document["id"], "directory": directory.path}}
     if len(arms) > 1:
-        result["comparison"], dummy = publish(directory, arms, Display().display)
+        publish(directory, arms, Display().display)
         Display().display(f"Comparison: {directory.file('comparison.html')}")
     wrong = [f"{run['run_id']} {run['state']}: {run['note']}" for run in document["runs"] if run["state"] not in DONE]
     if wrong:
-        result.update(failed=True, msg=f"{len(wrong)} of {len(document['runs'])} runs are not valid; the same command takes them up again. {'; '.join(wrong)}")
+        result.update(failed=True, msg=f"{len(wrong)} of {len(document['runs'])} runs are not valid; the same command takes them up again. " + " | ".join(wrong))
     return result

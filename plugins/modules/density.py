@@ -70,7 +70,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 density:
-  description: What C(density.json) holds.
+  description:
+    - The C(id) of the search, the C(directory) that holds C(density.json), and, unless in check mode, C(found), the density under each profile.
   returned: always
   type: dict
 """

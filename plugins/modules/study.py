@@ -81,11 +81,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 study:
-  description: What C(study.json) holds.
+  description: The C(id) of the study, and the C(directory) that holds C(study.json) and the comparison.
   returned: always
-  type: dict
-comparison:
-  description: What C(comparison.json) holds.
-  returned: when two arms or more were measured
   type: dict
 """
