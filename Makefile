@@ -7,7 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 COLLECTION := .ansible/collections/ansible_collections/memstretch/density
 PROFILE ?= dram
-STRETCHED_PROFILES ?= dram swap_2018 swap zram
+STRETCHED_PROFILES ?= dram,swap_2018,swap,zram
+DENSITY_PROFILES ?= dram,swap,zram
 INVENTORY ?= inventories/local/hosts.yml
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 # A command that is missing or a pip that asks would only cost time in CI.
@@ -73,8 +74,12 @@ demo: setup ## Run the main job on Redis instances of this machine (about 5 minu
 	@$(BIN)/ansible-playbook -i $(INVENTORY) site.yml -e profile=$(PROFILE)
 	@$(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml
 
-stretched: setup ## Compare profiles on this machine under a DRAM budget; needs root, leaves it as it was (about 15 minutes)
-	@BIN=$(BIN) playbooks/files/stretched.sh $(STRETCHED_PROFILES)
+stretched: setup ## Compare profiles on this machine under a DRAM budget and find its density; needs root, leaves it as it was (about 25 minutes)
+	@test "$$(id -u)" = 0 || { echo "stretched: tuning this machine needs root; run it with sudo" >&2; exit 1; }
+	@status=0; \
+	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/study.yml -e profiles=$(STRETCHED_PROFILES) || status=1; \
+	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/density.yml -e profiles=$(DENSITY_PROFILES) || status=1; \
+	exit $$status
 
 test: $(addprefix test-,$(LANES)) ## Run all tests
 	@echo "All lanes passed: $(LANES)"

@@ -231,7 +231,37 @@
     });
   }
 
-  const DRAW = data.kind === "run" ? { percentiles, hosts, heat, time } : { percentiles, ratios };
+  function curve(colours) {
+    const palette = COLOURS[isDark() ? "dark" : "light"];
+    const known = data.profiles.flatMap((profile) => profile.curve.map((point) => point[1])).filter((value) => value > 0);
+    const largest = Math.max(...data.profiles.flatMap((profile) => profile.curve.map((point) => point[0])));
+    const line = (column, grid) => data.profiles.map((profile, index) => ({
+      name: profile.name, type: "line", xAxisIndex: grid, yAxisIndex: grid, color: palette[index % palette.length], symbolSize: 9,
+      lineStyle: { width: 2, type: DASHES[Math.floor(index / 8) % 3] },
+      data: profile.curve.map((point) => ({ value: [point[0], point[column]], point, symbol: point[3] ? "circle" : "emptyCircle" })),
+      markLine: grid || index ? undefined : { silent: true, symbol: "none", lineStyle: { color: colours.fail, type: "dashed", width: 1.5 },
+        label: { color: colours.fail, position: "insideStartTop", formatter: "objective: p99 ≤ " + number(data.slo.p99_us) + " µs" }, data: [{ yAxis: data.slo.p99_us }] },
+    }));
+    const x = (grid) => axis(colours, { type: "value", gridIndex: grid, min: 0, max: largest, minInterval: 1, splitLine: { show: false },
+      name: grid ? "hosts in the fleet" : "", nameLocation: "middle", nameGap: 28 });
+    return Object.assign(base(colours), {
+      grid: [{ outerBoundsMode: "none", left: 64, right: 24, top: 64, height: 240 }, { outerBoundsMode: "none", left: 64, right: 24, top: 352, height: 140 }],
+      xAxis: [x(0), x(1)],
+      yAxis: [
+        microAxis(colours, Object.assign({ gridIndex: 0, name: "p99 of the worst host", nameTextStyle: { color: colours.soft, align: "left" } },
+          bounds(known.concat([data.slo.p99_us])))),
+        axis(colours, { type: "value", gridIndex: 1, min: 0, max: largest, minInterval: 1, name: "hosts within the objective",
+          nameTextStyle: { color: colours.soft, align: "left" } }),
+      ],
+      tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => "<b>" + clean(hit.seriesName) + "</b>, " + hit.data.point[0] + " hosts<br>p99 of the worst host "
+        + number(hit.data.point[1]) + " µs<br>" + hit.data.point[2] + " hosts within the objective<br>" + clean(hit.data.point[4]) }),
+      series: line(1, 0).concat(line(2, 1), [{ name: "all", type: "line", xAxisIndex: 1, yAxisIndex: 1, data: [[0, 0], [largest, largest]], symbol: "none", silent: true,
+        lineStyle: { color: colours.soft, type: "dotted", width: 1 } }]),
+      legend: Object.assign(base(colours).legend, { data: data.profiles.map((profile) => profile.name) }),
+    });
+  }
+
+  const DRAW = { run: { percentiles, hosts, heat, time }, comparison: { percentiles, ratios }, density: { curve } }[data.kind];
   if (data.kind === "run") {
     data.curves = (latency) => data.cells.map((cell) => ({ name: cell.title, points: cell.curves[latency] }));
   } else {

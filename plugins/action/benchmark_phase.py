@@ -12,6 +12,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.settings import
 from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.summary import Futility
 
 # The lead of the first phase, where no launch has been timed yet: seconds for each round of forks.
 FIRST_ROUND_SECONDS = 2.0
@@ -34,6 +35,9 @@ class ActionModule(ControllerAction):
         run, phase = options["run"], options["phase"]
         directory = RunDirectory.at(run["directory"])
         session_started_at = _check_recorded(directory, run)
+        futile = _futile(directory, run)
+        if futile:
+            return {"changed": False, "benchmark_stopped": futile}
         last = _last_of_session(directory, run, phase, session_started_at)
         lead = options["lead_seconds"]
         lead = _lead(run, last, task_vars) if lead in (None, "") else number("lead_seconds", lead)
@@ -61,6 +65,16 @@ def _check_recorded(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> floa
     if session["id"] != run["session"]:
         raise RunError(f"{directory.path}: another playbook has taken this run over")
     return session["started_at"]
+
+
+def _futile(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> str | None:
+    """Return why the run cannot meet its SLO any more, if it is to stop then."""
+    futility = Futility(run["config"], run["config"]["slo"])
+    for phase in run["phases"] if run["config"]["stop_when_failed"] else []:
+        document = directory.read_phase(phase)
+        if document is not None:
+            futility.add(document)
+    return futility.reason
 
 
 def _last_of_session(

@@ -4,20 +4,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import report_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import compare
+from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
     RESULTS_DIR,
     ControllerAction,
     measured_run,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
 
 
@@ -33,20 +30,7 @@ class ActionModule(ControllerAction):
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         if os.path.basename(options["name"]) != options["name"] or options["name"] in ("", ".", "..", "latest"):
             raise RunError(f"name: {options['name']!r} is not a name for a directory below {options['results_dir']}")
-        document, details = compare([measured_run("runs", options["results_dir"], run) for run in options["runs"]])
-        lines = report_text.comparison(document)
-        page = comparison_page(document, details)
-        directory = RunDirectory(os.path.expanduser(options["results_dir"]), options["name"])
-        changed = False if self._task.check_mode else self._write(directory, document, lines, page)
-        for line in lines:
-            Display().display(line)
+        arms = [Arm(None, [measured_run("runs", options["results_dir"], run)]) for run in options["runs"]]
+        directory = RunDirectory(options["results_dir"], options["name"])
+        document, changed = publish(directory, arms, Display().display, write=not self._task.check_mode)
         return {"changed": changed, "comparison": document}
-
-    @staticmethod
-    def _write(directory: RunDirectory, document: dict[str, t.Any], lines: list[str], page: str) -> bool:
-        if os.path.exists(directory.file("run.json")):
-            raise RunError(f"name: {directory.run_id} is a run; choose another name for the comparison")
-        os.makedirs(directory.path, exist_ok=True)
-        changed = directory.write_text("comparison.json", json.dumps(document, indent=1) + "\n")
-        changed |= directory.write_text("comparison.html", page)
-        return directory.write_text("comparison.txt", "\n".join(lines).strip() + "\n") or changed

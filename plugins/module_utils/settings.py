@@ -56,6 +56,11 @@ RANGES: dict[str, Range] = {
     "min_rate_ratio": Range(float, 0, 1, "achieved rate over target"),
     "max_lateness_p99_us": Range(float, 0, 1e9, "microseconds"),
     "max_clock_offset": Range(float, 0, 86_400, "seconds"),
+    "study_rounds": Range(int, 1, 1000, "runs of each profile"),
+    "density_max": Range(int, 1, 100_000, "hosts of the fleet"),
+    "density_start": Range(int, 1, 100_000, "hosts of the fleet"),
+    "density_repeats": Range(int, 1, 99, "probes of one size"),
+    "fleet_size": Range(int, 1, 100_000, "hosts of the fleet"),
     "lead_seconds": Range(float, 0, 3600, "seconds"),
 }
 
@@ -91,6 +96,19 @@ def number(option: str, value: t.Any, range_of: str | None = None) -> int | floa
     if not allowed.low <= result <= allowed.high:
         raise SettingError(f"{option}: {value!r} is out of range; it takes {allowed}")
     return result
+
+
+def yes_or_no(option: str, value: t.Any) -> bool:
+    """Return value as the truth that option takes; a word for it will do.
+
+    Raises:
+        SettingError: it is none.
+    """
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    found = value if isinstance(value, bool) else words.get(str(value).lower())
+    if found is None:
+        raise SettingError(f"{option}: {value!r} is not allowed; it takes true or false")
+    return found
 
 
 def cpu_choice(option: str, value: t.Any) -> str | int:

@@ -16,6 +16,7 @@ description:
     lost a host; otherwise it fails, because the run could not become valid any more.
   - Then picks the common start, far enough ahead that the slowest host is ready in time. The first lead follows from the
     number of hosts and C(forks); the later ones from how long the launch before really took.
+  - A run with C(stop_when_failed) that cannot meet its SLO any more gets no more phases, but the reason.
   - Runs on the controller. Use it with C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action
@@ -47,6 +48,10 @@ EXAMPLES = r"""
 RETURN = r"""
 benchmark_phase:
   description: The C(phase), C(begun_at), and C(start_at), in seconds since the epoch; a fill has no common start.
-  returned: success
+  returned: success, but not with RV(benchmark_stopped)
   type: dict
+benchmark_stopped:
+  description: Why there is no use in measuring on.
+  returned: when the run is to stop for it
+  type: str
 """

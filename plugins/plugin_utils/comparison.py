@@ -1,30 +1,68 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Several runs side by side: what stretched memory costs, as ratios to the first run."""
+"""Runs beside each other: their figures as multiples of the first one's, and what else differs between them."""
 
 from __future__ import annotations
 
+import json
+import os
+import statistics
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import report_text, run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.confidence import FIGURES, ratio_bounds
+from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.summary import CellDetails, evaluate
-
-FIGURES = ("avg_us", "p99_us", "max_us")
+from ansible_collections.memstretch.density.plugins.plugin_utils.summary import CellDetails, evaluate_together
 
 
-def compare(runs: t.Sequence[RunDirectory]) -> tuple[dict[str, t.Any], list[dict[str, CellDetails]]]:
-    """Return the comparison of runs with the first of them, which docs/results.md explains, and for each run what its charts take.
+class Arm(t.NamedTuple):
+    """What is compared: one run, or several of one configuration that are taken together.
+
+    Attributes:
+        name: what it is called; None for its profile.
+        runs: their directories.
+    """
+
+    name: str | None
+    runs: t.Sequence[RunDirectory]
+
+
+def publish(directory: RunDirectory, arms: t.Sequence[Arm], say: t.Callable[[str], None], write: bool = True) -> tuple[dict[str, t.Any], bool]:
+    """Compare arms with the first of them, show it and write comparison.json, .txt and .html; return the comparison and whether a file changed.
 
     Raises:
-        RunError: fewer than two runs, a run twice, or a file that is missing or damaged.
+        RunError: see compare(); or the directory is that of a run.
     """
-    if len(runs) < 2 or len({run.path for run in runs}) < len(runs):
-        raise RunError(f"runs: {', '.join(run.run_id for run in runs) or 'none'}; a comparison takes two or more different runs")
-    documents = [run.read_json("run.json") for run in runs]
-    page_ins = [_PageIns() for dummy in runs]
-    evaluated = [evaluate(run, also=paging.add) for run, paging in zip(runs, page_ins)]
+    document, details = compare(arms)
+    lines = report_text.comparison(document)
+    page = comparison_page(document, details)
+    changed = False
+    if write:
+        if os.path.exists(directory.file("run.json")):
+            raise RunError(f"name: {directory.run_id} is a run; choose another name for the comparison")
+        os.makedirs(directory.path, exist_ok=True)
+        changed = directory.write_text("comparison.json", json.dumps(document, indent=1) + "\n")
+        changed |= directory.write_text("comparison.html", page)
+        changed |= directory.write_text("comparison.txt", "\n".join(lines).strip() + "\n")
+    for line in lines:
+        say(line)
+    return document, changed
+
+
+def compare(arms: t.Sequence[Arm]) -> tuple[dict[str, t.Any], list[dict[str, CellDetails]]]:
+    """Return the comparison of arms with the first of them, which docs/results.md explains, and for each arm what its charts take.
+
+    Raises:
+        RunError: fewer than two arms, a run twice, or a file that is missing or damaged.
+    """
+    directories = [run for arm in arms for run in arm.runs]
+    if len(arms) < 2 or len({run.path for run in directories}) < len(directories):
+        raise RunError(f"runs: {', '.join(run.run_id for run in directories) or 'none'}; a comparison takes two or more different runs")
+    documents = [arm.runs[0].read_json("run.json") for arm in arms]
+    page_ins = [_PageIns(len(arm.runs) > 1) for arm in arms]
+    evaluated = [evaluate_together(arm.runs, also=paging.add) for arm, paging in zip(arms, page_ins)]
     summaries = [summary for summary, dummy in evaluated]
     first = summaries[0]
     return {
@@ -32,34 +70,42 @@ def compare(runs: t.Sequence[RunDirectory]) -> tuple[dict[str, t.Any], list[dict
         "baseline": first["run_id"],
         "slo": first["slo"],
         "runs": [
-            {**{key: summary[key] for key in ("run_id", "profile", "labels", "verdict", "config_hash")}, "fleet": summary["fleet"]["expected"]}
-            for summary in summaries
+            {
+                **{key: summary[key] for key in ("run_id", "profile", "labels", "verdict", "config_hash")},
+                "name": arm.name or summary["profile"],
+                "parts": [run.run_id for run in arm.runs],
+                "fleet": summary["fleet"]["expected"],
+            }
+            for arm, summary in zip(arms, summaries)
         ],
         "differences": {
             summary["run_id"]: _differences(documents[0], document) for summary, document in zip(summaries[1:], documents[1:])
         },
+        "settings": _settings(documents),
         "cells": [
             {
-                **_row(cell, cell_of_first, summary, rates.get(_key(cell))),
+                **_row(cell, cell_of_first, summary, arms[number].name, paging.rate(cell)),
                 "ratio_interval": None if number == 0 else _ratio_interval(
                     cell, cell_of_first, details, evaluated[0][1], documents[number]["expected"] == documents[0]["expected"]
                 ),
+                "page_ins_ratio": None if number == 0 else paging.ratio(page_ins[0], cell),
             }
             for cell_of_first in first["cells"]
-            for number, ((summary, details), rates) in enumerate(zip(evaluated, [paging.rates() for paging in page_ins]))
+            for number, ((summary, details), paging) in enumerate(zip(evaluated, page_ins))
             for cell in summary["cells"] if _key(cell) == _key(cell_of_first)
         ],
     }, [details for dummy, details in evaluated]
 
 
 def _row(
-    cell: t.Mapping[str, t.Any], baseline: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], page_ins: float | None
+    cell: t.Mapping[str, t.Any], baseline: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], name: str | None, page_ins: float | None
 ) -> dict[str, t.Any]:
     figures = {name: cell["response"][name] for name in FIGURES}
     return {
         **{key: cell[key] for key in ("influence", "read_mix", "valid", "iterations", "indicative", "hosts_within_slo", "worst_host")},
         "run_id": summary["run_id"],
         "profile": summary["profile"],
+        "name": name or summary["profile"],
         "response": figures,
         "ratio": {name: _ratio(value, baseline["response"][name]) for name, value in figures.items()},
         "page_ins_per_second": page_ins,
@@ -87,21 +133,47 @@ def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
 
 
 class _PageIns:
-    """How many pages per second came back from swap or zswap, on all machines together."""
+    """How many pages per second came back from swap or zswap, on all machines together.
 
-    def __init__(self) -> None:
-        self._rates: dict[tuple[float, float], list[float]] = {}
+    Args:
+        several: whether they come from several runs, of which each then counts as one measurement.
+    """
+
+    def __init__(self, several: bool) -> None:
+        self._several = several
+        self._runs = 0
+        self._rates: dict[tuple[float, float], dict[int, list[float]]] = {}
 
     def add(self, document: t.Mapping[str, t.Any]) -> None:
-        if document["phase"]["kind"] == "iteration":
+        """Take a phase."""
+        phase = document["phase"]
+        self._runs += phase["index"] == 1
+        if phase["kind"] == "iteration":
             counters = [pressure["counters"] for pressure in document["pressure"].values()]
-            self._rates.setdefault(_key(document["phase"]), []).append(
+            unit = self._runs if self._several else phase["iteration"]
+            self._rates.setdefault(_key(phase), {}).setdefault(unit, []).append(
                 sum((each.get("pswpin", 0) + each.get("zswpin", 0)) / each["clock_s"] for each in counters)
             )
 
-    def rates(self) -> dict[tuple[float, float], float]:
-        """Return the mean of the iterations of each cell."""
-        return {key: round(sum(each) / len(each), 1) for key, each in self._rates.items()}
+    def rate(self, cell: t.Mapping[str, t.Any]) -> float | None:
+        """Return the mean of a cell's iterations."""
+        rates = [rate for unit in self._rates.get(_key(cell), {}).values() for rate in unit]
+        return round(statistics.fmean(rates), 1) if rates else None
+
+    def ratio(self, baseline: _PageIns, cell: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
+        """Return how many times the baseline's rate this is, and the interval of that; None where there is nothing to compare."""
+        mine, theirs = ([statistics.fmean(unit) for unit in each._rates.get(_key(cell), {}).values()] for each in (self, baseline))
+        if not mine or not theirs or not statistics.fmean(theirs) or not statistics.fmean(mine):
+            return None
+        value = statistics.fmean(mine) / statistics.fmean(theirs)
+        return {"value": round(value, 3), "interval": ratio_bounds(value, [_relative_variance(mine), _relative_variance(theirs)])}
+
+
+def _relative_variance(values: t.Sequence[float]) -> tuple[float, int] | None:
+    """Return the variance of the logarithm of the values' mean, and its degrees of freedom; None if they are too few to tell."""
+    if len(values) < 2:
+        return None
+    return statistics.variance(values) / len(values) / statistics.fmean(values) ** 2, len(values) - 1
 
 
 def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list[str]:
@@ -110,4 +182,65 @@ def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list
     if old["expected"] != new["expected"]:
         found.append(f"fleet: {len(old['expected'])} hosts -> {len(new['expected'])} hosts" if len(old["expected"]) != len(new["expected"])
                      else "fleet: other hosts")
+    for name, of in _CIRCUMSTANCES:
+        before, after = of(old), of(new)
+        if before != after:
+            found.append(f"{name}: {before or 'unknown'} -> {after or 'unknown'}")
     return found
+
+
+def _of_hosts(*keys: str) -> t.Callable[[t.Mapping[str, t.Any]], str]:
+    """Return a function that says what the records of a run's hosts have under keys."""
+    def values(run: t.Mapping[str, t.Any]) -> str:
+        found = set()
+        for record in run.get("hosts", {}).values():
+            value: t.Any = record
+            for key in keys:
+                value = value.get(key) if isinstance(value, dict) else None
+            found.add(str(value))
+        return ", ".join(sorted(found))
+    return values
+
+
+def _redis(run: t.Mapping[str, t.Any]) -> str:
+    return ", ".join(sorted({str(each["redis_version"]) for each in run.get("fleet", {}).values() if each.get("redis_version")}))
+
+
+# What no profile sets, and what makes another machine of it.
+_CIRCUMSTANCES: tuple[tuple[str, t.Callable[[t.Mapping[str, t.Any]], str]], ...] = (
+    ("kernel", _of_hosts("kernel", "release")),
+    ("memory of the hosts", _of_hosts("memory", "total_bytes")),
+    ("processors of the hosts", _of_hosts("cpu", "model")),
+    ("processors online", _of_hosts("cpu", "online")),
+    ("hosts", lambda run: ", ".join(sorted(run.get("hosts", {})))),
+    ("Redis", _redis),
+)
+
+
+def _settings(documents: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """Return the tuned settings that are not the same in all runs, each with its value in each: as it was read back from the kernel."""
+    tables: list[dict[str, str]] = []
+    for document in documents:
+        table: dict[str, set[str]] = {}
+        for record in document.get("hosts", {}).values():
+            for name, value in _tuned(record.get("tuning") or {}):
+                table.setdefault(name, set()).add(value)
+        tables.append({name: ", ".join(sorted(values)) for name, values in table.items()})
+    names = list(dict.fromkeys(name for table in tables for name in table))
+    return [
+        {"name": name, "values": [table.get(name, "") for table in tables]}
+        for name in names if len({table.get(name, "") for table in tables}) > 1
+    ]
+
+
+def _tuned(tuning: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str]]:
+    for setting in tuning.get("settings", []):
+        if not setting["absent"]:
+            yield setting["name"], str(setting["effective"])
+    for argument in tuning.get("kernel_arguments", []):
+        yield "kernel command line", argument
+    for area in tuning.get("swap_areas", []):
+        yield "swap", f"{area['source']}, priority {area['priority']}"
+    if tuning.get("dram_budget"):
+        budget = tuning["dram_budget"]
+        yield "DRAM budget", f"{budget['size_bytes'] / 2**20:,.0f} MiB by {budget['mechanism']}"

@@ -133,6 +133,15 @@ class Spread:
         return found
 
 
+def ratio_bounds(value: float, sources: t.Sequence[tuple[float, int] | None]) -> list[float] | None:
+    """Return the interval around a ratio, from the variances of the logarithms of both its parts with their degrees of freedom.
+
+    None where one of them cannot be told.
+    """
+    known = [source for source in sources if source is not None]
+    return _bounds(value, *_welch(known)) if len(known) == len(sources) else None
+
+
 def _bounds(value: float, variance: float, freedom: float) -> list[float]:
     """Return the interval around a value whose logarithm has that variance and those degrees of freedom."""
     factor = math.exp(min(student(freedom) * math.sqrt(variance), 50))

@@ -25,7 +25,8 @@ _RUN_SECTIONS = (
     ("figures", "Figures"), ("percentiles", "Percentiles"), ("hosts", "Hosts"), ("time", "Over time"), ("validity", "Trust"), ("settings", "Settings"),
     ("reproduce", "Reproduce"),
 )
-_COMPARISON_SECTIONS = (("ratios", "Ratios"), ("figures", "Figures"), ("percentiles", "Percentiles"), ("runs", "Runs"))
+_COMPARISON_SECTIONS = (("ratios", "Ratios"), ("figures", "Figures"), ("percentiles", "Percentiles"), ("runs", "Runs"), ("settings", "Settings"))
+_DENSITY_SECTIONS = (("curve", "Curve"), ("sure", "How sure"), ("probes", "Probes"))
 
 # Sections of a host's record that describe its state at that moment, not how it was set up.
 _PASSING = ("free_bytes", "available_bytes", "uptime_s", "pages_shared", "pages_sharing", "full_scans", "boot_id", "hugepages_free", "used_bytes")
@@ -102,6 +103,33 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
     return _render("comparison.html.j2", data, _COMPARISON_SECTIONS, comparison=document, names=names, by_cell=by_cell, highlights=_highlights(document, names))
 
 
+def density_page(
+    document: t.Mapping[str, t.Any], reason: t.Callable[[t.Mapping[str, t.Any]], str], contradictions: t.Callable[[t.Mapping[str, t.Any]], list[str]]
+) -> str:
+    """Return the page of a search for the density.
+
+    Args:
+        document: density.json.
+        reason: says why a density is not larger.
+        contradictions: says where a density is not monotonic.
+    """
+    found = document["density"]
+    data = {
+        "kind": "density",
+        "slo": document["slo"],
+        "maximum": document["plan"]["maximum"],
+        "profiles": [
+            {"name": each["name"], "density": each["density"], "curve": [
+                [row["size"], report_data.short(row["worst_host_p99_us"]), row["hosts_within_slo"], row["passed"] > row["failed"],
+                 f"{row['passed']} of {row['passed'] + row['failed']} probes passed"]
+                for row in each["curve"]
+            ]}
+            for each in found
+        ],
+    }
+    return _render("density.html.j2", data, _DENSITY_SECTIONS, density=document, found=found, reason=reason, contradictions=contradictions)
+
+
 _FIGURES = (("avg_us", "average"), ("p99_us", "p99"), ("max_us", "maximum"))
 
 
@@ -124,9 +152,9 @@ def _bars(
 
 
 def _run_names(runs: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
-    """Return what each run is called in a chart: its profile, with the run's name where a profile comes twice."""
-    profiles = [run["profile"] for run in runs]
-    return {run["run_id"]: run["profile"] if profiles.count(run["profile"]) == 1 else f"{run['profile']} ({run['run_id']})" for run in runs}
+    """Return what each run is called in a chart: its name, which is its profile if it has none, with the run's own where one comes twice."""
+    names = [run["name"] for run in runs]
+    return {run["run_id"]: run["name"] if names.count(run["name"]) == 1 else f"{run['name']} ({run['run_id']})" for run in runs}
 
 
 def _highlights(document: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> list[str]:

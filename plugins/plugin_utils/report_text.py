@@ -13,12 +13,12 @@ _COLUMNS = (
     # heading, and how a cell of the summary fills it
     ("influence", lambda cell: f"{cell['influence']:g}"),
     ("GET %", lambda cell: f"{cell['read_mix']:g}"),
-    ("avg us", lambda cell: _us(cell["response"]["avg_us"])),
-    ("p50", lambda cell: _us(cell["response"]["p50_us"])),
-    ("p95", lambda cell: _us(cell["response"]["p95_us"])),
-    ("p99", lambda cell: _us(cell["response"]["p99_us"])),
-    ("p99.9", lambda cell: _us(cell["response"]["p999_us"])),
-    ("max", lambda cell: _us(cell["response"]["max_us"])),
+    ("avg us", lambda cell: microseconds(cell["response"]["avg_us"])),
+    ("p50", lambda cell: microseconds(cell["response"]["p50_us"])),
+    ("p95", lambda cell: microseconds(cell["response"]["p95_us"])),
+    ("p99", lambda cell: microseconds(cell["response"]["p99_us"])),
+    ("p99.9", lambda cell: microseconds(cell["response"]["p999_us"])),
+    ("max", lambda cell: microseconds(cell["response"]["max_us"])),
     ("within SLO", lambda cell: f"{cell['hosts_within_slo']} of {cell['_expected']}"),
     ("worst host", lambda cell: _worst(cell["worst_host"])),
     ("rate", lambda cell: _share(cell["achieved_rate_ratio"])),
@@ -72,7 +72,7 @@ def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
     else:
         response = document["merged"]["response"]
         figures = (
-            f"{hosts}: avg {_us(response['avg_us'])}, p99 {_us(response['p99_us'])}, max {_us(response['max_us'])} us"
+            f"{hosts}: avg {microseconds(response['avg_us'])}, p99 {microseconds(response['p99_us'])}, max {microseconds(response['max_us'])} us"
             f" | rate {_share(document['achieved_rate_ratio'])}, overlap {_share(document['overlap'])}"
         )
     lines = [f"{_where(phase)}  {figures}" + ("" if document["valid"] else "  INVALID")]
@@ -89,10 +89,10 @@ def table(summary: t.Mapping[str, t.Any], directory: str) -> list[str]:
         *_notes(summary["labels"]),
         "",
         f"Response time of the fleet ({summary['fleet']['reported']} of {summary['fleet']['expected']} hosts, merged), in microseconds:",
-        *_grid(_COLUMNS, cells),
+        *grid(_COLUMNS, cells),
         "",
         "The brief's six figures (service time; means over the hosts' own figures), in milliseconds:",
-        *_grid(_BRIEF_COLUMNS, cells),
+        *grid(_BRIEF_COLUMNS, cells),
         "",
         *_placement(summary["placement"]),
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"
@@ -105,12 +105,12 @@ def table(summary: t.Mapping[str, t.Any], directory: str) -> list[str]:
 _COMPARISON_COLUMNS = (
     ("influence", lambda row: f"{row['influence']:g}"),
     ("GET %", lambda row: f"{row['read_mix']:g}"),
-    ("profile", lambda row: row["profile"]),
-    ("avg us", lambda row: _us(row["response"]["avg_us"])),
+    ("profile", lambda row: row["name"]),
+    ("avg us", lambda row: microseconds(row["response"]["avg_us"])),
     ("x", lambda row: _times(row["ratio"]["avg_us"])),
-    ("p99 us", lambda row: _us(row["response"]["p99_us"])),
+    ("p99 us", lambda row: microseconds(row["response"]["p99_us"])),
     ("x", lambda row: _times(row["ratio"]["p99_us"])),
-    ("max us", lambda row: _us(row["response"]["max_us"])),
+    ("max us", lambda row: microseconds(row["response"]["max_us"])),
     ("x", lambda row: _times(row["ratio"]["max_us"])),
     ("page-ins/s", lambda row: "-" if row["page_ins_per_second"] is None else f"{row['page_ins_per_second']:,.0f}"),
     ("within SLO", lambda row: str(row["hosts_within_slo"])),
@@ -123,7 +123,7 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
     lines = [
         "",
         f"Response time of the fleet, and as a multiple (x) of the first run, {document['baseline']}:",
-        *_grid(_COMPARISON_COLUMNS, document["cells"]),
+        *grid(_COMPARISON_COLUMNS, document["cells"]),
         "",
         f"SLO: avg <= {document['slo']['avg_us']:g} us and p99 <= {document['slo']['p99_us']:g} us for every host",
     ]
@@ -131,7 +131,8 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
     of_all = [label for label in runs[0]["labels"] if all(label in run["labels"] for run in runs)]
     lines += ["Of all runs:", *_notes(of_all)] if of_all else []
     for run in runs:
-        lines.append(f"  {run['profile']}: {run['verdict'].upper()}, {run['fleet']} hosts, run {run['run_id']}")
+        parts = f"run{'s' if len(run['parts']) > 1 else ''} {', '.join(run['parts'])}"
+        lines.append(f"  {run['name']}: {run['verdict'].upper()}, {run['fleet']} hosts, {parts}")
         lines += [f"  {note}" for note in _notes([label for label in run["labels"] if label not in of_all])]
         lines += [f"    differs from {document['baseline']}: {text}" for text in document["differences"].get(run["run_id"], [])]
     return lines
@@ -170,13 +171,15 @@ def _cut(reasons: t.Sequence[str]) -> list[str]:
     return shown + ([f"... and {len(reasons) - len(shown)} more"] if len(reasons) > len(shown) else [])
 
 
-def _grid(columns: t.Sequence[tuple[str, t.Callable]], rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+def grid(columns: t.Sequence[tuple[str, t.Callable]], rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return rows as a table. Each column has a heading and says how a row fills it."""
     text = [[heading for heading, dummy in columns]] + [[fill(row) for dummy, fill in columns] for row in rows]
     widths = [max(len(line[column]) for line in text) for column in range(len(columns))]
     return ["  " + "  ".join(f"{each:>{width}}" for each, width in zip(line, widths)).rstrip() for line in text]
 
 
-def _us(value: float | None) -> str:
+def microseconds(value: float | None) -> str:
+    """Return a time as text, - if it is not known."""
     return "-" if value is None else f"{value:,.1f}"
 
 
@@ -193,4 +196,4 @@ def _share(value: float | None) -> str:
 
 
 def _worst(host: t.Mapping[str, t.Any] | None) -> str:
-    return "-" if host is None else f"{host['name']} {_us(host['avg_us'])} / {_us(host['p99_us'])}"
+    return "-" if host is None else f"{host['name']} {microseconds(host['avg_us'])} / {microseconds(host['p99_us'])}"

@@ -162,6 +162,16 @@ def latest(results_dir: str) -> RunDirectory | None:
     return RunDirectory.at(link) if os.path.isfile(os.path.join(link, "run.json")) else None
 
 
+def check_name(option: str, name: str | None) -> None:
+    """Refuse what is not the name of one directory; nothing is allowed.
+
+    Raises:
+        RunError: it is not; the text names the option.
+    """
+    if name and (os.path.basename(name) != name or name.startswith(".") or name == "latest"):
+        raise RunError(f"{option}: {name!r} is not allowed; it takes the name of a directory, without / and not beginning with a dot")
+
+
 def check_space(results_dir: str, results: int) -> None:
     """Check that so many results of one host and phase fit below results_dir, which may not exist yet.
 

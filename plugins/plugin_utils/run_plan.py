@@ -9,7 +9,7 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import PATTERNS, SettingError, cpu_choice, number, numbers
+from ansible_collections.memstretch.density.plugins.module_utils.settings import PATTERNS, SettingError, cpu_choice, number, numbers, yes_or_no
 
 # A fill writes at least so many keys per second on the machines seen; only for the time that is announced.
 FILL_KEYS_PER_SECOND = 100_000
@@ -18,7 +18,7 @@ FILL_KEYS_PER_SECOND = 100_000
 SETTINGS = (
     "profile", "key_count", "value_size", "compressibility", "requests", "duration", "rate", "pattern", "connections", "pipeline",
     "pacing", "cpu", "influences", "read_mixes", "warmups", "iterations",
-    "slo_avg_us", "slo_p99_us", "min_overlap", "min_rate_ratio", "max_lateness_p99_us",
+    "slo_avg_us", "slo_p99_us", "min_overlap", "min_rate_ratio", "max_lateness_p99_us", "stop_when_failed",
 )
 PACINGS = ("hybrid", "sleep", "spin")
 
@@ -76,6 +76,7 @@ def configuration(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str,
             "min_rate_ratio": one("min_rate_ratio"),
             "max_lateness_p99_us": one("max_lateness_p99_us"),
         },
+        "stop_when_failed": yes_or_no(prefix + "stop_when_failed", options["stop_when_failed"]),
     }
 
 

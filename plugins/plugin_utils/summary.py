@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram, microseconds
+from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram, highest_of, microseconds
 from ansible_collections.memstretch.density.plugins.plugin_utils import fleet_phase, run_plan, time_series
 from ansible_collections.memstretch.density.plugins.plugin_utils.confidence import CellSample, Spread
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, utc
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, RunError, utc
 
 
 @dataclasses.dataclass
@@ -54,31 +54,60 @@ def evaluate(
     Raises:
         RunError: a file of it is missing or damaged.
     """
-    run = directory.read_json("run.json")
+    return evaluate_together([directory], slo, also)
+
+
+def evaluate_together(
+    directories: t.Sequence[RunDirectory],
+    slo: t.Mapping[str, t.Any] | None = None,
+    also: t.Callable[[dict[str, t.Any]], None] = lambda document: None,
+) -> tuple[dict[str, t.Any], dict[str, CellDetails]]:
+    """Return the same as evaluate() of several runs of one configuration, as if they were one.
+
+    Iterations of one run have more in common than those of two: the fill, the state of swap, the place of each page. So where there are
+    several runs, it is they that the intervals vary, and not their iterations.
+
+    Raises:
+        RunError: they are of different configurations, besides what evaluate() raises.
+    """
+    runs = [directory.read_json("run.json") for directory in directories]
+    run = runs[0]
+    for each in runs[1:]:
+        changes = run_plan.differences(
+            {name: run[name] for name in ("config", "expected")}, {name: each[name] for name in ("config", "expected")}
+        )
+        if changes:
+            raise RunError(f"runs {run['run_id']} and {each['run_id']} cannot be taken together, their settings differ: {'; '.join(changes[:6])}")
     slo = {**run["config"]["slo"], **(slo or {})}
     run_of_phases = _Phases()
     cells: dict[tuple[float, float], _Cell] = {}
-    for phase in run["phases"]:
-        document = directory.read_phase(phase)
-        if document is not None:
-            also(document)
-        run_of_phases.add(phase, document)
-        if phase["kind"] == "fill":
-            continue
-        cell = cells.setdefault((phase["influence"], phase["read_mix"]), _Cell(phase, slo["basis"]))
-        cell.add(phase, document)
+    futile: str | None = None
+    for number, (directory, one) in enumerate(zip(directories, runs)):
+        futility = Futility(one["config"], slo)
+        for phase in one["phases"]:
+            document = directory.read_phase(phase)
+            if document is not None:
+                also(document)
+                futility.add(document)
+            run_of_phases.add(phase, document, f"{one['run_id']}: " if len(runs) > 1 else "")
+            if phase["kind"] == "fill":
+                continue
+            cell = cells.setdefault((phase["influence"], phase["read_mix"]), _Cell(phase, slo["basis"]))
+            cell.add(phase, document, number if len(runs) > 1 else phase["iteration"])
+        futile = futile or futility.reason
     evaluated = {
-        run_plan.cell_name({"influence": influence, "read_mix": read_mix}): cell.summary(slo, run["expected"])
+        run_plan.cell_name({"influence": influence, "read_mix": read_mix}): cell.summary(slo, run["expected"], futile is not None)
         for (influence, read_mix), cell in cells.items()
     }
     reported_cells = [cell for cell, dummy in evaluated.values()]
-    reasons = run_of_phases.reasons or _failures(reported_cells, slo, len(run["expected"]))
-    verdict = "invalid" if run_of_phases.reasons else "fail" if reasons else "pass"
+    doubts = run_of_phases.doubts if futile else run_of_phases.reasons
+    failures = ([futile] if futile and run_of_phases.missing else []) + _failures(reported_cells, slo, len(run["expected"]))
+    verdict = "invalid" if doubts else "fail" if failures else "pass"
     return {
         "schema": SCHEMA,
         "run_id": run["run_id"],
         "profile": run["config"]["profile"],
-        "labels": run["labels"],
+        "labels": list(dict.fromkeys(label for each in runs for label in each["labels"])),
         "config_hash": run["config_hash"],
         "started_at": utc(run["started_at"]),
         "finished_at": run_of_phases.finished_at and utc(run_of_phases.finished_at),
@@ -90,9 +119,46 @@ def evaluate(
         "placement": run_of_phases.placement(run["config"]),
         "slo": slo,
         "verdict": verdict,
-        "reasons": reasons,
+        "reasons": doubts or failures,
         "cells": reported_cells,
     }, {name: details for name, (dummy, details) in evaluated.items()}
+
+
+class Futility:
+    """Tells when a run cannot meet its SLO any more, whatever is still to come: only of a run that is to stop then.
+
+    A host is judged by all iterations of a cell together. It has failed for good once the time that its requests took would be too long
+    on average even if all that are left took none, or more of them were too slow than the 99th percentile lets pass.
+
+    Args:
+        config: of the run.
+        slo: avg_us, p99_us and basis.
+
+    Attributes:
+        reason: why it cannot; None as long as it can.
+    """
+
+    def __init__(self, config: t.Mapping[str, t.Any], slo: t.Mapping[str, t.Any]) -> None:
+        self.reason: str | None = None
+        self._config = config
+        self._slo = slo
+        self._seen: dict[tuple[float, float, str], Histogram] = {}
+
+    def add(self, document: t.Mapping[str, t.Any]) -> None:
+        """Take a phase. One that is not valid proves nothing."""
+        phase = document["phase"]
+        if not self._config.get("stop_when_failed") or self.reason or phase["kind"] != "iteration" or not document["valid"]:
+            return
+        slo = self._slo
+        total = self._config["matrix"]["iterations"] * self._config["load"]["requests"]
+        for name, result in document["hosts"].items():
+            seen = self._seen.setdefault((phase["influence"], phase["read_mix"], name), Histogram())
+            seen.merge(Histogram.from_figures(result["latency"][slo["basis"]]))
+            slow = sum(count for slot, count in seen.counts.items() if min(highest_of(slot), seen.max_ns) / 1000 > slo["p99_us"])
+            if seen.sum_ns / 1000 / total > slo["avg_us"] or slow > total // 100:
+                cell = f"influence {phase['influence']:g}, {phase['read_mix']:g} % GET"
+                self.reason = f"stopped early: {name} cannot meet the SLO any more after iteration {phase['iteration']} of {cell}"
+                return
 
 
 class _Phases:
@@ -101,23 +167,24 @@ class _Phases:
     def __init__(self) -> None:
         self.failed: set[str] = set()
         self.finished_at: float | None = None
+        self.doubts: list[str] = []
+        self.missing: list[str] = []
         self._sharing: dict[str, set[str]] = {}
-        self._doubts: list[str] = []
-        self._missing: list[str] = []
 
     @property
     def reasons(self) -> list[str]:
         """Why the run is not valid; nothing if it is."""
-        if not self._missing:
-            return self._doubts
-        first = self._missing[0]
-        others = f", nor were {len(self._missing) - 1} others" if len(self._missing) > 1 else ""
-        return [*self._doubts, f"{first} was not measured{others}"]
+        if not self.missing:
+            return self.doubts
+        first = self.missing[0]
+        others = f", nor were {len(self.missing) - 1} others" if len(self.missing) > 1 else ""
+        return [*self.doubts, f"{first} was not measured{others}"]
 
-    def add(self, phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None) -> None:
-        where = f"phase {phase['index']} of {phase['of']} ({run_plan.describe(phase)})"
+    def add(self, phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None, run: str) -> None:
+        """Take a phase of a run, whose name goes before what is said of it."""
+        where = f"{run}phase {phase['index']} of {phase['of']} ({run_plan.describe(phase)})"
         if document is None:
-            self._missing.append(where)
+            self.missing.append(where)
             return
         self.failed |= set(document["failed"])
         if document["finished_at"]:
@@ -127,7 +194,7 @@ class _Phases:
                 self._sharing.setdefault(name, set()).add((result.get("placement") or {}).get("shares_cpu") or "unknown")
         # A warm-up is thrown away, so its doubts are no doubts of the run; a lost host is one all the same.
         reasons = document["reasons"] if phase["kind"] != "warmup" else [f"{host}: {text}" for host, text in document["failed"].items()]
-        self._doubts.extend(f"{where}: {reason}" for reason in reasons)
+        self.doubts.extend(f"{where}: {reason}" for reason in reasons)
 
     def placement(self, config: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Where the clients were asked to run, and on how many hosts they shared a CPU with their Redis.
@@ -160,7 +227,8 @@ class _Cell:
         self.by_host: dict[str, list[tuple[int, t.Mapping[str, t.Any]]]] = {}
         self.merged: dict[str, list[t.Mapping[str, t.Any]]] = {name: [] for name in fleet_phase.LATENCIES}
 
-    def add(self, phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None) -> None:
+    def add(self, phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None, unit: int) -> None:
+        """Take a phase. Phases of one unit are what the intervals keep together."""
         if phase["kind"] != "iteration":
             return
         self.planned += 1
@@ -173,12 +241,13 @@ class _Cell:
         self.rate_ratios.append(document["achieved_rate_ratio"])
         self.hosts_reported.append(len(document["hosts"]))
         for name, result in document["hosts"].items():
-            self.by_host.setdefault(name, []).append((phase["iteration"], result["latency"][self.basis]))
+            self.by_host.setdefault(name, []).append((unit, result["latency"][self.basis]))
             self.service.append({figure: result["latency"]["service"][figure] for figure in fleet_phase.BRIEF_FIGURES})
         for name, figures in document["merged"].items():
             self.merged[name].append(figures)
 
-    def summary(self, slo: t.Mapping[str, t.Any], names: t.Sequence[str]) -> tuple[dict[str, t.Any], CellDetails]:
+    def summary(self, slo: t.Mapping[str, t.Any], names: t.Sequence[str], stopped: bool) -> tuple[dict[str, t.Any], CellDetails]:
+        """Return the cell's figures. Args: stopped is whether iterations are missing because they could not change the verdict."""
         expected = len(names)
         sample = CellSample(expected)
         hosts = [_host(name, number, self.by_host[name], sample) for number, name in enumerate(sorted(names)) if name in self.by_host]
@@ -186,7 +255,7 @@ class _Cell:
         within = [host for host in hosts if host["avg_us"] <= slo["avg_us"] and host["p99_us"] <= slo["p99_us"]]
         worst = max(hosts, key=lambda host: max(host["avg_us"] / slo["avg_us"], host["p99_us"] / slo["p99_us"]), default=None)
         iterations = len(self.overlaps)
-        valid = self.valid and iterations == self.planned
+        valid = self.valid and (iterations == self.planned or stopped)
         spread = sample.spread()
         response = merged[self.basis].figures()
         summary = {
@@ -212,9 +281,9 @@ class _Cell:
 def _host(name: str, number: int, figures: t.Sequence[tuple[int, t.Mapping[str, t.Any]]], sample: CellSample) -> dict[str, t.Any]:
     """Return the figures of a host over all iterations of a cell, from its merged histogram, and add it to sample."""
     merged = Histogram()
-    for iteration, each in figures:
+    for unit, each in figures:
         histogram = Histogram.from_figures(each)
-        sample.add(number, iteration, histogram)
+        sample.add(number, unit, histogram)
         merged.merge(histogram)
     p99, = merged.percentiles([99])
     return {
@@ -238,5 +307,5 @@ def _failures(cells: t.Sequence[t.Mapping[str, t.Any]], slo: t.Mapping[str, t.An
         f"(avg <= {slo['avg_us']:g} us, p99 <= {slo['p99_us']:g} us); worst {cell['worst_host']['name']} "
         f"with avg {cell['worst_host']['avg_us']:,.1f} us, p99 {cell['worst_host']['p99_us']:,.1f} us"
         for cell in cells
-        if cell["hosts_within_slo"] < expected
+        if cell["hosts_within_slo"] < expected and cell["worst_host"]
     ]

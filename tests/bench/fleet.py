@@ -150,7 +150,7 @@ def replay(example: pathlib.Path, hosts: int, directory: pathlib.Path) -> dict[s
         "profile": "dram", "key_count": 20000, "value_size": 1000, "compressibility": 0, "requests": None, "duration": None, "rate": 2500,
         "pattern": "gaussian", "connections": 1, "pipeline": 1, "pacing": "hybrid", "cpu": "any",
         "influences": [0, 10, 25], "read_mixes": [100, 70], "warmups": 1, "iterations": 3, "slo_avg_us": 50, "slo_p99_us": 300,
-        "min_overlap": 0, "min_rate_ratio": 0, "max_lateness_p99_us": 1e9,
+        "min_overlap": 0, "min_rate_ratio": 0, "max_lateness_p99_us": 1e9, "stop_when_failed": False,
     })
     phases = [{**phase, "finished": False} for phase in run_plan.phases(config)]
     fill = {**result, "latency": None, "fill": {"keys": 20000, "seconds": 1.0}}

@@ -73,7 +73,7 @@ def test_a_machine_is_tuned_switched_and_put_back(tune):
     first = tune("tune", "swap")
     assert first.status == 0 and changed(first) == 3, first.output
     assert value("/proc/sys/vm/swappiness") == ["100"] and snapshot()["swap"] == ["/var/tmp/memstretch.swap"]
-    assert value("/sys/fs/cgroup/memory/fleet/memory.limit_in_bytes") in (["104857600"], None)
+    assert value("/sys/fs/cgroup/memory/fleet/memory.limit_in_bytes") in (["136314880"], None)
     assert changed(tune("tune", "swap")) == 0, "a second run changes nothing"
     assert tune("verify", "swap").status == 0
 

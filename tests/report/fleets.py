@@ -45,7 +45,7 @@ def fleet_run(
         "profile": profile, "key_count": 100000, "value_size": 1000, "compressibility": 0, "requests": SAMPLES, "duration": None,
         "rate": 500, "pattern": "gaussian", "connections": 1, "pipeline": 1, "pacing": "hybrid", "cpu": "any",
         "influences": [0, 10, 25], "read_mixes": [100, 70], "warmups": 1, "iterations": iterations, "slo_avg_us": 50, "slo_p99_us": 300,
-        "min_overlap": 0.95, "min_rate_ratio": 0.99, "max_lateness_p99_us": 1000,
+        "min_overlap": 0.95, "min_rate_ratio": 0.99, "max_lateness_p99_us": 1000, "stop_when_failed": False,
     })
     phases = [{**phase, "finished": False} for phase in run_plan.phases(config)]
     target = directory / (name or f"{profile}-{hosts}")

@@ -95,6 +95,32 @@ def test_a_comparison_draws_its_charts(browser, comparison, look):
         assert "swap:" in browser.hover("ratios") and " to " in browser.hover("ratios")
 
 
+def test_a_search_for_the_density_draws_its_curve(browser, density, look):
+    page = density / "density.html"
+    browser.open(page)
+    assert browser.console() == []
+    assert browser.requests() == [page.resolve().as_uri()]
+    assert drawn(browser, ["curve"])["curve"] > 20
+    assert browser.driver.execute_script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth"), "wider than its screen"
+    header = browser.driver.find_element("tag name", "header").text
+    assert "dram 4, zram 16, swap 6" in header and "zram carries 4.00 times as many as dram." in header
+    assert "no fleet of more than 16 was probed" in header and "a fleet of 8 fails and one of 12 passes" in header
+    if look == "desktop":
+        assert "p99 of the worst host" in browser.hover("curve", 0) and "probes passed" in browser.hover("curve", 0)
+
+
+def test_the_density_as_text_and_as_data(density):
+    text = (density / "density.txt").read_text(encoding="utf-8")
+    assert "2 of 2 probes of 4 passed; 0 of 2 probes of 5 passed" in text
+    assert "2 of 2 probes of 16 passed; no larger fleet was to be probed" in text
+    assert "swap: not monotonic: a fleet of 8 fails and one of 12 passes" in text
+    found = {each["name"]: each for each in json.loads((density / "density.json").read_text(encoding="utf-8"))["density"]}
+    assert found["zram"]["ratio"] == 4 and found["swap"]["limited_by"] == "invalid" and found["swap"]["next_size"] == 7
+    assert found["dram"]["curve"][-1] == {
+        "size": 8, "passed": 0, "failed": 1, "invalid": 0, "hosts_within_slo": 4, "avg_us": 28, "p99_us": 400, "worst_host_p99_us": 480, "lost": ["vm0003"],
+    }
+
+
 @pytest.mark.parametrize("hosts, iterations", [(1, 1), (2, 2)])
 def test_the_smallest_runs_have_a_report_too(browser, tmp_path, hosts, iterations):
     run = fleet_run(tmp_path, hosts=hosts, iterations=iterations)

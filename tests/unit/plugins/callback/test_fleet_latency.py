@@ -17,7 +17,7 @@ SETTINGS = {
     "profile": "zram", "key_count": 100, "value_size": 10, "compressibility": 0, "requests": None, "duration": None, "rate": 100,
     "pattern": "gaussian", "connections": 1, "pipeline": 1, "pacing": "hybrid", "cpu": "any", "influences": [0],
     "read_mixes": [100], "warmups": 0, "iterations": 1, "slo_avg_us": 50, "slo_p99_us": 300, "min_overlap": 0.95,
-    "min_rate_ratio": 0.99, "max_lateness_p99_us": 1000,
+    "min_rate_ratio": 0.99, "max_lateness_p99_us": 1000, "stop_when_failed": False,
 }
 HOSTS = ["a", "b"]
 

@@ -16,6 +16,7 @@ SETTINGS = {
     "rate": 1000, "pattern": "gaussian", "connections": 1, "pipeline": 1, "pacing": "hybrid", "cpu": "any",
     "influences": [0, 10], "read_mixes": [100, 70], "warmups": 1, "iterations": 2, "slo_avg_us": 50, "slo_p99_us": 300,
     "min_overlap": 0.95, "min_rate_ratio": 0.99, "max_lateness_p99_us": 1000,
+    "stop_when_failed": False,
 }
 
 

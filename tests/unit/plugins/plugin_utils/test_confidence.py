@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import compare
+from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, compare
 from ansible_collections.memstretch.density.plugins.plugin_utils.confidence import FIGURES, MAX_GROUPS, CellSample, student
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import RunRecorder
@@ -114,7 +114,7 @@ def test_a_comparison_has_intervals_of_its_ratios(record, begun, make_result, tm
         for number, host in enumerate(begun["expected"]):
             recorder.add(host, make_result(phase, number, START, values=latencies(average_us=40, seed=number)))
     recorder.close()
-    document, details = compare([old, RunDirectory.at(str(tmp_path / "slow"))])
+    document, details = compare([Arm(None, [old]), Arm(None, [RunDirectory.at(str(tmp_path / "slow"))])])
     assert len(details) == 2
     for row in document["cells"]:
         if row["run_id"] == "run":

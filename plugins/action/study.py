@@ -1,0 +1,146 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.utils.display import Display
+
+from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
+from ansible_collections.memstretch.density.plugins.plugin_utils import host_profile, study_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_sequence import DONE, FINISHED, INVALID, PLANNED, SKIPPED, Sequence, choose
+
+FILE = "study.json"
+
+
+class ActionModule(ControllerAction):
+    """Run site.yml under one profile after another, compare the runs, and leave the hosts as they were."""
+
+    ARGUMENTS = {
+        "results_dir": RESULTS_DIR,
+        "study_id": {"type": "str"},
+        "resume": {"type": "bool", "default": True},
+        "profiles": {"type": "raw"},
+        "ablation": {"type": "dict", "options": {
+            "profile": {"type": "str", "required": True},
+            "data": {"type": "dict", "required": True},
+            "settings": {"type": "raw"},
+            "put_back": {"type": "bool", "default": False},
+            "reboot": {"type": "bool", "default": False},
+        }},
+        "order": {"type": "str", "default": "interleaved"},
+        "rounds": {"type": "raw", "default": 1},
+    }
+
+    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        order, rounds = options["order"], number("study_rounds", options["rounds"])
+        if order not in study_plan.ORDERS:
+            raise SettingError(f"study_order: {order!r} is not allowed; it takes one of {', '.join(study_plan.ORDERS)}")
+        arms = _arms(options)
+        plan = {"arms": [arm._asdict() for arm in arms], "order": order, "rounds": rounds}
+        kind = "ablation" if options["ablation"] else "study"
+        directory, document = choose(options["results_dir"], FILE, kind, options["study_id"], plan, options["resume"])
+        _plan_runs(document, study_plan.schedule(arms, order, rounds))
+        for line in _opening(directory, document):
+            Display().display(line)
+        if self._task.check_mode:
+            return {"changed": False, "study": {"id": document["id"], "directory": directory.path}}
+        with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors"))) as sequence:
+            for arm in arms if kind == "study" else arms[:1]:
+                sequence.check(arm.name, arm.variables)
+            _run_all(sequence, {arm.name: arm for arm in arms})
+        return {"changed": True, **_conclude(directory, document)}
+
+
+def _arms(options: t.Mapping[str, t.Any]) -> list[study_plan.StudyArm]:
+    ablation = options["ablation"]
+    if not ablation:
+        return study_plan.profile_arms("profiles", options["profiles"])
+    data = ablation["data"]
+    if not ablation["reboot"]:
+        data = {**data, "kernel_cmdline": {}}
+    wanted = study_plan.listed("ablation_settings", ablation["settings"]) if ablation["settings"] else []
+    return study_plan.ablation_arms(ablation["profile"], data, wanted, ablation["put_back"])
+
+
+def _plan_runs(document: dict[str, t.Any], runs: t.Sequence[tuple[study_plan.StudyArm, int]]) -> None:
+    """Write the runs into a new document."""
+    if not document["runs"]:
+        document["runs"] = [
+            {"run_id": name, "arm": arm.name, "round": round_, "state": PLANNED, "verdict": None, "note": ""}
+            for (arm, round_), name in zip(runs, study_plan.run_names(document["id"], runs))
+        ]
+
+
+def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[str]:
+    plan, runs = document["plan"], document["runs"]
+    left = [run for run in runs if run["state"] not in DONE]
+    rounds = f", {plan['rounds']} runs of each, {plan['order']}" if plan["rounds"] > 1 else ""
+    return [
+        f"{'Study' if len(left) == len(runs) else 'Resuming study'} {document['id']}: {len(plan['arms'])} arms{rounds}",
+        f"  {', '.join(arm['name'] for arm in plan['arms'])}",
+        f"{len(left)} of {len(runs)} runs to measure; results in {directory.path}",
+    ]
+
+
+def _run_all(sequence: Sequence, arms: t.Mapping[str, study_plan.StudyArm]) -> None:
+    """Measure what is left to measure."""
+    runs = sequence.document["runs"]
+    for position, run in enumerate(runs):
+        if run["state"] in DONE:
+            continue
+        arm = arms[run["arm"]]
+        why = _without_effect(sequence, arm)
+        if why:
+            sequence.say(f"== {arm.name}: not run, {why}")
+            run.update(state=SKIPPED, note=why)
+        else:
+            left = sum(1 for each in runs[position:] if each["state"] not in DONE)
+            rounds = f", run {run['round']} of {sequence.document['plan']['rounds']}" if sequence.document["plan"]["rounds"] > 1 else ""
+            sequence.announce(f"Run {position + 1} of {len(runs)}: {arm.name}{rounds}", left)
+            run.update(sequence.measure(run["run_id"], arm.variables, clean=True))
+        sequence.save()
+    sequence.document["finished"] = all(run["state"] in DONE for run in runs)
+
+
+def _without_effect(sequence: Sequence, arm: study_plan.StudyArm) -> str:
+    """Return why an arm of an ablation would repeat another one: its setting is one that no host takes, or has anyway.
+
+    What the hosts had before is known as soon as the arm with the whole profile was run.
+    """
+    first = sequence.document["runs"][0]
+    if arm.setting is None or first["state"] not in (FINISHED, INVALID):
+        return ""
+    run = RunDirectory(sequence.directory.results_dir, first["run_id"]).read_json("run.json")
+    found = [
+        setting for record in run["hosts"].values() for setting in (record.get("tuning") or {}).get("settings", [])
+        if arm.setting in (setting["name"], setting["section"]) or setting["name"].endswith(f" {arm.setting}")
+    ]
+    if found and all(setting["absent"] for setting in found):
+        return "no host has such a setting"
+    if found and all(setting["absent"] or setting["original"] == setting["effective"] for setting in found):
+        return "the hosts had this value before"
+    return ""
+
+
+def _conclude(directory: RunDirectory, document: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Compare what was measured, and say what was not."""
+    measured = [run for run in document["runs"] if run["state"] in (FINISHED, INVALID)]
+    arms = [
+        Arm(arm["name"], [RunDirectory(directory.results_dir, run["run_id"]) for run in measured if run["arm"] == arm["name"]])
+        for arm in document["plan"]["arms"]
+    ]
+    arms = [arm for arm in arms if arm.runs]
+    result: dict[str, t.Any] = {"study": {"id": document["id"], "directory": directory.path}}
+    if len(arms) > 1:
+        publish(directory, arms, Display().display)
+        Display().display(f"Comparison: {directory.file('comparison.html')}")
+    wrong = [f"{run['run_id']} {run['state']}: {run['note']}" for run in document["runs"] if run["state"] not in DONE]
+    if wrong:
+        result.update(failed=True, msg=f"{len(wrong)} of {len(document['runs'])} runs are not valid; the same command takes them up again. " + " | ".join(wrong))
+    return result

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Studies and searches for the density, for real: whole playbooks that play whole playbooks, interrupted and taken up again."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+import yaml
+
+from .conftest import SMALL, Outcome, free_ports
+from .test_tuning import RECORDS, differences, snapshot
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STRETCHED = ROOT / "inventories" / "stretched" / "hosts.yml"
+TINY = {**SMALL, "latency_benchmark_read_mixes": [100], "latency_benchmark_key_count": 300}
+# Nothing here is about speed, and a machine that others use takes its time.
+PATIENCE = 1500
+
+
+@pytest.fixture
+def study(lab, tmp_path):
+    """Plays on two Redis instances that the role sets up, with nothing to tune; checks that none is left."""
+    ports = free_ports(2)
+    inventory = tmp_path / "fleet.yml"
+    inventory.write_text(yaml.safe_dump({"all": {
+        "vars": {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+        "children": {"hypervisors": {}, "fleet": {
+            "hosts": {name: {"redis_port": ports + number, "latency_benchmark_port": ports + number} for number, name in enumerate("ab")},
+            "vars": {**TINY, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state")},
+        }},
+    }}), encoding="utf-8")
+    return Play(lab, inventory)
+
+
+class Play:
+    """One playbook after another on one inventory."""
+
+    def __init__(self, lab, inventory):
+        self.lab, self.inventory = lab, inventory
+
+    def command(self, playbook, variables, *arguments):
+        return self.lab.command(playbook, "-e", json.dumps(variables), *arguments, inventory=self.inventory)
+
+    def __call__(self, playbook, variables, *arguments):
+        done = subprocess.run(
+            self.command(playbook, variables, *arguments), cwd=ROOT, env=self.lab.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False,
+        )
+        return Outcome(done.returncode, done.stdout, self.lab.results)
+
+    def interrupt(self, playbook, variables, ready):
+        """Press Ctrl-C as soon as ready() says so, and return what came of it."""
+        process = subprocess.Popen(
+            self.command(playbook, variables), cwd=ROOT, env=self.lab.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        self.lab.playbooks.append(process)
+        deadline = time.monotonic() + PATIENCE
+        while not ready():
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < deadline, "it did not come so far"
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        output, dummy = process.communicate(timeout=PATIENCE)
+        return Outcome(process.returncode, output, self.lab.results)
+
+    def document(self, kind, name=None):
+        found, = self.lab.results.glob(f"{kind}*/{name or kind}.json")
+        return json.loads(found.read_text(encoding="utf-8"))
+
+
+def phase_files(results):
+    return {path: path.read_bytes() for path in results.glob("*/phases/*.json")}
+
+
+def test_a_study_of_two_profiles(study, lab, tmp_path):
+    checked = study("study", {"profiles": "dram,swap"}, "--check")
+    assert checked.status == 0 and "2 of 2 runs to measure" in checked.output
+    assert not lab.results.exists() and not (tmp_path / "state").exists()
+
+    outcome = study("study", {"profiles": "dram,swap", "study_rounds": 2})
+    assert outcome.status == 0, outcome.output
+    document = study.document("study")
+    assert [(run["arm"], run["round"]) for run in document["runs"]] == [("dram", 1), ("swap", 1), ("swap", 2), ("dram", 2)]
+    assert {run["state"] for run in document["runs"]} == {"finished"} and document["finished"] and document["restored"]
+    comparison = json.loads((lab.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
+    assert [run["name"] for run in comparison["runs"]] == ["dram", "swap"]
+    cell = comparison["cells"][1]
+    assert cell["iterations"] == 2 and cell["ratio"]["p99_us"] > 0 and len(cell["ratio_interval"]["p99_us"]) == 2
+    for run in comparison["runs"]:
+        merged = sum(
+            json.loads((lab.results / part / "summary.json").read_text(encoding="utf-8"))["cells"][0]["response"]["count"] for part in run["parts"]
+        )
+        assert merged == 2 * 2 * 300
+    assert "host not tuned" in outcome.output and (lab.results / document["id"] / "comparison.html").stat().st_size > 500_000
+    assert not (tmp_path / "state").exists(), "the instances are still there"
+
+
+def test_an_interrupted_study_leaves_nothing_behind_and_goes_on(study, lab, tmp_path):
+    variables = {"profiles": "dram,swap", "latency_benchmark_key_count": 3000}
+    interrupted = study.interrupt("study", variables, lambda: list(lab.results.glob("*-swap/phases/02-*.json")))
+    assert interrupted.status != 0
+    document = study.document("study")
+    assert document["restored"] is True and [run["state"] for run in document["runs"]] == ["finished", "planned"]
+    assert not (tmp_path / "state").exists(), "the instances are still there"
+    assert "Leaving the hosts as they were" in interrupted.output
+    kept = {path: content for path, content in phase_files(lab.results).items() if "-dram" in str(path)}
+    assert len(kept) == 3
+
+    again = study("study", variables)
+    assert again.status == 0, again.output
+    assert "Resuming study" in again.output and "1 of 2 runs to measure" in again.output
+    assert {run["state"] for run in study.document("study")["runs"]} == {"finished"}
+    assert {path: phase_files(lab.results)[path] for path in kept} == kept
+
+
+@pytest.mark.parametrize("playbook, variables, message", [
+    ("study", {"profiles": "dram"}, "a comparison takes at least 2"),
+    ("study", {}, "profiles: nothing is named"),
+    ("study", {"profiles": "dram,turbo"}, "turbo"),
+    ("study", {"profiles": "dram,swap,dram"}, "dram is named twice"),
+    ("study", {"profiles": "dram,swap", "study_order": "random"}, "study_order: 'random' is not allowed; it takes one of interleaved, blocks"),
+    ("study", {"profiles": "dram,swap", "study_rounds": 0}, "a whole number from 1 to 1,000"),
+    ("study", {"profiles": "dram,swap", "study_id": "../x"}, "study_id: '../x' is not allowed"),
+    ("study", {"profiles": "dram,swap", "latency_benchmark_rate": 0}, "0.001 to 10,000,000"),
+    ("density", {"profiles": "dram", "density_max": 3}, "density_max: 3 is more than the 2 hosts of the group fleet"),
+    ("density", {"profiles": "dram", "density_start": 5}, "density_start: 5 is more than density_max, 2"),
+    ("ablation", {"profile": "swap", "ablation_settings": "vm.swapiness"}, "vm.swapiness is no setting of profile swap; it sets cpu_governor"),
+])
+def test_a_mistake_is_refused_before_anything_is_touched(study, lab, tmp_path, playbook, variables, message):
+    outcome = study(playbook, variables)
+    assert outcome.status != 0 and message in " ".join(outcome.output.split()), outcome.output
+    assert not (tmp_path / "state").exists()
+    assert not list(lab.results.glob("*/run.json"))
+
+
+def test_a_damaged_document_is_named(study, lab):
+    (lab.results / "study-old").mkdir(parents=True)
+    (lab.results / "study-old" / "study.json").write_text('{"schema": 1, "plan', encoding="utf-8")
+    outcome = study("study", {"profiles": "dram,swap"})
+    assert outcome.status != 0 and "study-old/study.json is damaged" in outcome.output
+    (lab.results / "study-old" / "study.json").write_text('{"schema": 99}', encoding="utf-8")
+    outcome = study("study", {"profiles": "dram,swap"})
+    assert outcome.status != 0 and "of another version (schema 1 is known)" in outcome.output
+
+
+@pytest.fixture
+def stretched(lab, tmp_path):
+    """Plays on the hosts of inventories/stretched, in small, under a DRAM budget of this machine; checks that it is put back."""
+    if os.geteuid() != 0:
+        pytest.skip("tuning this machine needs root")
+    if RECORDS.exists():
+        pytest.fail(f"{RECORDS} is there: this machine carries a profile already; restore it first (playbooks/restore.yml)")
+    below = free_ports(4) - 1
+    variables = {
+        **TINY, "redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}", "latency_benchmark_duration": "",
+        "redis_directory": str(tmp_path / "state"),
+    }
+    before = snapshot()
+    play = Play(lab, STRETCHED)
+    yield lambda playbook, more, *arguments: play(playbook, {**variables, **more}, *arguments), play
+    assert differences(before, snapshot()) == {}
+    assert not (tmp_path / "state").exists()
+
+
+def test_the_density_under_a_dram_budget(stretched, lab):
+    """A third Redis of 41 MB does not fit into 130 MB minus what the other two take, unless there is swap."""
+    play, files = stretched
+    outcome = play("density", {
+        "profiles": "dram,zram", "density_max": 4, "density_start": 3, "density_repeats": 1, "latency_benchmark_key_count": 40000,
+        "density_probe": {"latency_benchmark_requests": 500, "latency_benchmark_influences": [0]},
+    })
+    assert outcome.status == 0, outcome.output
+    document = files.document("density")
+    dram, zram = document["density"]
+    assert dram["density"] == 2 and dram["limited_by"] == "fail" and dram["next_size"] == 3
+    assert zram["density"] == 4 and zram["limited_by"] == "maximum" and zram["ratio"] == 2
+    lost = next(run["lost"] for run in document["runs"] if run["arm"] == "dram" and run["size"] == 3)
+    assert lost and set(lost) <= {"redis01", "redis02", "redis03"}
+    assert f"lost {', '.join(lost)}" in outcome.output
+    assert document["restored"] is True
+    page = (lab.results / document["id"] / "density.html").read_text(encoding="utf-8")
+    assert "dram 2" in page and "zram 4" in page
+
+
+def test_an_ablation_leaves_out_what_would_change_nothing(stretched, lab):
+    play, files = stretched
+    outcome = play("ablation", {"profile": "swap", "fleet_size": 2, "ablation_settings": "vm.swappiness,/sys/kernel/mm/lru_gen/min_ttl_ms"})
+    assert outcome.status == 0, outcome.output
+    document = files.document("ablation", "study")
+    states = {run["arm"]: run["state"] for run in document["runs"]}
+    has_lru_gen = pathlib.Path("/sys/kernel/mm/lru_gen/min_ttl_ms").exists()
+    assert states["swap"] == states["without vm.swappiness"] == "finished"
+    assert states["without /sys/kernel/mm/lru_gen/min_ttl_ms"] == "skipped" or has_lru_gen
+    comparison = json.loads((lab.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
+    assert [run["name"] for run in comparison["runs"]][:2] == ["swap", "without vm.swappiness"]
+    changed = {setting["name"]: setting["values"] for setting in comparison["settings"]}
+    assert changed["vm.swappiness"][0] == "100" and changed["vm.swappiness"][1] == ""
