@@ -16,9 +16,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     RESULTS_DIR,
     ControllerAction,
     measured_run,
+    own_directory,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
 
 
 class ActionModule(ControllerAction):
@@ -31,12 +32,10 @@ class ActionModule(ControllerAction):
     }
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        if os.path.basename(options["name"]) != options["name"] or options["name"] in ("", ".", "..", "latest"):
-            raise RunError(f"name: {options['name']!r} is not a name for a directory below {options['results_dir']}")
+        directory = own_directory("name", options["results_dir"], options["name"])
         document, details = compare([measured_run("runs", options["results_dir"], run) for run in options["runs"]])
         lines = report_text.comparison(document)
         page = comparison_page(document, details)
-        directory = RunDirectory(os.path.expanduser(options["results_dir"]), options["name"])
         changed = False if self._task.check_mode else self._write(directory, document, lines, page)
         for line in lines:
             Display().display(line)
@@ -44,8 +43,6 @@ class ActionModule(ControllerAction):
 
     @staticmethod
     def _write(directory: RunDirectory, document: dict[str, t.Any], lines: list[str], page: str) -> bool:
-        if os.path.exists(directory.file("run.json")):
-            raise RunError(f"name: {directory.run_id} is a run; choose another name for the comparison")
         os.makedirs(directory.path, exist_ok=True)
         changed = directory.write_text("comparison.json", json.dumps(document, indent=1) + "\n")
         changed |= directory.write_text("comparison.html", page)

@@ -57,6 +57,11 @@ RANGES: dict[str, Range] = {
     "max_lateness_p99_us": Range(float, 0, 1e9, "microseconds"),
     "max_clock_offset": Range(float, 0, 86_400, "seconds"),
     "lead_seconds": Range(float, 0, 3600, "seconds"),
+    "fleet_size": Range(int, 1, 100_000, "hosts of a fleet"),
+    "rounds": Range(int, 1, 1000, "runs under each profile"),
+    "phase_overhead_seconds": Range(float, 0, 3600, "seconds"),
+    "run_overhead_seconds": Range(float, 0, 86_400, "seconds"),
+    "page_ins_per_second": Range(float, 1, 1e9, "pages a second"),
 }
 
 

@@ -87,10 +87,10 @@ def table(summary: t.Mapping[str, t.Any], directory: str) -> list[str]:
         f"Run {summary['run_id']}: profile {summary['profile']}{_labels(summary['labels'])}",
         "",
         f"Response time of the fleet ({summary['fleet']['reported']} of {summary['fleet']['expected']} hosts, merged), in microseconds:",
-        *_grid(_COLUMNS, cells),
+        *grid(_COLUMNS, cells),
         "",
         "The brief's six figures (service time; means over the hosts' own figures), in milliseconds:",
-        *_grid(_BRIEF_COLUMNS, cells),
+        *grid(_BRIEF_COLUMNS, cells),
         "",
         *_placement(summary["placement"]),
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"
@@ -121,7 +121,7 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
     lines = [
         "",
         f"Response time of the fleet, and as a multiple (x) of the first run, {document['baseline']}:",
-        *_grid(_COMPARISON_COLUMNS, document["cells"]),
+        *grid(_COMPARISON_COLUMNS, document["cells"]),
         "",
         f"SLO: avg <= {document['slo']['avg_us']:g} us and p99 <= {document['slo']['p99_us']:g} us for every host",
     ]
@@ -159,7 +159,8 @@ def _cut(reasons: t.Sequence[str]) -> list[str]:
     return shown + ([f"... and {len(reasons) - len(shown)} more"] if len(reasons) > len(shown) else [])
 
 
-def _grid(columns: t.Sequence[tuple[str, t.Callable]], rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+def grid(columns: t.Sequence[tuple[str, t.Callable]], rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return a table: each column has its heading and what fills it from a row."""
     text = [[heading for heading, dummy in columns]] + [[fill(row) for dummy, fill in columns] for row in rows]
     widths = [max(len(line[column]) for line in text) for column in range(len(columns))]
     return ["  " + "  ".join(f"{each:>{width}}" for each, width in zip(line, widths)).rstrip() for line in text]
