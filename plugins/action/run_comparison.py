@@ -10,15 +10,17 @@ import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import report_text
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost, cost_text, report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import compare
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    COST_EXAMPLE,
+    PRICES,
     RESULTS_DIR,
     ControllerAction,
     measured_run,
     own_directory,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page
+from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page, run_names
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
 
 
@@ -29,12 +31,20 @@ class ActionModule(ControllerAction):
         "results_dir": RESULTS_DIR,
         "runs": {"type": "list", "elements": "str", "required": True},
         "name": {"type": "str", "default": "comparison"},
+        "prices": PRICES,
+        "cost_example": COST_EXAMPLE,
     }
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         directory = own_directory("name", options["results_dir"], options["name"])
-        document, details = compare([measured_run("runs", options["results_dir"], run) for run in options["runs"]])
-        lines = report_text.comparison(document)
+        paid = cost.prices("prices", options["prices"], options["cost_example"])
+        runs = [measured_run("runs", options["results_dir"], run) for run in options["runs"]]
+        document, details = compare(runs)
+        names = run_names(document["runs"])
+        document["cost"] = paid and cost.of_runs(paid, [
+            (run, names[each["run_id"]], each["verdict"], each["fleet"]) for run, each in zip(runs, document["runs"])
+        ])
+        lines = report_text.comparison(document) + cost_text.lines(document["cost"])
         page = comparison_page(document, details)
         changed = False if self._task.check_mode else self._write(directory, document, lines, page)
         for line in lines:

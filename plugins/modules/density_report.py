@@ -34,6 +34,16 @@ options:
     description: Fail if a host misses the SLO.
     type: bool
     default: false
+  prices:
+    description:
+      - Prices, for the cost of a VM. C(date), C(currency), C(server), C(dram_per_gb) and C(months) are needed; docs/cost.md lists the others.
+      - Nothing about cost is shown without them.
+    type: dict
+    default: {}
+  cost_example:
+    description: Show the cost with example prices, labelled as such.
+    type: bool
+    default: false
 author:
   - The memstretch.density contributors (@memstretch)
 """

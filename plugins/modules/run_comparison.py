@@ -29,6 +29,16 @@ options:
     description: Name of the directory below O(results_dir) that the comparison is written to.
     type: str
     default: comparison
+  prices:
+    description:
+      - Prices, for the cost of a VM. C(date), C(currency), C(server), C(dram_per_gb) and C(months) are needed; docs/cost.md lists the others.
+      - Nothing about cost is shown without them.
+    type: dict
+    default: {}
+  cost_example:
+    description: Show the cost with example prices, labelled as such.
+    type: bool
+    default: false
 author:
   - The memstretch.density contributors (@memstretch)
 """

@@ -15,6 +15,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.settings import
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
 
 RESULTS_DIR = {"type": "str", "default": "results"}
+PRICES = {"type": "dict", "default": {}}
+COST_EXAMPLE = {"type": "bool", "default": False}
 
 
 class ControllerAction(ActionBase):

@@ -53,7 +53,7 @@ def run_page(
     data = charts.document(summary, details)
     load = run["config"].get("load", {})
     return _render(
-        "run.html.j2", data, _RUN_SECTIONS,
+        "run.html.j2", data, _with_cost(_RUN_SECTIONS, summary.get("cost"), "validity"),
         summary=summary,
         sentence=_sentence(summary),
         indicative=_indicative(summary),
@@ -80,7 +80,7 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
         document: comparison.json.
         curves: for each run of it, in its order, what evaluate() returned beside the summary.
     """
-    names = _run_names(document["runs"])
+    names = run_names(document["runs"])
     by_cell: dict[str, list[dict[str, t.Any]]] = {}
     for row in document["cells"]:
         by_cell.setdefault(report_data.cell_title(row), []).append(row)
@@ -99,10 +99,16 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
             ],
         } for title, rows in by_cell.items()],
     }
-    return _render("comparison.html.j2", data, _COMPARISON_SECTIONS, comparison=document, names=names, by_cell=by_cell, highlights=_highlights(document, names))
+    sections = _with_cost(_COMPARISON_SECTIONS, document.get("cost"), "runs")
+    return _render("comparison.html.j2", data, sections, comparison=document, names=names, by_cell=by_cell, highlights=_highlights(document, names))
 
 
 _FIGURES = (("avg_us", "average"), ("p99_us", "p99"), ("max_us", "maximum"))
+
+
+def _with_cost(sections: t.Sequence[tuple[str, str]], cost: t.Any, before: str) -> list[tuple[str, str]]:
+    """Return the sections of a page, with one on the cost if there is something to say."""
+    return [each for section in sections for each in ([("cost", "Cost"), section] if cost and section[0] == before else [section])]
 
 
 def _cell_name(row: t.Mapping[str, t.Any]) -> str:
@@ -123,7 +129,7 @@ def _bars(
     }
 
 
-def _run_names(runs: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
+def run_names(runs: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
     """Return what each run is called in a chart: its profile, with the run's name where a profile comes twice."""
     profiles = [run["profile"] for run in runs]
     return {run["run_id"]: run["profile"] if profiles.count(run["profile"]) == 1 else f"{run['profile']} ({run['run_id']})" for run in runs}
