@@ -8,18 +8,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
 import typing as t
 
 import jinja2
-from ansible.release import __version__ as ansible_version
 from markupsafe import Markup
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import report_data
+from ansible_collections.memstretch.density.plugins.plugin_utils.reproduction import ROOT, collection_version
 from ansible_collections.memstretch.density.plugins.plugin_utils.summary import CellDetails
 
-_ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-_FILES = os.path.join(_ROOT, "files", "report")
+_FILES = os.path.join(ROOT, "files", "report")
 
 _RUN_SECTIONS = (
     ("figures", "Figures"), ("percentiles", "Percentiles"), ("hosts", "Hosts"), ("time", "Over time"), ("validity", "Trust"), ("settings", "Settings"),
@@ -70,6 +68,8 @@ def run_page(
         main_settings=_main_settings(_settings(run.get("hosts", {}))),
         variables=json.dumps(_variables(run["config"]), indent=2),
         versions=_versions(run, charts.phases),
+        command=run.get("command"),
+        inventory=_inventory(run),
     )
 
 
@@ -102,6 +102,8 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
     sections = _with_cost(_COMPARISON_SECTIONS, document.get("cost"), "runs")
     return _render("comparison.html.j2", data, sections, comparison=document, names=names, by_cell=by_cell, highlights=_highlights(document, names))
 
+
+_HOSTS_LISTED = 24
 
 _FIGURES = (("avg_us", "average"), ("p99_us", "p99"), ("max_us", "maximum"))
 
@@ -157,7 +159,7 @@ def _render(template: str, data: t.Mapping[str, t.Any], sections: t.Sequence[tup
         loader=jinja2.FileSystemLoader(_FILES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template(template).render(
-        version=_version(),
+        version=collection_version(),
         sections=sections,
         css=Markup(_text("report.css")),
         script=Markup(_text("report.js")),
@@ -176,19 +178,6 @@ def _text(*names: str) -> str:
 def _unpacked(*names: str) -> str:
     with gzip.open(os.path.join(_FILES, *names), "rt", encoding="utf-8") as stream:
         return stream.read()
-
-
-def _version() -> str:
-    """Return the version of this collection: a checkout has galaxy.yml, an installed one MANIFEST.json."""
-    manifest = os.path.join(_ROOT, "MANIFEST.json")
-    if os.path.exists(manifest):
-        with open(manifest, encoding="utf-8") as stream:
-            return json.load(stream)["collection_info"]["version"]
-    galaxy = os.path.join(_ROOT, "galaxy.yml")
-    if not os.path.exists(galaxy):
-        return "unknown"
-    with open(galaxy, encoding="utf-8") as stream:
-        return re.search(r"^version:\s*(\S+)", stream.read(), re.MULTILINE)[1]
 
 
 def _sentence(summary: t.Mapping[str, t.Any]) -> str:
@@ -291,14 +280,31 @@ def _variables(config: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     }
 
 
+def _inventory(run: t.Mapping[str, t.Any]) -> str:
+    """Return the groups, and of each host its address and its Redis, as a file of hosts; of a large group the first."""
+    if "inventory" not in run:
+        return ""
+    addresses, fleet = run["inventory"]["addresses"], run.get("fleet", {})
+    lines = []
+    for name, hosts in run["inventory"]["groups"].items():
+        lines.append(f"[{name}]  # {len(hosts)} hosts")
+        for host in hosts[:_HOSTS_LISTED]:
+            address = f" ansible_host={addresses[host]}" if host in addresses else ""
+            redis = f"  # Redis at {fleet[host]['endpoint']}" if name == "fleet" and host in fleet else ""
+            lines.append(f"{host}{address}{redis}")
+        if len(hosts) > _HOSTS_LISTED:
+            lines.append(f"# and {len(hosts) - _HOSTS_LISTED} more, which are in the run's own run.json")
+        lines.append("")
+    return "\n".join(lines).strip()
+
+
 def _versions(run: t.Mapping[str, t.Any], phases: t.Sequence[t.Mapping[str, t.Any]]) -> list[tuple[str, str]]:
     client = next((phase["client"] for phase in phases if phase["client"]), None)
     redis = sorted({each["redis_version"] for each in run.get("fleet", {}).values() if each.get("redis_version")})
     kernels = sorted({record["kernel"]["release"] for record in run.get("hosts", {}).values() if record.get("kernel")})
     found = [
         ("Hash of the configuration", run["config_hash"]),
-        ("memstretch.density", _version()),
-        ("ansible-core (of this report)", ansible_version),
+        *run.get("versions", {}).items(),
         ("Client", f"{client['name']} {client['version']}, {client['compiler']}, hiredis {client['hiredis']}" if client else ""),
         ("Redis", ", ".join(redis)),
         ("Kernel", ", ".join(kernels)),
