@@ -148,11 +148,19 @@ def moved_share(sets_before: float, keys: int) -> float:
 
 
 class _Area(t.NamedTuple):
-    """Pages of one kind: how many records' pieces are in one, how many pages a piece takes, and whether neighbours share them (0) or not (1)."""
+    """Pages of one kind.
+
+    Attributes:
+        per_page: how many records have a piece in one.
+        pages_per_record: how many pages a piece takes.
+        mixed: the share of the records that have strangers beside them, not neighbours.
+        scattered: whether that was so from the first.
+    """
 
     per_page: float
     pages_per_record: float
     mixed: float
+    scattered: bool = False
 
 
 class Hits(t.NamedTuple):
@@ -191,7 +199,7 @@ class AccessModel:
         self.areas = [
             _Area(max(1.0, PAGE_BYTES // value), max(1.0, value / PAGE_BYTES), moved),
             _Area(PAGE_BYTES / INDEX_BYTES, 1, 0),
-            _Area(PAGE_BYTES / slots, 1, 1),  # a hash scatters them
+            _Area(PAGE_BYTES / slots, 1, 1, scattered=True),  # a hash scatters them
         ]
 
     @property
@@ -253,11 +261,11 @@ class AccessModel:
         )
 
     def _best(self, pages: float) -> float:
-        """Return the page-ins for each request if the pages that are asked for most stayed."""
+        """Return the page-ins for each request if the pages that are asked for most stayed, and no SET had mixed hot values with cold ones."""
         groups = []  # of pages with the same heat: how many, and the requests that one of them saves
         for area in self.areas:
             for step in self.steps:
-                heat = (1 - area.mixed) * step.probability + area.mixed / self.keys
+                heat = 1 / self.keys if area.scattered else step.probability
                 groups.append((step.keys / area.per_page * area.pages_per_record, heat * area.per_page))
         saved = 0.0
         for count, heat in sorted(groups, key=lambda group: group[1], reverse=True):
