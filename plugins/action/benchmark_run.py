@@ -11,7 +11,7 @@ import uuid
 from ansible import constants
 
 from ansible_collections.memstretch.density.plugins.module_utils.settings import number
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import reproduction, run_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import (
     RunDirectory,
@@ -56,7 +56,7 @@ class ActionModule(ControllerAction):
         check_space(options["results_dir"], len(phases) * len(options["expected"]))
         if options["state"] == "checked" or self._task.check_mode:
             return {"changed": False, "config": config, "phases": phases}
-        return {"changed": True, "benchmark_run": _begin(options, config, phases)}
+        return {"changed": True, "benchmark_run": {**_begin(options, config, phases), **reproduction.record(task_vars)}}
 
 
 def _check_fleet(options: t.Mapping[str, t.Any]) -> None:

@@ -9,8 +9,8 @@ import typing as t
 from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
-from ansible_collections.memstretch.density.plugins.plugin_utils import density_report, study_plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost, density_report, study_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import COST_EXAMPLE, PRICES, RESULTS_DIR, ControllerAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.density_search import FAIL, INVALID, PASS, DensitySearch
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_sequence import FAILED, Sequence, choose
@@ -32,9 +32,12 @@ class ActionModule(ControllerAction):
         "start": {"type": "raw", "default": 1},
         "repeats": {"type": "raw", "default": 3},
         "probe": {"type": "dict", "default": {}},
+        "prices": PRICES,
+        "cost_example": COST_EXAMPLE,
     }
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        paid = cost.prices("prices", options["prices"], options["cost_example"])
         arms = study_plan.profile_arms("profiles", options["profiles"], at_least=1)
         plan = {
             "arms": [arm._asdict() for arm in arms],
@@ -53,7 +56,7 @@ class ActionModule(ControllerAction):
                 _search(sequence, arm)
             document["finished"] = True
             sequence.save()
-        density_report.publish(directory, document, Display().display)
+        density_report.publish(directory, document, Display().display, paid)
         found = {each["name"]: each["density"] for each in document["density"]}
         return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": found}}
 

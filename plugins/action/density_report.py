@@ -9,7 +9,10 @@ import typing as t
 from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.settings import number
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    COST_EXAMPLE,
+    PRICES,
     RESULTS_DIR,
     ControllerAction,
     measured_run,
@@ -26,6 +29,8 @@ class ActionModule(ControllerAction):
         "slo_avg_us": {"type": "raw"},
         "slo_p99_us": {"type": "raw"},
         "slo_enforce": {"type": "bool", "default": False},
+        "prices": PRICES,
+        "cost_example": COST_EXAMPLE,
     }
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -35,9 +40,10 @@ class ActionModule(ControllerAction):
             for name in ("avg_us", "p99_us")
             if options[f"slo_{name}"] not in (None, "")
         }
+        paid = cost.prices("prices", options["prices"], options["cost_example"])
         if self._task.check_mode:
             return {"changed": False, "skipped": True, "msg": "check mode: the report was not written"}
-        summary, changed = publish(directory, Display().display, slo)
+        summary, changed = publish(directory, Display().display, slo, paid)
         report = {"run_id": directory.run_id, "directory": directory.path, "verdict": summary["verdict"]}
         result: dict[str, t.Any] = {"changed": changed, "density_report": report}
         if summary["verdict"] == "invalid":

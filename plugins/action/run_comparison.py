@@ -4,18 +4,20 @@
 
 from __future__ import annotations
 
-import os
 import typing as t
 
 from ansible.utils.display import Display
 
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    COST_EXAMPLE,
+    PRICES,
     RESULTS_DIR,
     ControllerAction,
     measured_run,
+    own_directory,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
 
 
 class ActionModule(ControllerAction):
@@ -25,12 +27,13 @@ class ActionModule(ControllerAction):
         "results_dir": RESULTS_DIR,
         "runs": {"type": "list", "elements": "str", "required": True},
         "name": {"type": "str", "default": "comparison"},
+        "prices": PRICES,
+        "cost_example": COST_EXAMPLE,
     }
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        if os.path.basename(options["name"]) != options["name"] or options["name"] in ("", ".", "..", "latest"):
-            raise RunError(f"name: {options['name']!r} is not a name for a directory below {options['results_dir']}")
+        directory = own_directory("name", options["results_dir"], options["name"])
+        paid = cost.prices("prices", options["prices"], options["cost_example"])
         arms = [Arm(None, [measured_run("runs", options["results_dir"], run)]) for run in options["runs"]]
-        directory = RunDirectory(options["results_dir"], options["name"])
-        document, changed = publish(directory, arms, Display().display, write=not self._task.check_mode)
+        document, changed = publish(directory, arms, Display().display, paid, write=not self._task.check_mode)
         return {"changed": changed, "comparison": document}

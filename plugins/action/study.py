@@ -9,9 +9,9 @@ import typing as t
 from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
-from ansible_collections.memstretch.density.plugins.plugin_utils import host_profile, study_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost, host_profile, study_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, publish
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import COST_EXAMPLE, PRICES, RESULTS_DIR, ControllerAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_sequence import DONE, FINISHED, INVALID, PLANNED, SKIPPED, Sequence, choose
 
@@ -35,9 +35,12 @@ class ActionModule(ControllerAction):
         }},
         "order": {"type": "str", "default": "interleaved"},
         "rounds": {"type": "raw", "default": 1},
+        "prices": PRICES,
+        "cost_example": COST_EXAMPLE,
     }
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        paid = cost.prices("prices", options["prices"], options["cost_example"])
         order, rounds = options["order"], number("study_rounds", options["rounds"])
         if order not in study_plan.ORDERS:
             raise SettingError(f"study_order: {order!r} is not allowed; it takes one of {', '.join(study_plan.ORDERS)}")
@@ -54,7 +57,7 @@ class ActionModule(ControllerAction):
             for arm in arms if kind == "study" else arms[:1]:
                 sequence.check(arm.name, arm.variables)
             _run_all(sequence, {arm.name: arm for arm in arms})
-        return {"changed": True, **_conclude(directory, document)}
+        return {"changed": True, **_conclude(directory, document, paid)}
 
 
 def _arms(options: t.Mapping[str, t.Any]) -> list[study_plan.StudyArm]:
@@ -128,7 +131,7 @@ def _without_effect(sequence: Sequence, arm: study_plan.StudyArm) -> str:
     return ""
 
 
-def _conclude(directory: RunDirectory, document: dict[str, t.Any]) -> dict[str, t.Any]:
+def _conclude(directory: RunDirectory, document: dict[str, t.Any], paid: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
     """Compare what was measured, and say what was not."""
     measured = [run for run in document["runs"] if run["state"] in (FINISHED, INVALID)]
     arms = [
@@ -138,7 +141,7 @@ def _conclude(directory: RunDirectory, document: dict[str, t.Any]) -> dict[str, 
     arms = [arm for arm in arms if arm.runs]
     result: dict[str, t.Any] = {"study": {"id": document["id"], "directory": directory.path}}
     if len(arms) > 1:
-        publish(directory, arms, Display().display)
+        publish(directory, arms, Display().display, paid)
         Display().display(f"Comparison: {directory.file('comparison.html')}")
     wrong = [f"{run['run_id']} {run['state']}: {run['note']}" for run in document["runs"] if run["state"] not in DONE]
     if wrong:

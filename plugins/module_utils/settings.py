@@ -62,6 +62,21 @@ RANGES: dict[str, Range] = {
     "density_repeats": Range(int, 1, 99, "probes of one size"),
     "fleet_size": Range(int, 1, 100_000, "hosts of the fleet"),
     "lead_seconds": Range(float, 0, 3600, "seconds"),
+    "fleet_size": Range(int, 1, 100_000, "hosts of a fleet"),
+    "rounds": Range(int, 1, 1000, "runs under each profile"),
+    "phase_overhead_seconds": Range(float, 0, 3600, "seconds"),
+    "run_overhead_seconds": Range(float, 0, 86_400, "seconds"),
+    "price": Range(float, 0, 1e12, "in the prices' currency"),
+    "months": Range(float, 1, 600, "months that a server is used"),
+    "power_w": Range(float, 0, 1e6, "watts of one server"),
+    "gigabytes": Range(float, 0, 1e9, "GB"),
+    "vms": Range(int, 1, 100_000, "VMs on one server"),
+    "servers": Range(int, 1, 100_000, "servers of a cluster"),
+    "terabytes_written": Range(float, 0.001, 1e9, "TB"),
+    "drive_writes_per_day": Range(float, 0.001, 1000, "writes of the whole drive per day"),
+    "years": Range(float, 0.1, 100, "years"),
+    "write_amplification": Range(float, 1, 1000, "bytes written in the drive for each byte sent to it"),
+    "page_ins_per_second": Range(float, 1, 1e9, "pages a second"),
 }
 
 

@@ -24,6 +24,7 @@ description:
 extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
+  - memstretch.density.prices
 options:
   profiles:
     description: Names or paths of profiles, a list or one text with commas. The densities are given as multiples of the first one's.

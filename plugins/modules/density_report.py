@@ -19,6 +19,7 @@ description:
 extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
+  - memstretch.density.prices
 options:
   run_id:
     description: Name of the run. V(latest) is the newest.

@@ -19,6 +19,7 @@ description:
 extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
+  - memstretch.density.prices
 options:
   runs:
     description: Names of the runs. The others are compared with the first one.

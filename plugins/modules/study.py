@@ -22,6 +22,7 @@ description:
 extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
+  - memstretch.density.prices
 options:
   profiles:
     description: Names or paths of two or more profiles, a list or one text with commas. The first is what the others are compared with.

@@ -10,7 +10,7 @@ import os
 import statistics
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import report_text, run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost, cost_text, report_text, run_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.confidence import FIGURES, ratio_bounds
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, RunError
@@ -29,19 +29,29 @@ class Arm(t.NamedTuple):
     runs: t.Sequence[RunDirectory]
 
 
-def publish(directory: RunDirectory, arms: t.Sequence[Arm], say: t.Callable[[str], None], write: bool = True) -> tuple[dict[str, t.Any], bool]:
+def publish(
+    directory: RunDirectory, arms: t.Sequence[Arm], say: t.Callable[[str], None], prices: t.Mapping[str, t.Any] | None = None, write: bool = True
+) -> tuple[dict[str, t.Any], bool]:
     """Compare arms with the first of them, show it and write comparison.json, .txt and .html; return the comparison and whether a file changed.
 
+    Args:
+        directory: where to write it.
+        arms: what is compared.
+        say: takes a line for the terminal.
+        prices: what cost.prices() returned.
+        write: whether to write files.
+
     Raises:
-        RunError: see compare(); or the directory is that of a run.
+        RunError: see compare().
     """
     document, details = compare(arms)
-    lines = report_text.comparison(document)
+    document["cost"] = prices and cost.of_runs(prices, [
+        cost.Measured(run["name"], arm.runs, run["verdict"], run["fleet"]) for arm, run in zip(arms, document["runs"])
+    ])
+    lines = report_text.comparison(document) + cost_text.lines(document["cost"])
     page = comparison_page(document, details)
     changed = False
     if write:
-        if os.path.exists(directory.file("run.json")):
-            raise RunError(f"name: {directory.run_id} is a run; choose another name for the comparison")
         os.makedirs(directory.path, exist_ok=True)
         changed = directory.write_text("comparison.json", json.dumps(document, indent=1) + "\n")
         changed |= directory.write_text("comparison.html", page)

@@ -15,6 +15,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.settings import
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
 
 RESULTS_DIR = {"type": "str", "default": "results"}
+PRICES = {"type": "dict", "default": {}}
+COST_EXAMPLE = {"type": "bool", "default": False}
 
 
 class ControllerAction(ActionBase):
@@ -47,3 +49,17 @@ def measured_run(option: str, results_dir: str, run_id: str) -> RunDirectory:
     if not run_id or not os.path.isfile(os.path.join(path, "run.json")):
         raise RunError(f"{option}: there is no run {run_id!r} below {results_dir}; measure one first")
     return RunDirectory.at(path)
+
+
+def own_directory(option: str, results_dir: str, name: str) -> RunDirectory:
+    """Return a directory below results_dir for something that is no run. It need not exist yet.
+
+    Raises:
+        RunError: the name is none for a directory, or that of a run; the text names the option.
+    """
+    if os.path.basename(name) != name or name in ("", ".", "..", "latest"):
+        raise RunError(f"{option}: {name!r} is not a name for a directory below {results_dir}")
+    directory = RunDirectory(results_dir, name)
+    if os.path.exists(directory.file("run.json")):
+        raise RunError(f"{option}: {name} is a run; choose another name")
+    return directory

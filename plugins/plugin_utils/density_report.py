@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.density_search import INVALID, DensitySearch, Finding
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost, cost_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.density_search import INVALID, PASS, DensitySearch, Finding
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_text import grid, microseconds
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
@@ -57,16 +58,25 @@ def conclude(document: dict[str, t.Any]) -> None:
     document["slo"] = document["runs"][0]["slo"] if document["runs"] else None
 
 
-def publish(directory: RunDirectory, document: dict[str, t.Any], say: t.Callable[[str], None]) -> None:
-    """Write density.json, .txt and .html, and show the table."""
+def publish(directory: RunDirectory, document: dict[str, t.Any], say: t.Callable[[str], None], prices: t.Mapping[str, t.Any] | None = None) -> None:
+    """Write density.json, .txt and .html, and show the table; prices are what cost.prices() returned."""
     conclude(document)
-    lines = table(document)
+    document["cost"] = prices and cost.of_runs(prices, [_at_density(directory, document, each) for each in document["density"]])
+    lines = table(document) + cost_text.lines(document["cost"])
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join(lines).strip() + "\n")
     directory.write_text("density.html", density_page(document, reason, contradictions))
     for line in lines:
         say(line)
     say(f"Density: {directory.file('density.html')}")
+
+
+def _at_density(directory: RunDirectory, document: t.Mapping[str, t.Any], found: t.Mapping[str, t.Any]) -> cost.Measured:
+    """Return the probes that passed at the density; where not even one host meets the SLO, those that show it."""
+    of_arm = [run for run in document["runs"] if run["arm"] == found["name"]]
+    runs = [run for run in of_arm if (run["size"], run["outcome"]) == (found["density"], PASS)]
+    directories = [RunDirectory(directory.results_dir, run["run_id"]) for run in runs or of_arm]
+    return cost.Measured(found["name"], directories, "pass" if runs else "fail", found["density"])
 
 
 def table(document: t.Mapping[str, t.Any]) -> list[str]:

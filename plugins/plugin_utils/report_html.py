@@ -8,18 +8,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
 import typing as t
 
 import jinja2
-from ansible.release import __version__ as ansible_version
 from markupsafe import Markup
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import report_data
+from ansible_collections.memstretch.density.plugins.plugin_utils.reproduction import ROOT, collection_version
 from ansible_collections.memstretch.density.plugins.plugin_utils.summary import CellDetails
 
-_ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-_FILES = os.path.join(_ROOT, "files", "report")
+_FILES = os.path.join(ROOT, "files", "report")
 
 _RUN_SECTIONS = (
     ("figures", "Figures"), ("percentiles", "Percentiles"), ("hosts", "Hosts"), ("time", "Over time"), ("validity", "Trust"), ("settings", "Settings"),
@@ -54,7 +52,7 @@ def run_page(
     data = charts.document(summary, details)
     load = run["config"].get("load", {})
     return _render(
-        "run.html.j2", data, _RUN_SECTIONS,
+        "run.html.j2", data, _with_cost(_RUN_SECTIONS, summary.get("cost"), "validity"),
         summary=summary,
         sentence=_sentence(summary),
         indicative=_indicative(summary),
@@ -71,6 +69,8 @@ def run_page(
         main_settings=_main_settings(_settings(run.get("hosts", {}))),
         variables=json.dumps(_variables(run["config"]), indent=2),
         versions=_versions(run, charts.phases),
+        command=run.get("command"),
+        inventory=_inventory(run),
     )
 
 
@@ -81,7 +81,7 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
         document: comparison.json.
         curves: for each run of it, in its order, what evaluate() returned beside the summary.
     """
-    names = _run_names(document["runs"])
+    names = run_names(document["runs"])
     by_cell: dict[str, list[dict[str, t.Any]]] = {}
     for row in document["cells"]:
         by_cell.setdefault(report_data.cell_title(row), []).append(row)
@@ -100,7 +100,8 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
             ],
         } for title, rows in by_cell.items()],
     }
-    return _render("comparison.html.j2", data, _COMPARISON_SECTIONS, comparison=document, names=names, by_cell=by_cell, highlights=_highlights(document, names))
+    sections = _with_cost(_COMPARISON_SECTIONS, document.get("cost"), "runs")
+    return _render("comparison.html.j2", data, sections, comparison=document, names=names, by_cell=by_cell, highlights=_highlights(document, names))
 
 
 def density_page(
@@ -127,10 +128,18 @@ def density_page(
             for each in found
         ],
     }
-    return _render("density.html.j2", data, _DENSITY_SECTIONS, density=document, found=found, reason=reason, contradictions=contradictions)
+    sections = _with_cost(_DENSITY_SECTIONS, document.get("cost"), "sure")
+    return _render("density.html.j2", data, sections, density=document, found=found, reason=reason, contradictions=contradictions)
 
+
+_HOSTS_LISTED = 24
 
 _FIGURES = (("avg_us", "average"), ("p99_us", "p99"), ("max_us", "maximum"))
+
+
+def _with_cost(sections: t.Sequence[tuple[str, str]], cost: t.Any, before: str) -> list[tuple[str, str]]:
+    """Return the sections of a page, with one on the cost if there is something to say."""
+    return [each for section in sections for each in ([("cost", "Cost"), section] if cost and section[0] == before else [section])]
 
 
 def _cell_name(row: t.Mapping[str, t.Any]) -> str:
@@ -151,7 +160,7 @@ def _bars(
     }
 
 
-def _run_names(runs: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
+def run_names(runs: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
     """Return what each run is called in a chart: its name, which is its profile if it has none, with the run's own where one comes twice."""
     names = [run["name"] for run in runs]
     return {run["run_id"]: run["name"] if names.count(run["name"]) == 1 else f"{run['name']} ({run['run_id']})" for run in runs}
@@ -179,7 +188,7 @@ def _render(template: str, data: t.Mapping[str, t.Any], sections: t.Sequence[tup
         loader=jinja2.FileSystemLoader(_FILES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template(template).render(
-        version=_version(),
+        version=collection_version(),
         sections=sections,
         css=Markup(_text("report.css")),
         script=Markup(_text("report.js")),
@@ -198,19 +207,6 @@ def _text(*names: str) -> str:
 def _unpacked(*names: str) -> str:
     with gzip.open(os.path.join(_FILES, *names), "rt", encoding="utf-8") as stream:
         return stream.read()
-
-
-def _version() -> str:
-    """Return the version of this collection: a checkout has galaxy.yml, an installed one MANIFEST.json."""
-    manifest = os.path.join(_ROOT, "MANIFEST.json")
-    if os.path.exists(manifest):
-        with open(manifest, encoding="utf-8") as stream:
-            return json.load(stream)["collection_info"]["version"]
-    galaxy = os.path.join(_ROOT, "galaxy.yml")
-    if not os.path.exists(galaxy):
-        return "unknown"
-    with open(galaxy, encoding="utf-8") as stream:
-        return re.search(r"^version:\s*(\S+)", stream.read(), re.MULTILINE)[1]
 
 
 def _sentence(summary: t.Mapping[str, t.Any]) -> str:
@@ -313,14 +309,31 @@ def _variables(config: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     }
 
 
+def _inventory(run: t.Mapping[str, t.Any]) -> str:
+    """Return the groups, and of each host its address and its Redis, as a file of hosts; of a large group the first."""
+    if "inventory" not in run:
+        return ""
+    addresses, fleet = run["inventory"]["addresses"], run.get("fleet", {})
+    lines = []
+    for name, hosts in run["inventory"]["groups"].items():
+        lines.append(f"[{name}]  # {len(hosts)} hosts")
+        for host in hosts[:_HOSTS_LISTED]:
+            address = f" ansible_host={addresses[host]}" if host in addresses else ""
+            redis = f"  # Redis at {fleet[host]['endpoint']}" if name == "fleet" and host in fleet else ""
+            lines.append(f"{host}{address}{redis}")
+        if len(hosts) > _HOSTS_LISTED:
+            lines.append(f"# and {len(hosts) - _HOSTS_LISTED} more, which are in the run's own run.json")
+        lines.append("")
+    return "\n".join(lines).strip()
+
+
 def _versions(run: t.Mapping[str, t.Any], phases: t.Sequence[t.Mapping[str, t.Any]]) -> list[tuple[str, str]]:
     client = next((phase["client"] for phase in phases if phase["client"]), None)
     redis = sorted({each["redis_version"] for each in run.get("fleet", {}).values() if each.get("redis_version")})
     kernels = sorted({record["kernel"]["release"] for record in run.get("hosts", {}).values() if record.get("kernel")})
     found = [
         ("Hash of the configuration", run["config_hash"]),
-        ("memstretch.density", _version()),
-        ("ansible-core (of this report)", ansible_version),
+        *run.get("versions", {}).items(),
         ("Client", f"{client['name']} {client['version']}, {client['compiler']}, hiredis {client['hiredis']}" if client else ""),
         ("Redis", ", ".join(redis)),
         ("Kernel", ", ".join(kernels)),

@@ -79,8 +79,8 @@ def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
     return lines + [f"{'':8}{reason}" for reason in _cut(document["reasons"])]
 
 
-def table(summary: t.Mapping[str, t.Any], directory: str) -> list[str]:
-    """Return the final table and the verdict."""
+def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] = ()) -> list[str]:
+    """Return the final table and the verdict, which comes last; between them what else there is to show."""
     cells = [{**cell, "_expected": summary["fleet"]["expected"]} for cell in summary["cells"]]
     slo = summary["slo"]
     return [
@@ -93,6 +93,7 @@ def table(summary: t.Mapping[str, t.Any], directory: str) -> list[str]:
         "",
         "The brief's six figures (service time; means over the hosts' own figures), in milliseconds:",
         *grid(_BRIEF_COLUMNS, cells),
+        *more,
         "",
         *_placement(summary["placement"]),
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"

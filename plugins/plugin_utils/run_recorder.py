@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import exports, report_html, report_text
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost, cost_text, exports, report_html, report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.fleet_phase import Phase
 from ansible_collections.memstretch.density.plugins.plugin_utils.histogram_log import HistogramLogs
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_data import RunCharts
@@ -109,25 +109,34 @@ class RunRecorder:
 
 
 def publish(
-    directory: RunDirectory, say: t.Callable[[str], None], slo: t.Mapping[str, t.Any] | None = None
+    directory: RunDirectory, say: t.Callable[[str], None], slo: t.Mapping[str, t.Any] | None = None, prices: t.Mapping[str, t.Any] | None = None
 ) -> tuple[dict[str, t.Any], bool]:
     """Write the summary, report and exports of a run, show the final table; return the summary and whether a file changed.
+
+    Args:
+        directory: the run.
+        say: takes a line for the terminal.
+        slo: avg_us and p99_us to judge by in place of the run's own.
+        prices: what cost.prices() returned.
 
     Raises:
         RunError: a file of the run is missing or damaged.
     """
-    logs, charts = HistogramLogs(), RunCharts()
+    run = directory.read_json("run.json")
+    logs, charts, writes = HistogramLogs(), RunCharts(), cost.SwapWrites(run)
 
     def also(document: dict[str, t.Any]) -> None:
         logs.add(document)
         charts.add(document)
+        writes.add(document)
 
     summary, details = evaluate(directory, slo, also)
+    summary["cost"] = prices and cost.document(prices, [cost.arm_of(summary["profile"], run, summary["verdict"], summary["fleet"]["expected"], writes)])
     changed = logs.write(directory)
     changed |= directory.write_json("summary.json", summary)
     changed |= exports.write(directory, summary, details)
-    changed |= directory.write_text("report.html", report_html.run_page(directory.read_json("run.json"), summary, details, charts))
-    lines = report_text.table(summary, directory.path)
+    changed |= directory.write_text("report.html", report_html.run_page(run, summary, details, charts))
+    lines = report_text.table(summary, directory.path, cost_text.lines(summary["cost"]))
     changed |= directory.write_text("report.txt", "\n".join(lines).strip() + "\n")
     for line in lines:
         say(line)

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+
+from ansible.utils.display import Display
+
+from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number, numbers, size_in_bytes
+from ansible_collections.memstretch.density.plugins.plugin_utils import density_plan, plan_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction, measured_run, own_directory
+from ansible_collections.memstretch.density.plugins.plugin_utils.summary import summarise
+
+
+class ActionModule(ControllerAction):
+    """Say what a study will come to. It touches no host."""
+
+    ARGUMENTS = {
+        "option_prefix": {"type": "str", "default": ""},
+        "results_dir": RESULTS_DIR,
+        "name": {"type": "str", "default": "plan"},
+        "run": {"type": "dict", "required": True},
+        "machines": {"type": "dict", "required": True},
+        "fleet_sizes": {"type": "raw", "required": True},
+        "tiers": {"type": "dict", "default": {}},
+        "base": {"type": "dict", "default": {}},
+        "baseline_run": {"type": "str", "default": ""},
+        "overhead": {"type": "str", "default": "3M"},
+        "overhead_used": {"type": "str", "default": "1M"},
+        "host_reserve": {"type": "str", "default": "5%"},
+        "rounds": {"type": "raw", "default": 1},
+        "phase_overhead_seconds": {"type": "raw", "default": 4},
+        "run_overhead_seconds": {"type": "raw", "default": 30},
+    }
+
+    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        directory = own_directory("name", options["results_dir"], options["name"])
+        machines = {name: _machine(each) for name, each in options["machines"].items()}
+        if not machines:
+            raise SettingError("machines: there is none; a plan takes the records of the hosts that carry the fleet")
+        document = density_plan.make(options["run"]["config"], options["run"]["phases"], machines, _checked(options))
+        lines = plan_text.lines(document)
+        changed = False
+        if not self._task.check_mode:
+            os.makedirs(directory.path, exist_ok=True)
+            changed = directory.write_text("plan.json", json.dumps(document, indent=1) + "\n")
+            changed |= directory.write_text("plan.txt", "\n".join(lines).strip() + "\n")
+        for line in lines:
+            Display().display(line)
+        return {"changed": changed, "density_plan": document}
+
+
+def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return what density_plan.make() takes.
+
+    Raises:
+        SettingError: an option cannot be used; the text has its name.
+    """
+    prefix = options["option_prefix"]
+    checked: dict[str, t.Any] = {
+        name: number(prefix + name, options[name], name) for name in ("rounds", "phase_overhead_seconds", "run_overhead_seconds")
+    }
+    checked.update({name: size_in_bytes(prefix + name, options[name]) for name in ("overhead", "overhead_used")})
+    if checked["overhead_used"] > checked["overhead"]:
+        raise SettingError(f"{prefix}overhead_used: {options['overhead_used']} is more than {prefix}overhead, {options['overhead']}, of which it is a part")
+    return {
+        **checked,
+        "host_reserve": options["host_reserve"],
+        "fleet_sizes": numbers(prefix + "fleet_sizes", options["fleet_sizes"], "fleet_size"),
+        "tiers": density_plan.tiers(prefix + "tiers", options["tiers"]),
+        "base": _base(prefix, options),
+    }
+
+
+def _base(prefix: str, options: t.Mapping[str, t.Any]) -> dict[str, float]:
+    """Return what a request takes whose pages are in DRAM: as given, as a run measured it, or an example."""
+    if options["baseline_run"]:
+        if options["base"]:
+            raise SettingError(f"{prefix}baseline_run and {prefix}base say the same; leave one of them out")
+        cells = summarise(measured_run(prefix + "baseline_run", options["results_dir"], options["baseline_run"]))["cells"]
+        known = [cell["service"] for cell in cells if cell["service"].get("p99_us") is not None]
+        if not known:
+            raise SettingError(f"{prefix}baseline_run: run {options['baseline_run']!r} has measured no cell")
+        return {name: max(each[name] for each in known) for name in ("avg_us", "p99_us")}
+    unknown = set(options["base"]) - set(density_plan.BASE)
+    if unknown:
+        raise SettingError(f"{prefix}base: {', '.join(sorted(unknown))} is not known; it takes {', '.join(density_plan.BASE)}")
+    base = {**density_plan.BASE, **options["base"]}
+    checked = {name: number(f"{prefix}base.{name}", value, name) for name, value in base.items()}
+    if checked["p99_us"] < checked["avg_us"]:
+        raise SettingError(f"{prefix}base: p99_us {checked['p99_us']:g} is below avg_us {checked['avg_us']:g}")
+    return checked
+
+
+def _machine(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return a machine whose profiles' settings are plain values: a profile says {value, reason, since} or the value alone, or a list of choices."""
+    def plain(entry: t.Any) -> t.Any:
+        value = entry["value"] if isinstance(entry, dict) else entry
+        return value[0] if isinstance(value, list) and value else value
+
+    return {
+        "record": given["record"],
+        "arms": {
+            profile: {**arm, **{section: {name: plain(entry) for name, entry in arm[section].items()} for section in ("sysctl", "sysfs")}}
+            for profile, arm in given["arms"].items()
+        },
+    }

@@ -1,0 +1,23 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """What a VM costs."""
+
+    DOCUMENTATION = r"""
+options:
+  prices:
+    description:
+      - Prices, for the cost of a VM. C(date), C(currency), C(server), C(dram_per_gb) and C(months) are needed; docs/cost.md lists the others.
+      - Nothing about cost is shown without them.
+    type: dict
+    default: {}
+  cost_example:
+    description: Show the cost with example prices, labelled as such.
+    type: bool
+    default: false
+"""
