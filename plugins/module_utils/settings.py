@@ -60,7 +60,6 @@ RANGES: dict[str, Range] = {
     "density_max": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_start": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_repeats": Range(int, 1, 99, "probes of one size"),
-    "fleet_size": Range(int, 1, 100_000, "hosts of the fleet"),
     "lead_seconds": Range(float, 0, 3600, "seconds"),
     "fleet_size": Range(int, 1, 100_000, "hosts of a fleet"),
     "rounds": Range(int, 1, 1000, "runs under each profile"),
