@@ -316,7 +316,7 @@ def _inventory(run: t.Mapping[str, t.Any]) -> str:
     addresses, fleet = run["inventory"]["addresses"], run.get("fleet", {})
     lines = []
     for name, hosts in run["inventory"]["groups"].items():
-        lines.append(f"[{name}]  # {len(hosts)} hosts")
+        lines.append(f"[{name}]  # {len(hosts)} {'host' if len(hosts) == 1 else 'hosts'}")
         for host in hosts[:_HOSTS_LISTED]:
             address = f" ansible_host={addresses[host]}" if host in addresses else ""
             redis = f"  # Redis at {fleet[host]['endpoint']}" if name == "fleet" and host in fleet else ""

@@ -39,6 +39,8 @@ def test_a_run_is_measured_kept_and_judged(lab):
     run = json.loads((outcome.run / "run.json").read_text(encoding="utf-8"))
     assert run["config"]["load"]["rate"] == 1000
     assert any(record["kernel"]["release"] == os.uname().release for record in run["hosts"].values())
+    assert run["inventory"]["groups"] == {"fleet": ["a", "b", "c"]} and "profile=swap" in run["command"]
+    assert set(run["versions"]) == {"ansible-core", "memstretch.density", "python"}
     assert (outcome.run / "report.txt").exists() and "Verdict" in (outcome.run / "log.txt").read_text(encoding="utf-8") + outcome.output
 
     # The six figures of the brief, by hand from the hosts' own values.
@@ -79,6 +81,14 @@ def test_a_run_is_measured_kept_and_judged(lab):
     # Judging it again changes nothing; another objective gives another verdict, and enforcing it fails.
     again = lab.play(playbook="report")
     assert again.status == 0 and "changed=0" in again.output
+    assert outcome.summary["cost"] is None and 'id="cost"' not in (outcome.run / "report.html").read_text(encoding="utf-8")
+    paid = {"date": "2026-01-31", "currency": "EUR", "server": 4800, "dram_per_gb": 0, "months": 48, "servers": 4}
+    priced = lab.play("-e", json.dumps({"density_report_prices": paid}), playbook="report")
+    assert priced.status == 0 and "Cost of a VM (EUR, prices of 2026-01-31, 48 months)" in priced.output, priced.output
+    arm, = priced.summary["cost"]["arms"]
+    assert (arm["vms"], arm["server_month"], arm["per_vm_month"]) == (3, 100, pytest.approx(33.3333))
+    wrong = lab.play("-e", json.dumps({"density_report_prices": {**paid, "months": 0}}), playbook="report")
+    assert wrong.status != 0 and "prices.months: 0 is out of range" in wrong.output
     strict = lab.play("-e", "slo_enforce=true", "-e", "density_report_slo_p99_us=0.01", playbook="report")
     assert strict.status != 0 and "misses the SLO" in strict.output
     assert strict.summary["verdict"] == "fail"

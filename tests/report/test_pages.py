@@ -8,6 +8,10 @@ import pathlib
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm
+from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import publish as publish_comparison
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import publish
 
 from .fleets import fleet_run
@@ -119,6 +123,53 @@ def test_the_density_as_text_and_as_data(density):
     assert found["dram"]["curve"][-1] == {
         "size": 8, "passed": 0, "failed": 1, "invalid": 0, "hosts_within_slo": 4, "avg_us": 28, "p99_us": 400, "worst_host_p99_us": 480, "lost": ["vm0003"],
     }
+
+
+PAID = {
+    "date": "2026-01-31", "currency": "EUR", "server": 9000, "dram_per_gb": 10, "tier_per_gb": 0.3, "months": 48, "servers": 8, "power_w": 500,
+    "price_per_kwh": 0.25, "tier_drive_writes_per_day": 3,
+}
+
+
+def test_the_cost_is_shown_where_prices_are_given(browser, tmp_path, look):
+    run = fleet_run(tmp_path, hosts=4, profile="dram")
+    summary = publish(run, lambda line: None, prices=cost.prices("prices", {**PAID, "dram_vms": 2}))[0]
+    assert summary["verdict"] == "pass" and summary["cost"]["arms"][0]["vms"] == 4
+    browser.open(tmp_path / run.run_id / "report.html")
+    assert browser.console() == []
+    section = browser.driver.find_element("id", "cost")
+    assert "EUR, prices of 2026-01-31" in section.text and "50.0%" in section.text and "xample" not in section.text
+    assert browser.driver.find_element("css selector", "nav a[href='#cost']").text == "Cost"
+    assert browser.driver.execute_script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth"), "wider than its screen"
+
+
+def test_example_prices_say_so(browser, tmp_path):
+    arms = [Arm(None, [fleet_run(tmp_path, hosts=4, profile=profile)]) for profile in ("dram", "swap")]
+    publish_comparison(RunDirectory(str(tmp_path), "plain"), arms, lambda line: None)
+    assert 'id="cost"' not in (tmp_path / "plain" / "comparison.html").read_text(encoding="utf-8")
+    publish_comparison(RunDirectory(str(tmp_path), "priced"), arms, lambda line: None, cost.prices("prices", {}, example=True))
+    page = tmp_path / "priced" / "comparison.html"
+    browser.emulate()
+    browser.open(page)
+    assert browser.console() == []
+    section = browser.driver.find_element("id", "cost").text
+    assert "Example prices, nobody's quotation" in section and "Savings are against dram with 4 VMs a server" in section
+
+
+def test_it_says_how_to_do_it_again(browser, tmp_path):
+    run = fleet_run(tmp_path, hosts=30)
+    document = run.read_json("run.json")
+    document.update(
+        command="ansible-playbook site.yml -e profile=dram", versions={"memstretch.density": "0.1.0", "ansible-core": "2.19.4"},
+        inventory={"sources": ["hosts.yml"], "groups": {"fleet": document["expected"]}, "addresses": {"vm0001": "192.0.2.1"}},
+    )
+    run.write_json("run.json", document)
+    publish(run, lambda line: None)
+    browser.emulate()
+    browser.open(tmp_path / run.run_id / "report.html")
+    text = browser.driver.find_element("id", "reproduce").text
+    assert "ansible-playbook site.yml -e profile=dram" in text and "vm0001 ansible_host=192.0.2.1  # Redis at vm0001" in text
+    assert "# and 6 more" in text and "2.19.4" in text and document["config_hash"] in text
 
 
 @pytest.mark.parametrize("hosts, iterations", [(1, 1), (2, 2)])
