@@ -11,12 +11,13 @@ import uuid
 
 from ansible import constants
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
+from ansible_collections.memstretch.density.plugins.module_utils.settings import number
 from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import (
     RunDirectory,
     RunError,
+    check_name,
     check_space,
     compact_utc,
     latest,
@@ -51,7 +52,7 @@ class ActionModule(ControllerAction):
             )
         config = run_plan.configuration(options["settings"], options["option_prefix"])
         phases = run_plan.phases(config)
-        _check_name(options["run_id"])
+        check_name(options["run_id"])
         _check_fleet(options)
         check_space(options["results_dir"], len(phases) * len(options["expected"]))
         if options["state"] == "checked" or self._task.check_mode:
@@ -152,9 +153,3 @@ def _unused(results_dir: str, run_id: str) -> RunDirectory:
         count += 1
         directory = RunDirectory(results_dir, f"{run_id}-{count}")
     return directory
-
-
-def _check_name(run_id: str | None) -> None:
-    """Refuse a run id that is not one name of a directory."""
-    if run_id and (os.path.basename(run_id) != run_id or run_id.startswith(".") or run_id == "latest"):
-        raise SettingError(f"run_id: {run_id!r} is not allowed; it takes the name of a directory, without / and not beginning with a dot")

@@ -57,6 +57,10 @@ RANGES: dict[str, Range] = {
     "max_lateness_p99_us": Range(float, 0, 1e9, "microseconds"),
     "max_clock_offset": Range(float, 0, 86_400, "seconds"),
     "lead_seconds": Range(float, 0, 3600, "seconds"),
+    "reading_seconds": Range(float, 0.05, 600, "seconds of each measurement"),
+    "repetitions": Range(int, 1, 1000, "times that everything is measured"),
+    "readers": Range(int, 1, 1024, "readers, each on a CPU of its own"),
+    "channels": Range(int, 1, 1024, "memory channels of the whole host"),
 }
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import os
@@ -15,7 +16,7 @@ import jinja2
 from ansible.release import __version__ as ansible_version
 from markupsafe import Markup
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import report_data
+from ansible_collections.memstretch.density.plugins.plugin_utils import experiments, report_data
 from ansible_collections.memstretch.density.plugins.plugin_utils.summary import CellDetails
 
 _ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -40,7 +41,8 @@ _MAIN_SETTINGS = (
 
 
 def run_page(
-    run: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails], charts: report_data.RunCharts
+    run: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails], charts: report_data.RunCharts,
+    beside: t.Sequence[experiments.Section] = (),
 ) -> str:
     """Return the page of a run.
 
@@ -49,11 +51,13 @@ def run_page(
         summary: summary.json.
         details: what evaluate() returned beside the summary.
         charts: has seen all phases.
+        beside: the experiments whose results are in the run's directory.
     """
-    data = charts.document(summary, details)
+    data = {**charts.document(summary, details), **_lines(beside)}
     load = run["config"].get("load", {})
     return _render(
-        "run.html.j2", data, _RUN_SECTIONS,
+        "run.html.j2", data, (*_RUN_SECTIONS[:-2], *((each.name, each.title) for each in beside), *_RUN_SECTIONS[-2:]),
+        beside=beside,
         summary=summary,
         sentence=_sentence(summary),
         indicative=_indicative(summary),
@@ -71,6 +75,16 @@ def run_page(
         variables=json.dumps(_variables(run["config"]), indent=2),
         versions=_versions(run, charts.phases),
     )
+
+
+def experiments_page(run_id: str, shown: t.Sequence[experiments.Section]) -> str:
+    """Return the page of experiments that belong to no run."""
+    return _render("experiments.html.j2", {"kind": "experiments", **_lines(shown)}, [(each.name, each.title) for each in shown], run_id=run_id, beside=shown)
+
+
+def _lines(shown: t.Sequence[experiments.Section]) -> dict[str, t.Any]:
+    """Return what the page's script draws of experiments."""
+    return {"lines": [dataclasses.asdict(chart) for each in shown for chart in each.charts]}
 
 
 def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mapping[str, CellDetails]]) -> str:

@@ -14,6 +14,7 @@ import tempfile
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
 
 SCHEMA = 1
@@ -160,6 +161,16 @@ def latest(results_dir: str) -> RunDirectory | None:
     """Return the newest run below results_dir, if there is one."""
     link = os.path.join(os.path.abspath(os.path.expanduser(results_dir)), "latest")
     return RunDirectory.at(link) if os.path.isfile(os.path.join(link, "run.json")) else None
+
+
+def check_name(run_id: str | None) -> None:
+    """Refuse a run id that is not one name of a directory.
+
+    Raises:
+        SettingError: it is none.
+    """
+    if run_id and (os.path.basename(run_id) != run_id or run_id.startswith(".") or run_id == "latest"):
+        raise SettingError(f"run_id: {run_id!r} is not allowed; it takes the name of a directory, without / and not beginning with a dot")
 
 
 def check_space(results_dir: str, results: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import exports, report_html, report_text
+from ansible_collections.memstretch.density.plugins.plugin_utils import experiments, exports, report_html, report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.fleet_phase import Phase
 from ansible_collections.memstretch.density.plugins.plugin_utils.histogram_log import HistogramLogs
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_data import RunCharts
@@ -126,7 +126,8 @@ def publish(
     changed = logs.write(directory)
     changed |= directory.write_json("summary.json", summary)
     changed |= exports.write(directory, summary, details)
-    changed |= directory.write_text("report.html", report_html.run_page(directory.read_json("run.json"), summary, details, charts))
+    page = report_html.run_page(directory.read_json("run.json"), summary, details, charts, experiments.sections(directory))
+    changed |= directory.write_text("report.html", page)
     lines = report_text.table(summary, directory.path)
     changed |= directory.write_text("report.txt", "\n".join(lines).strip() + "\n")
     for line in lines:

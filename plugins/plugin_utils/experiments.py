@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The experiments beside the latency of a fleet: one JSON file each in a directory of results, and how it is shown.
+
+An experiment's view turns its document into one section, which the terminal and the page show alike: sentences, tables (all
+cells are text) and charts of lines.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, RunError, check_space, compact_utc
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows of text below headings; the first column names the row."""
+
+    title: str
+    headings: t.Sequence[str]
+    rows: t.Sequence[t.Sequence[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Chart:
+    """Lines, each with C(name) and C(points), pairs of numbers. C(label) says what a reader without eyes must know."""
+
+    name: str
+    label: str
+    x: str
+    y: str
+    series: t.Sequence[t.Mapping[str, t.Any]]
+    log_x: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """What people are shown of one experiment."""
+
+    name: str
+    title: str
+    sentences: t.Sequence[str]
+    doubts: t.Sequence[str]
+    tables: t.Sequence[Table]
+    charts: t.Sequence[Chart]
+
+
+def directory_for(experiment: str, results_dir: str, run_id: str | None) -> RunDirectory:
+    """Return where the result of an experiment goes: into the run of that name, or into a directory of its own.
+
+    Raises:
+        RunError: there is one already, or there is no room.
+    """
+    check_space(results_dir, 4)
+    directory = RunDirectory(results_dir, run_id or f"{experiment}-{compact_utc(time.time())}")
+    if os.path.lexists(directory.file(f"{experiment}.json")):
+        raise RunError(f"run_id: {directory.path} holds a result of {experiment} already; choose another run_id, or remove {experiment}.json there")
+    if directory.exists() and not os.path.exists(directory.file("run.json")) and not documents(directory):
+        raise RunError(f"run_id: {directory.path} exists and holds no run; choose another run_id")
+    return directory
+
+
+def keep(directory: RunDirectory, experiment: str, document: t.Mapping[str, t.Any]) -> None:
+    """Write the result of an experiment."""
+    os.makedirs(directory.path, exist_ok=True)
+    directory.write_json(f"{experiment}.json", {**document, "schema": SCHEMA, "experiment": experiment})
+
+
+def documents(directory: RunDirectory) -> dict[str, dict[str, t.Any]]:
+    """Return the results of experiments in a directory, by name.
+
+    Raises:
+        RunError: one is damaged.
+    """
+    names = [name for name in EXPERIMENTS if os.path.exists(directory.file(f"{name}.json"))]
+    return {name: directory.read_json(f"{name}.json") for name in names}
+
+
+def sections(directory: RunDirectory) -> list[Section]:
+    """Return what people are shown of all experiments in a directory."""
+    return [EXPERIMENTS[name](document) for name, document in documents(directory).items()]
+
+
+def _median(figures: t.Mapping[str, float] | None, unit: float = 1, digits: int = 2) -> str:
+    """Return the median with the range of the repetitions."""
+    if figures is None:
+        return "-"
+    median, low, high = (f"{figures[name] / unit:,.{digits}f}" for name in ("median", "min", "max"))
+    return median if low == high else f"{median} ({low} to {high})"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _hosts(document: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, dict[str, t.Any], str]]:
+    """Yield each host with its result and what to put before its name's place in a title: nothing if it is the only one."""
+    for host, result in document["hosts"].items():
+        yield host, result, f"{host}: " if len(document["hosts"]) > 1 else ""
+
+
+def memory_bandwidth(document: t.Mapping[str, t.Any]) -> Section:
+    """Return the matrix of nodes, the growth with readers, and what sits on the wrong node."""
+    sentences, doubts, tables, charts = [], [], [], []
+    for host, result, prefix in _hosts(document):
+        theory = result["theory"]
+        if theory["share"] is not None:
+            sentences.append(f"{prefix}the memory was read at {theory['share']:.0%} of what its {theory['channels']} channels could give "
+                             f"({theory['bytes_per_second'] / 1e9:,.1f} GB/s).")
+        else:
+            sentences.append(f"{prefix}the share of the channels' bandwidth is not known: {theory['reason']}.")
+        sentences += [f"{prefix}{text}." for text in (*result["notes"], *result["warnings"])]
+        doubts += [f"{prefix}{text}" for text in result["doubts"]]
+        tables.append(Table(
+            f"{prefix}memory of each node read by the processors of each",
+            ("processors", "memory", "1 reader GB/s", "best GB/s", "latency ns", "1 reader x local", "best x local", "latency x local"),
+            [(f"node {pair['cpu_node']}", f"node {pair['memory_node']}", _median(pair["single"], 1e9), _median(pair["highest"], 1e9),
+              _median(pair["latency_ns"], 1, 1), *(_share(pair["ratio"][name]) for name in ("single", "highest", "latency")))
+             for pair in result["pairs"]],
+        ))
+        tables.append(Table(
+            f"{prefix}growth with the number of readers", ("processors", "memory", "readers", "GB/s"),
+            [(f"node {row['cpu_node']}", f"node {row['memory_node']}", str(row["readers"]), _median(row["bytes_per_second"], 1e9)) for row in result["readers"]],
+        ))
+        lines: dict[str, list[list[float]]] = {}
+        for row in result["readers"]:
+            lines.setdefault(f"{prefix}CPUs of {row['cpu_node']}, memory of {row['memory_node']}", []).append(
+                [row["readers"], round(row["bytes_per_second"]["median"] / 1e9, 3)])
+        charts.append(Chart(f"memory_bandwidth-{len(charts)}", f"Bandwidth of {host} by the number of readers; the table below has the same in numbers",
+                            "readers", "GB/s", [{"name": name, "points": points} for name, points in lines.items()]))
+    return Section("memory_bandwidth", "Memory bandwidth between NUMA nodes", sentences, doubts, tables, charts)
+
+
+EXPERIMENTS: dict[str, t.Callable[[t.Mapping[str, t.Any]], Section]] = {
+    "memory_bandwidth": memory_bandwidth,
+}
