@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The experiments beside the latency of a fleet, for real on this machine, small."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+# Enough to see that all is there; what the figures are worth is tested in tests/membw.
+BANDWIDTH = {"memory_bandwidth_seconds": 0.05, "memory_bandwidth_repetitions": 1}
+
+
+def result(lab, run, experiment):
+    return json.loads((lab.results / run / f"{experiment}.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def fleet(lab):
+    lab.add("alone")
+    lab.variables.update(BANDWIDTH)
+    return lab
+
+
+def test_memory_bandwidth_has_a_directory_of_its_own(fleet):
+    done = fleet.play("-e", "run_id=nodes", playbook="memory_bandwidth")
+
+    assert done.status == 0, done.output
+    kept = result(fleet, "nodes", "memory_bandwidth")["hosts"]["alone"]
+    nodes = [name for name in os.listdir("/sys/devices/system/node") if name[4:].isdigit()]
+    assert len(kept["pairs"]) == len(nodes) ** 2
+    local = kept["pairs"][0]
+    assert local["single"]["median"] > 1e6 and local["latency_ns"]["median"] > 0.5
+    assert "growth with the number of readers" in done.output.lower()
+    assert "memory_bandwidth-0" in (fleet.results / "nodes" / "report.html").read_text(encoding="utf-8")
+    assert not (fleet.results / "latest").exists() # which is for runs
+
+    again = fleet.play("-e", "run_id=nodes", playbook="memory_bandwidth")
+    assert again.status == 2
+    assert "holds a result of memory_bandwidth already" in again.output
+
+
+def test_memory_bandwidth_goes_into_a_run_and_its_page(fleet):
+    assert fleet.play("-e", "run_id=first").status == 0
+    before = (fleet.results / "first" / "summary.json").read_text(encoding="utf-8")
+    done = fleet.play("-e", "run_id=first", playbook="memory_bandwidth")
+
+    assert done.status == 0, done.output
+    page = (fleet.results / "first" / "report.html").read_text(encoding="utf-8")
+    assert 'id="memory_bandwidth"' in page and 'id="percentiles"' in page
+    assert (fleet.results / "first" / "summary.json").read_text(encoding="utf-8") == before
+
+
+def test_memory_bandwidth_in_check_mode_measures_nothing(fleet):
+    done = fleet.play("--check", playbook="memory_bandwidth")
+
+    assert done.status == 0, done.output
+    assert "seconds of reading" in done.output
+    assert not fleet.results.exists()
+
+
+@pytest.mark.parametrize("name, value, text", [
+    ("memory_bandwidth_seconds", 0, "seconds: 0 is out of range"),
+    ("memory_bandwidth_buffer", "much", "buffer: 'much' is no size"),
+    ("run_id", "a/b", "run_id: 'a/b' is not allowed"),
+])
+def test_memory_bandwidth_refuses_bad_input(fleet, name, value, text):
+    done = fleet.play("-e", json.dumps({name: value}), playbook="memory_bandwidth")
+
+    assert done.status == 2
+    assert text in done.output
+    assert not fleet.results.exists()
