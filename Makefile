@@ -125,6 +125,7 @@ bench: setup-test ## Measure speed claims, side by side (about 15 minutes)
 	@$(BIN)/python tests/bench/fleet.py
 	$(call install,$(BENCH_PACKAGES))
 	@$(BIN)/python tests/bench/memory_bandwidth.py
+	@$(BIN)/python tests/bench/throughput.py
 
 clean: ## Stop the demo's Redis instances and remove everything that was made here
 	@if [ -x $(BIN)/ansible-playbook ]; then $(BIN)/ansible-playbook -i inventories/local/hosts.yml playbooks/teardown.yml; fi

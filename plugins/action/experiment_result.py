@@ -33,12 +33,14 @@ class ActionModule(ControllerAction):
         directory = experiments.directory_for(options["experiment"], options["results_dir"], options["run_id"])
         if options["state"] == "checked" or self._task.check_mode:
             return {"changed": False}
+        if not options["hosts"]:
+            raise RunError(f"{options['experiment']}: nothing gave a result, so there is nothing to keep")
         failed = sorted(set(options["expected"]) - set(options["hosts"]))
-        document = {"measured_at": time.time(), "failed": failed, "hosts": options["hosts"]}
+        document = {"measured_at": time.time(), "expected": options["expected"], "failed": failed, "hosts": options["hosts"]}
         experiments.keep(directory, options["experiment"], document)
         _show(directory, options["experiment"])
         if failed:
-            raise RunError(f"{len(failed)} of {len(options['expected'])} hosts gave no result ({', '.join(failed[:10])}); what the others gave is in {directory.path}")
+            raise RunError(f"{len(failed)} of {len(options['expected'])} gave no result ({', '.join(failed[:10])}); what the others gave is in {directory.path}")
         return {"changed": True, "experiment_result": {"directory": directory.path, "run_id": directory.run_id}}
 
 

@@ -28,18 +28,18 @@ options:
   experiment:
     description: Name of the experiment.
     type: str
-    choices: [memory_bandwidth]
+    choices: [memory_bandwidth, throughput_benchmark]
     required: true
   run_id:
     description: Name of the run that the result belongs to. Empty is a new directory, called after the experiment and the time.
     type: str
   expected:
-    description: Names of the hosts that must have a result.
+    description: Names of the hosts, or profiles, that must have a result.
     type: list
     elements: str
     default: []
   hosts:
-    description: Result of each host.
+    description: Result of each host, or of each profile where the experiment compares profiles.
     type: dict
     default: {}
 author:

@@ -14,6 +14,7 @@ import os
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.plugin_utils import throughput as throughput_figures
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import SCHEMA, RunDirectory, RunError, check_space, compact_utc
 
 
@@ -136,6 +137,39 @@ def memory_bandwidth(document: t.Mapping[str, t.Any]) -> Section:
     return Section("memory_bandwidth", "Memory bandwidth between NUMA nodes", sentences, doubts, tables, charts)
 
 
+def throughput_benchmark(document: t.Mapping[str, t.Any]) -> Section:
+    """Return the table of cases under each profile, the curve of SETs against memory in use, and the ratios to the first profile."""
+    results = {name: document["hosts"][name] for name in document["expected"] if name in document["hosts"]}
+    cases = list(dict.fromkeys((each["case"], each["op"], each["value_size"]) for result in results.values() for each in result["cases"]))
+    found = {name: {(each["case"], each["op"], each["value_size"]): each for each in result["cases"]} for name, result in results.items()}
+    sentences = [
+        f"{ratio['words']} {ratio['ratio']:.0%} of {ratio['baseline']} ({ratio['op']}, {ratio['profile']})." for ratio in throughput_figures.ratios(results)
+    ]
+    figures = Table(
+        "one Redis driven as fast as it goes",
+        ("case", "op", "value bytes", "profile", "ops/s", "x first", "p99 ms", "max ms", "Redis CPU", "page-ins/s"),
+        [(case, op, f"{size:,}", name, f"{each['ops_per_second']:,.0f}", _times(each, found[next(iter(results))].get((case, op, size))),
+          f"{each['p99_ms']:,.2f}", f"{each['max_ms']:,.1f}", _share(each["redis_cpu_share"]), f"{each['page_ins_per_second']:,.0f}")
+         for case, op, size in cases for name in results for each in [found[name].get((case, op, size))] if each],
+    )
+    curves = [(name, each["curve"]) for name, result in results.items() for each in result["cases"] if each["curve"]]
+    points = Table(
+        "SETs per second against memory in use", ("memory in use, MB", "profile", "SETs/s"),
+        [(f"{used / 1e6:,.0f}", name, f"{rate:,.0f}") for name, curve in curves for used, rate in curve[::max(1, len(curve) // 12)]],
+    )
+    chart = Chart("throughput_benchmark-curve", "SETs per second against memory in use, a line for each profile; the table below has points of it in numbers", "MB in use",
+                  "SETs/s", [{"name": name, "points": [[round(used / 1e6, 1), rate] for used, rate in curve]} for name, curve in curves])
+    return Section(
+        "throughput_benchmark", "Throughput of one large Redis", sentences, [f"{name}: {text}" for name, result in results.items() for text in result["doubts"]],
+        [figures, *([points] if curves else [])], [chart] if curves else [],
+    )
+
+
+def _times(each: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any] | None) -> str:
+    return f"{each['ops_per_second'] / other['ops_per_second']:.2f}" if other else "-"
+
+
 EXPERIMENTS: dict[str, t.Callable[[t.Mapping[str, t.Any]], Section]] = {
     "memory_bandwidth": memory_bandwidth,
+    "throughput_benchmark": throughput_benchmark,
 }

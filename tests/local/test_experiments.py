@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 
 import pytest
+import yaml
+
+from .conftest import free_port
 
 # Enough to see that all is there; what the figures are worth is tested in tests/membw.
 BANDWIDTH = {"memory_bandwidth_seconds": 0.05, "memory_bandwidth_repetitions": 1}
@@ -71,3 +75,58 @@ def test_memory_bandwidth_refuses_bad_input(fleet, name, value, text):
     assert done.status == 2
     assert text in done.output
     assert not fleet.results.exists()
+
+
+THROUGHPUT = {"throughput_benchmark_data": "1M", "throughput_port": None, "host_tuning_state": "recorded", "redis_supervisor": "daemon"}
+
+
+@pytest.fixture
+def one_host(lab):
+    """An inventory with one hypervisor that is not tuned, and a port that nothing listens on."""
+    variables = {**THROUGHPUT, "throughput_port": free_port(), "redis_directory": str(lab.path / "throughput")}
+    path = lab.path / "one_host.yml"
+    path.write_text(yaml.safe_dump({"all": {
+        "vars": {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+        "children": {"hypervisors": {"hosts": {"big": None}, "vars": variables}},
+    }}), encoding="utf-8")
+
+    def play(*arguments):
+        return lab.play(*arguments, playbook="throughput", inventory=path)
+
+    play.port = variables["throughput_port"]
+    return play
+
+
+def test_throughput_of_two_profiles_from_one_command(lab, one_host):
+    done = one_host("-e", "profiles=dram,zram", "-e", "run_id=big")
+
+    assert done.status == 0, done.output
+    kept = result(lab, "big", "throughput_benchmark")
+    assert kept["expected"] == ["dram", "zram"] and list(kept["hosts"]) == ["dram", "zram"]
+    for measured in kept["hosts"].values():
+        assert len(measured["cases"]) == 12
+        assert all(case["ops_per_second"] > 0 and case["redis_cpu_share"] > 0 for case in measured["cases"])
+    for words in ("hot data", "cold data", "new keys"):
+        assert f"{words} " in done.output and "of dram (SET, zram)" in done.output
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", one_host.port), timeout=5)
+
+
+@pytest.mark.parametrize("name, value, text", [
+    ("throughput_benchmark_data", "100T", "of memory and swap free; take less data"),
+    ("throughput_benchmark_stretch", 0, "throughput_benchmark_stretch: 0 is out of range; it takes a number from 1 to 1,000"),
+    ("profiles", "dram,none_such", "none_such"),
+])
+def test_throughput_refuses_bad_input(lab, one_host, name, value, text):
+    done = one_host("-e", json.dumps({name: value}))
+
+    assert done.status == 2
+    assert text in " ".join(done.output.split())
+    assert not (lab.results / "latest").exists()
+
+
+def test_throughput_in_check_mode_measures_nothing(lab, one_host):
+    done = one_host("--check")
+
+    assert done.status == 0, done.output
+    assert not lab.results.exists()
