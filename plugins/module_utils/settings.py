@@ -60,6 +60,8 @@ RANGES: dict[str, Range] = {
     "reading_seconds": Range(float, 0.05, 600, "seconds of each measurement"),
     "repetitions": Range(int, 1, 1000, "times that everything is measured"),
     "readers": Range(int, 1, 1024, "readers, each on a CPU of its own"),
+    "writing_seconds": Range(float, 0.5, 3600, "seconds of each measurement"),
+    "writers": Range(int, 1, 1024, "synchronous writers"),
     "stretch": Range(float, 1, 1000, "times the data; 1 leaves cold and hot data out"),
     "channels": Range(int, 1, 1024, "memory channels of the whole host"),
 }

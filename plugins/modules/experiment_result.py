@@ -28,7 +28,7 @@ options:
   experiment:
     description: Name of the experiment.
     type: str
-    choices: [memory_bandwidth, throughput_benchmark]
+    choices: [memory_bandwidth, throughput_benchmark, writeback_benchmark]
     required: true
   run_id:
     description: Name of the run that the result belongs to. Empty is a new directory, called after the experiment and the time.

@@ -169,7 +169,48 @@ def _times(each: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any] | None) -> 
     return f"{each['ops_per_second'] / other['ops_per_second']:.2f}" if other else "-"
 
 
+def writeback_benchmark(document: t.Mapping[str, t.Any]) -> Section:
+    """Return synchronous writes under the flood for each setting, what is left of sequential throughput, and the knee."""
+    sentences, tables, charts = [], [], []
+    for host, result, prefix in _hosts(document):
+        settings, chosen = result["settings_measured"], result["chosen"]
+        if chosen:
+            gains = ", ".join(f"{each['gain']:.1f} times with {each['threads']} writer{'s' if each['threads'] > 1 else ''}" for each in chosen["threads"])
+            sentences.append(f"{prefix}the knee is {_setting(chosen)}: synchronous writes under the flood are {gains} what they are with the host's own settings, "
+                             f"and sequential throughput is {chosen['sequential_share']:.0%} of it. To keep it: host_tuning_dirty_bytes: {chosen['dirty_bytes']}.")
+        else:
+            sentences.append(f"{prefix}there is no knee: {result['reason']}.")
+        tables.append(Table(
+            f"{prefix}writes of {result['settings']['write_size']:,} bytes, each with an fsync, on {result['disk']['name']}",
+            ("setting", "writers", "idle IOPS", "under the flood", "x own", "of idle", "p99 ms", "sequential MB/s", "x own"),
+            [(_setting(setting), str(each["threads"]), _median(each["idle_iops"], 1, 1), _median(each["flood_iops"], 1, 1), _share(each["gain"]),
+              _share(each["of_idle"]), _median(each["flood_p99_ms"], 1, 1), _median(setting["sequential"], 1e6, 0), _share(setting["sequential_share"]))
+             for setting in settings for each in setting["threads"]],
+        ))
+        lines: dict[str, list[list[float]]] = {}
+        for setting in (each for each in settings if each["dirty_bytes"]):
+            queue = _queue(setting["queue"])
+            for each in setting["threads"]:
+                name = f"{prefix}{each['threads']} writers under the flood{queue}, x own"
+                lines.setdefault(name, []).append([setting["dirty_bytes"] / 2**20, each["gain"]])
+            lines.setdefault(f"{prefix}sequential{queue}, x own", []).append([setting["dirty_bytes"] / 2**20, setting["sequential_share"]])
+        charts.append(Chart(f"writeback_benchmark-{len(charts)}", f"Writes of {host} by vm.dirty_bytes; the table below has the same in numbers",
+                            "vm.dirty_bytes, MiB", "times the host's own settings",
+                            [{"name": name, "points": sorted(points)} for name, points in lines.items()], log_x=True))
+    return Section("writeback_benchmark", "Synchronous writes under a flood of dirty pages", sentences, [], tables, charts)
+
+
+def _setting(setting: t.Mapping[str, t.Any]) -> str:
+    size = f"vm.dirty_bytes {setting['dirty_bytes'] / 2**20:g} MiB" if setting["dirty_bytes"] else "the host's own"
+    return size + _queue(setting["queue"])
+
+
+def _queue(queue: t.Mapping[str, t.Any]) -> str:
+    return "".join(f", {name} {value}" for name, value in sorted(queue.items()))
+
+
 EXPERIMENTS: dict[str, t.Callable[[t.Mapping[str, t.Any]], Section]] = {
     "memory_bandwidth": memory_bandwidth,
     "throughput_benchmark": throughput_benchmark,
+    "writeback_benchmark": writeback_benchmark,
 }
