@@ -21,6 +21,8 @@ TEST_PACKAGES := $(PACKAGES) git make clang valgrind shellcheck
 TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 udev util-linux xfsprogs
 # Programs that our own are measured beside.
 BENCH_PACKAGES := likwid mbw sysbench
+# For the role writeback_benchmark.
+TEST_PACKAGES += fio
 REPORT_PACKAGES := chromium chromium-driver fonts-dejavu-core
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 

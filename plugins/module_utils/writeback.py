@@ -146,10 +146,28 @@ class Host:
         return True
 
 
+class _Child:
+    """The fio that runs now, which must not outlive us."""
+
+    def __init__(self) -> None:
+        self.process: t.Any = None
+
+    def remember(self, process: t.Any) -> None:
+        self.process = process
+
+    def end(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
 @contextlib.contextmanager
-def put_back_also_when_ended() -> t.Iterator[None]:
-    """Make signals that end a process raise, so that C(finally) runs."""
+def put_back_also_when_ended(child: _Child) -> t.Iterator[None]:
+    """Make signals that end a process raise, so that C(finally) runs, without its child."""
     def leave(signal_number: int, _frame: t.Any) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)  # what is being put back must not be left half-way
+        child.end()
         raise SystemExit(128 + signal_number)
 
     before = {each: signal.signal(each, leave) for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
@@ -173,17 +191,22 @@ def measure(
     figures: dict[int, dict[str, t.Any]] = {
         number_of: {"idle": {}, "flood": {}, "p99_ms": {}, "sequential": []} for number_of in range(len(combinations))
     }
-    with put_back_also_when_ended():
+    child = _Child()
+
+    def run_child(*arguments: t.Any, **options: t.Any) -> tuple[int, str, str]:
+        return run_command(*arguments, before_communicate_callback=child.remember, **options)
+
+    with put_back_also_when_ended(child):
         try:
             os.mkdir(place, 0o700)
             host.keep(options)
             for dummy in range(options["repetitions"]):
                 for number_of, (queue, value) in enumerate(combinations):
                     host.set(value, queue)
-                    _measure_setting(place, options, figures[number_of], number_of == 0, fio, run_command)
+                    _measure_setting(place, options, figures[number_of], number_of == 0, fio, run_child)
         finally:
             host.restore()
-            shutil.rmtree(place, ignore_errors=False)
+            shutil.rmtree(place)
     return [_summary(queue, value, figures[number_of]) for number_of, (queue, value) in enumerate(combinations)]
 
 

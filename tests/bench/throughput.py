@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure solotest's throughput beside redis-benchmark's at equal connections and pipeline, in turn; medians count.
 
-Redis is pinned to the last CPU, both clients to the first. With --write the figures go to docs/bench/throughput.md.
+Redis is pinned to the last CPU, both clients to the first. What Redis itself spends on a request is told as well: its inverse is the throughput of a Redis that
+nothing keeps from its CPU, and does not depend on what else the machine does. With --write the figures go to docs/bench/throughput.md.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ def output(*words):
     return done.stdout
 
 
+def cpu_seconds(pid):
+    """User and system time of a process."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def solotest(port, operation, connections, pipeline, requests):
     report = json.loads(output(PROGRAM, "--json", "--pacing", "none", "--pattern", "uniform", "--connections", connections, "--pipeline", pipeline,
                                "--requests", requests, "test", port, VALUE_SIZE, KEYS, 0, 1, -1 if operation == "SET" else 100))
@@ -57,19 +64,27 @@ def main():
     arguments = options.parse_args()
     subprocess.run(["make", "-s", "-C", TESTS, "build/solotest"], check=True)
     load = os.getloadavg()[0]
-    lines = ["| op | connections x pipeline | solotest ops/s | redis-benchmark ops/s | ratio | bar | met |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    lines = ["| op | connections x pipeline | solotest ops/s | redis-benchmark ops/s | ratio | bar | met | Redis CPU us/op, solotest | redis-benchmark |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
     with Redis(cpu=CPUS[-1]) as server:
         output(PROGRAM, "fill", server.port, VALUE_SIZE, KEYS)
         redis_benchmark(server.port, "SET", 8, 16, 5 * KEYS)  # its keys have other names
         for operation in ("SET", "GET"):
             for shape in SHAPES:
                 requests = arguments.requests if shape[1] > 1 else arguments.requests // 8
-                rounds = [[client(server.port, operation, *shape, requests) for client in (solotest, redis_benchmark)]
-                          for dummy in range(arguments.repetitions)]
-                own, other = (statistics.median(column) for column in zip(*rounds))
+                rounds = []
+                for dummy in range(arguments.repetitions):
+                    figures = []
+                    for client in (solotest, redis_benchmark):
+                        before = cpu_seconds(server.process.pid)
+                        rate = client(server.port, operation, *shape, requests)
+                        figures += [rate, (cpu_seconds(server.process.pid) - before) / requests * 1e6]
+                    rounds.append(figures)
+                own, own_cpu, other, other_cpu = (statistics.median(column) for column in zip(*rounds))
                 # Paired within a round, so that what disturbs the machine for some seconds disturbs both.
-                ratio = statistics.median(mine / theirs for mine, theirs in rounds)
-                lines.append(f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} | {ratio:.3f} | >= {BAR} | {'yes' if ratio >= BAR else 'NO'} |")
+                ratio = statistics.median(each[0] / each[2] for each in rounds)
+                lines.append(f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} | {ratio:.3f} | >= {BAR} | {'yes' if ratio >= BAR else 'NO'} "
+                             f"| {own_cpu:.2f} | {other_cpu:.2f} |")
                 print(lines[-1], flush=True)
     if arguments.write:
         model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)

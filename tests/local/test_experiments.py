@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pathlib
+import signal
 import socket
+import time
 
 import pytest
 import yaml
@@ -130,3 +134,100 @@ def test_throughput_in_check_mode_measures_nothing(lab, one_host):
 
     assert done.status == 0, done.output
     assert not lab.results.exists()
+
+
+WRITEBACK = {
+    "writeback_benchmark_seconds": 0.5, "writeback_benchmark_repetitions": 1, "writeback_benchmark_dirty_bytes": ["15M"], "writeback_benchmark_threads": [1],
+    "writeback_benchmark_file_size": "1M", "writeback_benchmark_flood_size": "8M", "writeback_benchmark_install": False,
+}
+DIRTY = ("/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio")
+RECORD = pathlib.Path("/var/lib/memstretch/writeback_benchmark.json")
+
+
+def dirty():
+    return [pathlib.Path(path).read_text(encoding="ascii") for path in DIRTY]
+
+
+@pytest.fixture
+def disk(lab, tmp_path):
+    """A fleet of one host with a directory on a disk; whatever happens, the host is as before."""
+    if os.geteuid() != 0:
+        pytest.skip("vm.dirty_bytes can be set by root only")
+    assert not RECORD.exists(), f"{RECORD} is there: play playbooks/writeback.yml -e writeback_benchmark_state=restored first"
+    place = tmp_path / "disk"
+    place.mkdir()
+    lab.add("alone")
+    lab.variables.update(WRITEBACK, writeback_benchmark_directory=str(place))
+    before = dirty()
+    yield place
+    assert lab.play("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
+    assert dirty() == before and not RECORD.exists()
+
+
+def test_writeback_measures_and_leaves_nothing_behind(lab, disk):
+    before = dirty()
+    done = lab.play("-e", "run_id=wb", playbook="writeback")
+
+    assert done.status == 0, done.output
+    kept = result(lab, "wb", "writeback_benchmark")["hosts"]["alone"]
+    assert [setting["dirty_bytes"] for setting in kept["settings_measured"]] == [0, 15 << 20]
+    assert all(setting["sequential"]["median"] > 0 and setting["threads"][0]["flood_iops"]["median"] > 0 for setting in kept["settings_measured"])
+    assert "knee" in done.output
+    assert dirty() == before and not RECORD.exists() and list(disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGKILL])
+def test_writeback_that_is_ended_is_undone(lab, disk, signal_number):
+    before = dirty()
+    lab.variables["writeback_benchmark_seconds"] = 4
+    play = lab.start(playbook="writeback")
+    deadline = time.monotonic() + 200
+    while dirty() == before or not module_above_fio(disk):
+        assert play.poll() is None and time.monotonic() < deadline, "it did not set vm.dirty_bytes"
+        time.sleep(0.1)
+    os.kill(module_above_fio(disk), signal_number)
+    done = lab.wait(play)
+
+    assert done.status == 2
+    if signal_number == signal.SIGTERM:
+        deadline = time.monotonic() + 60
+        while RECORD.exists() or list(disk.iterdir()):  # Ansible does not wait for a module that was ended
+            assert time.monotonic() < deadline, "it did not clean up"
+            time.sleep(0.1)
+        assert dirty() == before
+    else:
+        assert dirty() != before and RECORD.exists()
+        assert lab.play("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
+        assert dirty() == before and not RECORD.exists()
+
+
+def module_above_fio(place):
+    """The pid of the module whose fio writes into a directory."""
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if entry.name.isdigit() and (entry / "comm").read_text(encoding="ascii").strip() == "fio" and str(place) in os.readlink(entry / "cwd"):
+                parent = int((entry / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
+                if pathlib.Path(f"/proc/{parent}/comm").read_text(encoding="ascii").startswith("python"):
+                    return parent
+    return None
+
+
+@pytest.mark.parametrize("name, value, text", [
+    ("writeback_benchmark_flood_size", "1000T", "must stay free. Take a smaller flood_size"),
+    ("writeback_benchmark_dirty_bytes", ["1"], "dirty_bytes: ['1'] is not allowed"),
+    ("writeback_benchmark_directory", "/none/such", "directory: /none/such is no directory"),
+])
+def test_writeback_refuses_bad_input(lab, disk, name, value, text):
+    done = lab.play("-e", json.dumps({name: value}), playbook="writeback")
+
+    assert done.status == 2
+    assert text in " ".join(done.output.split())
+    assert not lab.results.exists()
+
+
+def test_writeback_in_check_mode_changes_nothing(lab, disk):
+    done = lab.play("--check", playbook="writeback")
+
+    assert done.status == 0, done.output
+    assert "seconds of synchronous writes" in done.output
+    assert not lab.results.exists() and list(disk.iterdir()) == []
