@@ -16,10 +16,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 # Debian packages: what the main job needs, and what the tests need besides.
-PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev redis-server
+PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev libnuma-dev redis-server
 TEST_PACKAGES := $(PACKAGES) git make clang valgrind shellcheck
 # Real file systems, LVM and encryption, so that the role swap_space can refuse disks that hold them.
 TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 udev util-linux xfsprogs
+# Programs that our own are measured beside.
+BENCH_PACKAGES := likwid mbw sysbench
+# For the role writeback_benchmark.
+TEST_PACKAGES += fio
 REPORT_PACKAGES := chromium chromium-driver fonts-dejavu-core
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -103,6 +107,8 @@ test-unit: setup-test
 test-client: setup-test
 	@echo "== client: solotest, its seams and its behaviour on real Redis servers"
 	@$(MAKE) -C tests/client test PYTHON=../../$(BIN)/python
+	@echo "== client: membw, its seams and what makes its figures believable"
+	@$(MAKE) -C tests/membw test PYTHON=../../$(BIN)/python
 
 test-local: setup-test
 	@echo "== local: the playbooks on real Redis servers of this machine"
@@ -124,6 +130,9 @@ test-report: setup-test
 bench: setup-test ## Measure speed claims, side by side (about 15 minutes)
 	@$(BIN)/python tests/bench/client/run.py
 	@$(BIN)/python tests/bench/fleet.py
+	$(call install,$(BENCH_PACKAGES))
+	@$(BIN)/python tests/bench/memory_bandwidth.py
+	@$(BIN)/python tests/bench/throughput.py
 
 clean: ## Stop the demo's Redis instances and remove everything that was made here
 	@if [ -x $(BIN)/ansible-playbook ]; then $(BIN)/ansible-playbook -i inventories/local/hosts.yml playbooks/teardown.yml; fi

@@ -751,7 +751,8 @@ static const struct option_spec positional_specs[] = {
             "keys 0 .. KEY_COUNT-1, also the number of requests (20000000)"),
     REAL("BIAS", influence, NULL, -1e6, 1e6, "influence: pull of keys to the middle, 0 is flat (-1)"),
     REAL("FREQUENCY", rate, NULL, 1e-3, 1e9, "requests per second (1000000)"),
-    INTEGER("READ_MIX", read_mix, NULL, 0, 100, "percent of GETs; SET when floor(100 V) > READ_MIX (100)"),
+    INTEGER("READ_MIX", read_mix, NULL, READ_MIX_ONLY_SETS, 100,
+            "percent of GETs; SET when floor(100 V) > READ_MIX, so -1 is SETs only (100)"),
 };
 
 static const struct option_spec option_specs[] = {
@@ -1978,6 +1979,7 @@ struct server_state {
     bool known;
     char version[32];
     int64_t process_id, dbsize, used_memory, used_memory_rss, maxmemory, evicted_keys; /* -1: not told */
+    double cpu_seconds; /* of the main thread where Redis tells it (since 6.2), else of the process; below 0: not told */
 };
 
 /* Copies the value of "name:value\r\n" out of INFO's text; empty if there is no such line. */
@@ -2003,6 +2005,24 @@ static int64_t info_number(const char *info, const char *name)
     return parse_integer(text, &value) && value >= 0 ? value : -1;
 }
 
+/* The sum of two figures in seconds; below 0 if INFO does not have both. */
+static double info_seconds(const char *info, const char *user, const char *system)
+{
+    char text[32];
+    double a, b;
+    info_text(info, user, text, sizeof text);
+    if (!parse_real(text, &a))
+        return -1;
+    info_text(info, system, text, sizeof text);
+    return parse_real(text, &b) ? a + b : -1;
+}
+
+static double server_cpu_seconds(const char *info)
+{
+    double seconds = info_seconds(info, "used_cpu_user_main_thread", "used_cpu_sys_main_thread");
+    return seconds >= 0 ? seconds : info_seconds(info, "used_cpu_user", "used_cpu_sys");
+}
+
 static bool server_ask(struct conn *c, const struct settings *s, struct server_state *state,
                        struct failure *f)
 {
@@ -2017,6 +2037,7 @@ static bool server_ask(struct conn *c, const struct settings *s, struct server_s
         state->used_memory_rss = info_number(info->str, "used_memory_rss");
         state->maxmemory = info_number(info->str, "maxmemory");
         state->evicted_keys = info_number(info->str, "evicted_keys");
+        state->cpu_seconds = server_cpu_seconds(info->str);
         state->dbsize = size->type == REDIS_REPLY_INTEGER ? size->integer : -1;
     }
     bool answered = size != NULL;
@@ -2548,7 +2569,7 @@ static void report_settings(struct json *j, const struct settings *s, uint64_t s
         json_real(j, s->duration);
     json_key_real(j, "influence", s->influence);
     json_key_real(j, "rate", s->rate);
-    json_key_u64(j, "read_mix", (uint64_t)s->read_mix);
+    json_key_real(j, "read_mix", (double)s->read_mix); /* may be negative */
     json_key_text(j, "pattern", pattern_names[s->pattern]);
     json_key_u64(j, "connections", (uint64_t)s->connections);
     json_key_u64(j, "pipeline", (uint64_t)s->pipeline);
@@ -2611,6 +2632,10 @@ static void report_server(struct json *j, const char *name, const struct server_
     json_key_u64_if_given(j, "used_memory_rss", state->used_memory_rss);
     json_key_u64_if_given(j, "maxmemory", state->maxmemory);
     json_key_u64_if_given(j, "evicted_keys", state->evicted_keys);
+    if (state->cpu_seconds >= 0)
+        json_key_real(j, "cpu_s", state->cpu_seconds);
+    else
+        json_key_null(j, "cpu_s");
     json_close(j, '}');
 }
 

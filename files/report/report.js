@@ -261,7 +261,22 @@
     });
   }
 
-  const DRAW = { run: { percentiles, hosts, heat, time }, comparison: { percentiles, ratios }, density: { curve } }[data.kind];
+  /* A chart of an experiment: one line for each series. */
+  const lines = (chart) => (colours) => Object.assign(base(colours), {
+    grid: { outerBoundsMode: "none", left: 64, right: narrow() ? 18 : 36, top: 56, bottom: 52 },
+    tooltip: Object.assign(base(colours).tooltip, { trigger: "axis", formatter: (hits) => "<b>" + clean(chart.x) + " " + number(hits[0].axisValue) + "</b>, "
+      + clean(chart.y) + "<br>" + hits.map((hit) => hit.marker + clean(hit.seriesName) + ": " + number(hit.value[1])).join("<br>") }),
+    xAxis: axis(colours, { type: chart.log_x ? "log" : "value", min: chart.log_x ? "dataMin" : 0, name: chart.x, nameLocation: "middle", nameGap: 28,
+      axisLabel: { formatter: number } }),
+    yAxis: axis(colours, { type: "value", min: 0, name: chart.y, nameTextStyle: { color: colours.soft, align: "left" }, axisLabel: { formatter: number } }),
+    series: chart.series.map((each, index) => ({
+      name: each.name, type: "line", data: each.points, symbol: "circle", symbolSize: 6, emphasis: { focus: "series" },
+      lineStyle: { width: 2, type: DASHES[Math.floor(index / 8) % 3] },
+    })),
+  });
+
+  const DRAW = { run: { percentiles, hosts, heat, time }, comparison: { percentiles, ratios }, density: { curve } }[data.kind] || {};
+  for (const chart of data.lines || []) DRAW[chart.name] = lines(chart);
   if (data.kind === "run") {
     data.curves = (latency) => data.cells.map((cell) => ({ name: cell.title, points: cell.curves[latency] }));
   } else {

@@ -37,7 +37,7 @@ RANGES: dict[str, Range] = {
     "requests": Range(int, 1, 1_000_000_000_000, "requests"),
     "rate": Range(float, 0.001, 10_000_000, "requests per second and host"),
     "influence": Range(float, -1000, 1000, "width of the Gaussian pull, 0 is flat"),
-    "read_mix": Range(int, 0, 100, "percent of GETs"),
+    "read_mix": Range(int, -1, 100, "percent of GETs; -1 is SETs only"),
     "warmups": Range(int, 0, 100, "phases per cell"),
     "iterations": Range(int, 1, 1000, "measured phases per cell"),
     "connections": Range(int, 1, 512, "connections to one Redis"),
@@ -76,6 +76,13 @@ RANGES: dict[str, Range] = {
     "years": Range(float, 0.1, 100, "years"),
     "write_amplification": Range(float, 1, 1000, "bytes written in the drive for each byte sent to it"),
     "page_ins_per_second": Range(float, 1, 1e9, "pages a second"),
+    "reading_seconds": Range(float, 0.05, 600, "seconds of each measurement"),
+    "repetitions": Range(int, 1, 1000, "times that everything is measured"),
+    "readers": Range(int, 1, 1024, "readers, each on a CPU of its own"),
+    "writing_seconds": Range(float, 0.5, 3600, "seconds of each measurement"),
+    "writers": Range(int, 1, 1024, "synchronous writers"),
+    "stretch": Range(float, 1, 1000, "times the data; 1 leaves cold and hot data out"),
+    "channels": Range(int, 1, 1024, "memory channels of the whole host"),
 }
 
 

@@ -74,7 +74,7 @@ options:
     type: float
     default: -1
   read_mix:
-    description: Percent of GETs, 0 to 100. As in the brief, V(70) gives 29 % SETs.
+    description: Percent of GETs, -1 to 100. As in the brief, V(70) gives 29 % SETs; V(-1) is SETs only.
     type: int
     default: 100
   start_at:
@@ -233,7 +233,7 @@ solotest:
       description: Version of the client and what it was built with.
       type: dict
     server:
-      description: Version, memory (bytes) and number of keys of the Redis, C(before) and C(after) the execution.
+      description: Version, memory (bytes), number of keys and CPU time (C(cpu_s), of the main thread) of the Redis, C(before) and C(after) the execution.
       type: dict
     started_at:
       description: When the first request was sent.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import os
@@ -13,7 +14,7 @@ import typing as t
 import jinja2
 from markupsafe import Markup
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import report_data
+from ansible_collections.memstretch.density.plugins.plugin_utils import experiments, report_data
 from ansible_collections.memstretch.density.plugins.plugin_utils.reproduction import ROOT, collection_version
 from ansible_collections.memstretch.density.plugins.plugin_utils.summary import CellDetails
 
@@ -39,7 +40,8 @@ _MAIN_SETTINGS = (
 
 
 def run_page(
-    run: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails], charts: report_data.RunCharts
+    run: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails], charts: report_data.RunCharts,
+    beside: t.Sequence[experiments.Section] = (),
 ) -> str:
     """Return the page of a run.
 
@@ -48,11 +50,14 @@ def run_page(
         summary: summary.json.
         details: what evaluate() returned beside the summary.
         charts: has seen all phases.
+        beside: the experiments whose results are in the run's directory.
     """
-    data = charts.document(summary, details)
+    data = {**charts.document(summary, details), **_lines(beside)}
     load = run["config"].get("load", {})
     return _render(
-        "run.html.j2", data, _with_cost(_RUN_SECTIONS, summary.get("cost"), "validity"),
+        "run.html.j2", data,
+        _with_cost((*_RUN_SECTIONS[:-2], *((each.name, each.title) for each in beside), *_RUN_SECTIONS[-2:]), summary.get("cost"), "validity"),
+        beside=beside,
         summary=summary,
         sentence=_sentence(summary),
         indicative=_indicative(summary),
@@ -72,6 +77,16 @@ def run_page(
         command=run.get("command"),
         inventory=_inventory(run),
     )
+
+
+def experiments_page(run_id: str, shown: t.Sequence[experiments.Section]) -> str:
+    """Return the page of experiments that belong to no run."""
+    return _render("experiments.html.j2", {"kind": "experiments", **_lines(shown)}, [(each.name, each.title) for each in shown], run_id=run_id, beside=shown)
+
+
+def _lines(shown: t.Sequence[experiments.Section]) -> dict[str, t.Any]:
+    """Return what the page's script draws of experiments."""
+    return {"lines": [dataclasses.asdict(chart) for each in shown for chart in each.charts]}
 
 
 def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mapping[str, CellDetails]]) -> str:

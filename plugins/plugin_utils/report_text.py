@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import experiments, run_plan
 
 _COLUMNS = (
     # heading, and how a cell of the summary fills it
@@ -137,6 +137,16 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
         lines += [f"  {note}" for note in _notes([label for label in run["labels"] if label not in of_all])]
         lines += [f"    differs from {document['baseline']}: {text}" for text in document["differences"].get(run["run_id"], [])]
     return lines
+
+
+def section(shown: experiments.Section) -> list[str]:
+    """Return an experiment's section: its sentences, tables and doubts."""
+    lines = ["", f"{shown.title}:"]
+    for table_of in shown.tables:
+        columns = [(heading, lambda row, place=place: row[place]) for place, heading in enumerate(table_of.headings)]
+        lines += ["", f"{table_of.title[:1].upper()}{table_of.title[1:]}:", *_grid(columns, table_of.rows)]
+    lines += ["", *shown.sentences]
+    return lines + [f"  - DOUBTFUL: {text}" for text in _cut(shown.doubts)]
 
 
 def _placement(placement: t.Mapping[str, t.Any]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import cost, cost_text, exports, report_html, report_text
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost, cost_text, experiments, exports, report_html, report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.fleet_phase import Phase
 from ansible_collections.memstretch.density.plugins.plugin_utils.histogram_log import HistogramLogs
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_data import RunCharts
@@ -135,7 +135,7 @@ def publish(
     changed = logs.write(directory)
     changed |= directory.write_json("summary.json", summary)
     changed |= exports.write(directory, summary, details)
-    changed |= directory.write_text("report.html", report_html.run_page(run, summary, details, charts))
+    changed |= directory.write_text("report.html", report_html.run_page(run, summary, details, charts, experiments.sections(directory)))
     lines = report_text.table(summary, directory.path, cost_text.lines(summary["cost"]))
     changed |= directory.write_text("report.txt", "\n".join(lines).strip() + "\n")
     for line in lines:

@@ -184,3 +184,12 @@ def test_the_manual_names_every_option(solotest):
     assert len(options) > 20
     for option in options:
         assert option.replace("-", r"\-") in manual
+
+
+def test_minus_one_is_sets_only_and_the_servers_cpu_time_is_told(solotest, fresh):
+    result = solotest.run("--json", "--pacing", "none", "--pattern", "sequential", "--pipeline", 16, "test", fresh.port, 100, 5000, 0, 1, -1).json
+
+    assert result["settings"]["read_mix"] == -1
+    assert (result["test"]["requests"]["sets"], result["test"]["requests"]["gets"]) == (5000, 0)
+    assert result["server_after"]["dbsize"] == 5000
+    assert 0 < result["server_after"]["cpu_s"] - result["server_before"]["cpu_s"] <= 1.1 * result["test"]["seconds"] + 0.1
