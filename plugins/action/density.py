@@ -51,7 +51,7 @@ class ActionModule(ControllerAction):
             return {"changed": False, "density": {"id": document["id"], "directory": directory.path}}
         with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors"))) as sequence:
             for arm in arms:
-                sequence.check(arm.name, {**arm.variables, **plan["probe"], **_size(plan["start"])})
+                sequence.check(arm.name, {**arm.variables, **plan["probe"], **_size(plan["start"], plan)})
             for arm in arms:
                 _search(sequence, arm)
             document["finished"] = True
@@ -61,8 +61,8 @@ class ActionModule(ControllerAction):
         return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": found}}
 
 
-def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, int]:
-    """Return maximum, start and repeats."""
+def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return maximum, start and repeats, and whether hypervisors make the fleet's hosts."""
     groups = task_vars["groups"]
     fleet = len(groups.get("fleet", []))
     grows = any("vm_fleet_count" in task_vars["hostvars"][name] for name in groups.get("hypervisors", []))
@@ -74,12 +74,12 @@ def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) ->
     start = number("density_start", options["start"])
     if start > maximum:
         raise SettingError(f"density_start: {start} is more than density_max, {maximum}")
-    return {"maximum": maximum, "start": start, "repeats": number("density_repeats", options["repeats"])}
+    return {"maximum": maximum, "start": start, "repeats": number("density_repeats", options["repeats"]), "vms": grows}
 
 
-def _size(size: int) -> dict[str, int]:
-    """Return what makes site.yml bring the fleet to a size: the first hosts of the inventory, or so many VMs."""
-    return {"fleet_size": size, "vm_fleet_count": size}
+def _size(size: int, plan: t.Mapping[str, t.Any]) -> dict[str, int]:
+    """Return what makes site.yml bring the fleet to a size: its first hosts, or so many VMs."""
+    return {"fleet_size": size, **({"vm_fleet_count": size} if plan["vms"] else {})}
 
 
 def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[str]:
@@ -103,7 +103,7 @@ def _search(sequence: Sequence, arm: study_plan.StudyArm) -> None:
         attempt = 1 + sum(1 for run in done if run["size"] == size)
         run_id = study_plan.run_names(document["id"], [(arm, 1)])[0] + f"-n{size:04d}-{attempt}"
         sequence.announce(f"{arm.name}: probe {len(done) + 1}, a fleet of {size}")
-        measured = sequence.measure(run_id, {**arm.variables, **plan["probe"], **_size(size)}, clean)
+        measured = sequence.measure(run_id, {**arm.variables, **plan["probe"], **_size(size, plan)}, clean)
         clean = False
         if measured["state"] == FAILED:
             raise RunError(f"the probe of {size} hosts under {arm.name} could not be made: {measured['note']}. The same command goes on from here")

@@ -64,7 +64,7 @@ def density(tmp_path_factory):
     ]
     document = {
         "schema": 1, "id": "density-1", "kind": "density", "finished": True, "restored": True, "created_at": 0, "runs": runs,
-        "plan": {"arms": [{"name": arm, "variables": {}, "setting": None} for arm in probes], "maximum": 16, "start": 1, "repeats": 3, "probe": {}},
+        "plan": {"arms": [{"name": arm, "variables": {}, "setting": None} for arm in probes], "maximum": 16, "start": 1, "repeats": 3, "vms": False, "probe": {}},
     }
     directory = RunDirectory(str(place), "density-1")
     pathlib.Path(directory.path).mkdir()

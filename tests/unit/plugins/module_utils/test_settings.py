@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import RANGES, SettingError, number, numbers
+from ansible_collections.memstretch.density.plugins.module_utils.settings import RANGES, SettingError, number, numbers, yes_or_no
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,14 @@ def test_lists(value, expected):
 def test_lists_that_cannot_be_used(value, why):
     with pytest.raises(SettingError, match=why):
         numbers("influences", value, "influence")
+
+
+@pytest.mark.parametrize("value, truth", [(True, True), ("true", True), ("Yes", True), (1, True), (False, False), ("no", False), ("0", False)])
+def test_yes_or_no(value, truth):
+    assert yes_or_no("stop", value) is truth
+
+
+@pytest.mark.parametrize("value", ["maybe", "", None, 2])
+def test_what_is_neither_yes_nor_no(value):
+    with pytest.raises(SettingError, match="stop: .* is not allowed; it takes true or false"):
+        yes_or_no("stop", value)
