@@ -22,7 +22,8 @@ PRICES = {
 }
 REQUIRED = ("date", "currency", "server", "dram_per_gb", "months")
 _DEFAULTS = {
-    "tier_per_gb": 0.0, "licences": 0.0, "licences_per_month": 0.0, "power_w": 0.0, "price_per_kwh": 0.0, "tier_warranty_years": 5.0, "write_amplification": 1.0,
+    "tier_per_gb": 0.0, "licences": 0.0, "licences_per_month": 0.0, "power_w": 0.0, "price_per_kwh": 0.0, "tier_warranty_years": 5.0,
+    "write_amplification": 1.0,
 }
 _OPTIONAL = ("dram_gb", "tier_gb", "dram_vms", "servers", "tier_terabytes_written", "tier_drive_writes_per_day")
 
@@ -182,8 +183,8 @@ def drive_life(paid: t.Mapping[str, t.Any], tier_gb: float, written_bytes_per_se
 class SwapWrites:
     """How many bytes went to swap on drives, of one server, from the memory pressure of a run's measured phases.
 
-    Guests count the writes to their own swap; only what the machines of L(run) counted is taken, since their drives are priced. The kernel counts pages that zram
-    took as well (pswpout), so a run with zram has no such figure.
+    Guests count the writes to their own swap; only what the machines of L(run) counted is taken, since their drives are priced. The kernel counts pages
+    that zram took as well (pswpout), so a run with zram has no such figure.
     """
 
     def __init__(self, run: t.Mapping[str, t.Any]) -> None:

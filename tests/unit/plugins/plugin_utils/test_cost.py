@@ -18,7 +18,8 @@ def worked_out(arms, baseline="dram", **more):
 def test_the_brief_in_figures():
     """31 VMs with 192 GB of DRAM, 108 with two drives besides in a server that costs 1.39 times as much: 60 % less for each VM. docs/cost.md has it."""
     arms = worked_out(
-        [Arm("dram", 31, "", 192 * GIB), Arm("imdt", 108, "", 192 * GIB, 1500e9)], server=8080, tier_per_gb=2.6,  # 8080 + 1920 = 10,000; 1.39 of it with the tier
+        # 8080 + 1920 for DRAM are 10,000; 1.39 times that with the tier
+        [Arm("dram", 31, "", 192 * GIB), Arm("imdt", 108, "", 192 * GIB, 1500e9)], server=8080, tier_per_gb=2.6,
     )
     dram, imdt = arms["dram"], arms["imdt"]
     assert imdt["server_ratio"] == pytest.approx(1.39, abs=0.001)
@@ -64,7 +65,9 @@ def test_drives_last_as_long_as_their_warranty_of_writes(endurance, years):
 
 
 def test_a_fleet_that_misses_the_slo_has_no_cost_per_vm():
-    run = {"hosts": {"kvm": {"kernel": {"boot_id": "b"}, "memory": {"total_bytes": 64 * GIB}, "swap": {"areas": [{"name": "/dev/nvme0n1", "size_bytes": 10**12}]}}}}
+    run = {"hosts": {"kvm": {
+        "kernel": {"boot_id": "b"}, "memory": {"total_bytes": 64 * GIB}, "swap": {"areas": [{"name": "/dev/nvme0n1", "size_bytes": 10**12}]},
+    }}}
     writes = cost.SwapWrites(run)
     missed = cost.arm_of("swap", run, "fail", 8, writes)
     assert missed.vms is None and missed.why == "the fleet misses the SLO"
@@ -79,7 +82,10 @@ def pressed(machine, pages, seconds=10.0, kind="iteration"):
 
 
 def test_writes_are_those_that_the_servers_counted():
-    record = {"kernel": {"boot_id": "b"}, "memory": {"total_bytes": GIB, "page_bytes": 16384}, "swap": {"areas": [{"name": "/dev/nvme0n1", "size_bytes": 10**12}]}}
+    record = {
+        "kernel": {"boot_id": "b"}, "memory": {"total_bytes": GIB, "page_bytes": 16384},
+        "swap": {"areas": [{"name": "/dev/nvme0n1", "size_bytes": 10**12}]},
+    }
     run = {"hosts": {"kvm": record}}
     writes = cost.SwapWrites(run)
     for phase in (pressed("b", 1000), pressed("b", 3000), pressed("b", 10**6, kind="warmup")):
