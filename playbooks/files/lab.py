@@ -95,8 +95,8 @@ class Hypervisor:
         (self.directory / "lib" / "images").mkdir(mode=0o711)
         (self.directory / "etc" / "libvirtd.conf").write_text('auth_unix_rw = "none"\n', encoding="utf-8")
         (self.directory / "etc" / "virtlogd.conf").write_text("", encoding="utf-8")
-        # The memory controller alone, for DRAM budgets: in a CPU group all guests together would get the share of one process of this machine.
-        (self.directory / "etc" / "qemu.conf").write_text('security_driver = "none"\nremember_owner = 0\ncgroup_controllers = ["memory"]\n', encoding="utf-8")
+        # Not the CPU controller: in a group of it all guests together would get the share of one process of this machine.
+        (self.directory / "etc" / "qemu.conf").write_text('security_driver = "none"\nremember_owner = 0\ncgroup_controllers = ["memory", "cpuacct", "cpuset", "devices", "blkio"]\n', encoding="utf-8")
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", self.directory / "host_key")
         (self.directory / "sshd_config").write_text(
             f"HostKey {self.directory / 'host_key'}\nAuthorizedKeysFile {DIRECTORY / 'key.pub'}\nStrictModes no\nUsePAM no\nPidFile none\n"
