@@ -25,6 +25,8 @@ PACKAGES = ["dnsmasq-base", "iproute2", "iptables", "libvirt-clients", "libvirt-
             "openssh-server", "python3-libvirt", "python3-lxml", "qemu-system-x86", "qemu-utils", "util-linux"]
 # What libvirt keeps on a host, and where a hypervisor keeps it.
 PLACES = {"etc": "/etc/libvirt", "lib": "/var/lib/libvirt", "run": "/run/libvirt", "cache": "/var/cache/libvirt", "log": "/var/log/libvirt", "record": "/var/lib/memstretch"}
+# Golden images, which outlive a hypervisor, and where each sees them.
+GOLDEN = DIRECTORY.parent / "golden", "/var/lib/libvirt/images/golden"
 READY_S = 60
 END_S = 30
 
@@ -78,7 +80,8 @@ class Hypervisor:
             run("ip", "netns", "add", self.namespace)
             run("nsenter", f"--net=/run/netns/{self.namespace}", "ip", "link", "set", "lo", "up")
         if not self.daemon("virtlogd"):
-            mounts = "; ".join(f"mount --bind '{self.directory / place}' '{path}'" for place, path in PLACES.items())
+            places = [*((self.directory / place, path) for place, path in PLACES.items()), GOLDEN]
+            mounts = "; ".join(f"mount --bind '{place}' '{path}'" for place, path in places)
             # Not "ip netns exec": it mounts /sys anew, and libvirt loses its control groups.
             self._start("nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "--propagation=private", "sh", "-ec",
                         f"{mounts}; exec virtlogd --daemon --pid-file '{self.directory / 'virtlogd.pid'}'")
@@ -93,6 +96,8 @@ class Hypervisor:
 
     def _first_time(self) -> None:
         (self.directory / "lib" / "images").mkdir(mode=0o711)
+        (self.directory / "lib" / "images" / "golden").mkdir()
+        GOLDEN[0].mkdir(parents=True, exist_ok=True)
         (self.directory / "etc" / "libvirtd.conf").write_text('auth_unix_rw = "none"\n', encoding="utf-8")
         (self.directory / "etc" / "virtlogd.conf").write_text("", encoding="utf-8")
         # Not the CPU controller: in a group of it all guests together would get the share of one process of this machine.
