@@ -53,7 +53,7 @@ UNITS_OFF = ["apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer
 # What all machines have in common.
 QEMU = ["qemu-system-x86_64", "-machine", "q35", "-cpu", "max", "-nodefaults", "-no-user-config", "-display", "none"]
 # A golden image: what its clones need besides, and how each becomes itself at its boot.
-GOLDEN_PACKAGES = ["python3-apt", "redis-server"]
+GOLDEN_PACKAGES = ["fdisk", "python3-apt", "redis-server"]
 GOLDEN_KERNEL = "linux-image-cloud-amd64"
 GOLDEN_NETWORK = "[Match]\nType=ether\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n[DHCPv4]\nClientIdentifier=mac\n"
 SEED_UNIT = """[Unit]

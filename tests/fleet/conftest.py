@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import typing as t
 
 import pytest
@@ -107,21 +108,20 @@ class Lab:
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Lab]:
+def lab() -> t.Iterator[Lab]:
     if os.geteuid():
         pytest.fail("namespaces and libvirtd need root")
-    path = tmp_path_factory.mktemp("fleet")
-    path.parent.chmod(0o755)
+    # Not one of pytest's own directories: only root may look into these, and the VMs' user must; and another pytest would clean them up.
+    path = pathlib.Path(tempfile.mkdtemp(prefix="memstretch-fleet-", dir="/var/tmp"))
     path.chmod(0o755)
     golden = path / "golden"
     golden.mkdir()
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(golden / "blank.qcow2"), "1G"], check=True)
-    made = None
     try:
-        made = Lab(path, ("try1", "try2"))
-        yield made
+        yield Lab(path, ("try1", "try2"))
     finally:
         subprocess.run([sys.executable, str(LAB), "down"], env={**os.environ, "LAB_DIRECTORY": str(path / "lab")}, check=True, timeout=300)
+        shutil.rmtree(path)
 
 
 @pytest.fixture
