@@ -156,7 +156,10 @@ class Recipe:
         return "/dev/vda1" if self.boot == "grub" else "/dev/vda"
 
     def build(self, work, configure):
-        """Leave disk.qcow2, vmlinuz and initrd.img in the directory C(work). C(configure) gets the tree of the system, and a function that writes a file into it."""
+        """Leave disk.qcow2, vmlinuz and initrd.img in the directory C(work).
+
+        C(configure) gets the tree of the system, and a function that writes a file into it.
+        """
         if os.geteuid():
             raise ImageError("building an image needs root, for the owners of its files")
         (work / "tree").mkdir(parents=True)

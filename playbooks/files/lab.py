@@ -21,10 +21,11 @@ import time
 from pathlib import Path
 
 DIRECTORY = Path(os.environ.get("LAB_DIRECTORY") or Path(__file__).resolve().parents[2] / ".cache" / "lab")
-PACKAGES = ["dnsmasq-base", "iproute2", "iptables", "libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-daemon-system", "openssh-client",
-            "openssh-server", "python3-libvirt", "python3-lxml", "qemu-system-x86", "qemu-utils", "util-linux"]
+PACKAGES = ["dnsmasq-base", "iproute2", "iptables", "libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-daemon-system",
+            "openssh-client", "openssh-server", "python3-libvirt", "python3-lxml", "qemu-system-x86", "qemu-utils", "util-linux"]
 # What libvirt keeps on a host, and where a hypervisor keeps it.
-PLACES = {"etc": "/etc/libvirt", "lib": "/var/lib/libvirt", "run": "/run/libvirt", "cache": "/var/cache/libvirt", "log": "/var/log/libvirt", "record": "/var/lib/memstretch"}
+PLACES = {"etc": "/etc/libvirt", "lib": "/var/lib/libvirt", "run": "/run/libvirt", "cache": "/var/cache/libvirt", "log": "/var/log/libvirt",
+          "record": "/var/lib/memstretch"}
 # Golden images, which outlive a hypervisor, and where each sees them.
 GOLDEN = DIRECTORY.parent / "golden", "/var/lib/libvirt/images/golden"
 READY_S = 60
@@ -91,7 +92,8 @@ class Hypervisor:
     @staticmethod
     def _start(*command: str) -> None:
         # A daemon keeps what it inherits open, so its output must not be a pipe that somebody reads to the end.
-        if subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True).returncode:
+        nothing = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        if subprocess.run(command, check=False, start_new_session=True, **nothing).returncode:
             raise LabError(f"{' '.join(command)} failed; see the system's log")
 
     def _first_time(self) -> None:
@@ -101,7 +103,8 @@ class Hypervisor:
         (self.directory / "etc" / "libvirtd.conf").write_text('auth_unix_rw = "none"\n', encoding="utf-8")
         (self.directory / "etc" / "virtlogd.conf").write_text("", encoding="utf-8")
         # Not the CPU controller: in a group of it all guests together would get the share of one process of this machine.
-        (self.directory / "etc" / "qemu.conf").write_text('security_driver = "none"\nremember_owner = 0\ncgroup_controllers = ["memory", "cpuacct", "cpuset", "devices", "blkio"]\n', encoding="utf-8")
+        (self.directory / "etc" / "qemu.conf").write_text(
+            'security_driver = "none"\nremember_owner = 0\ncgroup_controllers = ["memory", "cpuacct", "cpuset", "devices", "blkio"]\n', encoding="utf-8")
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", self.directory / "host_key")
         (self.directory / "sshd_config").write_text(
             f"HostKey {self.directory / 'host_key'}\nAuthorizedKeysFile {DIRECTORY / 'key.pub'}\nStrictModes no\nUsePAM no\nPidFile none\n"

@@ -50,8 +50,8 @@ def judge(host: Host, wish: Wish) -> tuple[list[str], list[str]]:
         )
     if wish.unswappable and host.swap:
         refusals.append(
-            f"memory: {wish.unswappable}, and this host has {mib(host.swap)} of swap: locked and huge pages never go there, so a study of stretched memory would "
-            "measure nothing. Allow them only on hosts without swap"
+            f"memory: {wish.unswappable}, and this host has {mib(host.swap)} of swap: locked and huge pages never go there, so a study of "
+            "stretched memory would measure nothing. Allow them only on hosts without swap"
         )
     if wish.new_disks * wish.disk_growth > host.disk_free:
         refusals.append(
@@ -67,8 +67,8 @@ def judge(host: Host, wish: Wish) -> tuple[list[str], list[str]]:
         refusals.append(f"network: {wish.vms} VMs need an address each, and the network can give {host.addresses}")
     if wish.vms * wish.vcpus > host.cpus:
         warnings.append(
-            f"CPU: {wish.vms} VMs with {wish.vcpus} VCPUs each share {host.cpus} CPUs, {wish.vms * wish.vcpus / host.cpus:.1f} VCPUs for each: what is measured "
-            "may be the wait for a CPU"
+            f"CPU: {wish.vms} VMs with {wish.vcpus} VCPUs each share {host.cpus} CPUs, {wish.vms * wish.vcpus / host.cpus:.1f} VCPUs for each: what is "
+            "measured may be the wait for a CPU"
         )
     return refusals, warnings
 

@@ -56,12 +56,13 @@ class Fleet:
         for each in self.ours.values():
             name = wanted.get(each.mark.number if each.mark else 0, each.name)
             if name != each.name:
-                problems.append(f"VM {each.name} is number {each.mark.number if each.mark else 0} of fleet {self.name}, which is now to be called {name}; remove the fleet first")
+                problems.append(f"VM {each.name} has the number of what is now to be called {name} in fleet {self.name}; remove the fleet first")
         if problems:
             raise VmHostError("; ".join(problems) + ". Nothing was touched; choose another name for the fleet or its VMs")
         owner = self._owner()
         if os.path.isdir(self.directory) and owner != self.name and (owner or os.listdir(self.directory)):
-            raise VmHostError(f"directory: {self.directory} is there and " + (f"belongs to fleet {owner}" if owner else "was not made for a fleet") + "; choose another")
+            reason = f"belongs to fleet {owner}" if owner else "was not made for a fleet"
+            raise VmHostError(f"directory: {self.directory} is there and {reason}; choose another")
 
     def refuse_changed_base(self, plan: Plan) -> None:
         """Raise VmHostError if the golden image is not what the clones were made of: their disks would be garbage."""
@@ -135,7 +136,7 @@ class Fleet:
                     break
                 except BlockingIOError:
                     if time.monotonic() > deadline:
-                        raise VmHostError(f"another process has been changing fleet {self.name} for {LOCK_S} s; wait for it to end, then run this again") from None
+                        raise VmHostError(f"another process has been changing fleet {self.name} for {LOCK_S} s; wait for it, then run this again") from None
                     time.sleep(POLL_S)
             os.pwrite(descriptor, f"{self.name}\n".encode(), 0)
             yield

@@ -110,7 +110,9 @@ def try_it(qemu: str, image: str, image_format: str, memory: int, timeout: float
         ]
         started = time.monotonic()
         # Its snapshot is a file that has no name any more, and goes with it.
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": "/var/tmp"}) as guest:
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": "/var/tmp"}
+        ) as guest:
             try:
                 return watch(guest, listener, started, timeout)
             finally:

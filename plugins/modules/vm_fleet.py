@@ -58,7 +58,8 @@ options:
     type: path
   master:
     description:
-      - Name of a VM that is shut off, whose one disk is the golden image and whose definition is the pattern. It must not be started as long as the fleet is there.
+      - Name of a VM that is shut off, whose one disk is the golden image and whose definition is the pattern. It must not be started as long as the
+        fleet is there.
     type: str
   seed:
     description: Disk with the label C(cidata) that all VMs get, as M(memstretch.density.nocloud_seed) makes it.
@@ -102,7 +103,8 @@ options:
     default: {}
     suboptions:
       type:
-        description: A V(network) of libvirt, a V(bridge) of the host, or V(user) networking, which needs neither and leads ports of the host's loopback to the VMs.
+        description:
+          - A V(network) of libvirt, a V(bridge) of the host, or V(user) networking, which needs neither and leads ports of the host's loopback to the VMs.
         type: str
         choices: [network, bridge, user]
         default: network
@@ -318,15 +320,17 @@ def plan_of(module: AnsibleModule, fleet: Fleet) -> Plan:
     if not os.path.exists(base):
         raise VmHostError(f"golden image: {base} is not there")
     return Plan(
-        domain_type=asked["accelerator"], architecture=platform.machine(), cpu_model=asked["cpu_model"], memory=memory, vcpus=asked["vcpus"] or (0 if master else 1), cpus=asked["cpus"],
-        pin=asked["pin"], numa_nodes=tuple(asked["numa_nodes"]), bus=asked["bus"], network=asked["network"] or {"type": "network", "name": "default"},
+        domain_type=asked["accelerator"], architecture=platform.machine(), cpu_model=asked["cpu_model"], memory=memory,
+        vcpus=asked["vcpus"] or (0 if master else 1), cpus=asked["cpus"], pin=asked["pin"],
+        numa_nodes=tuple(asked["numa_nodes"]), bus=asked["bus"], network=asked["network"] or {"type": "network", "name": "default"},
         locked=asked["locked"], hugepages=asked["hugepages"], balloon=asked["balloon"], free_page_reporting=asked["free_page_reporting"],
         partition=asked["partition"], seed=asked["seed"] or "", directory=asked["directory"], base=base, base_state=file_state(base), master=master,
     )
 
 
 def image_facts(module: AnsibleModule, path: str) -> dict[str, t.Any]:
-    return json.loads(checked(module.run_command, [module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", path], VmHostError))
+    command = [module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", path]
+    return json.loads(checked(module.run_command, command, VmHostError))
 
 
 def free_space(directory: str) -> int:
@@ -421,8 +425,10 @@ def play(module: AnsibleModule) -> dict[str, t.Any]:
         if asked["state"] == "absent":
             fleet.remove_files()
     fleet = Fleet(fleet.name, fleet.vms, fleet.directory, host)
-    running = [vm for vm in fleet.vms if vm.name in fleet.ours and fleet.ours[vm.name].running] if plan else []
-    addresses = wait_for_addresses(host, running, ADDRESS_SOURCES[plan.network["type"]], asked["address_timeout"]) if plan and plan.network["type"] != "user" else {}
+    addresses = {}
+    if plan and plan.network["type"] != "user":
+        running = [vm for vm in fleet.vms if vm.name in fleet.ours and fleet.ours[vm.name].running]
+        addresses = wait_for_addresses(host, running, ADDRESS_SOURCES[plan.network["type"]], asked["address_timeout"])
     return {
         "changed": bool(steps or files), "diff": {"before": before, "after": aim}, "actions": [str(step) for step in steps],
         "pending": [step.vm.name for step in steps], "vms": seen(fleet, plan, addresses), **({"warnings": warnings} if warnings else {}),

@@ -60,5 +60,5 @@ def dhcp_range(address: str) -> dict[str, str]:
         raise MembersError(f"vm_fleet_network: address {address!r} is not allowed ({error}); it takes one such as 10.77.0.1/22") from error
     first, last = own.ip + 1, own.network.broadcast_address - 1
     if own.network.prefixlen > 29 or first >= last or own.ip == own.network.network_address:
-        raise MembersError(f"vm_fleet_network: address {address!r} leaves no room for VMs behind it; take the first one of a larger network, such as 10.77.0.1/22")
+        raise MembersError(f"vm_fleet_network: address {address!r} leaves no room for VMs behind it; it takes one such as 10.77.0.1/22")
     return {"address": str(own.ip), "netmask": str(own.netmask), "first": str(first), "last": str(last)}

@@ -2,9 +2,9 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a VM of a fleet costs to make and to start, side by side with a script that does it as the brief did: full copies by virt-clone, one by one, and a second
-between starts. On real libvirt in a namespace of this machine; the master's disk holds data, as real ones do, and no system, since booting costs both the same.
-Needs root and virt-clone (Debian's virtinst).
+"""What a VM of a fleet costs to make and to start, side by side with a script that does it as the brief did: full copies by virt-clone, one by one,
+and a second between starts. On real libvirt in a namespace of this machine. The master's disk holds data,
+as real ones do, and no system, since booting costs both the same. Needs root and virt-clone (Debian's virtinst).
 """
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "playbooks" / "files" / "lab.py"
 IMAGES = "/var/lib/libvirt/images"
-MASTER = f"""<domain type='qemu'><name>master</name><memory unit='MiB'>64</memory><vcpu>1</vcpu><os><type arch='x86_64' machine='q35'>hvm</type></os><devices>
-<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{IMAGES}/master.qcow2'/><target dev='vda' bus='virtio'/></disk></devices></domain>"""
+MASTER = f"""<domain type='qemu'><name>master</name><memory unit='MiB'>64</memory><vcpu>1</vcpu><os><type arch='x86_64' machine='q35'>hvm</type></os>
+<devices><disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{IMAGES}/master.qcow2'/>
+<target dev='vda' bus='virtio'/></disk></devices></domain>"""
 AS_THE_BRIEF_DID = """set -e
 for i in $(seq "$1"); do virt-clone --quiet --original master --name "copy-$i" --file "{images}/copy-$i.qcow2" >/dev/null; done
 for i in $(seq "$1"); do virsh --quiet start "copy-$i"; sleep 1; done
@@ -50,16 +51,17 @@ def main() -> None:
 
     try:
         run(sys.executable, str(LAB), "up", "bench", environment=environment)
-        inside("sh", "-ec", f"head -c {int(options.gigabytes * 1e9)} /dev/urandom > {IMAGES}/data.raw; qemu-img convert -O qcow2 {IMAGES}/data.raw {IMAGES}/master.qcow2; "
-               f"rm {IMAGES}/data.raw")
+        inside("sh", "-ec", f"head -c {int(options.gigabytes * 1e9)} /dev/urandom > {IMAGES}/data.raw; "
+               f"qemu-img convert -O qcow2 {IMAGES}/data.raw {IMAGES}/master.qcow2; rm {IMAGES}/data.raw")
         inside("virsh", "--quiet", "define", "/dev/stdin", text=MASTER)
         names = [f"bench-{number:03d}" for number in range(1, options.vms + 1)]
-        ours = {"fleet": "bench", "vms": dict(zip(names, range(1, options.vms + 1))), "master": "master", "directory": f"{IMAGES}/fleet-bench", "accelerator": "qemu",
-                "network": {"type": "user"}, "disk_growth": "1M"}
+        ours = {"fleet": "bench", "vms": dict(zip(names, range(1, options.vms + 1))), "master": "master", "directory": f"{IMAGES}/fleet-bench",
+                "accelerator": "qemu", "network": {"type": "user"}, "disk_growth": "1M"}
 
         def module(**asked: object) -> None:
             run(str(Path(sys.executable).parent / "ansible"), "bench", "-i", "bench,", "-m", "memstretch.density.vm_fleet", "-a", json.dumps({**ours, **asked}),
-                "-e", json.dumps({"ansible_ssh_common_args": f"-F {path}/lab/ssh_config", "ansible_python_interpreter": "/usr/bin/python3"}), environment=environment)
+                "-e", json.dumps({"ansible_ssh_common_args": f"-F {path}/lab/ssh_config", "ansible_python_interpreter": "/usr/bin/python3"}),
+                environment=environment)
 
         started = time.monotonic()
         module()

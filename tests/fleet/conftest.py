@@ -97,7 +97,8 @@ class Lab:
             **variables,
         }}}), encoding="utf-8")
         done = subprocess.run([str(ANSIBLE_PLAYBOOK), "-i", str(inventory), str(ROOT / "playbooks" / f"{playbook}.yml"), *arguments], cwd=ROOT,
-                              env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=timeout)
+                              env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False, timeout=timeout)
         return Outcome(done.returncode, done.stdout)
 
     def made(self, **variables: t.Any) -> Outcome:

@@ -11,7 +11,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm_domain impor
 from .conftest import IMAGES, Lab
 
 PLACE = f"{IMAGES}/fleet-try"
-FOREIGN = "<domain type='qemu'><name>{name}</name><uuid>{uuid}</uuid><memory unit='MiB'>64</memory><os><type>hvm</type></os><devices>{devices}</devices></domain>"
+FOREIGN = "<domain type='qemu'><name>{name}</name><uuid>{uuid}</uuid><memory unit='MiB'>64</memory>" \
+    "<os><type>hvm</type></os><devices>{devices}</devices></domain>"
 OTHERS = "3a3f2c55-1111-4222-8333-444444444444"
 
 
@@ -152,7 +153,8 @@ def test_changed_golden_image_is_refused(fleet: Lab) -> None:
 def test_clones_of_a_master(fleet: Lab) -> None:
     host = fleet.hypervisors[0]
     host.run("qemu-img", "create", "-q", "-f", "raw", f"{IMAGES}/master.raw", "64M")
-    foreign(fleet, "master", devices=f"<disk type='file'><driver name='qemu' type='raw'/><source file='{IMAGES}/master.raw'/><target dev='vda' bus='virtio'/></disk>")
+    foreign(fleet, "master", devices="<disk type='file'><driver name='qemu' type='raw'/>"
+            f"<source file='{IMAGES}/master.raw'/><target dev='vda' bus='virtio'/></disk>")
     try:
         wish = {"vm_fleet_image": "", "vm_fleet_master": "master", "vm_fleet_memory": "", "vm_fleet_count": 2}
         host.virsh("start", "master")
@@ -173,7 +175,7 @@ def test_libvirtd_that_is_restarted(fleet: Lab) -> None:
     fleet.made(vm_fleet_count=1)
     fleet.hypervisors[0].virsh("start", "try-001")
     host = fleet.hypervisors[0]
-    host.run("sh", "-c", f"kill $(cat {fleet.path}/lab/try1/libvirtd.pid); while [ -e /proc/$(cat {fleet.path}/lab/try1/libvirtd.pid 2>/dev/null) ]; do sleep 0.1; done")
+    host.run("sh", "-c", 'pid=$(cat "$1"); kill "$pid"; while [ -e "/proc/$pid" ]; do sleep 0.1; done', "sh", f"{fleet.path}/lab/try1/libvirtd.pid")
     outcome = fleet.play(vm_fleet_state="present", vm_fleet_count=1)
     assert outcome.status != 0 and "libvirt" in outcome.output
     fleet.lab("up", "try1", "try2")
