@@ -106,9 +106,11 @@ class Hypervisor:
         (self.directory / "etc" / "qemu.conf").write_text(
             'security_driver = "none"\nremember_owner = 0\ncgroup_controllers = ["memory", "cpuacct", "cpuset", "devices", "blkio"]\n', encoding="utf-8")
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", self.directory / "host_key")
+        # A home of its own, so that what root's shell does here at each start is not done at each task.
+        (self.directory / "home").mkdir()
         (self.directory / "sshd_config").write_text(
             f"HostKey {self.directory / 'host_key'}\nAuthorizedKeysFile {DIRECTORY / 'key.pub'}\nStrictModes no\nUsePAM no\nPidFile none\n"
-            "PasswordAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n", encoding="utf-8")
+            f"SetEnv HOME={self.directory / 'home'}\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n", encoding="utf-8")
 
     def _wait(self) -> None:
         deadline = time.monotonic() + READY_S
