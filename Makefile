@@ -30,11 +30,18 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # Scenarios of the lane host: Debian 12 with all faults, and Debian 13.
 HOST_SCENARIOS := host host_trixie
 
+# The lab: a hypervisor inside this machine, with emulated VMs.
+LAB := $(BIN)/python playbooks/files/lab.py
+LAB_INVENTORY := inventories/lab/hosts.yml
+LAB_PROFILE ?= swap
+GOLDEN_IMAGE := .cache/golden/debian.qcow2
+LAB_PACKAGES := genisoimage mmdebstrap e2fsprogs fdisk
+
 LANES := lint sanity unit client local report
 # Takes long, and is started on its own: make test-host.
-LONG_LANES := host
+LONG_LANES := host fleet
 
-.PHONY: help setup setup-test demo stretched test $(addprefix test-,$(LANES) $(LONG_LANES)) lint bench clean
+.PHONY: help setup setup-test demo stretched lab test $(addprefix test-,$(LANES) $(LONG_LANES)) lint bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +92,18 @@ stretched: setup ## Compare profiles on this machine under a DRAM budget and fin
 	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/density.yml -e profiles=$(DENSITY_PROFILES) || status=1; \
 	exit $$status
 
+# Built once; needs root.
+$(GOLDEN_IMAGE):
+	$(call install,$(LAB_PACKAGES) $$(python3 playbooks/files/lab.py packages))
+	@mkdir -p $(@D)
+	@python3 playbooks/files/debian_image.py $@
+
+lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this machine; needs root, leaves it as it was (about 15 minutes)
+	@trap 'exit 130' INT TERM; \
+	trap 'status=$$?; $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/teardown.yml && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/restore.yml || status=1; \
+		$(LAB) down || status=1; exit $$status' EXIT; \
+	$(LAB) up lab1 && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) site.yml -e profile=$(LAB_PROFILE)
+
 test: $(addprefix test-,$(LANES)) ## Run all tests
 	@echo "All lanes passed: $(LANES)"
 
@@ -121,6 +140,11 @@ test-host: setup-test
 	@set -e; for scenario in $(HOST_SCENARIOS); do \
 		PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --scenario-name $$scenario; \
 	done
+
+test-fleet: setup-test $(GOLDEN_IMAGE)
+	$(call install,$(LAB_PACKAGES) $$(python3 playbooks/files/lab.py packages))
+	@echo "== fleet: VMs on real libvirt, in network namespaces of this machine"
+	@$(BIN)/python -m pytest tests/fleet
 
 test-report: setup-test
 	$(call install,$(REPORT_PACKAGES))

@@ -15,7 +15,7 @@ import yaml
 from ansible_collections.memstretch.density.plugins.module_utils.host_settings import mistakes
 
 SETTING_SECTIONS = ("sysctl", "sysfs", "cpu_governor", "block_queue", "services_stopped", "kernel_cmdline")
-KEYS = ("name", "description", "source", "needs", "extends", "swap", *SETTING_SECTIONS)
+KEYS = ("name", "description", "source", "needs", "extends", "swap", "guest_kernel_arguments", *SETTING_SECTIONS)
 NEEDS = ("imdt", "memory_only_node")
 # What a profile says of swap are options of the module swap_space; where swap lies is the host's own business, not the profile's.
 SWAP: dict[str, t.Any] = {
@@ -141,6 +141,9 @@ def _mistakes(data: t.Any) -> list[str]:
     if isinstance(data.get("name"), str) and not re.match(r"^[a-z][a-z0-9_]{0,31}$", data["name"]):
         found.append(f"name is {data['name']!r}; it takes up to 32 small letters, digits and underscores")
     found += _list_mistakes(data, "needs", NEEDS)
+    arguments = data.get("guest_kernel_arguments") or []
+    if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
+        found.append(f"guest_kernel_arguments is {arguments!r}; it takes a list of arguments, such as nohz=off")
     if data.get("extends") is not None and (not isinstance(data["extends"], str) or is_path(data["extends"])):
         found.append(f"extends is {data['extends']!r}; it takes the name of a profile of this collection")
     found += _swap_mistakes(data.get("swap") or {})
@@ -165,7 +168,7 @@ def _list_mistakes(data: dict[str, t.Any], key: str, allowed: t.Sequence[str]) -
 
 def _merged(base: dict[str, t.Any], over: dict[str, t.Any]) -> dict[str, t.Any]:
     """Return both, entry by entry where it is a section; a null takes an entry out."""
-    result: dict[str, t.Any] = {"source": "", "needs": [], "cpu_governor": "", **copy.deepcopy(base)}
+    result: dict[str, t.Any] = {"source": "", "needs": [], "guest_kernel_arguments": [], "cpu_governor": "", **copy.deepcopy(base)}
     for key in KEYS:
         if key == "extends":
             continue

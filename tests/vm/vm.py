@@ -14,7 +14,6 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
 import re
 import shutil
 import signal
@@ -25,60 +24,16 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "playbooks" / "files"))
+import debian_image  # noqa: E402
+from debian_image import QEMU, ImageError as VmError, Recipe, apt_sources, root_disk, run, say  # noqa: E402, F401
+
 CACHE = Path(os.environ.get("VM_CACHE") or Path(__file__).resolve().parents[2] / ".cache" / "vm")
-# Raise it when the build below changes what it makes.
-RECIPE_VERSION = 2
-PACKAGES_HERE = ["qemu-system-x86", "qemu-utils", "mmdebstrap", "e2fsprogs", "fdisk", "openssh-client"]
-PACKAGES_THERE = ["apt", "dbus", "e2fsprogs", "init", "initramfs-tools", "iproute2", "kmod", "openssh-server", "procps", "python3", "systemd", "udev"]
-# All that a machine needs to find its disk; the default, every module there is, takes three times as long to unpack.
-INITRD_MODULES = ["ext4", "virtio_blk", "virtio_pci"]
-KERNEL_ARGUMENTS = "console=ttyS0 net.ifnames=0 mitigations=off"
-# The root file system of an image with a boot loader: where its partition begins, in the usual place behind the boot loader's own.
-PARTITION_OFFSET = 1024 * 1024
-SECTOR = 512
-BOOT_CODE = 440  # of the first sector; behind it stands the partition table
-GRUB = "usr/lib/grub/i386-pc"
+# Raise it when what follows or debian_image.py changes what a build makes.
+RECIPE_VERSION = 3
+PACKAGES_HERE = [*debian_image.PACKAGES_HERE, "openssh-client"]
 SWITCH_OFF_S = 60
-# Runs once, when an image with a boot loader is made: the menu can only be written by the system itself, from its own disk.
-FIRST_BOOT_UNIT = """[Unit]
-Description=Write the boot menu of a new image, and switch off
-After=multi-user.target
-
-[Service]
-Type=oneshot
-ExecStart=/bin/sh -ec 'update-grub; systemctl disable vm-first-boot.service; rm /etc/systemd/system/vm-first-boot.service; echo MENU-WRITTEN'
-ExecStopPost=/bin/systemctl --no-block poweroff
-StandardOutput=journal+console
-StandardError=journal+console
-
-[Install]
-WantedBy=multi-user.target
-"""
-# What would run at or after each boot and cost a slow machine minutes.
-UNITS_OFF = ["apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
-             "logrotate.timer", "man-db.timer", "systemd-networkd-wait-online.service"]
 ADDRESS, GATEWAY = "10.0.2.15/24", "10.0.2.2"  # what qemu's user networking gives to its first guest
-
-
-class VmError(Exception):
-    """Something that the caller has to know."""
-
-
-def run(*command, **kwargs):
-    """Run a command; its output is shown only if it fails."""
-    try:
-        return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              encoding="utf-8", errors="replace", **{"stdin": subprocess.DEVNULL, **kwargs}).stdout
-    except FileNotFoundError as error:
-        raise VmError(f"{command[0]} is not installed; needed are: apt-get install --no-install-recommends {' '.join(PACKAGES_HERE)}") from error
-    except subprocess.TimeoutExpired as error:
-        raise VmError(f"{' '.join(map(str, command))} has not ended within {error.timeout:g} s") from error
-    except subprocess.CalledProcessError as error:
-        raise VmError(f"{' '.join(map(str, command))} ended with {error.returncode}:\n{error.stdout}") from error
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -92,197 +47,39 @@ def only_one(path):
 
 # --- the image -------------------------------------------------------------------------------------------------
 
-def apt_sources(suite, directory=Path("/etc/apt"), here=None):
-    """This machine's own Debian sources, as one-line entries for that suite."""
-    here = here or platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    lines = []
-    files = [directory / "sources.list", *sorted((directory / "sources.list.d").glob("*"))]
-    for file in (file for file in files if file.is_file()):
-        text = file.read_text(encoding="utf-8")
-        lines += _deb822(text) if file.suffix == ".sources" else [line.strip() for line in text.splitlines() if re.match(r"\s*deb\s", line)]
-    # An entry of another project has a suite of another name.
-    ours = [line for line in lines if re.search(rf"\s{re.escape(here)}(-\S+)?\s", line)]
-    if not here or not ours:
-        raise VmError(f"no Debian entry for {here or 'this system'} among the apt sources in {directory}")
-    return list(dict.fromkeys(re.sub(rf"(\s){re.escape(here)}((-\S+)?\s)", rf"\g<1>{suite}\g<2>", line) for line in ours))
-
-
-def _deb822(text):
-    lines = []
-    for paragraph in re.split(r"\n\s*\n", text):
-        fields = dict(re.findall(r"^([\w-]+):[ \t]*(.*(?:\n[ \t]+.*)*)$", paragraph, re.M))
-        if "deb" in fields.get("Types", "").split():
-            signed = f"[signed-by={fields['Signed-By'].strip()}] " if fields.get("Signed-By", "").strip().startswith("/") else ""
-            lines += [f"deb {signed}{uri} {suite} {fields.get('Components', '').strip()} " for uri in fields["URIs"].split()
-                      for suite in fields["Suites"].split()]
-    return lines
-
-
 @dataclasses.dataclass(frozen=True)
-class Image:
-    """A Debian system on a disk, with its kernel beside it or a boot loader before it. Equal recipes are the same image."""
-
-    suite: str = "bookworm"
-    kernel: str = "linux-image-amd64"
-    include: tuple[str, ...] = ()
-    offer: tuple[str, ...] = ()
-    disk: str = "4G"
-    boot: str = "direct"
-
-    @property
-    def root(self):
-        """The device that its root file system is on."""
-        return "/dev/vda1" if self.boot == "grub" else "/dev/vda"
+class Image(Recipe):
+    """A Debian system on a disk, with its kernel beside it or a boot loader before it, and its keys. Equal recipes are the same image."""
 
     @property
     def directory(self):
-        recipe = json.dumps([RECIPE_VERSION, PACKAGES_THERE, INITRD_MODULES, KERNEL_ARGUMENTS, UNITS_OFF, FIRST_BOOT_UNIT, dataclasses.asdict(self)],
-                            sort_keys=True)
+        recipe = json.dumps([RECIPE_VERSION, debian_image.PACKAGES_THERE, debian_image.INITRD_MODULES, debian_image.KERNEL_ARGUMENTS, debian_image.UNITS_OFF,
+                             debian_image.FIRST_BOOT_UNIT, dataclasses.asdict(self)], sort_keys=True)
         return CACHE / "images" / f"{self.suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
-    def build(self):
-        """Make it unless it is there. Needs root, for the owners of files."""
+    def make(self):
+        """Build it unless it is there; a built one can be used by anybody who may read .cache/vm."""
         with only_one(CACHE / "images" / ".lock"):
             if not self.directory.exists():
-                if os.geteuid():
-                    raise VmError("building an image needs root; a built one can be used by anybody who may read .cache/vm")
                 work = self.directory.with_suffix(".new")
                 shutil.rmtree(work, ignore_errors=True)
-                (work / "tree").mkdir(parents=True)
+                work.mkdir(parents=True)
                 try:
-                    self._install(work)
-                    self._configure(work)
-                    self._pack(work)
-                    if self.boot == "grub":
-                        self._write_menu(work)
+                    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "throwaway", "-f", work / "key")
+                    self.build(work, lambda tree, write: self._give_keys(work, tree, write))
+                    (work / "recipe.json").write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
                     work.rename(self.directory)
                 except BaseException:
                     shutil.rmtree(work, ignore_errors=True)
                     raise
         return self
 
-    def _install(self, work):
-        say(f"Installing Debian {self.suite} from packages")
-        hooks = work / "hooks"
-        hooks.mkdir()
-        (hooks / "essential").write_text("#!/bin/sh -eu\nmkdir -p \"$1/etc/initramfs-tools/conf.d\"\n"
-                                         "echo MODULES=list > \"$1/etc/initramfs-tools/conf.d/vm\"\n"
-                                         f"printf '%s\\n' {' '.join(INITRD_MODULES)} > \"$1/etc/initramfs-tools/modules\"\n", encoding="utf-8")
-        (hooks / "customize").write_text("#!/bin/sh -eu\nmkdir -p \"$1/srv/apt\"\n" + (
-            "chroot \"$1\" apt-get clean\n"
-            f"chroot \"$1\" apt-get -qq -y --no-install-recommends --download-only install {' '.join(self.offer)}\n"
-            "mv \"$1\"/var/cache/apt/archives/*.deb \"$1/srv/apt/\"\n" if self.offer else ""), encoding="utf-8")
-        for hook in hooks.iterdir():
-            hook.chmod(0o755)
-        packages = [*PACKAGES_THERE, self.kernel, *(["grub-pc"] if self.boot == "grub" else []), *self.include]
-        run("mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}",
-            '--aptopt=Acquire::Languages "none"', '--dpkgopt=path-exclude=/usr/share/doc/*', '--dpkgopt=path-exclude=/usr/share/man/*',
-            '--dpkgopt=path-exclude=/usr/share/locale/*', f"--essential-hook={hooks}/essential", f"--customize-hook={hooks}/customize",
-            self.suite, work / "tree", "-", stdin=None, input="\n".join(apt_sources(self.suite)) + "\n")
-        shutil.rmtree(hooks)
-
-    def _configure(self, work):
-        tree = work / "tree"
-        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "throwaway", "-f", work / "key")
-
-        def write(path, text, mode=0o644):
-            (tree / path).parent.mkdir(parents=True, exist_ok=True)
-            (tree / path).write_text(text, encoding="utf-8")
-            (tree / path).chmod(mode)
-
+    @staticmethod
+    def _give_keys(work, tree, write):
         (tree / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
         write("root/.ssh/authorized_keys", (work / "key.pub").read_text(encoding="utf-8"), 0o600)
-        write("etc/hostname", "vm\n")
-        write("etc/hosts", "127.0.0.1 localhost\n127.0.1.1 vm\n::1 localhost\n")
-        write("etc/fstab", f"{self.root} / ext4 defaults,noatime 0 0\n")
-        write("etc/machine-id", "")
         write("etc/systemd/network/10-vm.network", f"[Match]\nType=ether\n[Network]\nAddress={ADDRESS}\nGateway={GATEWAY}\n")
-        # The packages that a test may install. There is nothing else: guests do not reach the network.
-        for path in [tree / "etc/apt/sources.list", *(tree / "etc/apt/sources.list.d").iterdir()]:
-            path.unlink(missing_ok=True)
-        write("etc/apt/sources.list", "deb [trusted=yes] file:/srv/apt ./\n")
-        packages = "\n".join(map(self._describe, sorted((tree / "srv/apt").glob("*.deb"))))
-        write("srv/apt/Packages", packages)
-        write("srv/apt/Release", f"SHA256:\n {hashlib.sha256(packages.encode()).hexdigest()} {len(packages.encode())} Packages\n")
-        run("chroot", tree, "systemctl", "--quiet", "enable", "systemd-networkd.service", "ssh.service")
-        run("chroot", tree, "systemctl", "--quiet", "mask", *UNITS_OFF)
-        if self.boot == "grub":
-            self._configure_boot_loader(tree, write)
         (work / "hostkey").write_text((tree / "etc/ssh/ssh_host_ed25519_key.pub").read_text(encoding="utf-8").rsplit(" ", 1)[0], encoding="utf-8")
-
-    @staticmethod
-    def _configure_boot_loader(tree, write):
-        """What grub-install would do to the file system, and a menu that finds the system for the first time."""
-        write("etc/default/grub", f'''# The machine has a serial console only.
-GRUB_DEFAULT=0
-GRUB_TIMEOUT=0
-GRUB_DISTRIBUTOR=Debian
-GRUB_CMDLINE_LINUX_DEFAULT="quiet"
-GRUB_CMDLINE_LINUX="{KERNEL_ARGUMENTS}"
-GRUB_TERMINAL=serial
-''')
-        (tree / "boot/grub/i386-pc").mkdir(parents=True, exist_ok=True)
-        for file in sorted((tree / GRUB).iterdir()):
-            if file.suffix in (".mod", ".lst"):
-                shutil.copyfile(file, tree / "boot/grub/i386-pc" / file.name)
-        kernel, initrd = (next((tree / "boot").glob(f"{name}-*")).name for name in ("vmlinuz", "initrd.img"))
-        write("boot/grub/grub.cfg", f"linux /boot/{kernel} root=/dev/vda1 ro {KERNEL_ARGUMENTS}\ninitrd /boot/{initrd}\nboot\n")
-        write("etc/systemd/system/vm-first-boot.service", FIRST_BOOT_UNIT)
-        run("chroot", tree, "systemctl", "--quiet", "enable", "vm-first-boot.service")
-        run("chroot", tree, "grub-mkimage", "--format=i386-pc", "--output=/boot/grub/i386-pc/core.img", "--prefix=(hd0,msdos1)/boot/grub",
-            "biosdisk", "part_msdos", "ext2")
-
-    @staticmethod
-    def _describe(deb):
-        data = deb.read_bytes()
-        return (run("dpkg-deb", "--field", deb).rstrip("\n") + f"\nFilename: ./{deb.name}\nSize: {len(data)}\n"
-                f"SHA256: {hashlib.sha256(data).hexdigest()}\n")
-
-    def _pack(self, work):
-        say("Packing it into a disk")
-        tree, raw = work / "tree", work / "disk.raw"
-        for name in ("vmlinuz", "initrd.img"):
-            shutil.copyfile(next((tree / "boot").glob(f"{name}-*")), work / name)
-        run("truncate", f"--size={self.disk}", raw)
-        offset = PARTITION_OFFSET if self.boot == "grub" else 0
-        if self.boot == "grub":
-            self._write_boot_loader(tree, raw)
-        blocks = (raw.stat().st_size - offset) // 4096
-        run("mkfs.ext4", "-q", "-F", "-L", "root", "-E", f"offset={offset}", "-d", tree, raw, blocks, "-b", 4096)
-        run("qemu-img", "convert", "-O", "qcow2", raw, work / "disk.qcow2")
-        raw.unlink()
-        shutil.rmtree(tree)
-        (work / "recipe.json").write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
-
-    @staticmethod
-    def _write_boot_loader(tree, raw):
-        """GRUB into the first sectors, as grub-install would, but without a device that the kernel has read the partitions of."""
-        run("sfdisk", "--quiet", raw, stdin=None, input=f"label: dos\nstart={PARTITION_OFFSET // SECTOR}, type=83, bootable\n")
-        core = (tree / "boot/grub/i386-pc/core.img").read_bytes()
-        if len(core) > PARTITION_OFFSET - SECTOR:
-            raise VmError(f"GRUB's core of {len(core)} bytes does not fit before the first partition")
-        with open(raw, "r+b") as file:
-            file.write((tree / GRUB / "boot.img").read_bytes()[:BOOT_CODE])
-            file.seek(SECTOR)
-            file.write(core)
-
-    def _write_menu(self, work):
-        """Boot the image itself, once, so that it runs update-grub."""
-        say("Booting it once, to have its boot menu written")
-        console = work / "first-boot.log"
-        run(*QEMU, "-name", "first-boot", "-accel", "tcg,thread=multi", "-smp", 2, "-m", 512, "-serial", f"file:{console}", "-no-reboot",
-            *root_disk(work / "disk.qcow2"), timeout=900)
-        text = console.read_text(encoding="utf-8", errors="replace")
-        if "MENU-WRITTEN" not in text:
-            raise VmError("the image has not written its boot menu; its console ends with:\n" + "\n".join(text.splitlines()[-30:]))
-
-
-# What all machines have in common.
-QEMU = ["qemu-system-x86_64", "-machine", "q35", "-cpu", "max", "-nodefaults", "-no-user-config", "-display", "none"]
-
-
-def root_disk(path):
-    return ["-drive", f"if=none,id=root,file={path},format=qcow2,cache=unsafe", "-device", "virtio-blk-pci,drive=root"]
 
 
 # --- the machine -----------------------------------------------------------------------------------------------
@@ -323,7 +120,7 @@ class Machine:
         with only_one(CACHE / "machines" / f".{self.name}.lock"):
             if self.pid:
                 return self
-            image.build()
+            image.make()
             self.directory.mkdir(parents=True, exist_ok=True)
             self._options_file.write_text(json.dumps({
                 "image": dataclasses.asdict(image), "memory": memory, "cpus": cpus, "append": append, "qemu": list(qemu), "accel": accel,
@@ -366,7 +163,7 @@ class Machine:
         (self.directory / "known_hosts").write_text(f"[127.0.0.1]:{port} {host_key}\n", encoding="utf-8")
         (self.directory / "pid").unlink(missing_ok=True)
         direct = ["-kernel", image.directory / "vmlinuz", "-initrd", image.directory / "initrd.img",
-                  "-append", f"root={image.root} rw quiet {KERNEL_ARGUMENTS} {append}".strip()]
+                  "-append", f"root={image.root} rw quiet {debian_image.KERNEL_ARGUMENTS} {append}".strip()]
         command = [
             *QEMU, "-name", self.name, "-accel", accel, "-smp", cpus, "-m", memory, "-serial", f"file:{self.console}",
             *(direct if image.boot == "direct" else []), *root_disk(self.directory / "disk.qcow2"),
@@ -574,7 +371,7 @@ def main():
             case "packages":
                 print(" ".join(PACKAGES_HERE))
             case "image":
-                print(image.build().directory)
+                print(image.make().directory)
             case "start":
                 memory = sum(node.size for node in options.numa) or options.memory
                 machine.start(image, memory, options.cpus, options.drive, options.append, options.qemu, options.accel, options.timeout, options.numa)

@@ -1,0 +1,136 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Real libvirt in hypervisors inside this machine, each in a network and a mount namespace of its own. Needs root."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import typing as t
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
+LAB = ROOT / "playbooks" / "files" / "lab.py"
+IMAGES = "/var/lib/libvirt/images"
+FLEET = "try"
+
+
+@dataclasses.dataclass
+class Outcome:
+    """How a playbook ended."""
+
+    status: int
+    output: str
+
+    @property
+    def changed(self) -> int:
+        return sum(map(int, re.findall(r"changed=(\d+)", self.output)))
+
+
+class Hypervisor:
+    """One libvirt, seen past Ansible."""
+
+    def __init__(self, name: str, environment: dict[str, str]) -> None:
+        self.name, self.environment = name, environment
+
+    def run(self, *words: str, text: str | None = None) -> str:
+        done = subprocess.run([sys.executable, str(LAB), "exec", self.name, *words], env=self.environment, input=text, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False, timeout=300)
+        assert done.returncode == 0, f"{words}: {done.stdout}"
+        return done.stdout
+
+    def virsh(self, *words: str, text: str | None = None) -> str:
+        return self.run("virsh", "--quiet", *words, text=text).strip()
+
+    def vms(self, *which: str) -> set[str]:
+        return set(self.virsh("list", "--name", *(which or ("--all",))).split())
+
+    def files(self, directory: str) -> set[str]:
+        return set(self.run("sh", "-c", f"ls -A {directory} 2>/dev/null || true").split())
+
+    def identity(self, name: str) -> tuple[str, str, str]:
+        """What stays as it is as long as a VM is not made anew."""
+        xml = self.virsh("dumpxml", "--inactive", name)
+        disk = re.search(r"<source file='(\S+clone\S+qcow2)'", xml)[1]
+        return self.virsh("domuuid", name), re.search(r"mac address='(\S+)'", xml)[1], self.run("stat", "-c", "%i", disk).strip()
+
+
+class Lab:
+    """Hypervisors, and the playbooks on them."""
+
+    def __init__(self, path: pathlib.Path, names: tuple[str, ...]) -> None:
+        self.path = path
+        self.environment = {**os.environ, "LAB_DIRECTORY": str(path / "lab"), "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+        self.lab("up", *names)
+        self.hypervisors = [Hypervisor(name, self.environment) for name in names]
+        self.variables: dict[str, t.Any] = {}
+
+    def lab(self, *words: str) -> None:
+        done = subprocess.run([sys.executable, str(LAB), *words], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False, timeout=300)
+        assert done.returncode == 0, done.stdout
+
+    def play(self, playbook: str = "fleet", *arguments: str, hypervisors: int = 1, timeout: float = 300, **variables: t.Any) -> Outcome:
+        inventory = self.path / "hosts.yml"
+        inventory.write_text(yaml.safe_dump({"hypervisors": {"hosts": {each.name: {} for each in self.hypervisors[:hypervisors]}, "vars": {
+            "ansible_ssh_common_args": f"-F {self.path}/lab/ssh_config",
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "vm_fleet_name": FLEET,
+            "vm_fleet_image": f"{IMAGES}/golden/blank.qcow2",
+            "vm_fleet_memory": "64M",
+            "vm_fleet_disk_growth": "1M",
+            "vm_fleet_accelerator": "qemu",
+            "vm_fleet_install": False,
+            "vm_fleet_network": {"type": "network", "name": "try", "address": "10.78.0.1/24"},
+            "vm_fleet_local_directory": str(self.path / "fleet"),
+            "vm_fleet_stop_timeout": 0,
+            **variables,
+        }}}), encoding="utf-8")
+        done = subprocess.run([str(ANSIBLE_PLAYBOOK), "-i", str(inventory), str(ROOT / "playbooks" / f"{playbook}.yml"), *arguments], cwd=ROOT,
+                              env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False, timeout=timeout)
+        return Outcome(done.returncode, done.stdout)
+
+    def made(self, **variables: t.Any) -> Outcome:
+        """The fleet, defined and not started: that needs no guest that boots."""
+        outcome = self.play(**{"vm_fleet_state": "present", **variables})
+        assert outcome.status == 0, outcome.output
+        return outcome
+
+
+@pytest.fixture(scope="session")
+def lab() -> t.Iterator[Lab]:
+    if os.geteuid():
+        pytest.fail("namespaces and libvirtd need root")
+    # Not one of pytest's own directories: only root may look into these, and the VMs' user must; and another pytest would clean them up.
+    path = pathlib.Path(tempfile.mkdtemp(prefix="memstretch-fleet-", dir="/var/tmp"))
+    path.chmod(0o755)
+    golden = path / "golden"
+    golden.mkdir()
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(golden / "blank.qcow2"), "1G"], check=True)
+    try:
+        yield Lab(path, ("try1", "try2"))
+    finally:
+        subprocess.run([sys.executable, str(LAB), "down"], env={**os.environ, "LAB_DIRECTORY": str(path / "lab")}, check=True, timeout=300)
+        shutil.rmtree(path)
+
+
+@pytest.fixture
+def fleet(lab: Lab) -> t.Iterator[Lab]:
+    """The lab, and no fleet in it before and after."""
+    yield lab
+    if any(f"fleet-{FLEET}" in each.files(IMAGES) or each.vms() & {f"{FLEET}-{number:03}" for number in range(1, 9)} for each in lab.hypervisors):
+        outcome = lab.play("teardown", hypervisors=2, vm_fleet_count=0)
+        assert outcome.status == 0, outcome.output
+    for each in lab.hypervisors:
+        assert not {name for name in each.vms() if name.startswith(f"{FLEET}-")}

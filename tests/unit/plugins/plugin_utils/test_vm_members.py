@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import MembersError, dhcp_range, members
+
+
+def test_vms_are_dealt_out_in_turns():
+    assert members(3, "redis-%02d", ["a", "b"]) == [
+        {"name": "redis-01", "number": 1, "hypervisor": "a"},
+        {"name": "redis-02", "number": 2, "hypervisor": "b"},
+        {"name": "redis-03", "number": 3, "hypervisor": "a"},
+    ]
+
+
+def test_growth_moves_nobody():
+    assert members(108, "r%d", ["a", "b", "c"])[:20] == members("20", "r%d", ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("count", [-1, 65536, "many", None, 1.5])
+def test_count_is_checked(count):
+    with pytest.raises(MembersError, match="vm_fleet_count: .* it takes a whole number from 0 to 65535"):
+        members(count, "r%d", ["a"])
+
+
+@pytest.mark.parametrize("pattern", ["redis", "r%d-%d", "r%s", "%d%%", "r_%d", "-%d", "x" * 70 + "%d"])
+def test_pattern_is_checked(pattern):
+    with pytest.raises(MembersError, match="vm_fleet_pattern"):
+        members(2, pattern, ["a"])
+
+
+def test_somebody_must_carry_them():
+    with pytest.raises(MembersError, match="no hypervisors"):
+        members(1, "r%d", [])
+    assert members(0, "r%d", []) == []
+
+
+def test_addresses_behind_the_hypervisor():
+    assert dhcp_range("10.77.0.1/22") == {"address": "10.77.0.1", "netmask": "255.255.252.0", "first": "10.77.0.2", "last": "10.77.3.254"}
+
+
+@pytest.mark.parametrize("address", ["10.77.0.1", "10.77.0.1/31", "10.77.0.0/24", "10.77.0.254/24", "x/24"])
+def test_address_is_checked(address):
+    with pytest.raises(MembersError, match="vm_fleet_network: address"):
+        dhcp_range(address)
