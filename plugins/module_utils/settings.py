@@ -145,6 +145,7 @@ def numbers(option: str, value: t.Any, range_of: str) -> list[int | float]:
         raise SettingError(f"{option}: {list(value)!r} names one value twice; each takes {RANGES[range_of]}")
     return result
 
+
 def size_in_bytes(option: str, value: t.Any, total: int | None = None) -> int:
     """Return value as bytes; a share such as 50% counts from total, if that is given.
 
