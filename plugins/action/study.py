@@ -145,5 +145,6 @@ def _conclude(directory: RunDirectory, document: dict[str, t.Any], paid: t.Mappi
         Display().display(f"Comparison: {directory.file('comparison.html')}")
     wrong = [f"{run['run_id']} {run['state']}: {run['note']}" for run in document["runs"] if run["state"] not in DONE]
     if wrong:
-        result.update(failed=True, msg=f"{len(wrong)} of {len(document['runs'])} runs are not valid; the same command takes them up again. " + " | ".join(wrong))
+        share = f"{len(wrong)} of {len(document['runs'])} runs are not valid"
+        result.update(failed=True, msg=f"{share}; the same command takes them up again. {' | '.join(wrong)}")
     return result

@@ -164,7 +164,7 @@ def budget():
     group.rmdir()
 
 
-def test_the_density_under_a_dram_budget(budget, study, lab, tmp_path): # the control group goes last
+def test_the_density_under_a_dram_budget(budget, study, lab, tmp_path):  # the control group goes last
     """Two Redis of 52 MB fit into 130 MB, the third is killed; the search goes on when it was interrupted."""
     inventory = yaml.safe_load(study.inventory.read_text(encoding="utf-8"))
     fleet = inventory["all"]["children"]["fleet"]

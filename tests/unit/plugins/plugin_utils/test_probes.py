@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a search for the density makes of a probe whose truth is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.action.density import _figures
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import publish
+
+from .conftest import START, latencies
+
+
+@pytest.fixture
+def probe(record):
+    """A function that plays a probe, judges it as a playbook does, and returns what the search takes from it."""
+    def play(change=lambda phase, host, result: result, size=3, **more):
+        directory = record(change, **more)[0]
+        publish(directory, lambda line: None)
+        return _figures(directory, size)
+    return play
+
+
+def test_a_fleet_that_is_well_passes(probe):
+    found = probe()
+    assert (found["outcome"], found["lost"], found["hosts_within_slo"]) == ("pass", [], 3)
+    assert 0 < found["avg_us"] < found["p99_us"] <= found["worst_host_p99_us"] < 50
+
+
+def test_one_sick_host_in_one_cell_fails_the_fleet(probe, make_result):
+    def sick(phase, host, result):
+        if host == "c" and phase.get("influence") == 10:
+            return make_result(phase, 0, START, values=latencies(980) + latencies(20, average_us=500))
+        return result
+
+    found = probe(sick)
+    assert found["outcome"] == "fail" and found["hosts_within_slo"] == 2 and found["lost"] == []
+    assert found["worst_host_p99_us"] > 300
+
+
+@pytest.mark.parametrize("index", [1, 2, 4])  # the fill, a warm-up, a measured iteration
+def test_a_host_that_died_fails_the_fleet_and_is_named(probe, index):
+    found = probe(lambda phase, host, result: "killed" if host == "b" and phase["index"] == index else result, skip=range(index + 1, 14))
+    assert found["outcome"] == "fail" and found["lost"] == ["b"]
+
+
+def test_an_invalid_probe_says_nothing(probe):
+    found = probe(lambda phase, host, result: {**result, "rate": {"target": 1000, "achieved": 900}} if phase["index"] == 3 else result)
+    assert found["outcome"] == "invalid" and found["lost"] == []
+
+
+def test_an_unfinished_probe_says_nothing(probe):
+    assert probe(skip=(13,))["outcome"] == "invalid"
+
+
+def test_a_run_of_another_size_is_refused(probe):
+    with pytest.raises(RunError, match="is a run of 3 hosts, not of 4"):
+        probe(size=4)
