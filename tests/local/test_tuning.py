@@ -118,13 +118,3 @@ def test_a_mistake_is_refused(tune, argument, message):
     assert outcome.status != 0 and message in outcome.output, outcome.output
     if "OOM" not in message:  # what the budget must fit into is only known when the rest is in force
         assert not RECORDS.exists()
-
-
-def test_throughput_puts_the_machine_back(lab, tune):
-    """The same playbook under a profile of the inventory for it; what counts here is what it leaves."""
-    before = snapshot()
-    done = lab.play("-e", "profiles=dram", "-e", "throughput_benchmark_data=1M", "-e", "run_id=big", playbook="throughput",
-                    inventory=ROOT / "inventories" / "throughput" / "hosts.yml")
-
-    assert done.status == 0, done.output
-    assert differences(before, snapshot()) == {}
