@@ -10,7 +10,6 @@ tunes this machine. Needs root. There is no daemon for ssh and no port: the clie
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 import shutil
@@ -183,7 +182,7 @@ def down() -> None:
         each.down()
     for name in ("key", "key.pub", "known_hosts", "ssh_config"):
         (DIRECTORY / name).unlink(missing_ok=True)
-    with contextlib.suppress(FileNotFoundError):
+    if DIRECTORY.exists() and not any(DIRECTORY.iterdir()):
         DIRECTORY.rmdir()
 
 

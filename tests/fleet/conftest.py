@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import typing as t
 
+import ansible
 import pytest
 import yaml
 
@@ -23,6 +25,13 @@ ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
 LAB = ROOT / "playbooks" / "files" / "lab.py"
 IMAGES = "/var/lib/libvirt/images"
 FLEET = "try"
+
+
+FOREIGN = (
+    "<domain type='qemu'><name>{name}</name><uuid>{uuid}</uuid><memory unit='MiB'>64</memory>"
+    "<os><type>hvm</type></os><devices>{devices}</devices></domain>"
+)
+OTHERS = "3a3f2c55-1111-4222-8333-444444444444"
 
 
 @dataclasses.dataclass
@@ -62,7 +71,7 @@ class Hypervisor:
         """What stays as it is as long as a VM is not made anew."""
         xml = self.virsh("dumpxml", "--inactive", name)
         disk = re.search(r"<source file='(\S+clone\S+qcow2)'", xml)[1]
-        return self.virsh("domuuid", name), re.search(r"mac address='(\S+)'", xml)[1], self.run("stat", "-c", "%i", disk).strip()
+        return self.virsh("domuuid", name), re.search(r"mac(?: address='|=)([0-9a-f:]{17})", xml)[1], self.run("stat", "-c", "%i", disk).strip()
 
 
 class Lab:
@@ -101,11 +110,36 @@ class Lab:
                               check=False, timeout=timeout)
         return Outcome(done.returncode, done.stdout)
 
+    def module(self, hypervisor: int = 0, check: bool = False, **asked: t.Any) -> dict[str, t.Any]:
+        """Run the module vm_fleet on a hypervisor, as Ansible does there, and return its result."""
+        options = {
+            "fleet": FLEET, "state": "present", "directory": f"{IMAGES}/fleet-{FLEET}", "image": f"{IMAGES}/golden/blank.qcow2", "memory": "64M", "disk_growth": "1M",
+            "accelerator": "qemu", "network": {"type": "user"}, "stop_timeout": 0, **asked, "_ansible_check_mode": check,
+        }
+        if "count" in options:
+            options["vms"] = {f"{FLEET}-{number:03}": number for number in range(1, options.pop("count") + 1)}
+        arguments = self.path / "arguments.json"
+        arguments.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": options}), encoding="utf-8")
+        packages = [str(pathlib.Path(ansible.__file__).parents[1]), str(ROOT / ".ansible" / "collections")]
+        # The hypervisor's own Python, which has libvirt, and there the collection and Ansible's own part of it.
+        done = subprocess.run(
+            [sys.executable, str(LAB), "exec", self.hypervisors[hypervisor].name, "env", f"PYTHONPATH={':'.join(packages)}", "/usr/bin/python3",
+             str(ROOT / "plugins" / "modules" / "vm_fleet.py"), str(arguments)],
+            env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=300,
+        )
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
     def made(self, **variables: t.Any) -> Outcome:
         """The fleet, defined and not started: that needs no guest that boots."""
         outcome = self.play(**{"vm_fleet_state": "present", **variables})
         assert outcome.status == 0, outcome.output
         return outcome
+
+
+def foreign(lab: Lab, name: str, uuid: str = OTHERS, devices: str = "") -> None:
+    """Define a VM of somebody else on the first hypervisor."""
+    lab.hypervisors[0].virsh("define", "/dev/stdin", text=FOREIGN.format(name=name, uuid=uuid, devices=devices))
 
 
 @pytest.fixture(scope="session")
@@ -129,8 +163,10 @@ def lab() -> t.Iterator[Lab]:
 def fleet(lab: Lab) -> t.Iterator[Lab]:
     """The lab, and no fleet in it before and after."""
     yield lab
+    shutil.rmtree(lab.path / "fleet", ignore_errors=True)
     if any(f"fleet-{FLEET}" in each.files(IMAGES) or each.vms() & {f"{FLEET}-{number:03}" for number in range(1, 9)} for each in lab.hypervisors):
-        outcome = lab.play("teardown", hypervisors=2, vm_fleet_count=0)
-        assert outcome.status == 0, outcome.output
+        for number in range(len(lab.hypervisors)):
+            assert "failed" not in lab.module(number, state="absent", image=None, memory=None)
     for each in lab.hypervisors:
+        each.run("sh", "-c", "for net in $(virsh net-list --name --all); do virsh net-destroy $net; virsh net-undefine $net; done >/dev/null 2>&1")
         assert not {name for name in each.vms() if name.startswith(f"{FLEET}-")}
