@@ -144,7 +144,7 @@ def section(shown: experiments.Section) -> list[str]:
     lines = ["", f"{shown.title}:"]
     for table_of in shown.tables:
         columns = [(heading, lambda row, place=place: row[place]) for place, heading in enumerate(table_of.headings)]
-        lines += ["", f"{table_of.title[:1].upper()}{table_of.title[1:]}:", *_grid(columns, table_of.rows)]
+        lines += ["", f"{table_of.title[:1].upper()}{table_of.title[1:]}:", *grid(columns, table_of.rows)]
     lines += ["", *shown.sentences]
     return lines + [f"  - DOUBTFUL: {text}" for text in _cut(shown.doubts)]
 
