@@ -76,9 +76,9 @@ TAKE_SEED = """#!/bin/sh
 set -eu
 name=$(sed -n 's/.*;h=\\([A-Za-z0-9.-]*\\).*/\\1/p' /sys/class/dmi/id/product_serial)
 if [ -n "$name" ]; then
-	echo "$name" > /etc/hostname
-	hostname "$name"
-	sed -i "s/^127[.]0[.]1[.]1 .*/127.0.1.1 $name/" /etc/hosts
+  echo "$name" > /etc/hostname
+  hostname "$name"
+  sed -i "s/^127[.]0[.]1[.]1 .*/127.0.1.1 $name/" /etc/hosts
 fi
 seed=/dev/disk/by-label/cidata
 udevadm settle --timeout=600 --exit-if-exists="$seed"

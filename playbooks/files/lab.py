@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -109,7 +108,8 @@ class Hypervisor:
         (self.directory / "home").mkdir()
         (self.directory / "sshd_config").write_text(
             f"HostKey {self.directory / 'host_key'}\nAuthorizedKeysFile {DIRECTORY / 'key.pub'}\nStrictModes no\nUsePAM no\nPidFile none\n"
-            f"SetEnv HOME={self.directory / 'home'}\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n", encoding="utf-8")
+            f"SetEnv HOME={self.directory / 'home'}\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n",
+            encoding="utf-8")
 
     def _wait(self) -> None:
         deadline = time.monotonic() + READY_S

@@ -40,7 +40,9 @@ class ActionModule(ControllerAction):
         experiments.keep(directory, options["experiment"], document)
         _show(directory, options["experiment"])
         if failed:
-            raise RunError(f"{len(failed)} of {len(options['expected'])} gave no result ({', '.join(failed[:10])}); what the others gave is in {directory.path}")
+            raise RunError(
+                f"{len(failed)} of {len(options['expected'])} gave no result ({', '.join(failed[:10])}); what the others gave is in {directory.path}"
+            )
         return {"changed": True, "experiment_result": {"directory": directory.path, "run_id": directory.run_id}}
 
 

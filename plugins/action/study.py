@@ -9,7 +9,7 @@ import typing as t
 from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
-from ansible_collections.memstretch.density.plugins.plugin_utils import cost, host_profile, study_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost, study_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import COST_EXAMPLE, PRICES, RESULTS_DIR, ControllerAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory

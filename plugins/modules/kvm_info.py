@@ -64,13 +64,14 @@ reason:
 import json
 import os
 import platform
+import signal
 import socket
-import subprocess
 import tempfile
 import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.memstretch.density.plugins.module_utils.host_record import write_file
+from ansible_collections.memstretch.density.plugins.module_utils.service_manager import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, size_in_bytes
 
 KEPT = "/run/memstretch-kvm.json"
@@ -96,7 +97,7 @@ class Monitor:
                 return answer.get("return")
 
 
-def try_it(qemu: str, image: str, image_format: str, memory: int, timeout: float) -> tuple[bool, str]:
+def try_it(run_command: RunCommand, qemu: str, image: str, image_format: str, memory: int, timeout: float) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory(prefix="kvm-", dir="/run") as work:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(os.path.join(work, "qmp"))
@@ -106,26 +107,28 @@ def try_it(qemu: str, image: str, image_format: str, memory: int, timeout: float
         command = [
             qemu, "-machine", machine, "-accel", "kvm", "-cpu", "host", "-m", str(memory // 2**20), "-nodefaults", "-no-user-config", "-display", "none",
             "-no-reboot", "-snapshot", "-drive", f"if=none,id=root,file={image},format={image_format},file.locking=off", "-device", "virtio-blk-pci,drive=root",
-            "-qmp", f"unix:{work}/qmp",
+            "-qmp", f"unix:{work}/qmp", "-daemonize", "-pidfile", os.path.join(work, "pid"),
         ]
         started = time.monotonic()
         # Its snapshot is a file that has no name any more, and goes with it.
-        with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": "/var/tmp"}
-        ) as guest:
-            try:
-                return watch(guest, listener, started, timeout)
-            finally:
-                guest.kill()
+        status, output, errors = run_command(command, environ_update={"TMPDIR": "/var/tmp"})
+        if status != 0:
+            return False, f"QEMU ended with status {status} under KVM: {(errors or output).strip()[-300:] or 'without a word'}"
+        with open(os.path.join(work, "pid"), encoding="ascii") as file:
+            pid = int(file.read())
+        try:
+            return watch(pid, listener, started, timeout)
+        finally:
+            if os.path.isdir(f"/proc/{pid}"):
+                os.kill(pid, signal.SIGKILL)
 
 
-def watch(guest: subprocess.Popen, listener: socket.socket, started: float, timeout: float) -> tuple[bool, str]:
+def watch(pid: int, listener: socket.socket, started: float, timeout: float) -> tuple[bool, str]:
     monitor = None
     listener.settimeout(POLL_S)
     while time.monotonic() < started + timeout:
-        if guest.poll() is not None:
-            errors = guest.stderr.read().decode(errors="replace").strip() if guest.stderr else ""
-            return False, f"QEMU ended with status {guest.returncode} under KVM: {errors[-300:] or 'without a word'}"
+        if not os.path.isdir(f"/proc/{pid}"):
+            return False, "QEMU ended under KVM without a word"
         if monitor is None:
             try:
                 connection = listener.accept()[0]
@@ -161,7 +164,7 @@ def answer(module: AnsibleModule) -> dict:
     except FileNotFoundError:
         pass  # the first time since the boot
     dummy, facts, dummy = module.run_command([module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", image], check_rc=True)
-    works, reason = try_it(qemu, image, json.loads(facts)["format"], memory, timeout)
+    works, reason = try_it(module.run_command, qemu, image, json.loads(facts)["format"], memory, timeout)
     write_file(KEPT, json.dumps({"tried": [version, kernel], "works": works, "reason": reason}) + "\n")
     return {"works": works, "reason": reason}
 

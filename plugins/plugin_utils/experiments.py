@@ -126,7 +126,10 @@ def memory_bandwidth(document: t.Mapping[str, t.Any]) -> Section:
         ))
         tables.append(Table(
             f"{prefix}growth with the number of readers", ("processors", "memory", "readers", "GB/s"),
-            [(f"node {row['cpu_node']}", f"node {row['memory_node']}", str(row["readers"]), _median(row["bytes_per_second"], 1e9)) for row in result["readers"]],
+            [
+                (f"node {row['cpu_node']}", f"node {row['memory_node']}", str(row["readers"]), _median(row["bytes_per_second"], 1e9))
+                for row in result["readers"]
+            ],
         ))
         lines: dict[str, list[list[float]]] = {}
         for row in result["readers"]:
@@ -157,10 +160,14 @@ def throughput_benchmark(document: t.Mapping[str, t.Any]) -> Section:
         "SETs per second against memory in use", ("memory in use, MB", "profile", "SETs/s"),
         [(f"{used / 1e6:,.0f}", name, f"{rate:,.0f}") for name, curve in curves for used, rate in curve[::max(1, len(curve) // 12)]],
     )
-    chart = Chart("throughput_benchmark-curve", "SETs per second against memory in use, a line for each profile; the table below has points of it in numbers", "MB in use",
-                  "SETs/s", [{"name": name, "points": [[round(used / 1e6, 1), rate] for used, rate in curve]} for name, curve in curves])
+    chart = Chart(
+        "throughput_benchmark-curve", "SETs per second against memory in use, a line for each profile; the table below has points of it in numbers",
+        "MB in use", "SETs/s",
+        [{"name": name, "points": [[round(used / 1e6, 1), rate] for used, rate in curve]} for name, curve in curves],
+    )
     return Section(
-        "throughput_benchmark", "Throughput of one large Redis", sentences, [f"{name}: {text}" for name, result in results.items() for text in result["doubts"]],
+        "throughput_benchmark", "Throughput of one large Redis", sentences,
+        [f"{name}: {text}" for name, result in results.items() for text in result["doubts"]],
         [figures, *([points] if curves else [])], [chart] if curves else [],
     )
 
@@ -176,8 +183,10 @@ def writeback_benchmark(document: t.Mapping[str, t.Any]) -> Section:
         settings, chosen = result["settings_measured"], result["chosen"]
         if chosen:
             gains = ", ".join(f"{each['gain']:.1f} times with {each['threads']} writer{'s' if each['threads'] > 1 else ''}" for each in chosen["threads"])
-            sentences.append(f"{prefix}the knee is {_setting(chosen)}: synchronous writes under the flood are {gains} what they are with the host's own settings, "
-                             f"and sequential throughput is {chosen['sequential_share']:.0%} of it. To keep it: host_tuning_dirty_bytes: {chosen['dirty_bytes']}.")
+            sentences.append(
+                f"{prefix}the knee is {_setting(chosen)}: synchronous writes under the flood are {gains} what they are with the host's own settings, and "
+                f"sequential throughput is {chosen['sequential_share']:.0%} of it. To keep it: host_tuning_dirty_bytes: {chosen['dirty_bytes']}."
+            )
         else:
             sentences.append(f"{prefix}there is no knee: {result['reason']}.")
         tables.append(Table(

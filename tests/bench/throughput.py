@@ -83,13 +83,14 @@ def main():
                 own, own_cpu, other, other_cpu = (statistics.median(column) for column in zip(*rounds))
                 # Paired within a round, so that what disturbs the machine for some seconds disturbs both.
                 ratio = statistics.median(each[0] / each[2] for each in rounds)
-                lines.append(f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} | {ratio:.3f} | >= {BAR} | {'yes' if ratio >= BAR else 'NO'} "
-                             f"| {own_cpu:.2f} | {other_cpu:.2f} |")
+                met = "yes" if ratio >= BAR else "NO"
+                lines.append(f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} | {ratio:.3f} | >= {BAR} | {met} | {own_cpu:.2f} | {other_cpu:.2f} |")
                 print(lines[-1], flush=True)
     if arguments.write:
         model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
-        head = (f"# Bench of solotest's throughput\n\nWritten by `tests/bench/throughput.py --write`: closed loop, {KEYS:,} keys of {VALUE_SIZE} bytes at random, Redis on "
-                f"CPU {CPUS[-1]}, clients on CPU {CPUS[0]}.\nMedians of {arguments.repetitions} interleaved rounds; the ratio is the median of the rounds' ratios.\n\n"
+        head = (f"# Bench of solotest's throughput\n\nWritten by `tests/bench/throughput.py --write`: closed loop, {KEYS:,} keys of {VALUE_SIZE} bytes at "
+                f"random, Redis on CPU {CPUS[-1]}, clients on CPU {CPUS[0]}.\n"
+                f"Medians of {arguments.repetitions} interleaved rounds; the ratio is the median of the rounds' ratios.\n\n"
                 f"- CPU: {model.group(1) if model else platform.machine()}, {len(CPUS)} usable CPUs\n- kernel: {platform.release()}\n"
                 f"- load average at the start: {load:.2f}{' (busy with other work: absolute figures say little)' if load > 0.5 else ''}\n\n")
         (ROOT / "docs" / "bench" / "throughput.md").write_text(head + "\n".join(lines) + "\n", encoding="utf-8")

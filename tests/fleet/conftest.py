@@ -113,7 +113,8 @@ class Lab:
     def module(self, hypervisor: int = 0, check: bool = False, **asked: t.Any) -> dict[str, t.Any]:
         """Run the module vm_fleet on a hypervisor, as Ansible does there, and return its result."""
         options = {
-            "fleet": FLEET, "state": "present", "directory": f"{IMAGES}/fleet-{FLEET}", "image": f"{IMAGES}/golden/blank.qcow2", "memory": "64M", "disk_growth": "1M",
+            "fleet": FLEET, "state": "present", "directory": f"{IMAGES}/fleet-{FLEET}", "image": f"{IMAGES}/golden/blank.qcow2", "memory": "64M",
+            "disk_growth": "1M",
             "accelerator": "qemu", "network": {"type": "user"}, "stop_timeout": 0, **asked, "_ansible_check_mode": check,
         }
         if "count" in options:

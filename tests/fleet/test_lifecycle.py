@@ -10,6 +10,8 @@ import pytest
 from .conftest import IMAGES, Lab, foreign
 
 PLACE = f"{IMAGES}/fleet-try"
+
+
 def test_check_mode_changes_nothing_and_says_what_would_change(fleet: Lab) -> None:
     outcome = fleet.play("fleet", "--check", "--diff", vm_fleet_state="present", vm_fleet_count=2)
     assert outcome.status == 0, outcome.output

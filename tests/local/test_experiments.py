@@ -42,7 +42,7 @@ def test_memory_bandwidth_has_a_directory_of_its_own(fleet):
     assert local["single"]["median"] > 1e6 and local["latency_ns"]["median"] > 0.5
     assert "growth with the number of readers" in done.output.lower()
     assert "memory_bandwidth-0" in (fleet.results / "nodes" / "report.html").read_text(encoding="utf-8")
-    assert not (fleet.results / "latest").exists() # which is for runs
+    assert not (fleet.results / "latest").exists()  # which is for runs
 
     again = fleet.play("-e", "run_id=nodes", playbook="memory_bandwidth")
     assert again.status == 2

@@ -55,7 +55,8 @@ def density(tmp_path_factory):
     }
     runs = [
         {
-            "run_id": f"d-{arm}-n{size:04d}-{number}", "arm": arm, "size": size, "outcome": outcome, "state": "finished", "note": "" if outcome == "pass" else "why",
+            "run_id": f"d-{arm}-n{size:04d}-{number}", "arm": arm, "size": size, "outcome": outcome, "state": "finished",
+            "note": "" if outcome == "pass" else "why",
             "verdict": outcome, "lost": ["vm0003"] if (arm, size) == ("dram", 8) else [], "slo": {"avg_us": 50, "p99_us": 300, "basis": "response"},
             "labels": ["DRAM budget of 130 MiB by cgroup fleet"], "hosts_within_slo": size if outcome == "pass" else size // 2,
             "avg_us": 20.0 + size, "p99_us": 50.0 * size, "worst_host_p99_us": 60.0 * size,
@@ -64,7 +65,8 @@ def density(tmp_path_factory):
     ]
     document = {
         "schema": 1, "id": "density-1", "kind": "density", "finished": True, "restored": True, "created_at": 0, "runs": runs,
-        "plan": {"arms": [{"name": arm, "variables": {}, "setting": None} for arm in probes], "maximum": 16, "start": 1, "repeats": 3, "vms": False, "probe": {}},
+        "plan": {"arms": [{"name": arm, "variables": {}, "setting": None} for arm in probes], "maximum": 16, "start": 1, "repeats": 3, "vms": False,
+                 "probe": {}},
     }
     directory = RunDirectory(str(place), "density-1")
     pathlib.Path(directory.path).mkdir()

@@ -602,7 +602,7 @@ static void test_bad_usage_is_named(void)
         {"test 1 1 1 nan", "BIAS"}, {"test 1 1 1 inf", "BIAS"}, {"test 1 1 1 1e400", "BIAS"},
         {"test 1 1 1 1.2.3", "BIAS"}, {"test 1 1 1 -", "BIAS"}, {"test 1 1 1 -1e7", "BIAS"},
         {"test 1 1 1 0 0", "FREQUENCY"}, {"test 1 1 1 0 -5", "FREQUENCY"}, {"test 1 1 1 0 2e9", "FREQUENCY"},
-        {"test 1 1 1 0 1 101", "READ_MIX"}, {"test 1 1 1 0 1 -1", "READ_MIX"}, {"test 1 1 1 0 1 7.5", "READ_MIX"},
+        {"test 1 1 1 0 1 101", "READ_MIX"}, {"test 1 1 1 0 1 -2", "READ_MIX"}, {"test 1 1 1 0 1 7.5", "READ_MIX"},
         {"test 1 1 1 0 1 100 8", "'8' is one argument too many"},
         {"--nonsense", "unknown option '--nonsense'"}, {"-x", "unknown option '-x'"},
         {"--json=1", "--json: '1' is not allowed; allowed: no value"}, {"--requests", "--requests needs a value"},

@@ -114,7 +114,9 @@ def test_the_matrix_relates_remote_to_local():
     assert facts["doubts"] == []
 
 
-@pytest.mark.parametrize("more, text", [({"cpu_share": 0.5}, "had its CPU for 0.50"), ({"overlap": 0.2}, "together for 0.20"), ({"page_faults": 3}, "3 page faults")])
+@pytest.mark.parametrize("more, text", [
+    ({"cpu_share": 0.5}, "had its CPU for 0.50"), ({"overlap": 0.2}, "together for 0.20"), ({"page_faults": 3}, "3 page faults"),
+])
 def test_what_disturbs_a_reader_is_said(more, text):
     assert all(text in doubt for doubt in bandwidth.facts(measured(**more))["doubts"])
     assert len(bandwidth.facts(measured(**more))["doubts"]) == 5

@@ -79,15 +79,15 @@ def test_runs_have_names_that_are_directories_and_differ():
 def test_the_newest_unfinished_study_of_the_same_plan_is_continued(tmp_path):
     plan = {"arms": [], "order": "blocks", "rounds": 1}
 
-    def choose(wanted=None, plan=plan, resume=True):
-        return run_sequence.choose(str(tmp_path), "study.json", "study", wanted, plan, resume)
+    def choose(wanted=None, other=None, resume=True):
+        return run_sequence.choose(str(tmp_path), "study.json", "study", wanted, other or plan, resume)
 
     directory, document = choose("mine")
     assert document["id"] == "mine" and not document["finished"]
     (tmp_path / "mine").mkdir()
     directory.write_json("study.json", {**document, "runs": ["kept"]})
     assert choose()[1]["runs"] == choose("mine")[1]["runs"] == ["kept"]
-    assert choose(resume=False)[1]["runs"] == [] and choose(plan={**plan, "rounds": 2})[1]["runs"] == []
+    assert choose(resume=False)[1]["runs"] == [] and choose(other={**plan, "rounds": 2})[1]["runs"] == []
     with pytest.raises(RunError, match="rounds: 1 -> 2"):
         choose("mine", {**plan, "rounds": 2})
     with pytest.raises(RunError, match="shall not be resumed"):
