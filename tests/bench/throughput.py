@@ -84,7 +84,10 @@ def main():
                 # Paired within a round, so that what disturbs the machine for some seconds disturbs both.
                 ratio = statistics.median(each[0] / each[2] for each in rounds)
                 met = "yes" if ratio >= BAR else "NO"
-                lines.append(f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} | {ratio:.3f} | >= {BAR} | {met} | {own_cpu:.2f} | {other_cpu:.2f} |")
+                lines.append(
+                    f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} | {ratio:.3f} | >= {BAR} | {met} "
+                    f"| {own_cpu:.2f} | {other_cpu:.2f} |"
+                )
                 print(lines[-1], flush=True)
     if arguments.write:
         model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
