@@ -20,7 +20,7 @@ LONG = ("-e", "latency_benchmark_key_count=2000")  # phases of two seconds
     (["latency_benchmark_rate=0"], ["latency_benchmark_rate", "0.001 to 10,000,000"]),
     (["latency_benchmark_key_count=0"], ["latency_benchmark_key_count", "1 to 4,000,000,000"]),
     (["latency_benchmark_value_size=1e3x"], ["latency_benchmark_value_size", "1 to 67,108,864"]),
-    (["latency_benchmark_read_mixes=100,101"], ["latency_benchmark_read_mixes", "'101'", "0 to 100"]),
+    (["latency_benchmark_read_mixes=100,101"], ["latency_benchmark_read_mixes", "'101'", "-1 to 100"]),
     (["latency_benchmark_influences=5000"], ["latency_benchmark_influences", "-1,000 to 1,000"]),
     (["latency_benchmark_iterations=0"], ["latency_benchmark_iterations", "1 to 1,000"]),
     (["latency_benchmark_cpu=beside"], ["latency_benchmark_cpu", "'beside'", "any, beside_redis, own or a whole number from 0 to 1,023"]),
