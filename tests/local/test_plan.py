@@ -34,16 +34,16 @@ def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(lab):
     if RECORDS.exists():
         pytest.fail(f"{RECORDS} is there: this machine carries a profile already; restore it first (playbooks/restore.yml)")
     before = snapshot()
-    outcome = lab.play("-e", "profiles=dram,swap,zram", "-e", "fleet_sizes=1,4", playbook="plan", inventory=STRETCHED)
+    outcome = lab.play("-e", "profiles=dram,swap,zram", "-e", "fleet_sizes=1,8", playbook="plan", inventory=STRETCHED)
     assert outcome.status == 0, outcome.output
     assert differences(before, snapshot()) == {} and not RECORDS.exists()
     plan = document(outcome)
-    assert {(each["profile"], each["size"]) for each in plan["fleets"]} == {(profile, size) for profile in ("dram", "swap", "zram") for size in (1, 4)}
-    # What the inventory makes of each profile: 1 GiB under dram, 100 MiB and a swap file or zram under the others.
-    assert of(plan, "dram", 4)["dram_bytes"] == 2**30 and of(plan, "dram", 4)["cells"][0]["hit_rate"] == 1
-    assert of(plan, "swap", 4)["dram_bytes"] == 100 * 2**20 and of(plan, "swap", 4)["tier"] == "file"
-    assert of(plan, "zram", 4)["tier"] == "zram" and of(plan, "zram", 4)["tier_bytes"] > 1e9
-    assert 0.2 < of(plan, "zram", 4)["cells"][0]["hit_rate"] < of(plan, "zram", 4)["cells"][1]["hit_rate"] < 0.9
+    assert {(each["profile"], each["size"]) for each in plan["fleets"]} == {(profile, size) for profile in ("dram", "swap", "zram") for size in (1, 8)}
+    # What the inventory makes of each profile: 1 GiB under dram, 130 MiB and a swap file or zram under the others.
+    assert of(plan, "dram", 8)["dram_bytes"] == 2**30 and of(plan, "dram", 8)["cells"][0]["hit_rate"] == 1
+    assert of(plan, "swap", 8)["dram_bytes"] == 130 * 2**20 and of(plan, "swap", 8)["tier"] == "file"
+    assert of(plan, "zram", 8)["tier"] == "zram" and of(plan, "zram", 8)["tier_bytes"] > 1e9
+    assert 0.2 < of(plan, "zram", 8)["cells"][0]["hit_rate"] < of(plan, "zram", 8)["cells"][1]["hit_rate"] < 0.9
     assert plan["duration"]["runs"] == 6 and plan["duration"]["phases"] == 9
     assert "Nothing was changed." in outcome.output
 
