@@ -78,8 +78,6 @@ def check_directory(path: str, options: t.Mapping[str, t.Any]) -> str:
     """
     if not os.path.isdir(path):
         raise MeasurementError(f"directory: {path} is no directory of this host")
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(os.path.join(path, _DIRECTORY))  # of an execution that was cut off
     usage = shutil.disk_usage(path)
     needed = options["flood_size"] + options["file_size"] * max(options["threads"])
     if usage.free - needed < _FREE_SHARE * usage.total:
@@ -93,6 +91,20 @@ def check_directory(path: str, options: t.Mapping[str, t.Any]) -> str:
         raise MeasurementError(f"directory: {path} is on no disk (a file system in memory or on a network?); choose one that is")
     real = os.path.realpath(link)
     return os.path.basename(os.path.dirname(real) if os.path.exists(f"{real}/partition") else real)
+
+
+def undo(record: HostRecord, directory: str) -> None:
+    """Put back and remove what an execution that was cut off has left. Waits for one that still runs, which holds the lock."""
+    with record.locked():
+        Host("", record).restore()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            shutil.rmtree(os.path.join(directory, _DIRECTORY))
+        record.remove()  # the lock goes with it
+
+
+def is_left(record: HostRecord, directory: str) -> bool:
+    """Return whether there is something to undo."""
+    return record.read() is not None or os.path.isdir(os.path.join(directory, _DIRECTORY))
 
 
 def planned_seconds(options: t.Mapping[str, t.Any]) -> float:

@@ -154,15 +154,11 @@ def main() -> None:
     record = HostRecord(writeback.RECORD, module.params["record_directory"])
     try:
         options = writeback.checked(module.params)
+        left = writeback.is_left(record, module.params["directory"])
+        if left and not module.check_mode:
+            writeback.undo(record, module.params["directory"])
         if module.params["state"] == "restored":
-            left = record.read() is not None
-            if left and not module.check_mode:
-                with record.locked():
-                    writeback.Host("", record).restore()
             module.exit_json(changed=left)
-        if record.read() is not None and not module.check_mode:
-            with record.locked():
-                writeback.Host("", record).restore()
         disk = writeback.check_directory(module.params["directory"], options)
         seconds = writeback.planned_seconds(options)
         if module.check_mode:
