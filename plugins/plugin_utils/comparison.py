@@ -44,10 +44,7 @@ def publish(
     Raises:
         RunError: see compare().
     """
-    document, details = compare(arms)
-    document["cost"] = prices and cost.of_runs(prices, [
-        cost.Measured(run["name"], arm.runs, run["verdict"], run["fleet"]) for arm, run in zip(arms, document["runs"])
-    ])
+    document, details = compare(arms, prices)
     lines = report_text.comparison(document) + cost_text.lines(document["cost"])
     page = comparison_page(document, details)
     changed = False
@@ -61,8 +58,12 @@ def publish(
     return document, changed
 
 
-def compare(arms: t.Sequence[Arm]) -> tuple[dict[str, t.Any], list[dict[str, CellDetails]]]:
+def compare(arms: t.Sequence[Arm], prices: t.Mapping[str, t.Any] | None = None) -> tuple[dict[str, t.Any], list[dict[str, CellDetails]]]:
     """Return the comparison of arms with the first of them, which docs/results.md explains, and for each arm what its charts take.
+
+    Args:
+        arms: what is compared.
+        prices: what cost.prices() returned.
 
     Raises:
         RunError: fewer than two arms, a run twice, or a file that is missing or damaged.
@@ -72,7 +73,8 @@ def compare(arms: t.Sequence[Arm]) -> tuple[dict[str, t.Any], list[dict[str, Cel
         raise RunError(f"runs: {', '.join(run.run_id for run in directories) or 'none'}; a comparison takes two or more different runs")
     documents = [arm.runs[0].read_json("run.json") for arm in arms]
     page_ins = [_PageIns(len(arm.runs) > 1) for arm in arms]
-    evaluated = [evaluate_together(arm.runs, also=paging.add) for arm, paging in zip(arms, page_ins)]
+    writes = [cost.SwapWrites(document) for document in documents]
+    evaluated = [evaluate_together(arm.runs, also=_each(paging.add, written.add)) for arm, paging, written in zip(arms, page_ins, writes)]
     summaries = [summary for summary, dummy in evaluated]
     first = summaries[0]
     return {
@@ -92,6 +94,10 @@ def compare(arms: t.Sequence[Arm]) -> tuple[dict[str, t.Any], list[dict[str, Cel
             summary["run_id"]: _differences(documents[0], document) for summary, document in zip(summaries[1:], documents[1:])
         },
         "settings": _settings(documents),
+        "cost": prices and cost.document(prices, [
+            cost.arm_of(arm.name or summary["profile"], document, summary["verdict"], summary["fleet"]["expected"], written)
+            for arm, summary, document, written in zip(arms, summaries, documents, writes)
+        ], arms[0].name or first["profile"]),
         "cells": [
             {
                 **_row(cell, cell_of_first, summary, arms[number].name, paging.rate(cell)),
@@ -105,6 +111,14 @@ def compare(arms: t.Sequence[Arm]) -> tuple[dict[str, t.Any], list[dict[str, Cel
             for cell in summary["cells"] if _key(cell) == _key(cell_of_first)
         ],
     }, [details for dummy, details in evaluated]
+
+
+def _each(*takers: t.Callable[[dict[str, t.Any]], None]) -> t.Callable[[dict[str, t.Any]], None]:
+    """Return a function that hands a phase to all of them."""
+    def take(document: dict[str, t.Any]) -> None:
+        for taker in takers:
+            taker(document)
+    return take
 
 
 def _row(
