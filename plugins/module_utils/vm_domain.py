@@ -108,6 +108,16 @@ def pinned_memory(root: ET.Element) -> str:
     return ""
 
 
+def disk_path(directory: str, vm: Vm) -> str:
+    """Return the file of a VM's disk."""
+    return f"{directory}/clone-{vm.name}.qcow2"
+
+
+def console_path(directory: str, vm: Vm) -> str:
+    """Return the file of what a VM writes to its console."""
+    return f"{directory}/clone-{vm.name}.console"
+
+
 class Plan(t.NamedTuple):
     """How all VMs of a fleet are made."""
 
@@ -133,10 +143,10 @@ class Plan(t.NamedTuple):
     master: str  # the master's definition; empty without one
 
     def disk(self, vm: Vm) -> str:
-        return f"{self.directory}/clone-{vm.name}.qcow2"
+        return disk_path(self.directory, vm)
 
     def console(self, vm: Vm) -> str:
-        return f"{self.directory}/clone-{vm.name}.console"
+        return console_path(self.directory, vm)
 
     def port(self, vm: Vm) -> int:
         """The hypervisor's port that leads to the VM's ssh, for user networking."""

@@ -14,7 +14,7 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.memstretch.density.plugins.module_utils.vm_domain import Plan, Vm
+from ansible_collections.memstretch.density.plugins.module_utils.vm_domain import Plan, Vm, console_path, disk_path
 from ansible_collections.memstretch.density.plugins.module_utils.vm_host import POLL_S, Known, VmHost, VmHostError
 
 # Says that a directory was made for a fleet, and for which.
@@ -174,7 +174,7 @@ class Fleet:
         return ""
 
     def _do(self, action: str, vm: Vm, plan: Plan | None, stop_timeout: float, first: str) -> None:
-        disk, console = (os.path.join(self.directory, f"clone-{vm.name}.{kind}") for kind in ("qcow2", "console"))
+        disk, console = disk_path(self.directory, vm), console_path(self.directory, vm)
         if action == "stop":
             self.host.stop(vm.name, stop_timeout)
         elif action == "undefine":
