@@ -9,7 +9,7 @@ import typing as t
 from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
-from ansible_collections.memstretch.density.plugins.plugin_utils import cost, density_report, study_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils import cost, density_result, study_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import COST_EXAMPLE, PRICES, RESULTS_DIR, ControllerAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.density_search import FAIL, INVALID, PASS, DensitySearch
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
@@ -56,7 +56,7 @@ class ActionModule(ControllerAction):
                 _search(sequence, arm)
             document["finished"] = True
             sequence.save()
-        density_report.publish(directory, document, Display().display, paid)
+        density_result.publish(directory, document, Display().display, paid)
         found = {each["name"]: each["density"] for each in document["density"]}
         return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": found}}
 
@@ -113,7 +113,7 @@ def _search(sequence: Sequence, arm: study_plan.StudyArm) -> None:
         done.append(run)
         document["runs"].append(run)
         sequence.save()
-        for line in density_report.probed(run, search.finding()):
+        for line in density_result.probed(run, search.finding()):
             sequence.say(line)
 
 

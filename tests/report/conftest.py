@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import density_report
+from ansible_collections.memstretch.density.plugins.plugin_utils import density_result
 from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, compare
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
@@ -70,5 +70,5 @@ def density(tmp_path_factory):
     }
     directory = RunDirectory(str(place), "density-1")
     pathlib.Path(directory.path).mkdir()
-    density_report.publish(directory, document, lambda line: None)
+    density_result.publish(directory, document, lambda line: None)
     return pathlib.Path(directory.path)
