@@ -85,7 +85,7 @@ demo: setup ## Run the main job on Redis instances of this machine (about 5 minu
 	@$(BIN)/ansible-playbook -i $(INVENTORY) site.yml -e profile=$(PROFILE)
 	@$(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml
 
-stretched: setup ## Compare profiles on this machine under a DRAM budget and find its density; needs root, leaves it as it was (about 25 minutes)
+stretched: setup ## Compare profiles on this machine under a DRAM budget and find its density; needs root, leaves it as it was
 	@test "$$(id -u)" = 0 || { echo "stretched: tuning this machine needs root; run it with sudo" >&2; exit 1; }
 	@status=0; \
 	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/study.yml -e profiles=$(STRETCHED_PROFILES) || status=1; \
@@ -98,7 +98,7 @@ $(GOLDEN_IMAGE):
 	@mkdir -p $(@D)
 	@python3 playbooks/files/debian_image.py $@
 
-lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this machine; needs root, leaves it as it was (about 15 minutes)
+lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this machine; needs root, leaves it as it was
 	@trap 'exit 130' INT TERM; \
 	trap 'status=$$?; $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/teardown.yml && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/restore.yml || status=1; \
 		$(LAB) down || status=1; exit $$status' EXIT; \
