@@ -164,7 +164,8 @@ def lab() -> t.Iterator[Lab]:
 def fleet(lab: Lab) -> t.Iterator[Lab]:
     """The lab, and no fleet in it before and after."""
     yield lab
-    shutil.rmtree(lab.path / "fleet", ignore_errors=True)
+    if (lab.path / "fleet").exists():
+        shutil.rmtree(lab.path / "fleet")
     if any(f"fleet-{FLEET}" in each.files(IMAGES) or each.vms() & {f"{FLEET}-{number:03}" for number in range(1, 9)} for each in lab.hypervisors):
         for number in range(len(lab.hypervisors)):
             assert "failed" not in lab.module(number, state="absent", image=None, memory=None)

@@ -35,13 +35,13 @@ def test_sources_of_both_formats_for_another_suite(vm, tmp_path):
     (tmp_path / "sources.list.d" / "debian.sources").write_text(
         "Types: deb deb-src\n# a comment\nURIs: http://mirror.invalid/security\nSuites: bookworm-security bookworm-updates\nComponents: main\n"
         "Signed-By: /usr/share/keyrings/debian.gpg\n\nTypes: deb\nURIs: http://other.invalid/node\nSuites: nodistro\nComponents: main\n", encoding="utf-8")
-    assert [line.strip() for line in sys.modules["debian_image"].apt_sources("trixie", tmp_path, "bookworm")] == [
+    assert [line.strip() for line in vm.debian_image.apt_sources("trixie", tmp_path, "bookworm")] == [
         "deb http://mirror.invalid/debian trixie main contrib",
         "deb [signed-by=/usr/share/keyrings/debian.gpg] http://mirror.invalid/security trixie-security main",
         "deb [signed-by=/usr/share/keyrings/debian.gpg] http://mirror.invalid/security trixie-updates main",
     ]
     with pytest.raises(vm.VmError, match="no Debian entry for sid"):
-        sys.modules["debian_image"].apt_sources("trixie", tmp_path, "sid")
+        vm.debian_image.apt_sources("trixie", tmp_path, "sid")
 
 
 def test_a_drive(vm, tmp_path):

@@ -26,7 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "playbooks" / "files"))
 import debian_image  # noqa: E402
-from debian_image import QEMU, ImageError as VmError, Recipe, root_disk, run, say  # noqa: E402, F401
+from debian_image import QEMU, ImageError as VmError, Recipe, root_disk, run, say  # noqa: E402
 
 CACHE = Path(os.environ.get("VM_CACHE") or Path(__file__).resolve().parents[2] / ".cache" / "vm")
 # Raise it when what follows or debian_image.py changes what a build makes.
