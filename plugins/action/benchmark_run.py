@@ -9,6 +9,7 @@ import typing as t
 import uuid
 
 from ansible import constants
+from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.settings import number
 from ansible_collections.memstretch.density.plugins.plugin_utils import reproduction, run_plan
@@ -20,6 +21,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory i
     check_space,
     compact_utc,
     latest,
+    unused,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import mark_finished
 
@@ -35,6 +37,7 @@ class ActionModule(ControllerAction):
         "results_dir": RESULTS_DIR,
         "run_id": {"type": "str"},
         "resume": {"type": "bool", "default": True},
+        "set_aside": {"type": "bool", "default": False},
         "labels": {"type": "list", "elements": "str", "default": []},
         "expected": {"type": "list", "elements": "str", "default": []},
         "fleet": {"type": "dict", "default": {}},
@@ -119,20 +122,24 @@ def _choose(
         if not directory.exists():
             return directory, False
         old = directory.read_json("run.json")
-        if old["config_hash"] != fingerprint:
-            changes = run_plan.differences(old["hashed"], hashed)
-            raise RunError(f"{directory.path} exists and holds a run of other settings ({'; '.join(changes[:6])}); choose another run_id")
-        if not options["resume"] or _is_finished(directory, phases):
-            raise RunError(f"{directory.path} exists and holds a finished run; choose another run_id, or remove it")
+        if old["config_hash"] == fingerprint:
+            if not options["resume"] or _is_finished(directory, phases):
+                raise RunError(f"{directory.path} exists and holds a finished run; choose another run_id, or remove it")
+            _refuse_if_in_use(directory)
+            return directory, True
+        changes = "; ".join(run_plan.differences(old["hashed"], hashed)[:6])
+        if not options["set_aside"] or {**old["hashed"], "hosts": None} != {**hashed, "hosts": None}:
+            raise RunError(f"{directory.path} exists and holds a run of other settings ({changes}); choose another run_id")
         _refuse_if_in_use(directory)
-        return directory, True
+        Display().display(f"The hosts have changed since {directory.path} was begun ({changes}); what it holds is kept as {directory.set_aside()}")
+        return directory, False
     newest = latest(options["results_dir"])
     if newest and options["resume"]:
         old = newest.read_json("run.json")
         if old["config_hash"] == fingerprint and not _is_finished(newest, phases):
             _refuse_if_in_use(newest)
             return newest, True
-    return _unused(options["results_dir"], f"{hashed['profile']}-{compact_utc(now)}"), False
+    return unused(options["results_dir"], f"{hashed['profile']}-{compact_utc(now)}"), False
 
 
 def _is_finished(directory: RunDirectory, phases: list[dict[str, t.Any]]) -> bool:
@@ -143,12 +150,3 @@ def _refuse_if_in_use(directory: RunDirectory) -> None:
     pid = directory.in_use_by()
     if pid is not None:
         raise RunError(f"{directory.path}: a playbook (pid {pid}) works on this run now; wait until it ends")
-
-
-def _unused(results_dir: str, run_id: str) -> RunDirectory:
-    """Return a directory of that name, with a number behind it where the name is taken."""
-    directory, count = RunDirectory(results_dir, run_id), 1
-    while directory.exists():
-        count += 1
-        directory = RunDirectory(results_dir, f"{run_id}-{count}")
-    return directory

@@ -49,6 +49,12 @@ options:
     description: With V(false) an unfinished run is not continued.
     type: bool
     default: true
+  set_aside:
+    description:
+      - With V(true) a directory named O(run_id) whose run differs in nothing but the settings of its hosts is renamed to C(<run_id>-set-aside)
+        instead of refused, and the run begins anew. For a sequence of runs, whose names are given, where a host has changed since an interruption.
+    type: bool
+    default: false
   expected:
     description: Names of all hosts of the fleet, also of those that failed earlier in the playbook.
     type: list

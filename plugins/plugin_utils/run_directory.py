@@ -52,6 +52,12 @@ class RunDirectory:
         """Say whether there is anything where the run's directory belongs."""
         return os.path.lexists(self.path)
 
+    def set_aside(self) -> str:
+        """Give what is in the directory another name, so that a run of this name can begin, and return that name."""
+        other = unused(self.results_dir, f"{self.run_id}-set-aside")
+        os.rename(self.path, other.path)
+        return other.run_id
+
     def create(self) -> None:
         """Make the directory and point "latest" to it."""
         os.makedirs(self.file("phases"), exist_ok=True)
@@ -160,6 +166,15 @@ def latest(results_dir: str) -> RunDirectory | None:
     """Return the newest run below results_dir, if there is one."""
     link = os.path.join(os.path.abspath(os.path.expanduser(results_dir)), "latest")
     return RunDirectory.at(link) if os.path.isfile(os.path.join(link, "run.json")) else None
+
+
+def unused(results_dir: str, run_id: str) -> RunDirectory:
+    """Return a directory of that name, with a number behind it where the name is taken."""
+    directory, count = RunDirectory(results_dir, run_id), 1
+    while directory.exists():
+        count += 1
+        directory = RunDirectory(results_dir, f"{run_id}-{count}")
+    return directory
 
 
 def check_name(option: str, name: str | None) -> None:

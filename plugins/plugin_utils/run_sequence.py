@@ -159,7 +159,7 @@ class Sequence:
             raise RunError(f"what the run before has set up could not be removed: {self._complaint}")
         self._touched, self._variables, self._complaint = True, dict(variables), ""
         status = self.playbooks.play("site", {
-            **variables, "run_id": run_id, "results_dir": self.directory.results_dir, "resume": True, "slo_enforce": False,
+            **variables, "run_id": run_id, "results_dir": self.directory.results_dir, "resume": True, "set_aside": True, "slo_enforce": False,
         })
         outcome = self._outcome(run_id)
         if status and outcome["state"] == FINISHED:

@@ -113,9 +113,19 @@ def test_an_interrupted_study_leaves_nothing_behind_and_goes_on(study, lab, tmp_
     kept = {path: content for path, content in phase_files(lab.results).items() if "-dram" in str(path)}
     assert len(kept) == 3
 
+    other_load = study("study", {**variables, "latency_benchmark_rate": 2000})
+    assert other_load.status != 0 and "rate" in other_load.output and "choose another run_id" in other_load.output
+    unfinished, = lab.results.glob("*-swap/run.json")
+    run = json.loads(unfinished.read_text(encoding="utf-8"))
+    run["hashed"]["hosts"] = {"a": "before the kernel was updated"}
+    run["config_hash"] = "of that"
+    unfinished.write_text(json.dumps(run), encoding="utf-8")
+
     again = study("study", variables)
     assert again.status == 0, again.output
     assert "Resuming study" in again.output and "1 of 2 runs to measure" in again.output
+    assert f"kept as {unfinished.parent.name}-set-aside" in again.output
+    assert list(lab.results.glob("*-swap-set-aside/phases/02-*.json"))
     assert {run["state"] for run in study.document("study")["runs"]} == {"finished"}
     assert {path: phase_files(lab.results)[path] for path in kept} == kept
 
