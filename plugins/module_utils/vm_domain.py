@@ -23,6 +23,8 @@ NUMBER_RANGE = (1, 65535)
 _USER_NETWORK_SLOT = "0x1e"
 # Emulated, the newest processor is the slowest: a kernel loads and tries out all that it can do, ciphers and hypervisors included.
 EMULATED_CPU = "Nehalem"
+# What the emulator keeps of translated code. Its default is 1 GiB for each VM, more than the memory of a small guest, and as swappable.
+TRANSLATION_CACHE = 128 * 2**20
 _BUS_DEVICES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "nvme": "nvme"}
 
 ET.register_namespace("density", NAMESPACE)
@@ -181,12 +183,13 @@ class Plan(t.NamedTuple):
                 if wanted:
                     _add(backing, name)
         self._place(root, vm)
+        self._limit_emulator(root)
         self._name_by_firmware(root, vm)
         system = _add(root, "os")
         _add(system, "type", "hvm", arch=self.architecture, **({"machine": "q35"} if self.architecture == "x86_64" else {"machine": "virt"}))
         _add(system, "boot", dev="hd")
         _add(system, "smbios", mode="sysinfo")
-        features = _add(root, "features")
+        features = _features(root)
         _add(features, "acpi")
         if self.architecture == "x86_64":
             _add(features, "apic")
@@ -224,6 +227,7 @@ class Plan(t.NamedTuple):
             (element if element is not None else ET.SubElement(root, name)).text = text
         self._size(root)
         self._place(root, vm)
+        self._limit_emulator(root)
         for element in root.iterfind("./os/nvram"):
             element.text = None  # each VM gets its own
         for disk in devices.iterfind("disk"):
@@ -290,6 +294,12 @@ class Plan(t.NamedTuple):
             _remove(root, "resource")
             _add(_add(root, "resource"), "partition", self.partition)
 
+    def _limit_emulator(self, root: ET.Element) -> None:
+        if self.domain_type == "qemu":
+            features = _features(root)
+            _remove(features, "tcg")
+            _add(_add(features, "tcg"), "tb-cache", str(TRANSLATION_CACHE // 2**20), unit="MiB")
+
     @staticmethod
     def _name_by_firmware(root: ET.Element, vm: Vm) -> None:
         # The one seed of the fleet holds what all VMs share; cloud-init takes the rest from the firmware's serial number.
@@ -340,6 +350,11 @@ def cpu_list(text: str) -> list[int]:
     if not found:
         raise DomainError(f"cpus: {text!r} is not allowed; it takes CPUs of the host, such as 0-15 or 0-3,8")
     return found
+
+
+def _features(root: ET.Element) -> ET.Element:
+    found = root.find("features")
+    return ET.SubElement(root, "features") if found is None else found
 
 
 def _add(parent: ET.Element, tag: str, text: str | None = None, **attributes: str) -> ET.Element:

@@ -232,11 +232,6 @@ pending:
   returned: success
   type: list
   elements: str
-warnings:
-  description: What must be said about the fleet on this host.
-  returned: when there is something
-  type: list
-  elements: str
 """
 
 import ipaddress
@@ -252,9 +247,10 @@ from ansible_collections.memstretch.density.plugins.module_utils.dram_budget imp
 from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles, meminfo
 from ansible_collections.memstretch.density.plugins.module_utils.service_manager import booted, checked
 from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, size_in_bytes
-from ansible_collections.memstretch.density.plugins.module_utils.vm_admission import Host, Wish, judge
+from ansible_collections.memstretch.density.plugins.module_utils.vm_admission import OVERHEAD, Host, Wish, judge
 from ansible_collections.memstretch.density.plugins.module_utils.vm_domain import (
     NUMBER_RANGE,
+    TRANSLATION_CACHE,
     DomainError,
     Plan,
     Vm,
@@ -370,8 +366,8 @@ def refuse_what_does_not_fit(module: AnsibleModule, fleet: Fleet, plan: Plan, st
     )
     wish = Wish(
         vms=len(fleet.vms), new_disks=sum("clone" in step.actions for step in steps), memory=max_memory_of(ET.tostring(xml, encoding="unicode")),
-        vcpus=int(xml.findtext("vcpu") or 1), disk_growth=size_in_bytes("disk_growth", asked["disk_growth"]),
-        disk_size=image_facts(module, plan.base)["virtual-size"], unswappable=pinned_memory(xml),
+        overhead=OVERHEAD + (TRANSLATION_CACHE if plan.domain_type == "qemu" else 0), vcpus=int(xml.findtext("vcpu") or 1),
+        disk_growth=size_in_bytes("disk_growth", asked["disk_growth"]), disk_size=image_facts(module, plan.base)["virtual-size"], unswappable=pinned_memory(xml),
     )
     refusals, warnings = judge(host, wish)
     if refusals and asked["admission"] == "refuse":
@@ -414,7 +410,8 @@ def play(module: AnsibleModule) -> dict[str, t.Any]:
     if plan:
         fleet.refuse_changed_base(plan)
     steps = fleet.steps(plan, asked["state"], asked["surplus"])
-    warnings = refuse_what_does_not_fit(module, fleet, plan, steps) if plan else []
+    for doubt in refuse_what_does_not_fit(module, fleet, plan, steps) if plan else []:
+        module.warn(doubt)
     if asked["only"]:
         steps = [step for step in steps if step.vm.name in asked["only"]]
     files = fleet.leftovers() if asked["state"] == "absent" else []
@@ -431,7 +428,7 @@ def play(module: AnsibleModule) -> dict[str, t.Any]:
         addresses = wait_for_addresses(host, running, ADDRESS_SOURCES[plan.network["type"]], asked["address_timeout"])
     return {
         "changed": bool(steps or files), "diff": {"before": before, "after": aim}, "actions": [str(step) for step in steps],
-        "pending": [step.vm.name for step in steps], "vms": seen(fleet, plan, addresses), **({"warnings": warnings} if warnings else {}),
+        "pending": [step.vm.name for step in steps], "vms": seen(fleet, plan, addresses),
     }
 
 

@@ -219,8 +219,10 @@ def stretched(lab, tmp_path):
     before = snapshot()
     play = Play(lab, STRETCHED)
     yield lambda playbook, more, *arguments: play(playbook, {**variables, **more}, *arguments), play
-    assert differences(before, snapshot()) == {}
-    assert not (tmp_path / "state").exists()
+    left = differences(before, snapshot())
+    if RECORDS.exists():  # for the tests that follow
+        play("restore", {})
+    assert left == {} and not (tmp_path / "state").exists()
 
 
 def test_an_ablation_leaves_out_what_would_change_nothing(stretched, lab):

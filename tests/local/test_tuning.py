@@ -55,8 +55,9 @@ def tune(lab):
         return lab.play(*words, *(["--check"] if check else []), playbook=playbook, inventory=INVENTORY)
 
     yield play
-    undone = play("restore", "dram")
-    assert undone.status == 0, undone.output
+    if RECORDS.exists():
+        undone = play("restore", "dram")
+        assert undone.status == 0, undone.output
 
 
 def changed(outcome):

@@ -9,7 +9,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm_admission im
 
 GIB = 2**30
 HOST = Host(memory=192 * GIB, budget=None, swap=0, reserve=2 * GIB, foreign=0, cpus=64, disk_free=500 * GIB, addresses=1000)
-WISH = Wish(vms=31, new_disks=31, memory=6 * GIB - OVERHEAD, vcpus=1, disk_growth=GIB, disk_size=4 * GIB, unswappable="")
+WISH = Wish(vms=31, new_disks=31, memory=6 * GIB - OVERHEAD, overhead=OVERHEAD, vcpus=1, disk_growth=GIB, disk_size=4 * GIB, unswappable="")
 
 
 def test_a_fleet_that_fits():

@@ -66,6 +66,13 @@ def test_state_of_the_image_is_no_wish():
     assert plan(base_state="3-4").digest(VM) == plan().digest(VM)
 
 
+@pytest.mark.parametrize("master", ["", MASTER])
+def test_the_emulator_keeps_less_than_the_guest_has(master):
+    emulated = ET.fromstring(plan(domain_type="qemu", master=master).xml(VM))
+    assert [(cache.text, cache.get("unit")) for cache in emulated.iterfind("./features/tcg/tb-cache")] == [("128", "MiB")]
+    assert ET.fromstring(plan(master=master).xml(VM)).find("./features/tcg") is None
+
+
 def test_placement_takes_turns():
     root = ET.fromstring(plan(cpus="0-2", pin=True, numa_nodes=(0, 1)).xml(Vm("redis", "r", 2)))
     assert [pin.get("cpuset") for pin in root.iterfind("./cputune/vcpupin")] == ["2", "0"]
