@@ -9,6 +9,7 @@ tunes this machine. Needs root. There is no daemon for ssh and no port: the clie
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+import typing as t
 from pathlib import Path
 
 DIRECTORY = Path(os.environ.get("LAB_DIRECTORY") or Path(__file__).resolve().parents[2] / ".cache" / "lab")
@@ -129,25 +131,44 @@ class Hypervisor:
         return f"{self.name} {' '.join((self.directory / 'host_key.pub').read_text(encoding='utf-8').split()[:2])}\n"
 
     def down(self) -> None:
-        """End its VMs, its networks' dnsmasq, its daemons; remove what it kept."""
+        """End its VMs, its networks' dnsmasq, its daemons, and ssh sessions that clients hold open; remove what it kept."""
         if self.daemon("libvirtd"):
             virsh = self.inside("virsh", "--connect", "qemu:///system", "--quiet")
             for kind, ending in (("list", "destroy"), ("net-list", "net-destroy")):
                 for name in run(*virsh, kind, "--name").split():
                     run(*virsh, ending, name)
-        for name in ("libvirtd", "virtlogd"):
-            pid = self.daemon(name)
-            if pid:
-                os.kill(pid, signal.SIGTERM)
-                deadline = time.monotonic() + END_S
-                while self.daemon(name) == pid:
-                    if time.monotonic() > deadline:
-                        raise LabError(f"{name} of {self.name}, process {pid}, does not end")
-                    time.sleep(0.05)
+        pid = self.daemon("virtlogd")
+        if pid:
+            self._end_all(os.stat(f"/proc/{pid}/ns/mnt").st_ino)
         if Path(f"/run/netns/{self.namespace}").exists():
             run("ip", "netns", "delete", self.namespace)
         if self.directory.exists():
             shutil.rmtree(self.directory)
+        # Where its record was mounted; this machine's own record would be a file in it.
+        place = Path(PLACES["record"])
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
+
+
+    def _end_all(self, namespace: int) -> None:
+        """End every process in a mount namespace. Without that, a later session would be taken for one of the hypervisor that is gone."""
+        deadline = time.monotonic() + END_S
+        told: set[int] = set()
+        while pids := set(_inside(namespace)):
+            if time.monotonic() > deadline:
+                raise LabError(f"of {self.name} these processes do not end: {', '.join(map(str, sorted(pids)))}")
+            for pid in pids - told:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            told |= pids
+            time.sleep(0.05)
+
+
+def _inside(namespace: int) -> t.Iterator[int]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended; or it is none of root's
+            if os.stat(process / "ns" / "mnt").st_ino == namespace:
+                yield int(process.name)
 
 
 def let_libvirt_see_kvm() -> None:
