@@ -10,6 +10,7 @@ value is entered once and never overwritten.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -107,7 +108,9 @@ class HostRecord:
             if os.listdir(self.directory) == [".lock"]:
                 os.unlink(os.path.join(self.directory, ".lock"))
             os.rmdir(self.directory)
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return  # a file system is mounted there
             if not os.path.isdir(self.directory) or os.listdir(self.directory):
                 return  # another module's record is there
             raise

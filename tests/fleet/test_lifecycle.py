@@ -29,7 +29,8 @@ def test_teardown_leaves_what_is_not_ours(fleet: Lab) -> None:
     host.virsh("start", "foreign")
     fleet.made(vm_fleet_count=2)
     host.run("touch", f"{PLACE}/notes.txt")
-    assert fleet.play("teardown", "--check", vm_fleet_count=2).status == 0
+    foreseen = fleet.play("teardown", "--check", vm_fleet_count=2)
+    assert foreseen.status == 0, foreseen.output
     assert host.vms() == {"foreign", "try-001", "try-002"} and "try" in host.virsh("net-list", "--name").split()
     outcome = fleet.play("teardown", vm_fleet_count=2)
     assert outcome.status == 0, outcome.output

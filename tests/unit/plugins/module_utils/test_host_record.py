@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import stat
@@ -40,6 +41,17 @@ def test_the_directory_goes_with_the_last_record(record):
     with other.locked():
         other.remove()
     assert not os.path.exists(record.directory)
+
+
+def test_a_directory_that_something_is_mounted_on_stays(record, monkeypatch):
+    def busy(path):
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
+
+    monkeypatch.setattr(os, "rmdir", busy)
+    with record.locked():
+        record.write({})
+        record.remove()
+    assert record.read() is None and os.listdir(record.directory) == []
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 99}', ""])
