@@ -149,7 +149,6 @@ class Hypervisor:
         if place.is_dir() and not any(place.iterdir()):
             place.rmdir()
 
-
     def _end_all(self, namespace: int) -> None:
         """End every process in a mount namespace. Without that, a later session would be taken for one of the hypervisor that is gone."""
         deadline = time.monotonic() + END_S

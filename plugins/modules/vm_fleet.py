@@ -367,7 +367,8 @@ def refuse_what_does_not_fit(module: AnsibleModule, fleet: Fleet, plan: Plan, st
     wish = Wish(
         vms=len(fleet.vms), new_disks=sum("clone" in step.actions for step in steps), memory=max_memory_of(ET.tostring(xml, encoding="unicode")),
         overhead=OVERHEAD + (TRANSLATION_CACHE if plan.domain_type == "qemu" else 0), vcpus=int(xml.findtext("vcpu") or 1),
-        disk_growth=size_in_bytes("disk_growth", asked["disk_growth"]), disk_size=image_facts(module, plan.base)["virtual-size"], unswappable=pinned_memory(xml),
+        disk_growth=size_in_bytes("disk_growth", asked["disk_growth"]), disk_size=image_facts(module, plan.base)["virtual-size"],
+        unswappable=pinned_memory(xml),
     )
     refusals, warnings = judge(host, wish)
     if refusals and asked["admission"] == "refuse":

@@ -98,7 +98,8 @@ def disks():
                 head = device.read(EDGE)
                 device.seek(-EDGE, os.SEEK_END)
                 yield f"disk {name} ends {hashlib.sha256(head + device.read()).hexdigest()}"
-    for link in sorted(filter(os.path.islink, glob.glob("/dev/disk/by-*/*"))):
+    # Not by-diskseq: the order in which the kernel found the disks, another one at each boot.
+    for link in sorted(path for path in glob.glob("/dev/disk/by-*/*") if os.path.islink(path) and "/by-diskseq/" not in path):
         yield f"link {link} -> {os.readlink(link)}"
 
 
