@@ -35,11 +35,10 @@ LAB := $(BIN)/python playbooks/files/lab.py
 LAB_INVENTORY := inventories/lab/hosts.yml
 LAB_PROFILE ?= swap
 GOLDEN_IMAGE := .cache/golden/debian.qcow2
-LAB_PACKAGES := genisoimage mmdebstrap e2fsprogs fdisk
 
-LANES := lint sanity unit client local report
+LANES := lint sanity unit client local fleet report
 # Takes long, and is started on its own: make test-host.
-LONG_LANES := host fleet
+LONG_LANES := host
 
 .PHONY: help setup setup-test demo stretched lab test $(addprefix test-,$(LANES) $(LONG_LANES)) lint bench clean
 
@@ -94,11 +93,12 @@ stretched: setup ## Compare profiles on this machine under a DRAM budget and fin
 
 # Built once; needs root.
 $(GOLDEN_IMAGE):
-	$(call install,$(LAB_PACKAGES) $$(python3 playbooks/files/lab.py packages))
+	$(call install,$$(cd playbooks/files && python3 -c 'import debian_image; print(*debian_image.PACKAGES_HERE)'))
 	@mkdir -p $(@D)
 	@python3 playbooks/files/debian_image.py $@
 
 lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this machine; needs root, leaves it as it was
+	$(call install,$$(python3 playbooks/files/lab.py packages))
 	@trap 'exit 130' INT TERM; \
 	trap 'status=$$?; $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/teardown.yml && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/restore.yml || status=1; \
 		$(LAB) down || status=1; exit $$status' EXIT; \
@@ -141,8 +141,8 @@ test-host: setup-test
 		PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --scenario-name $$scenario; \
 	done
 
-test-fleet: setup-test $(GOLDEN_IMAGE)
-	$(call install,$(LAB_PACKAGES) $$(python3 playbooks/files/lab.py packages))
+test-fleet: setup-test
+	$(call install,$$(python3 playbooks/files/lab.py packages))
 	@echo "== fleet: VMs on real libvirt, in network namespaces of this machine"
 	@$(BIN)/python -m pytest tests/fleet
 

@@ -21,7 +21,7 @@ import typing as t
 from pathlib import Path
 
 DIRECTORY = Path(os.environ.get("LAB_DIRECTORY") or Path(__file__).resolve().parents[2] / ".cache" / "lab")
-PACKAGES = ["dnsmasq-base", "iproute2", "iptables", "libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-daemon-system",
+PACKAGES = ["dnsmasq-base", "genisoimage", "iproute2", "iptables", "libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-daemon-system",
             "openssh-client", "openssh-server", "python3-libvirt", "python3-lxml", "qemu-system-x86", "qemu-utils", "util-linux"]
 # What libvirt keeps on a host, and where a hypervisor keeps it.
 PLACES = {"etc": "/etc/libvirt", "lib": "/var/lib/libvirt", "run": "/run/libvirt", "cache": "/var/cache/libvirt", "log": "/var/log/libvirt",
