@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 COLLECTION := .ansible/collections/ansible_collections/memstretch/density
 PROFILE ?= dram
 STRETCHED_PROFILES ?= dram,swap_2018,swap,zram
-DENSITY_PROFILES ?= dram,swap,zram
+DENSITY_PROFILES ?= dram,swap
 INVENTORY ?= inventories/local/hosts.yml
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 # A command that is missing or a pip that asks would only cost time in CI.
