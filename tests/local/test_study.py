@@ -94,8 +94,6 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(study, lab, tmp_path
     kept = {path: content for path, content in phase_files(lab.results).items() if "-dram" in str(path)}
     assert len(kept) == 3
 
-    other_load = study("study", {**variables, "latency_benchmark_rate": 2000})
-    assert other_load.status != 0 and "rate" in other_load.output and "choose another run_id" in other_load.output
     unfinished, = lab.results.glob("*-swap-1/run.json")
     run = json.loads(unfinished.read_text(encoding="utf-8"))
     run["hashed"]["hosts"] = {"a": "before the kernel was updated"}
