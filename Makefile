@@ -36,9 +36,9 @@ LAB_INVENTORY := inventories/lab/hosts.yml
 LAB_PROFILE ?= swap
 GOLDEN_IMAGE := .cache/golden/debian.qcow2
 
-LANES := lint sanity unit client local fleet report
-# Takes long, and is started on its own: make test-host.
-LONG_LANES := host
+LANES := lint sanity unit client local report
+# Started on their own: make test-host, make test-fleet.
+LONG_LANES := host fleet
 
 .PHONY: help setup setup-test demo stretched lab test $(addprefix test-,$(LANES) $(LONG_LANES)) lint bench clean
 
