@@ -169,13 +169,13 @@ def test_the_density_under_a_dram_budget(budget, study, lab, tmp_path):  # the c
     """Two Redis of 52 MB fit into 130 MB, the third is killed; the search goes on when it was interrupted."""
     inventory = yaml.safe_load(study.inventory.read_text(encoding="utf-8"))
     fleet = inventory["all"]["children"]["fleet"]
-    ports = free_ports(3)
-    fleet["hosts"] = {name: {"redis_port": ports + number, "latency_benchmark_port": ports + number} for number, name in enumerate("abc")}
+    ports = free_ports(4)
+    fleet["hosts"] = {name: {"redis_port": ports + number, "latency_benchmark_port": ports + number} for number, name in enumerate("abcd")}
     fleet["vars"].update(redis_daemon_cgroup=budget, latency_benchmark_key_count=40000, latency_benchmark_requests=500)
     study.inventory.write_text(yaml.safe_dump(inventory), encoding="utf-8")
     variables = {"profiles": "dram", "density_start": 2, "density_repeats": 1}
 
-    interrupted = study.interrupt("density", variables, lambda: list(lab.results.glob("*-n0003-1/phases")))
+    interrupted = study.interrupt("density", variables, lambda: list(lab.results.glob("*-n0004-1/phases")))
     assert interrupted.status != 0
     document = study.document("density")
     assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(2, "pass")] and document["restored"] is True
@@ -185,7 +185,7 @@ def test_the_density_under_a_dram_budget(budget, study, lab, tmp_path):  # the c
     assert outcome.status == 0, outcome.output
     assert "Resuming density" in outcome.output and "1 probes are done" in outcome.output
     document = study.document("density")
-    assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(2, "pass"), (3, "fail")]
+    assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(2, "pass"), (4, "fail"), (3, "fail")]
     found, = document["density"]
     assert (found["density"], found["limited_by"], found["next_size"], found["ratio"]) == (2, "fail", 3, 1)
     lost = document["runs"][-1]["lost"]
