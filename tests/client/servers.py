@@ -62,7 +62,7 @@ class Redis:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
         self.process.wait()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        shutil.rmtree(self.directory)
 
     def command(self, *words):
         """Send one command and return its reply's text, good or bad."""

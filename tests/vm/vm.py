@@ -62,7 +62,8 @@ class Image(Recipe):
         with only_one(CACHE / "images" / ".lock"):
             if not self.directory.exists():
                 work = self.directory.with_suffix(".new")
-                shutil.rmtree(work, ignore_errors=True)
+                if work.exists():  # of a build that was cut off
+                    shutil.rmtree(work)
                 work.mkdir(parents=True)
                 try:
                     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "throwaway", "-f", work / "key")
