@@ -58,7 +58,7 @@ class ActionModule(ControllerAction):
         _check_fleet(options)
         check_space(options["results_dir"], len(phases) * len(options["expected"]))
         if options["state"] == "checked" or self._task.check_mode:
-            return {"changed": False, "config": config, "phases": phases}
+            return {"changed": False, "config": config, "phases": phases, "expected": sorted(options["expected"])}
         return {"changed": True, "benchmark_run": {**_begin(options, config, phases), **reproduction.record(task_vars)}}
 
 

@@ -10,10 +10,16 @@ from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils import cost, density_result, study_plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import COST_EXAMPLE, PRICES, RESULTS_DIR, ControllerAction
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    CHECKED_RUN,
+    COST_EXAMPLE,
+    PRICES,
+    RESULTS_DIR,
+    ControllerAction,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.density_search import FAIL, INVALID, PASS, DensitySearch
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_sequence import FAILED, Sequence, choose
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_sequence import FAILED, Sequence, choose, in_common
 
 FILE = "density.json"
 # A probe is a short run: what is different of it from a run that measures.
@@ -32,6 +38,7 @@ class ActionModule(ControllerAction):
         "start": {"type": "raw", "default": 1},
         "repeats": {"type": "raw", "default": 3},
         "probe": {"type": "dict", "default": {}},
+        "run": CHECKED_RUN,
         "prices": PRICES,
         "cost_example": COST_EXAMPLE,
     }
@@ -43,6 +50,7 @@ class ActionModule(ControllerAction):
             "arms": [arm._asdict() for arm in arms],
             **_bounds(options, task_vars),
             "probe": {**PROBE, **options["probe"]},
+            **in_common(options["run"]),
         }
         directory, document = choose(options["results_dir"], FILE, "density", options["density_id"], plan, options["resume"])
         for line in _opening(directory, document):

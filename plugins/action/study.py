@@ -11,9 +11,15 @@ from ansible.utils.display import Display
 from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils import cost, study_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, publish
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import COST_EXAMPLE, PRICES, RESULTS_DIR, ControllerAction
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    CHECKED_RUN,
+    COST_EXAMPLE,
+    PRICES,
+    RESULTS_DIR,
+    ControllerAction,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_sequence import DONE, FINISHED, INVALID, PLANNED, SKIPPED, Sequence, choose
+from ansible_collections.memstretch.density.plugins.plugin_utils.run_sequence import DONE, FINISHED, INVALID, PLANNED, SKIPPED, Sequence, choose, in_common
 
 FILE = "study.json"
 
@@ -35,6 +41,7 @@ class ActionModule(ControllerAction):
         }},
         "order": {"type": "str", "default": "interleaved"},
         "rounds": {"type": "raw", "default": 1},
+        "run": CHECKED_RUN,
         "prices": PRICES,
         "cost_example": COST_EXAMPLE,
     }
@@ -45,7 +52,7 @@ class ActionModule(ControllerAction):
         if order not in study_plan.ORDERS:
             raise SettingError(f"study_order: {order!r} is not allowed; it takes one of {', '.join(study_plan.ORDERS)}")
         arms = _arms(options)
-        plan = {"arms": [arm._asdict() for arm in arms], "order": order, "rounds": rounds}
+        plan = {"arms": [arm._asdict() for arm in arms], "order": order, "rounds": rounds, **in_common(options["run"])}
         kind = "ablation" if options["ablation"] else "study"
         directory, document = choose(options["results_dir"], FILE, kind, options["study_id"], plan, options["resume"])
         _plan_runs(document, study_plan.schedule(arms, order, rounds))

@@ -100,6 +100,11 @@ phases:
   returned: O(state=checked) or check mode
   type: list
   elements: dict
+expected:
+  description: The hosts of the fleet.
+  returned: O(state=checked) or check mode
+  type: list
+  elements: str
 benchmark_run:
   description: Everything that C(run.json) holds, with C(run_id), C(directory), C(session), C(resumed) and C(phases).
   returned: O(state=begun)

@@ -25,6 +25,7 @@ extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
   - memstretch.density.prices
+  - memstretch.density.checked_run
 options:
   profiles:
     description: Names or paths of profiles, a list or one text with commas. The densities are given as multiples of the first one's.
@@ -64,6 +65,7 @@ EXAMPLES = r"""
 - name: How many hosts meet the SLO in DRAM alone, and how many with swap
   memstretch.density.density:
     profiles: dram,swap
+    run: "{{ checked }}"
     probe:
       latency_benchmark_influences: [10]
       latency_benchmark_read_mixes: [70]

@@ -23,6 +23,7 @@ extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
   - memstretch.density.prices
+  - memstretch.density.checked_run
 options:
   profiles:
     description: Names or paths of two or more profiles, a list or one text with commas. The first is what the others are compared with.
@@ -78,6 +79,7 @@ EXAMPLES = r"""
   memstretch.density.study:
     profiles: dram,swap_2018,swap,zram
     rounds: 3
+    run: "{{ checked }}"
 """
 
 RETURN = r"""

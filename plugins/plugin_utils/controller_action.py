@@ -17,6 +17,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory i
 RESULTS_DIR = {"type": "str", "default": "results"}
 PRICES = {"type": "dict", "default": {}}
 COST_EXAMPLE = {"type": "bool", "default": False}
+CHECKED_RUN = {"type": "dict", "required": True}
 
 
 class ControllerAction(ActionBase):

@@ -11,6 +11,7 @@ import time
 import types
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.child_playbooks import ChildPlaybooks, refuse_questions
 from ansible_collections.memstretch.density.plugins.plugin_utils.report_text import clock
@@ -27,6 +28,17 @@ PLANNED, FINISHED, INVALID, FAILED, SKIPPED = "planned", "finished", "invalid", 
 DONE = (FINISHED, SKIPPED)
 
 _COMPLAINT = re.compile(r"^(?:\x1b\[[0-9;]*m)*(?:fatal:|\[ERROR\]:|ERROR!)")
+
+
+def in_common(run: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the part of a plan that all its runs have in common: of what benchmark_run has checked, all but the profile.
+
+    Raises:
+        SettingError: it is something else.
+    """
+    if not {"config", "expected"} <= set(run):
+        raise SettingError("run: it takes what benchmark_run returns with state=checked")
+    return {**{name: value for name, value in run["config"].items() if name != "profile"}, "fleet": run["expected"]}
 
 
 def choose(
@@ -131,7 +143,7 @@ class Sequence:
         Raises:
             RunError: it cannot.
         """
-        if self.playbooks.play("check", {**variables, "results_dir": self.directory.results_dir}):
+        if self.playbooks.play("check_site", {**variables, "results_dir": self.directory.results_dir}):
             raise RunError(f"{name} cannot be run, and nothing was touched: {self._complaint or 'see above'}")
 
     def announce(self, text: str, left: int = 0) -> None:

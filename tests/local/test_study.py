@@ -100,6 +100,8 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(study, lab, tmp_path
     run["config_hash"] = "of that"
     unfinished.write_text(json.dumps(run), encoding="utf-8")
 
+    other = study("study", {**variables, "study_id": document["id"], "latency_benchmark_rate": 777})
+    assert other.status != 0 and "is of another plan (load.rate: 1000.0 -> 777.0)" in " ".join(other.output.split()), other.output
     again = study("study", variables)
     assert again.status == 0, again.output
     assert "Resuming study" in again.output and "3 of 4 runs to measure" in again.output

@@ -101,6 +101,13 @@ def test_the_newest_unfinished_study_of_the_same_plan_is_continued(tmp_path):
         choose()
 
 
+def test_the_load_and_the_fleet_belong_to_the_plan_and_the_profile_does_not():
+    run = {"config": {"profile": "dram", "load": {"rate": 1000}, "slo": {"p99_us": 50}}, "expected": ["a"], "changed": False}
+    assert run_sequence.in_common(run) == {"load": {"rate": 1000}, "slo": {"p99_us": 50}, "fleet": ["a"]}
+    with pytest.raises(SettingError, match="run: it takes what benchmark_run returns"):
+        run_sequence.in_common({"config": {}})
+
+
 @pytest.fixture
 def arguments(monkeypatch):
     """Set the arguments that ansible-playbook was called with."""

@@ -1,0 +1,20 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """What all runs of a sequence have in common."""
+
+    DOCUMENTATION = r"""
+options:
+  run:
+    description:
+      - What all runs have in common, as M(memstretch.density.benchmark_run) returns it with
+        O(memstretch.density.benchmark_run#module:state=checked). It is a part of the plan, so that what was begun with another load, matrix,
+        SLO or fleet is not continued.
+    type: dict
+    required: true
+"""
