@@ -1607,18 +1607,18 @@ static bool load_receive_from(struct load *l, struct conn *c, int flags)
 }
 
 /* A time-out of the socket would cost each request a kernel timer, 1 % of the closed loop's CPU, and
- * start anew with every byte. This one does neither. It is asked only after reading what is there, so
- * that a client that was stopped does not mistake its own absence for the server's. */
-static bool load_check_timeouts(struct load *l)
+ * start anew with every byte. This one does neither. All that was there at the time `looked` has been
+ * read since, and only what was overdue then counts: so a client that was stopped, at whatever moment,
+ * does not mistake its own absence for the server's. */
+static bool load_check_timeouts(struct load *l, uint64_t looked)
 {
     uint64_t limit = seconds_to_ns(l->settings->timeout);
-    uint64_t now = now_ns();
-    if (now < l->next_timeout_check)
+    if (looked < l->next_timeout_check)
         return true;
     for (size_t i = 0; i < l->conn_count; i++)
-        if (l->conns[i].in_flight > 0 && since(now, conn_slot(&l->conns[i], 0)->sent) > limit)
+        if (l->conns[i].in_flight > 0 && since(looked, conn_slot(&l->conns[i], 0)->sent) > limit)
             return load_timed_out(l);
-    l->next_timeout_check = now + limit / 8 + NS_PER_MS;
+    l->next_timeout_check = looked + limit / 8 + NS_PER_MS;
     return true;
 }
 
@@ -1651,7 +1651,7 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
             !load_receive_from(l, &l->conns[i], MSG_DONTWAIT))
             return false;
     }
-    return load_check_timeouts(l);
+    return load_check_timeouts(l, now);
 }
 
 /* One connection that can only wait for its reply needs no poll: it blocks in the read itself, from
