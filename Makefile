@@ -35,10 +35,11 @@ LAB := $(BIN)/python playbooks/files/lab.py
 LAB_INVENTORY := inventories/lab/hosts.yml
 LAB_PROFILE ?= swap
 GOLDEN_IMAGE := .cache/golden/debian.qcow2
+CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
 LANES := lint sanity unit client local report
-# Started on their own: make test-host, make test-fleet.
-LONG_LANES := host fleet
+# Started on their own: make test-host, make test-fleet, make test-guests.
+LONG_LANES := host fleet guests
 
 .PHONY: help setup setup-test demo stretched lab test $(addprefix test-,$(LANES) $(LONG_LANES)) lint bench clean
 
@@ -92,10 +93,11 @@ stretched: setup ## Compare profiles on this machine under a DRAM budget and fin
 	exit $$status
 
 # Built once; needs root.
-$(GOLDEN_IMAGE):
+$(CLOUD_INIT_IMAGE): IMAGE_OPTIONS := --cloud-init
+$(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE):
 	$(call install,$$(cd playbooks/files && python3 -c 'import debian_image; print(*debian_image.PACKAGES_HERE)'))
 	@mkdir -p $(@D)
-	@python3 playbooks/files/debian_image.py $@
+	@python3 playbooks/files/debian_image.py $(IMAGE_OPTIONS) $@
 
 lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this machine; needs root, leaves it as it was
 	$(call install,$$(python3 playbooks/files/lab.py packages))
@@ -144,7 +146,12 @@ test-host: setup-test
 test-fleet: setup-test
 	$(call install,$$(python3 playbooks/files/lab.py packages))
 	@echo "== fleet: VMs on real libvirt, in network namespaces of this machine"
-	@$(BIN)/python -m pytest tests/fleet
+	@$(BIN)/python -m pytest tests/fleet --ignore=tests/fleet/test_guests.py
+
+test-guests: setup-test $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
+	$(call install,$$(python3 playbooks/files/lab.py packages))
+	@echo "== guests: emulated VMs that boot, on two hypervisors inside this machine"
+	@$(BIN)/python -m pytest tests/fleet/test_guests.py
 
 test-report: setup-test
 	$(call install,$(REPORT_PACKAGES))

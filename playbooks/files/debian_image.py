@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import hashlib
 import os
 import platform
@@ -90,6 +91,8 @@ install -m 644 /mnt/ssh_host_ed25519_key.pub /etc/ssh/ssh_host_ed25519_key.pub
 install -d -m 700 /root/.ssh
 install -m 600 /mnt/authorized_keys /root/.ssh/authorized_keys
 """
+# With cloud-init in the place of that. None, so that the one boot without a seed, which writes the boot menu, does not wait for one.
+CLOUD_CONFIG = "datasource_list: [NoCloud, None]\nnetwork: {config: disabled}\napt_preserve_sources_list: true\n"
 
 
 class ImageError(Exception):
@@ -285,16 +288,19 @@ def root_disk(path):
     return ["-drive", f"if=none,id=root,file={path},format=qcow2,cache=unsafe", "-device", "virtio-blk-pci,drive=root"]
 
 
-def make_golden(tree, write):
-    """Have each clone of the image become itself when it boots."""
+def make_golden(tree, write, cloud_init=False):
+    """Have each clone of the image become itself when it boots: by a few lines of shell, or by cloud-init, which takes longer and can more."""
     write("etc/systemd/network/10-vm.network", GOLDEN_NETWORK)
     # Emulated, on a machine that is busy, a service may take minutes to start.
     write("etc/systemd/system.conf.d/patience.conf", "[Manager]\nDefaultTimeoutStartSec=900s\n")
-    write("etc/systemd/system/take-seed.service", SEED_UNIT)
-    write("usr/local/sbin/take-seed", TAKE_SEED, 0o755)
     for key in (tree / "etc/ssh").glob("ssh_host_*"):
         key.unlink()
-    run("chroot", tree, "systemctl", "--quiet", "enable", "take-seed.service")
+    if cloud_init:
+        write("etc/cloud/cloud.cfg.d/90-vm.cfg", CLOUD_CONFIG)
+    else:
+        write("etc/systemd/system/take-seed.service", SEED_UNIT)
+        write("usr/local/sbin/take-seed", TAKE_SEED, 0o755)
+        run("chroot", tree, "systemctl", "--quiet", "enable", "take-seed.service")
     # Redis is there for the role redis to configure; an instance of the package's own would only hold memory.
     run("chroot", tree, "systemctl", "--quiet", "disable", "redis-server.service")
 
@@ -305,14 +311,16 @@ def main():
     parser.add_argument("--suite", default=Recipe.suite, help="Debian release (default: %(default)s)")
     parser.add_argument("--kernel", default=GOLDEN_KERNEL, help="package of the kernel (default: %(default)s)")
     parser.add_argument("--include", action="append", default=[], metavar="PACKAGE", help="package to install besides; may be repeated")
+    parser.add_argument("--cloud-init", action="store_true", help="have cloud-init give each clone its name and keys")
     parser.add_argument("--disk", default=Recipe.disk, help="size of the disk, sparse (default: %(default)s)")
     options = parser.parse_args()
     if options.output.exists():
         return
-    recipe = Recipe(options.suite, options.kernel, tuple(sorted({*GOLDEN_PACKAGES, *options.include})), (), options.disk, "grub")
+    packages = {*GOLDEN_PACKAGES, *options.include, *(["cloud-init"] if options.cloud_init else [])}
+    recipe = Recipe(options.suite, options.kernel, tuple(sorted(packages)), (), options.disk, "grub")
     try:
         with tempfile.TemporaryDirectory(prefix=".image-", dir=options.output.parent) as work:
-            recipe.build(Path(work), make_golden)
+            recipe.build(Path(work), functools.partial(make_golden, cloud_init=options.cloud_init))
             (Path(work) / "disk.qcow2").chmod(0o644)
             (Path(work) / "disk.qcow2").rename(options.output)
     except (ImageError, OSError) as error:

@@ -89,7 +89,16 @@ class Lab:
                               check=False, timeout=300)
         assert done.returncode == 0, done.stdout
 
-    def play(self, playbook: str = "fleet", *arguments: str, hypervisors: int = 1, timeout: float = 300, **variables: t.Any) -> Outcome:
+    def play(self, playbook: str = "fleet", *arguments: str, timeout: float = 300, **options: t.Any) -> Outcome:
+        process = self.start(playbook, *arguments, **options)
+        try:
+            output, dummy = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail(f"{playbook} has not ended within {timeout:g} s: {process.communicate()[0]}")
+        return Outcome(process.returncode, output)
+
+    def start(self, playbook: str, *arguments: str, hypervisors: int = 1, **variables: t.Any) -> subprocess.Popen[str]:
         inventory = self.path / "hosts.yml"
         inventory.write_text(yaml.safe_dump({"hypervisors": {"hosts": {each.name: {} for each in self.hypervisors[:hypervisors]}, "vars": {
             "ansible_ssh_common_args": f"-F {self.path}/lab/ssh_config",
@@ -105,10 +114,8 @@ class Lab:
             "vm_fleet_stop_timeout": 0,
             **variables,
         }}}), encoding="utf-8")
-        done = subprocess.run([str(ANSIBLE_PLAYBOOK), "-i", str(inventory), str(ROOT / "playbooks" / f"{playbook}.yml"), *arguments], cwd=ROOT,
-                              env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False, timeout=timeout)
-        return Outcome(done.returncode, done.stdout)
+        return subprocess.Popen([str(ANSIBLE_PLAYBOOK), "-i", str(inventory), str(ROOT / "playbooks" / f"{playbook}.yml"), *arguments], cwd=ROOT,
+                                env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def module(self, hypervisor: int = 0, check: bool = False, **asked: t.Any) -> dict[str, t.Any]:
         """Run the module vm_fleet on a hypervisor, as Ansible does there, and return its result."""
