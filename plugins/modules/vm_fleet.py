@@ -54,7 +54,9 @@ options:
     type: path
     required: true
   image:
-    description: The golden image, a disk of qcow2 or raw format that nobody writes to. Needed unless O(master) or O(state=absent).
+    description:
+      - The golden image, a disk of qcow2 or raw format that nobody writes to. Needed unless O(master) or O(state=absent).
+      - With another one than a VM was cloned from, the VM's disk is made anew and what was on it is lost.
     type: path
   master:
     description:

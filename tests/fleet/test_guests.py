@@ -65,6 +65,18 @@ class Guests:
         assert not any(each.vms() for each in self.lab.hypervisors)
 
 
+# First, as long as no other fleet of this name is there.
+def test_cloud_init_takes_name_and_keys_from_the_seed(fleet: Lab) -> None:
+    guests = Guests(fleet, "cloud-init", vm_fleet_count=1)
+    outcome = guests.play("fleet", "-e", "profile=dram")
+    assert outcome.status == 0, outcome.output
+    try:
+        assert guests.read("hostname") == {f"{FLEET}-001": f"{FLEET}-001"}
+        assert "DataSourceNoCloud" in guests.read("cat", "/run/cloud-init/cloud-id", "/run/cloud-init/result.json")[f"{FLEET}-001"]
+    finally:
+        guests.remove()
+
+
 @pytest.fixture(scope="module")
 def guests(lab: Lab) -> t.Iterator[Guests]:
     """Two VMs, one on each hypervisor, with the kernel arguments of the brief's recipe."""
@@ -117,14 +129,3 @@ def test_a_vm_that_loses_its_network_is_named(guests: Guests) -> None:
         host.virsh("domif-setlink", f"{FLEET}-002", card, "up")
     assert outcome.status != 0 and f"{FLEET}-002" in outcome.output, outcome.output
     assert f"fatal: [{FLEET}-001]" not in outcome.output
-
-
-def test_cloud_init_takes_name_and_keys_from_the_seed(fleet: Lab) -> None:
-    guests = Guests(fleet, "cloud-init", vm_fleet_count=1)
-    outcome = guests.play("fleet", "-e", "profile=dram")
-    assert outcome.status == 0, outcome.output
-    try:
-        assert guests.read("hostname") == {f"{FLEET}-001": f"{FLEET}-001"}
-        assert "DataSourceNoCloud" in guests.read("cat", "/run/cloud-init/cloud-id", "/run/cloud-init/result.json")[f"{FLEET}-001"]
-    finally:
-        guests.remove()
