@@ -113,9 +113,18 @@ def _run_all(sequence: Sequence, arms: t.Mapping[str, study_plan.StudyArm]) -> N
             left = sum(1 for each in runs[position:] if each["state"] not in DONE)
             rounds = f", run {run['round']} of {sequence.document['plan']['rounds']}" if sequence.document["plan"]["rounds"] > 1 else ""
             sequence.announce(f"Run {position + 1} of {len(runs)}: {arm.name}{rounds}", left)
-            run.update(sequence.measure(run["run_id"], arm.variables, clean=True))
+            run.update(_measured(sequence, run["run_id"], arm))
         sequence.save()
     sequence.document["finished"] = all(run["state"] in DONE for run in runs)
+
+
+def _measured(sequence: Sequence, run_id: str, arm: study_plan.StudyArm) -> dict[str, t.Any]:
+    """Return what came of a run. One that is not valid is taken up once more: its valid phases are kept, and the others were mostly met by chance."""
+    outcome = sequence.measure(run_id, arm.variables, clean=True)
+    if outcome["state"] == INVALID:
+        sequence.announce(f"{arm.name} is not valid ({outcome['note']}); once more what is not")
+        outcome = sequence.measure(run_id, arm.variables, clean=False)
+    return outcome
 
 
 def _without_effect(sequence: Sequence, arm: study_plan.StudyArm) -> str:

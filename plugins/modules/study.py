@@ -17,6 +17,7 @@ description:
     C(comparison.txt) and C(comparison.html).
   - At the end, also after a failure or an interruption, C(teardown.yml) and C(restore.yml) are played.
   - A study that was interrupted is continued; finished runs and phases are kept.
+  - A run that is not valid is taken up once more; its valid phases are kept.
   - Fails at the end if a run is not valid or could not be made; the others are compared all the same.
   - Runs on the controller. What asks for a password on the terminal is refused; give passwords in files.
 extends_documentation_fragment:

@@ -43,13 +43,7 @@ def conclude(document: dict[str, t.Any]) -> None:
             "votes": {str(size): _votes(sizes[size]) for size in (finding.density, finding.next_size) if size in sizes},
             "contradictions": [list(pair) for pair in finding.contradictions],
             "labels": list(dict.fromkeys(label for run in runs for label in run["labels"])),
-            "curve": [{
-                "size": size.size,
-                **_votes(size),
-                "hosts_within_slo": min(run["hosts_within_slo"] for run in runs if run["size"] == size.size),
-                **{name: _median(run[name] for run in runs if run["size"] == size.size) for name in ("avg_us", "p99_us", "worst_host_p99_us")},
-                "lost": sorted({host for run in runs if run["size"] == size.size for host in run["lost"]}),
-            } for size in search.sizes()],
+            "curve": [_point(size, [run for run in runs if run["size"] == size.size]) for size in search.sizes()],
         })
     first = found[0]["density"]
     for each in found:
@@ -103,7 +97,7 @@ def table(document: t.Mapping[str, t.Any]) -> list[str]:
         f"Density: the largest fleet whose hosts all meet avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us ({slo['basis']} time)",
         *grid(columns, document["density"]),
         "",
-        "What the probes said (the worst cell of each; the median over the probes of a size):",
+        "What the probes said (the worst cell of each; the median over the valid probes of a size):",
         *grid(curve, [{**row, "name": each["name"]} for each in document["density"] for row in each["curve"]]),
     ]
     for each in document["density"]:
@@ -135,6 +129,18 @@ def contradictions(found: t.Mapping[str, t.Any]) -> list[str]:
 
 def _votes(size: t.Any) -> dict[str, int]:
     return {"passed": size.passed, "failed": size.failed, "invalid": size.invalid}
+
+
+def _point(size: t.Any, runs: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    """Return what the probes of a size say together. The figures of one that is not valid are no figures."""
+    valid = [run for run in runs if run["outcome"] != INVALID]
+    return {
+        "size": size.size,
+        **_votes(size),
+        "hosts_within_slo": min((run["hosts_within_slo"] for run in valid), default=0),
+        **{name: _median(run[name] for run in valid) for name in ("avg_us", "p99_us", "worst_host_p99_us")},
+        "lost": sorted({host for run in runs for host in run["lost"]}),
+    }
 
 
 def _median(values: t.Iterable[float | None]) -> float | None:
