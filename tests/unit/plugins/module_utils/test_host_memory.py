@@ -270,6 +270,16 @@ def test_what_the_advisor_of_ksm_turns_is_not_a_setting(root):
     assert host_memory.gather(run_command, root)["settings_digest"] == before
 
 
+def test_what_the_kernel_works_out_anew_with_huge_pages_is_not_a_setting(root):
+    before = host_memory.gather(run_command, root)
+
+    write(root, "/proc/sys/vm/min_free_kbytes", "19665\n")
+    after = host_memory.gather(run_command, root)
+
+    assert after["sysctl"]["vm.min_free_kbytes"] == 19665 != before["sysctl"]["vm.min_free_kbytes"]
+    assert after["settings_digest"] == before["settings_digest"]
+
+
 def tool(root, body, name="vsmpversion", mode=0o755):
     write(root, f"/usr/local/bin/{name}", "#!/bin/sh\n# vsmpversion\n" + body, mode)
 
