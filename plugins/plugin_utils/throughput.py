@@ -20,8 +20,11 @@ ONLY_SETS, ONLY_GETS = -1, 100
 # Below this Redis was not what limited the throughput.
 MIN_CPU_SHARE = 0.95
 
-# Words of the study: each compares a case with the same operation on the same size of values, all in DRAM.
-RATIOS = (("hot data", "hot", ("SET", "GET")), ("cold data", "cold", ("SET", "GET")), ("new keys", "sequential", ("SET",)))
+# Words of the study: each compares a case with one of the same operation on the same size of values, all in DRAM. That hot data reach 85 % and cold
+# data 27 % comes out only beside the random updates, that new keys reach 70 % only beside those in sequence.
+RATIOS = (
+    ("hot data", "hot", "random", ("SET", "GET")), ("cold data", "cold", "random", ("SET", "GET")), ("new keys", "sequential", "sequential", ("SET",)),
+)
 
 
 def plan(settings: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
@@ -131,7 +134,7 @@ def document(profile: str, host: str, steps: t.Sequence[t.Mapping[str, t.Any]], 
 def ratios(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
     """Return what each profile but the first reaches of the first one's throughput, in the study's words.
 
-    The first profile's sequential case is the yardstick: all its data are in DRAM, and its size of values is the same.
+    The first profile's random case is the yardstick, and for new keys its sequential one: all its data are in DRAM, and its size of values is the same.
     """
     names = list(results)
     if not names:
@@ -141,9 +144,9 @@ def ratios(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.A
     for name in names[1:]:
         mine = _by_case(results[name])
         smallest = min((size for dummy, dummy, size in mine), default=None)
-        for words, case, ops in RATIOS:
+        for words, case, beside, ops in RATIOS:
             for op in ops:
-                own, other = mine.get((case, op, smallest)), yardstick.get(("sequential", op, smallest))
+                own, other = mine.get((case, op, smallest)), yardstick.get((beside, op, smallest))
                 if own and other:
                     found.append({"profile": name, "baseline": names[0], "words": words, "op": op, "ratio": round(own / other, 4)})
     return found
