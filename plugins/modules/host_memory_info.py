@@ -345,7 +345,7 @@ host_memory:
       elements: str
     settings_digest:
       description:
-        - SHA-256 over the part of the record that an operator can set, without counters, identities and amounts in use.
+        - SHA-256 over the part of the record that an operator can set, without counters, identities, amounts in use and what the kernel changes by itself.
         - Equal for two records of a host unless its settings were changed in between.
       returned: always
       type: str

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import time
@@ -55,9 +56,8 @@ class Guests:
         process = self.later("ansible", "fleet", "-m", "ansible.builtin.command", "-a", " ".join(words))
         output, dummy = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, output
-        parts = output.split(" | CHANGED | rc=0 >>\n")
-        names = [part.rsplit("\n", 1)[-1] for part in parts[:-1]]
-        return {name: part.removesuffix("\n").removesuffix(f"\n{following}") for name, part, following in zip(names, parts[1:], [*names[1:], ""])}
+        said = re.findall(r"^(\S+) \| CHANGED \| rc=0 >>\n(.*?)(?=^\S+ \| CHANGED|\Z)", output, re.MULTILINE | re.DOTALL)
+        return {name: text.strip() for name, text in said}
 
     def remove(self) -> None:
         outcome = self.play("teardown")
