@@ -15,10 +15,11 @@ import truth
 
 RATE = 1000
 SECONDS = 4
-ATTEMPTS = 4
+ATTEMPTS = 6
+# Half a period after a request is due, or it would be chance whether that one is served before the stop.
 PLANS = {
-    "regular": [(0.3 + 0.4 * i, 0.05) for i in range(9)],
-    "random": [(0.2 + 0.6 * i, random.Random(i).uniform(0.02, 0.3)) for i in range(6)],
+    "regular": [(0.3005 + 0.4 * i, 0.05) for i in range(9)],
+    "random": [(0.2005 + 0.6 * i, random.Random(i).uniform(0.02, 0.3)) for i in range(6)],
 }
 
 
@@ -46,8 +47,11 @@ def test_a_stalled_server_is_in_response(solotest, server, plan):
     for report, _columns, expected in attempts(solotest, server, "server", PLANS[plan]):
         latency = report["test"]["latency"]
         assert report["test"]["requests"]["ok"] == RATE * SECONDS
-        seen.append(truth.errors(expected, latency["response"]))
-        if close(seen[-1], "p50_ns", "p99_ns", "p999_ns", "max_ns") and latency["lateness"]["p99_ns"] < 5e6:
+        # A busy machine makes the client late by some ms, also while it catches up with many requests at
+        # once. A stall of the server's that went into lateness would be all of the truth.
+        lateness = latency["lateness"]["p99_ns"] / truth.percentile(expected, truth.PERMILLES["p99_ns"])
+        seen.append({**truth.errors(expected, latency["response"]), "lateness": lateness})
+        if close(seen[-1], "p50_ns", "p99_ns", "p999_ns", "max_ns") and lateness < 0.25:
             break
     else:
         pytest.fail(f"response is not the truth: {seen}")
@@ -71,7 +75,10 @@ def test_a_stalled_client_is_in_lateness_and_intended(solotest, server, plan):
 
 
 def test_a_reply_that_waits_for_a_stopped_client_is_the_clients(solotest, server):
-    """So many requests in flight that stops meet some whose reply then waits to be read, and not more than a slow machine serves."""
+    """So many requests in flight that a stop meets some whose reply then waits to be read.
+
+    And not more than a slow machine serves.
+    """
     for _attempt in range(ATTEMPTS):
         report, columns, _expected = truth.measure_with_stalls(
             solotest.program, server.port, "client", PLANS["regular"], 4000, SECONDS, server.process.pid,
