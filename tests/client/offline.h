@@ -19,7 +19,7 @@ struct offline {
     struct settings settings;
     struct failure failure;
     struct chooser chooser;
-    struct rng values;
+    struct byte_rng values;
     struct measurement *measurement; /* NULL unless offline_measure() was called */
     struct conn conn;
     struct load load;
@@ -38,7 +38,7 @@ static inline void offline_open(struct offline *o, int64_t value_size, int read_
         abort();
     o->peer = pair[1];
     chooser_init(&o->chooser, 1, 1000, PATTERN_UNIFORM, 0, read_mix);
-    rng_seed(&o->values, 1, 2);
+    o->values = values_of(1, 0);
     o->load = (struct load){
         .settings = &o->settings, .chooser = &o->chooser, .values = &o->values, .planned = UINT64_MAX, .stop_at = NEVER,
         .failure = &o->failure, .conns = &o->conn, .conn_count = 1,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 from servers import FakeServer, good_reply, requests
 
@@ -112,6 +114,13 @@ def test_compressible_values(solotest):
         if words[0] == b"SET":
             assert 0.70 < words[2].count(words[2][127:128]) / 1280 < 0.80
             assert 0 not in words[2]
+
+
+def test_values_of_chance_do_not_compress(solotest):
+    """Not one by one, and not several in a page, which is what a compressed tier of memory sees."""
+    values = b"".join(words[2] for words in wire(solotest, [1000, 100, 0, 1, -1]))
+    assert len(values) == 100_000
+    assert len(zlib.compress(values, 9)) > 0.995 * len(values)
 
 
 def test_several_connections_and_a_pipeline(solotest, filled):

@@ -44,13 +44,12 @@ static void test_units_stay_in_their_range(void)
     CHECK(fabs(sum / 100000 - 0.5) < 0.005);
 }
 
-static void test_nonzero_bytes_replace_only_zeros(void)
+static void test_only_zero_bytes_are_replaced(void)
 {
-    struct rng a, b;
-    rng_seed(&a, 5, 1);
-    b = a;
+    struct rng r;
+    rng_seed(&r, 5, 1);
     for (int i = 0; i < 100000; i++) {
-        uint64_t plain = rng_next(&a), fixed = rng_next_nonzero_bytes(&b);
+        uint64_t plain = rng_next(&r), fixed = without_zero_bytes(plain);
         for (unsigned shift = 0; shift < 64; shift += 8) {
             uint64_t from = plain >> shift & 0xff, to = fixed >> shift & 0xff;
             CHECK(to == (from == 0 ? 1 : from));
@@ -58,12 +57,38 @@ static void test_nonzero_bytes_replace_only_zeros(void)
     }
 }
 
+/* Each byte but 0 and 1 equally often, at each of the eight places and after each bit of the byte before. */
+static void test_bytes_of_values_are_uniform(void)
+{
+    enum { DRAWS = 1000000 };
+    static uint32_t seen[8][256], after[2][256];
+    struct byte_rng r = {12345};
+    unsigned before = 0;
+    for (int i = 0; i < DRAWS; i++) {
+        uint64_t w = bytes_next(&r);
+        for (unsigned place = 0; place < 8; place++) {
+            unsigned byte = w >> 8 * place & 0xff;
+            seen[place][byte]++;
+            after[before & 1][byte]++;
+            before = byte;
+        }
+    }
+    for (unsigned place = 0; place < 8; place++) {
+        double chi2 = 0, expected = DRAWS / 256.0;
+        CHECK(seen[place][0] == 0);
+        for (unsigned byte = 2; byte < 256; byte++)
+            chi2 += pow(seen[place][byte] - expected, 2) / expected;
+        CHECK(chi2 > 170 && chi2 < 350); /* 254 degrees of freedom: 254 +- 22.5 */
+    }
+    for (unsigned byte = 2; byte < 256; byte++)
+        CHECK(fabs((double)after[0][byte] / after[1][byte] - 127.0 / 129) < 0.06);
+}
+
 static void test_values_have_no_zero_byte_at_any_size(void)
 {
     static const double shares[] = {0, 0.3, 0.5, 1};
     char value[400];
-    struct rng r;
-    rng_seed(&r, 1, 1);
+    struct byte_rng r = {1};
     for (size_t size = 1; size < sizeof value; size++)
         for (size_t s = 0; s < COUNT_OF(shares); s++) {
             memset(value, 0, sizeof value);
@@ -76,8 +101,7 @@ static void test_values_have_no_zero_byte_at_any_size(void)
 static void test_compressibility_is_the_share_of_filler(void)
 {
     static char value[1280];
-    struct rng r;
-    rng_seed(&r, 1, 1);
+    struct byte_rng r = {1};
     for (int percent = 0; percent <= 100; percent += 25) {
         value_fill(&r, value, sizeof value, percent / 100.0);
         size_t longest = 0, filler = 0;
@@ -913,7 +937,8 @@ int main(void)
     } tests[] = {
         TEST(test_rng_repeats_and_streams_differ),
         TEST(test_units_stay_in_their_range),
-        TEST(test_nonzero_bytes_replace_only_zeros),
+        TEST(test_only_zero_bytes_are_replaced),
+        TEST(test_bytes_of_values_are_uniform),
         TEST(test_values_have_no_zero_byte_at_any_size),
         TEST(test_compressibility_is_the_share_of_filler),
         TEST(test_keys_stay_in_range),
