@@ -235,9 +235,9 @@ def doubts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) -
         overlap = min(report["overlap"] for report in reports)
         faults = max(report["page_faults"] for report in reports)
         if share < MIN_CPU_SHARE:
-            found.append(f"{each.text}: a reader had its CPU for {share:.2f} of the time only, {MIN_CPU_SHARE} is needed; others were at work there")
+            found.append(f"{each.text}: a reader had its CPU for {share:.3f} of the time only, {MIN_CPU_SHARE} is needed; others were at work there")
         if overlap < MIN_OVERLAP:
-            found.append(f"{each.text}: the readers were at work together for {overlap:.2f} of the time, {MIN_OVERLAP} is needed")
+            found.append(f"{each.text}: the readers were at work together for {overlap:.3f} of the time, {MIN_OVERLAP} is needed")
         if faults:
             found.append(f"{each.text}: {faults} page faults while it was measured")
     return found
