@@ -87,7 +87,7 @@ def main():
         model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
         head = (f"# Bench of membw\n\nWritten by `tests/bench/memory_bandwidth.py --write`: one reader on CPU {CPU}, a buffer of {MEGABYTES} MiB.\n\n"
                 f"- CPU: {model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} usable CPUs\n- kernel: {platform.release()}\n"
-                f"- load average at the start: {load:.2f}{' (busy with other work: absolute figures say little)' if load > 0.5 else ''}\n\n")
+                f"- load average at the start: {load:.2f}{' (busy with other work: absolute figures say little)' if load > 0.7 else ''}\n\n")
         (ROOT / "docs" / "bench" / "memory_bandwidth.md").write_text(head + text + "\n", encoding="utf-8")
 
 

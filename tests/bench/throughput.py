@@ -112,7 +112,7 @@ def main():
                 f"Medians of {arguments.repetitions} interleaved rounds; the ratio is the median of the rounds' ratios. Two figures in a cell: solotest, "
                 "redis-benchmark.\n\n"
                 f"- CPU: {model.group(1) if model else platform.machine()}, {len(CPUS)} usable CPUs\n- kernel: {platform.release()}\n"
-                f"- load average at the start: {load:.2f}{' (busy with other work: absolute figures say little)' if load > 0.5 else ''}\n\n")
+                f"- load average at the start: {load:.2f}{' (busy with other work: absolute figures say little)' if load > 0.7 else ''}\n\n")
         (ROOT / "docs" / "bench" / "throughput.md").write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 
