@@ -281,8 +281,10 @@ static void bytes_fill(struct byte_rng *r, char *to, size_t size)
         uint64_t w = bytes_next(r);
         memcpy(to, &w, sizeof w);
     }
-    uint64_t last = bytes_next(r);
-    memcpy(to, &last, size);
+    if (size > 0) {
+        uint64_t w = bytes_next(r);
+        memcpy(to, &w, size);
+    }
 }
 
 /* A fresh value whose share `compressibility` of bytes is constant. The filler is spread in blocks,
