@@ -69,17 +69,6 @@ def errors(truth, measured):
     return {name: measured[name] / percentile(truth, permille) - 1 for name, permille in PERMILLES.items()}
 
 
-def prefer(pid):
-    """Let a process (0: this thread) run before all others, if we may.
-
-    We know when a stall ended, not who had the CPU then.
-    """
-    try:
-        os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(1))
-    except PermissionError:
-        return  # a busy machine then needs more attempts
-
-
 class Stalls(threading.Thread):
     """Stops and continues a process by a plan of (after, length) in seconds from `start` (monotonic, ns).
 
@@ -94,7 +83,6 @@ class Stalls(threading.Thread):
         self.happened = []
 
     def run(self):
-        prefer(0)
         for after, length in self.plan:
             wait = self.schedule_start / 1e9 + after - time.monotonic()
             time.sleep(max(0, wait))
@@ -119,8 +107,6 @@ def measure_with_stalls(program, port, stop, plan, rate, seconds, server_pid, op
         client = subprocess.Popen(
             [program, "--json", "--raw", raw, "--start-at", f"{start_at:.6f}", "--requests", str(count), *options,
              "test", str(port), "1000", "1000", "0", str(rate)], stdout=subprocess.PIPE)
-        prefer(client.pid)
-        prefer(server_pid)
         stalls = Stalls(server_pid if stop == "server" else client.pid, plan, round(start_at * 1e9) - offset)
         stalls.start()
         output = client.communicate(timeout=seconds * 10 + 60)[0]
