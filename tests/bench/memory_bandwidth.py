@@ -11,11 +11,12 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import re
 import shutil
 import statistics
 import subprocess
+
+from machine import describe
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -84,10 +85,8 @@ def main():
     text = "\n".join(lines)
     print(text)
     if arguments.write:
-        model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
         head = (f"# Bench of membw\n\nWritten by `tests/bench/memory_bandwidth.py --write`: one reader on CPU {CPU}, a buffer of {MEGABYTES} MiB.\n\n"
-                f"- CPU: {model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} usable CPUs\n- kernel: {platform.release()}\n"
-                f"- load average at the start: {load:.2f}{' (busy with other work: absolute figures say little)' if load > 0.7 else ''}\n\n")
+                + describe(load))
         (ROOT / "docs" / "bench" / "memory_bandwidth.md").write_text(head + text + "\n", encoding="utf-8")
 
 

@@ -12,12 +12,13 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import random
 import re
 import statistics
 import subprocess
 import sys
+
+from machine import describe
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -106,13 +107,11 @@ def main():
                 lines.append(row(operation, shape, rounds))
                 print(lines[-1], flush=True)
     if arguments.write:
-        model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
         head = (f"# Bench of solotest's throughput\n\nWritten by `tests/bench/throughput.py --write`: closed loop, {KEYS:,} keys of {VALUE_SIZE} bytes at "
                 f"random, Redis on CPU {CPUS[-1]}, clients on CPU {CPUS[0]}.\n"
                 f"Medians of {arguments.repetitions} interleaved rounds; the ratio is the median of the rounds' ratios. Two figures in a cell: solotest, "
                 "redis-benchmark.\n\n"
-                f"- CPU: {model.group(1) if model else platform.machine()}, {len(CPUS)} usable CPUs\n- kernel: {platform.release()}\n"
-                f"- load average at the start: {load:.2f}{' (busy with other work: absolute figures say little)' if load > 0.7 else ''}\n\n")
+                + describe(load))
         (ROOT / "docs" / "bench" / "throughput.md").write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 
