@@ -129,9 +129,9 @@ test-unit: setup-test
 
 test-client: setup-test
 	@echo "== client: solotest, its seams and its behaviour on real Redis servers"
-	@$(MAKE) -C tests/client test PYTHON=../../$(BIN)/python
+	@$(MAKE) -C tests/programs/solotest test PYTHON=../../../$(BIN)/python
 	@echo "== client: membw, its seams and what makes its figures believable"
-	@$(MAKE) -C tests/membw test PYTHON=../../$(BIN)/python
+	@$(MAKE) -C tests/programs/membw test PYTHON=../../../$(BIN)/python
 
 test-local: setup-test
 	@echo "== local: the playbooks on real Redis servers of this machine"

@@ -3,7 +3,7 @@
  * membw - measure how fast given processors read memory that lies on a given NUMA node.
  *
  * One execution is one measurement: a buffer on one node, one reader on each of the given processors. Read this file if
- * you want to decide whether to trust its numbers. It is a chain of seams, each tested in tests/membw/:
+ * you want to decide whether to trust its numbers. It is a chain of seams, each tested in tests/programs/membw/:
  *
  *   buffer (placed, filled, proven to be on its node) -> kernels (what a reader does with it) -> readers -> report
  *

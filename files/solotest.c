@@ -3,7 +3,7 @@
  * solotest - measure the latency of one Redis under a fixed, open schedule of requests.
  *
  * Read this file if you want to decide whether to trust its numbers. It is organised as a chain of
- * seams, each of which is tested without a Redis (tests/client/):
+ * seams, each of which is tested without a Redis (tests/programs/solotest/):
  *
  *   clock -> random numbers -> key chooser -> histogram -> time series -> pacer -> latencies
  *         -> Redis I/O -> load engine -> fill and test phases -> options -> report

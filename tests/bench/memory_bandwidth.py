@@ -20,7 +20,7 @@ from machine import describe
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PROGRAM = ROOT / "tests" / "membw" / "build" / "membw"
+PROGRAM = ROOT / "tests" / "programs" / "membw" / "build" / "membw"
 CPU = min(os.sched_getaffinity(0))
 MEGABYTES = 512
 BAR = 0.95
@@ -69,7 +69,7 @@ def main():
     missing = [name for name in ("likwid-bench", "sysbench", "mbw", "taskset") if shutil.which(name) is None]
     if missing:
         raise SystemExit(f"not measured: {', '.join(missing)} is not installed (make bench installs it)")
-    subprocess.run(["make", "-s", "-C", ROOT / "tests" / "membw", "build/membw"], check=True)
+    subprocess.run(["make", "-s", "-C", ROOT / "tests" / "programs" / "membw", "build/membw"], check=True)
     load = os.getloadavg()[0]
     programs = {**OWN, **PEERS, **ASIDE}
     rounds = [{name: run() for name, run in programs.items()} for dummy in range(arguments.repetitions)]

@@ -22,7 +22,7 @@ from machine import describe
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-TESTS = ROOT / "tests" / "client"
+TESTS = ROOT / "tests" / "programs" / "solotest"
 sys.path.insert(0, str(TESTS))
 
 from servers import Redis  # noqa: E402  pylint: disable=wrong-import-position

@@ -16,7 +16,7 @@ import yaml
 
 from .conftest import free_port
 
-# Enough to see that all is there; what the figures are worth is tested in tests/membw.
+# Enough to see that all is there; what the figures are worth is tested in tests/programs/membw.
 BANDWIDTH = {"memory_bandwidth_seconds": 0.05, "memory_bandwidth_repetitions": 1}
 
 

@@ -14,7 +14,7 @@ copy="$build/ansible_collections/memstretch/density"
 rm -rf "$build/ansible_collections"
 mkdir -p "$copy" "$build/home"
 # The corpus of the fuzzers is bytes that no tool for sources should read.
-git ls-files -z --cached --others --exclude-standard -- . ':!tests/client/fuzz/corpus' |
+git ls-files -z --cached --others --exclude-standard -- . ':!tests/programs/solotest/fuzz/corpus' |
 	while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
 	tar --create --null --files-from=- | tar --extract --no-same-owner --directory="$copy"
 

@@ -25,7 +25,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
-TESTS = ROOT / "tests" / "client"
+TESTS = ROOT / "tests" / "programs" / "solotest"
 sys.path.insert(0, str(TESTS))
 
 import truth  # noqa: E402  pylint: disable=wrong-import-position

@@ -179,7 +179,7 @@ def test_help_and_version(solotest):
 
 
 def test_the_manual_names_every_option(solotest):
-    manual = (pathlib.Path(__file__).parents[2] / "files" / "solotest.1").read_text(encoding="ascii")
+    manual = (pathlib.Path(__file__).parents[3] / "files" / "solotest.1").read_text(encoding="ascii")
     options = re.findall(r"^  (--[a-z-]+)", solotest.run("--help").output, re.M)
     assert len(options) > 20
     for option in options:

@@ -7,7 +7,7 @@
 #define OFFLINE_H
 
 #define SOLOTEST_NO_MAIN
-#include "../../files/solotest.c"
+#include "../../../files/solotest.c"
 
 /* A use of what only the real main() calls. */
 static inline int offline_main(int argc, char **argv)

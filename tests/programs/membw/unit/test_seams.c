@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Tests of membw's seams. Every test is a function; main() lists them. */
 #define MEMBW_NO_MAIN
-#include "../../../files/membw.c"
+#include "../../../../files/membw.c"
 #include <valgrind/valgrind.h>
 
 static int failures;
