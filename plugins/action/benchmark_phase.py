@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ import math
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import number
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.module_utils.options import number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.summary import Futility
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import Futility
 
 # The lead of the first phase, where no launch has been timed yet: seconds for each round of forks.
 FIRST_ROUND_SECONDS = 2.0

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ import uuid
 from ansible import constants
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import number
-from ansible_collections.memstretch.density.plugins.plugin_utils import reproduction, run_plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import (
+from ansible_collections.memstretch.density.plugins.module_utils.options import number
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    RESULTS_DIR,
+    ControllerAction,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import reproduction
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     RunDirectory,
     RunError,
     check_name,
     check_space,
     compact_utc,
     latest,
+    mark_finished,
     unused,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import mark_finished
 
 CALLBACK = "memstretch.density.fleet_latency"
 

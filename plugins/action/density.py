@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
-from ansible_collections.memstretch.density.plugins.plugin_utils import cost, density_result, study_plan
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
     CHECKED_RUN,
     COST_EXAMPLE,
@@ -17,9 +16,22 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     RESULTS_DIR,
     ControllerAction,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.density_search import FAIL, INVALID, PASS, DensitySearch
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_sequence import FAILED, Sequence, choose, in_common
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import arms as study_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import (
+    FAIL,
+    INVALID,
+    PASS,
+    DensitySearch,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
+    FAILED,
+    Sequence,
+    choose,
+    in_common,
+)
 
 FILE = "density.json"
 # A probe is a short run: what is different of it from a run that measures.

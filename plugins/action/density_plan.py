@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -10,10 +10,25 @@ import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number, numbers, size_in_bytes
-from ansible_collections.memstretch.density.plugins.plugin_utils import density_plan, plan_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction, measured_run, own_directory
-from ansible_collections.memstretch.density.plugins.plugin_utils.summary import summarise
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    SettingError,
+    number,
+    numbers,
+    size_in_bytes,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    RESULTS_DIR,
+    ControllerAction,
+    measured_run,
+    own_directory,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import (
+    plan as density_plan,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import (
+    text as plan_text,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import summarise
 
 
 class ActionModule(ControllerAction):

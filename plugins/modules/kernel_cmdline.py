@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -137,9 +137,10 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.memstretch.density.plugins.module_utils import boot_arguments as ba
-from ansible_collections.memstretch.density.plugins.module_utils import boot_loader as bl
-from ansible_collections.memstretch.density.plugins.module_utils.host_record import HostRecord, HostRecordError, write_file
+from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as ba
+from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as bl
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord, HostRecordError
 
 # Until the next boot, the names of arguments that were restored: the running kernel still has our values.
 PENDING = "/run/memstretch-kernel_cmdline.json"

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -70,9 +70,10 @@ import tempfile
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils.host_record import write_file
-from ansible_collections.memstretch.density.plugins.module_utils.service_manager import RunCommand
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, size_in_bytes
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
 
 KEPT = "/run/memstretch-kvm.json"
 # More than a boot loader that notes a failed boot, less than any system that mounts its file system.

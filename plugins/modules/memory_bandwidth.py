@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -122,10 +122,17 @@ memory_bandwidth:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils import host_memory, memory_channels, numa_placement
-from ansible_collections.memstretch.density.plugins.module_utils import memory_bandwidth as bandwidth
-from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
+
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth as bandwidth
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import (
+    channels as memory_channels,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import (
+    numa as numa_placement,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
 ARGUMENTS = dict(
     executable=dict(type="path", default="membw"),

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -223,16 +223,21 @@ refusals:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils.block_guard import Guard, GuardError
-from ansible_collections.memstretch.density.plugins.module_utils.host_record import DIRECTORY, HostRecord, HostRecordError
-from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles, meminfo
-from ansible_collections.memstretch.density.plugins.module_utils.service_manager import booted
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
-from ansible_collections.memstretch.density.plugins.module_utils.swap_areas import SwapError, areas
-from ansible_collections.memstretch.density.plugins.module_utils.swap_format import FormatError
-from ansible_collections.memstretch.density.plugins.module_utils.swap_options import read
-from ansible_collections.memstretch.density.plugins.module_utils.swap_plan import Plan, listing
-from ansible_collections.memstretch.density.plugins.module_utils.swap_units import Systemd, UnitError
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import (
+    DIRECTORY,
+    HostRecord,
+    HostRecordError,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import SwapError, areas
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FormatError
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard, GuardError
+from ansible_collections.memstretch.density.plugins.module_utils.swap.options import read
+from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import Plan, listing
+from ansible_collections.memstretch.density.plugins.module_utils.swap.units import Systemd, UnitError
 
 # What each kind needs, beside the programs that only some hosts have.
 NEEDED = ("wipefs", "sfdisk", "partx", "mkswap", "swapon", "swapoff")

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -245,12 +245,16 @@ import typing as t
 import xml.etree.ElementTree as ET
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils.dram_budget import CgroupFiles
-from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles, meminfo
-from ansible_collections.memstretch.density.plugins.module_utils.service_manager import booted, checked
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, size_in_bytes
-from ansible_collections.memstretch.density.plugins.module_utils.vm_admission import OVERHEAD, Host, Wish, judge
-from ansible_collections.memstretch.density.plugins.module_utils.vm_domain import (
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import checked
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Host, Wish, judge
+from ansible_collections.memstretch.density.plugins.module_utils.vm.fleet import Fleet, Step, wait_for_addresses
+from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError, file_state
+from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
     NUMBER_RANGE,
     TRANSLATION_CACHE,
     DomainError,
@@ -261,8 +265,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm_domain impor
     max_memory_of,
     pinned_memory,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.vm_fleet import Fleet, Step, wait_for_addresses
-from ansible_collections.memstretch.density.plugins.module_utils.vm_host import VmHost, VmHostError, file_state
 
 SMALLEST_MEMORY = 64 * 2**20
 # Where a VM's address can be asked for, the surest first.

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The throughput of one large Redis: what is run, and what its figures mean.
 
@@ -12,7 +12,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number, numbers, size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    SettingError,
+    number,
+    numbers,
+    size_in_bytes,
+)
 
 # What Redis takes beside a value, in bytes: entry, key, object and string header. Measured: 1.09 MB for 1,000 values of 1,000 bytes.
 OVERHEAD = 96

@@ -26,9 +26,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import yaml  # noqa: E402
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import RunRecorder, publish  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory  # noqa: E402
 
 INSTANCES = 32
 FORKS = 2

@@ -17,8 +17,11 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
 
-from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.confidence import FIGURES, CellSample  # noqa: E402
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (  # noqa: E402
+    FIGURES,
+    CellSample,
+)
 
 REQUESTS = 150
 

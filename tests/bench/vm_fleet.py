@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a VM of a fleet costs to make and to start, side by side with a script that does it as the brief did: full copies by virt-clone, one by one,
 and a second between starts. On real libvirt in a namespace of this machine. The master's disk holds data,
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LAB = ROOT / "playbooks" / "files" / "lab.py"
+LAB = ROOT / "tools" / "lab.py"
 IMAGES = "/var/lib/libvirt/images"
 MASTER = f"""<domain type='qemu'><name>master</name><memory unit='MiB'>64</memory><vcpu>1</vcpu><os><type arch='x86_64' machine='q35'>hvm</type></os>
 <devices><disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{IMAGES}/master.qcow2'/>

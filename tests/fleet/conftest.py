@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Real libvirt in hypervisors inside this machine, each in a network and a mount namespace of its own. Needs root."""
 
@@ -22,7 +22,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
-LAB = ROOT / "playbooks" / "files" / "lab.py"
+LAB = ROOT / "tools" / "lab.py"
 IMAGES = "/var/lib/libvirt/images"
 FLEET = "try"
 

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the module vm_fleet does to VMs, on real libvirt. None of it needs a guest that boots, so their disks are blank."""
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.memstretch.density.plugins.module_utils.vm_domain import Vm
+
+from ansible_collections.memstretch.density.plugins.module_utils.vm.template import Vm
 
 from .conftest import IMAGES, OTHERS, Lab, foreign
 

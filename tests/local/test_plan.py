@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import access_model
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import access_model
 
 from .conftest import ROOT
 from .test_run import client

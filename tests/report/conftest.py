@@ -8,11 +8,11 @@ import pathlib
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import density_result
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, compare
-from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.html import comparison_page
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, compare
 
 from .browser import Browser
 from .fleets import fleet_run

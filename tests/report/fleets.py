@@ -16,10 +16,11 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
 
-from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import RunRecorder, publish  # noqa: E402
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory  # noqa: E402
 
 START = 1_793_000_000.0
 SAMPLES = 2000

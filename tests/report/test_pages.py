@@ -8,11 +8,11 @@ import pathlib
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import cost
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import publish as publish_comparison
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import publish as publish_comparison
 
 from .fleets import fleet_run
 

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Throwaway Debian machines for tests: built from packages, run by qemu without KVM, reached by ssh on 127.0.0.1.
 
@@ -26,7 +26,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "playbooks" / "files"))
 import debian_image  # noqa: E402
-from debian_image import QEMU, ImageError as VmError, Recipe, root_disk, run, say  # noqa: E402
+from debian_image import QEMU, Recipe, root_disk, run, say  # noqa: E402
+from debian_image import ImageError as VmError
 
 CACHE = Path(os.environ.get("VM_CACHE") or Path(__file__).resolve().parents[2] / ".cache" / "vm")
 # Raise it when what follows or debian_image.py changes what a build makes.

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Swap made, changed and taken back for real: on loop devices, in a file and in zram of this machine."""
 
@@ -13,8 +13,9 @@ import sys
 import uuid
 
 import pytest
-from ansible_collections.memstretch.density.plugins.module_utils.swap_format import header
 from situations import MIB, call_module, run
+
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
 
 RECORD = "/var/lib/memstretch/swap_space.json"
 

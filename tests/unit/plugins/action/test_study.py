@@ -4,8 +4,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.action import study
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_sequence import FAILED, FINISHED, INVALID
-from ansible_collections.memstretch.density.plugins.plugin_utils.study_plan import StudyArm
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import StudyArm
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import FAILED, FINISHED, INVALID
 
 
 class Sequence:

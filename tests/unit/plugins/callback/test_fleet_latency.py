@@ -11,7 +11,7 @@ from ansible.inventory.host import Host
 from ansible.playbook.task import Task
 from ansible.plugins.loader import callback_loader
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
 
 SETTINGS = {
     "profile": "zram", "key_count": 100, "value_size": 10, "compressibility": 0, "requests": None, "duration": None, "rate": 100,
@@ -70,7 +70,7 @@ def run(callback, begun):
 
 @pytest.fixture
 def make_result():
-    from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram
+    from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 
     def make(phase, host, start):
         figures = Histogram.from_values([10_000 + host] * 100).figures()

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Red Hat's family, with a model of grubby: no distribution that this runs on has the real one.
 
@@ -14,7 +14,7 @@ import re
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils import boot_loader as bl
+from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as bl
 
 NEW, OLD = "/boot/vmlinuz-5.14.0-503.el9.x86_64", "/boot/vmlinuz-5.14.0-427.el9.x86_64"
 LINE = "root=/dev/mapper/rhel-root ro crashkernel=1G-4G:192M,4G-64G:256M console=tty0 console=ttyS0 quiet"

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The module as Ansible runs it, on this machine; its documentation against what it returns."""
 
@@ -12,7 +12,8 @@ import sys
 
 import pytest
 import yaml
-from ansible_collections.memstretch.density.plugins.module_utils import host_memory
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
 from ansible_collections.memstretch.density.plugins.modules import host_memory_info
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import RunRecorder
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
 
 SETTINGS = {
     "profile": "swap", "key_count": 1000, "value_size": 1000, "compressibility": 0, "requests": None, "duration": None,

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.action.density import _figures
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 
 from .conftest import START, latencies
 

@@ -1,13 +1,16 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The cases of the throughput experiment, and that its ratios are those of the study when fed with the study's figures."""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
-from ansible_collections.memstretch.density.plugins.plugin_utils import experiments, report_text, throughput
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils import throughput
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 
 SETTINGS = {"data": "10M", "value_sizes": [1000, 10000, 100000], "stretch": 3, "connections": 8, "pipeline": 16, "compressibility": 0}
 

@@ -9,9 +9,13 @@ import shutil
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, compare
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.summary import Futility, evaluate, evaluate_together
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import (
+    Futility,
+    evaluate,
+    evaluate_together,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, compare
 
 from .conftest import START, latencies
 
