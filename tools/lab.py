@@ -6,6 +6,7 @@
 What a hypervisor's VMs, networks and files do stays in its namespaces; `down` ends all of it. They share this machine's kernel: whoever tunes one,
 tunes this machine. Needs root. There is no daemon for ssh and no port: the client's ProxyCommand starts sshd inside the namespaces.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -21,11 +22,32 @@ import typing as t
 from pathlib import Path
 
 DIRECTORY = Path(os.environ.get("LAB_DIRECTORY") or Path(__file__).resolve().parents[1] / ".cache" / "lab")
-PACKAGES = ["dnsmasq-base", "genisoimage", "iproute2", "iptables", "libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-daemon-system",
-            "openssh-client", "openssh-server", "python3-libvirt", "python3-lxml", "qemu-system-x86", "qemu-utils", "util-linux"]
+PACKAGES = [
+    "dnsmasq-base",
+    "genisoimage",
+    "iproute2",
+    "iptables",
+    "libvirt-clients",
+    "libvirt-daemon",
+    "libvirt-daemon-driver-qemu",
+    "libvirt-daemon-system",
+    "openssh-client",
+    "openssh-server",
+    "python3-libvirt",
+    "python3-lxml",
+    "qemu-system-x86",
+    "qemu-utils",
+    "util-linux",
+]
 # What libvirt keeps on a host, and where a hypervisor keeps it.
-PLACES = {"etc": "/etc/libvirt", "lib": "/var/lib/libvirt", "run": "/run/libvirt", "cache": "/var/cache/libvirt", "log": "/var/log/libvirt",
-          "record": "/var/lib/memstretch"}
+PLACES = {
+    "etc": "/etc/libvirt",
+    "lib": "/var/lib/libvirt",
+    "run": "/run/libvirt",
+    "cache": "/var/cache/libvirt",
+    "log": "/var/log/libvirt",
+    "record": "/var/lib/memstretch",
+}
 # Golden images, which outlive a hypervisor, and where each sees them.
 GOLDEN = DIRECTORY.parent / "golden", "/var/lib/libvirt/images/golden"
 READY_S = 60
@@ -38,10 +60,20 @@ class LabError(Exception):
 
 def run(*command: object, **options: object) -> str:
     try:
-        return subprocess.run([str(word) for word in command], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              encoding="utf-8", errors="replace", **options).stdout
+        return subprocess.run(
+            [str(word) for word in command],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            **options,
+        ).stdout
     except FileNotFoundError as error:
-        raise LabError(f"{command[0]} is not installed; needed are: apt-get install --no-install-recommends {' '.join(PACKAGES)}") from error
+        raise LabError(
+            f"{command[0]} is not installed; needed are: apt-get install --no-install-recommends {' '.join(PACKAGES)}"
+        ) from error
     except subprocess.CalledProcessError as error:
         raise LabError(f"{' '.join(map(str, command))} ended with {error.returncode}:\n{error.stdout}") from error
 
@@ -84,8 +116,16 @@ class Hypervisor:
             places = [*((self.directory / place, path) for place, path in PLACES.items()), GOLDEN]
             mounts = "; ".join(f"mount --bind '{place}' '{path}'" for place, path in places)
             # Not "ip netns exec": it mounts /sys anew, and libvirt loses its control groups.
-            self._start("nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "--propagation=private", "sh", "-ec",
-                        f"{mounts}; exec virtlogd --daemon --pid-file '{self.directory / 'virtlogd.pid'}'")
+            self._start(
+                "nsenter",
+                f"--net=/run/netns/{self.namespace}",
+                "unshare",
+                "--mount",
+                "--propagation=private",
+                "sh",
+                "-ec",
+                f"{mounts}; exec virtlogd --daemon --pid-file '{self.directory / 'virtlogd.pid'}'",
+            )
         self._start(*self.inside("libvirtd", "--daemon", "--pid-file", self.directory / "libvirtd.pid"))
         self._wait()
 
@@ -104,18 +144,23 @@ class Hypervisor:
         (self.directory / "etc" / "virtlogd.conf").write_text("", encoding="utf-8")
         # Not the CPU controller: in a group of it all guests together would get the share of one process of this machine.
         (self.directory / "etc" / "qemu.conf").write_text(
-            'security_driver = "none"\nremember_owner = 0\ncgroup_controllers = ["memory", "cpuacct", "cpuset", "devices", "blkio"]\n', encoding="utf-8")
+            'security_driver = "none"\nremember_owner = 0\ncgroup_controllers = ["memory", "cpuacct", "cpuset", "devices", "blkio"]\n',
+            encoding="utf-8",
+        )
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", self.directory / "host_key")
         # A home of its own, so that what root's shell does here at each start is not done at each task.
         (self.directory / "home").mkdir()
         (self.directory / "sshd_config").write_text(
             f"HostKey {self.directory / 'host_key'}\nAuthorizedKeysFile {DIRECTORY / 'key.pub'}\nStrictModes no\nUsePAM no\nPidFile none\n"
             f"SetEnv HOME={self.directory / 'home'}\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n",
-            encoding="utf-8")
+            encoding="utf-8",
+        )
 
     def _wait(self) -> None:
         deadline = time.monotonic() + READY_S
-        while subprocess.run(self.inside("virsh", "--connect", "qemu:///system", "--quiet", "uri"), check=False, capture_output=True).returncode:
+        while subprocess.run(
+            self.inside("virsh", "--connect", "qemu:///system", "--quiet", "uri"), check=False, capture_output=True
+        ).returncode:
             if not self.daemon("libvirtd"):
                 raise LabError(f"libvirtd of {self.name} has ended; see the system's log")
             if time.monotonic() > deadline:
@@ -123,9 +168,11 @@ class Hypervisor:
             time.sleep(0.1)
 
     def ssh_config(self) -> str:
-        return (f"Host {self.name}\n  HostName {self.name}\n  User root\n  IdentityFile {DIRECTORY / 'key'}\n  IdentitiesOnly yes\n"
-                f"  UserKnownHostsFile {DIRECTORY / 'known_hosts'}\n  StrictHostKeyChecking yes\n"
-                f"  ProxyCommand {sys.executable} {Path(__file__).resolve()} sshd {self.name}\n")
+        return (
+            f"Host {self.name}\n  HostName {self.name}\n  User root\n  IdentityFile {DIRECTORY / 'key'}\n  IdentitiesOnly yes\n"
+            f"  UserKnownHostsFile {DIRECTORY / 'known_hosts'}\n  StrictHostKeyChecking yes\n"
+            f"  ProxyCommand {sys.executable} {Path(__file__).resolve()} sshd {self.name}\n"
+        )
 
     def known_host(self) -> str:
         return f"{self.name} {' '.join((self.directory / 'host_key.pub').read_text(encoding='utf-8').split()[:2])}\n"
@@ -165,7 +212,9 @@ class Hypervisor:
 
 def _inside(namespace: int) -> t.Iterator[int]:
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended; or it is none of root's
+        with contextlib.suppress(
+            FileNotFoundError, ProcessLookupError, PermissionError
+        ):  # it has ended; or it is none of root's
             if os.stat(process / "ns" / "mnt").st_ino == namespace:
                 yield int(process.name)
 
@@ -210,9 +259,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("packages", help="say which Debian packages it needs")
-    commands.add_parser("up", help="start hypervisors, and say where their ssh_config is").add_argument("names", nargs="+")
+    commands.add_parser("up", help="start hypervisors, and say where their ssh_config is").add_argument(
+        "names", nargs="+"
+    )
     commands.add_parser("down", help="end all of them, and remove what they kept")
-    for name, text in (("exec", "run a command inside a hypervisor's namespaces"), ("sshd", "serve one ssh connection on standard input and output")):
+    for name, text in (
+        ("exec", "run a command inside a hypervisor's namespaces"),
+        ("sshd", "serve one ssh connection on standard input and output"),
+    ):
         command = commands.add_parser(name, help=text)
         command.add_argument("name")
         if name == "exec":

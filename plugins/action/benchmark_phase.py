@@ -60,7 +60,9 @@ def _check_recorded(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> floa
     try:
         document = directory.read_json("run.json")
     except RunError as error:
-        raise RunError(f"the callback did not record this run: {error}; see the messages above, is the disk full?") from error
+        raise RunError(
+            f"the callback did not record this run: {error}; see the messages above, is the disk full?"
+        ) from error
     session = document["sessions"][-1]
     if session["id"] != run["session"]:
         raise RunError(f"{directory.path}: another playbook has taken this run over")

@@ -87,7 +87,9 @@ def _check_fleet(options: t.Mapping[str, t.Any]) -> None:
             )
 
 
-def _begin(options: t.Mapping[str, t.Any], config: dict[str, t.Any], phases: list[dict[str, t.Any]]) -> dict[str, t.Any]:
+def _begin(
+    options: t.Mapping[str, t.Any], config: dict[str, t.Any], phases: list[dict[str, t.Any]]
+) -> dict[str, t.Any]:
     """Choose the run's directory and the phases to measure."""
     now = time.time()
     hashed = {
@@ -118,7 +120,11 @@ def _begin(options: t.Mapping[str, t.Any], config: dict[str, t.Any], phases: lis
 
 
 def _choose(
-    options: t.Mapping[str, t.Any], hashed: dict[str, t.Any], fingerprint: str, phases: list[dict[str, t.Any]], now: float
+    options: t.Mapping[str, t.Any],
+    hashed: dict[str, t.Any],
+    fingerprint: str,
+    phases: list[dict[str, t.Any]],
+    now: float,
 ) -> tuple[RunDirectory, bool]:
     """Return the directory and whether it is a run that is resumed."""
     if options["run_id"]:
@@ -133,9 +139,13 @@ def _choose(
             return directory, True
         changes = "; ".join(run_plan.differences(old["hashed"], hashed)[:6])
         if not options["set_aside"] or {**old["hashed"], "hosts": None} != {**hashed, "hosts": None}:
-            raise RunError(f"{directory.path} exists and holds a run of other settings ({changes}); choose another run_id")
+            raise RunError(
+                f"{directory.path} exists and holds a run of other settings ({changes}); choose another run_id"
+            )
         _refuse_if_in_use(directory)
-        Display().display(f"The hosts have changed since {directory.path} was begun ({changes}); what it holds is kept as {directory.set_aside()}")
+        Display().display(
+            f"The hosts have changed since {directory.path} was begun ({changes}); what it holds is kept as {directory.set_aside()}"
+        )
         return directory, False
     newest = latest(options["results_dir"])
     if newest and options["resume"]:

@@ -64,7 +64,9 @@ class ActionModule(ControllerAction):
             "probe": {**PROBE, **options["probe"]},
             **in_common(options["run"]),
         }
-        directory, document = choose(options["results_dir"], FILE, "density", options["density_id"], plan, options["resume"])
+        directory, document = choose(
+            options["results_dir"], FILE, "density", options["density_id"], plan, options["resume"]
+        )
         for line in _opening(directory, document):
             Display().display(line)
         if self._task.check_mode:
@@ -126,7 +128,9 @@ def _search(sequence: Sequence, arm: study_plan.StudyArm) -> None:
         measured = sequence.measure(run_id, {**arm.variables, **plan["probe"], **_size(size, plan)}, clean)
         clean = False
         if measured["state"] == FAILED:
-            raise RunError(f"the probe of {size} hosts under {arm.name} could not be made: {measured['note']}. The same command goes on from here")
+            raise RunError(
+                f"the probe of {size} hosts under {arm.name} could not be made: {measured['note']}. The same command goes on from here"
+            )
         directory = RunDirectory(sequence.directory.results_dir, run_id)
         run = {"run_id": run_id, "arm": arm.name, "size": size, **measured, **_figures(directory, size)}
         search.add(size, run["outcome"])
@@ -141,7 +145,9 @@ def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
     """Return the outcome of a probe and its figures: those of its worst cell."""
     summary = directory.read_json("summary.json")
     if summary["fleet"]["expected"] != size:
-        raise RunError(f"{directory.path} is a run of {summary['fleet']['expected']} hosts, not of {size}; choose another density_id")
+        raise RunError(
+            f"{directory.path} is a run of {summary['fleet']['expected']} hosts, not of {size}; choose another density_id"
+        )
     cells = [cell for cell in summary["cells"] if cell["worst_host"]]
 
     def worst(*keys: str) -> float | None:

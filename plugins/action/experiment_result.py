@@ -51,7 +51,12 @@ class ActionModule(ControllerAction):
         if not options["hosts"]:
             raise RunError(f"{options['experiment']}: nothing gave a result, so there is nothing to keep")
         failed = sorted(set(options["expected"]) - set(options["hosts"]))
-        document = {"measured_at": time.time(), "expected": options["expected"], "failed": failed, "hosts": options["hosts"]}
+        document = {
+            "measured_at": time.time(),
+            "expected": options["expected"],
+            "failed": failed,
+            "hosts": options["hosts"],
+        }
         experiments.keep(directory, options["experiment"], document)
         _show(directory, options["experiment"])
         if failed:

@@ -42,13 +42,16 @@ class ActionModule(ControllerAction):
         "study_id": {"type": "str"},
         "resume": {"type": "bool", "default": True},
         "profiles": {"type": "raw"},
-        "ablation": {"type": "dict", "options": {
-            "profile": {"type": "str", "required": True},
-            "data": {"type": "dict", "required": True},
-            "settings": {"type": "raw"},
-            "put_back": {"type": "bool", "default": False},
-            "reboot": {"type": "bool", "default": False},
-        }},
+        "ablation": {
+            "type": "dict",
+            "options": {
+                "profile": {"type": "str", "required": True},
+                "data": {"type": "dict", "required": True},
+                "settings": {"type": "raw"},
+                "put_back": {"type": "bool", "default": False},
+                "reboot": {"type": "bool", "default": False},
+            },
+        },
         "order": {"type": "str", "default": "interleaved"},
         "rounds": {"type": "raw", "default": 1},
         "run": CHECKED_RUN,
@@ -121,7 +124,11 @@ def _run_all(sequence: Sequence, arms: t.Mapping[str, study_plan.StudyArm]) -> N
             run.update(state=SKIPPED, note=why)
         else:
             left = sum(1 for each in runs[position:] if each["state"] not in DONE)
-            rounds = f", run {run['round']} of {sequence.document['plan']['rounds']}" if sequence.document["plan"]["rounds"] > 1 else ""
+            rounds = (
+                f", run {run['round']} of {sequence.document['plan']['rounds']}"
+                if sequence.document["plan"]["rounds"] > 1
+                else ""
+            )
             sequence.announce(f"Run {position + 1} of {len(runs)}: {arm.name}{rounds}", left)
             run.update(_measured(sequence, run["run_id"], arm))
         sequence.save()
@@ -147,7 +154,9 @@ def _without_effect(sequence: Sequence, arm: study_plan.StudyArm) -> str:
         return ""
     run = RunDirectory(sequence.directory.results_dir, first["run_id"]).read_json("run.json")
     found = [
-        setting for record in run["hosts"].values() for setting in (record.get("tuning") or {}).get("settings", [])
+        setting
+        for record in run["hosts"].values()
+        for setting in (record.get("tuning") or {}).get("settings", [])
         if arm.setting in (setting["name"], setting["section"]) or setting["name"].endswith(f" {arm.setting}")
     ]
     if found and all(setting["absent"] for setting in found):
@@ -157,11 +166,16 @@ def _without_effect(sequence: Sequence, arm: study_plan.StudyArm) -> str:
     return ""
 
 
-def _conclude(directory: RunDirectory, document: dict[str, t.Any], paid: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
+def _conclude(
+    directory: RunDirectory, document: dict[str, t.Any], paid: t.Mapping[str, t.Any] | None
+) -> dict[str, t.Any]:
     """Compare what was measured, and say what was not."""
     measured = [run for run in document["runs"] if run["state"] in (FINISHED, INVALID)]
     arms = [
-        Arm(arm["name"], [RunDirectory(directory.results_dir, run["run_id"]) for run in measured if run["arm"] == arm["name"]])
+        Arm(
+            arm["name"],
+            [RunDirectory(directory.results_dir, run["run_id"]) for run in measured if run["arm"] == arm["name"]],
+        )
         for arm in document["plan"]["arms"]
     ]
     arms = [arm for arm in arms if arm.runs]

@@ -23,7 +23,11 @@ def throughput_plan(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def throughput_document(
-    results: t.Sequence[t.Mapping[str, t.Any]], steps: t.Sequence[t.Mapping[str, t.Any]], profile: str, host: str, settings: t.Mapping[str, t.Any]
+    results: t.Sequence[t.Mapping[str, t.Any]],
+    steps: t.Sequence[t.Mapping[str, t.Any]],
+    profile: str,
+    host: str,
+    settings: t.Mapping[str, t.Any],
 ) -> dict[str, t.Any]:
     """Return the result of one profile."""
     return throughput.document(profile, host, steps, results, settings)

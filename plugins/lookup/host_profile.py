@@ -69,8 +69,12 @@ class LookupModule(LookupBase):
         self.set_options(var_options=variables, direct=kwargs)
         try:
             return [
-                changed(load(str(term), self.get_option("directory"), self.get_option("places")),
-                        self.get_option("settings"), self.get_option("without"), self.get_option("swap"))
+                changed(
+                    load(str(term), self.get_option("directory"), self.get_option("places")),
+                    self.get_option("settings"),
+                    self.get_option("without"),
+                    self.get_option("swap"),
+                )
                 for term in terms
             ]
         except ProfileError as error:

@@ -177,7 +177,9 @@ def size_in_bytes(option: str, value: t.Any, total: int | None = None) -> int:
     match = re.match(r"^\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(?:i?B)?|(%))\s*$", str(value), re.IGNORECASE)
     if not match or (match.group(3) and total is None):
         share = ", or a share of the memory such as 50%" if total is not None else ""
-        raise SettingError(f"{option}: {value!r} is no size. Allowed are bytes, or a number with K, M, G or T (powers of 1024){share}")
+        raise SettingError(
+            f"{option}: {value!r} is no size. Allowed are bytes, or a number with K, M, G or T (powers of 1024){share}"
+        )
     if match.group(3):
         return int(total * float(match.group(1)) / 100)
     return int(float(match.group(1)) * _UNITS[(match.group(2) or "").upper()])

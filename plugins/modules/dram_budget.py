@@ -120,7 +120,9 @@ def budget_of(module: AnsibleModule, asked: dict) -> GroupBudget | HugepageBudge
     group = asked["group"]
     if booted():
         if not re.match(r"^[A-Za-z0-9_.]+(-[A-Za-z0-9_.]+)*\.slice$", group):
-            module.fail_json(msg=f"group is {group!r}; on a host with systemd it takes the name of a slice, such as fleet.slice")
+            module.fail_json(
+                msg=f"group is {group!r}; on a host with systemd it takes the name of a slice, such as fleet.slice"
+            )
         return SliceBudget(asked["size_bytes"], group, module.run_command)
     if not re.match(r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$", group) or ".." in group:
         module.fail_json(msg=f"group is {group!r}; it takes the path of a control group, such as fleet")
@@ -153,8 +155,11 @@ def play(module: AnsibleModule, record: HostRecord) -> dict:
     budget = budget_of(module, asked)
     present = budget.observe()
     original = known["original"] if known else present
-    aim = {"applied": lambda: budget.wanted(present, original), "lifted": lambda: budget.lifted(present, original),
-           "restored": lambda: original}[state]()
+    aim = {
+        "applied": lambda: budget.wanted(present, original),
+        "lifted": lambda: budget.lifted(present, original),
+        "restored": lambda: original,
+    }[state]()
     if state == "applied" and aim != present:
         budget.refuse(present)
     changed = aim != present or state == "restored" or (state == "applied" and (known or {}).get("asked") != asked)
@@ -169,7 +174,9 @@ def play(module: AnsibleModule, record: HostRecord) -> dict:
     return {
         "changed": changed,
         "diff": {"before": text_of(present), "after": text_of(aim)},
-        "differences": [f"{name} is {present[name]} and not {value}" for name, value in aim.items() if present[name] != value],
+        "differences": [
+            f"{name} is {present[name]} and not {value}" for name, value in aim.items() if present[name] != value
+        ],
         "budget": {**told, "persistent": budget.persistent} if state == "applied" else None,
     }
 

@@ -187,7 +187,9 @@ def main() -> None:
     if wrong:
         module.fail_json(msg="; ".join(wrong))
     try:
-        tuner = HostTuner(module.params, HostRecord("host_settings", module.params["record_directory"]), module.run_command)
+        tuner = HostTuner(
+            module.params, HostRecord("host_settings", module.params["record_directory"]), module.run_command
+        )
         before = tuner.state_text()
         changes = tuner.changes()
         if changes and not module.check_mode:

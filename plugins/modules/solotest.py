@@ -340,7 +340,9 @@ def main() -> None:
     if "/" not in path:
         path = module.get_bin_path(path, required=True)
     if options["detach"]:
-        module.exit_json(changed=False, job=client.in_background(lambda: client.execute(options, path, module.run_command)))
+        module.exit_json(
+            changed=False, job=client.in_background(lambda: client.execute(options, path, module.run_command))
+        )
     result = client.execute(options, path, module.run_command)
     if result.get("failed"):
         module.fail_json(**result)

@@ -286,7 +286,9 @@ def tools_of(module):
     tools = {name: module.get_bin_path(name) for name in (*NEEDED, *PERHAPS)}
     missing = [name for name in NEEDED if not tools[name]]
     if missing and not module.check_mode:
-        raise RefusedError([f"{name} is missing on this host; Debian has it in the package fdisk or util-linux" for name in missing])
+        raise RefusedError(
+            [f"{name} is missing on this host; Debian has it in the package fdisk or util-linux" for name in missing]
+        )
     if module.check_mode:
         tools["cryptsetup"] = tools["cryptsetup"] or "cryptsetup"
     return tools
@@ -299,7 +301,9 @@ def plan_of(module, systemd):
     if params["state"] == "restored":
         params = {**params, "kind": "none", "encrypted": False, "others": "keep"}
     options = read(params, meminfo(files)["MemTotal"], tools_of(module))
-    plan = Plan(options, Guard(module.run_command, files), HostRecord("swap_space", module.params["record_directory"]), systemd)
+    plan = Plan(
+        options, Guard(module.run_command, files), HostRecord("swap_space", module.params["record_directory"]), systemd
+    )
     (plan.present if module.params["state"] == "present" else plan.restored)()
     if plan.refusals:
         raise RefusedError(plan.refusals)
@@ -324,9 +328,9 @@ def run(module):
         "persistent": systemd is not None,
         "diff": {
             "before": before + "".join(f"{path}: {was}\n" for path, was, dummy in contents),
-            "after": plan.predicted_listing() if predicted else listing(areas(plan.files)) + "".join(
-                f"{path}: {now}\n" for path, dummy, now in contents
-            ),
+            "after": plan.predicted_listing()
+            if predicted
+            else listing(areas(plan.files)) + "".join(f"{path}: {now}\n" for path, dummy, now in contents),
         },
     }
 

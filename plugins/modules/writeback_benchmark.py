@@ -150,8 +150,13 @@ def measured(module: AnsibleModule, host: writeback.Host, options: dict) -> dict
     settings = writeback.judged(writeback.measure(module.params["directory"], host, options, fio, module.run_command))
     chosen, reason = writeback.choose(settings)
     return dict(
-        schema=writeback.SCHEMA, settings=options, settings_measured=settings, chosen=chosen, reason=reason,
-        disk=dict(name=host.disk, **host_memory.block_queue(HostFiles(), host.disk)), fio=writeback.fio_version(module.run_command([fio, "--version"])[1]),
+        schema=writeback.SCHEMA,
+        settings=options,
+        settings_measured=settings,
+        chosen=chosen,
+        reason=reason,
+        disk=dict(name=host.disk, **host_memory.block_queue(HostFiles(), host.disk)),
+        fio=writeback.fio_version(module.run_command([fio, "--version"])[1]),
     )
 
 

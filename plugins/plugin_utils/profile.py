@@ -59,7 +59,9 @@ def load(profile: str, directory: str, places: t.Sequence[str]) -> dict[str, t.A
     data = _read(path)
     problems = _mistakes(data)
     if not problems and (data["name"] in names(directory)) == is_path(profile):
-        problems = [f"name is {data['name']!r}, which is {'a name of this collection' if is_path(profile) else 'not the name of the file'}"]
+        problems = [
+            f"name is {data['name']!r}, which is {'a name of this collection' if is_path(profile) else 'not the name of the file'}"
+        ]
     if problems:
         raise ProfileError(f"{path} is not a profile: {'; '.join(problems)}")
     base = load(data["extends"], directory, []) if data.get("extends") else {"swap": SWAP}
@@ -73,12 +75,21 @@ def changed(
 
     Raises ProfileError for a mistake in the settings, and for a name that the profile does not have.
     """
-    problems = [f"{key!r} is not a section; allowed are {', '.join(SETTING_SECTIONS)}" for key in settings if key not in SETTING_SECTIONS]
+    problems = [
+        f"{key!r} is not a section; allowed are {', '.join(SETTING_SECTIONS)}"
+        for key in settings
+        if key not in SETTING_SECTIONS
+    ]
     problems += mistakes(settings, _ENTRY_KEYS) + _swap_mistakes(swap)
     result = _merged(profile, {**settings, "swap": swap})
-    known = {name for section in SETTING_SECTIONS if section != "cpu_governor" for name in result[section]} | {"cpu_governor"}
-    problems += [f"{name!r} cannot be left out, the profile does not set it; it sets {', '.join(sorted(known))}"
-                 for name in without if name not in known]
+    known = {name for section in SETTING_SECTIONS if section != "cpu_governor" for name in result[section]} | {
+        "cpu_governor"
+    }
+    problems += [
+        f"{name!r} cannot be left out, the profile does not set it; it sets {', '.join(sorted(known))}"
+        for name in without
+        if name not in known
+    ]
     if problems:
         raise ProfileError("; ".join(problems))
     for section in SETTING_SECTIONS:
@@ -137,7 +148,11 @@ def _mistakes(data: t.Any) -> list[str]:
     if not isinstance(data, dict):
         return [f"it is {type(data).__name__}, and not a dictionary with the keys {', '.join(KEYS)}"]
     found = [f"{key!r} is not a key; allowed are {', '.join(KEYS)}" for key in data if key not in KEYS]
-    found += [f"{key} is {data.get(key)!r}; it takes a text" for key in ("name", "description") if not isinstance(data.get(key), str)]
+    found += [
+        f"{key} is {data.get(key)!r}; it takes a text"
+        for key in ("name", "description")
+        if not isinstance(data.get(key), str)
+    ]
     if isinstance(data.get("name"), str) and not re.match(r"^[a-z][a-z0-9_]{0,31}$", data["name"]):
         found.append(f"name is {data['name']!r}; it takes up to 32 small letters, digits and underscores")
     found += _list_mistakes(data, "needs", NEEDS)
@@ -148,8 +163,10 @@ def _mistakes(data: t.Any) -> list[str]:
         found.append(f"extends is {data['extends']!r}; it takes the name of a profile of this collection")
     found += _swap_mistakes(data.get("swap") or {})
     # A null takes an entry of the extended profile out.
-    kept = {key: {name: entry for name, entry in value.items() if entry is not None} if isinstance(value, dict) else value
-            for key, value in data.items()}
+    kept = {
+        key: {name: entry for name, entry in value.items() if entry is not None} if isinstance(value, dict) else value
+        for key, value in data.items()
+    }
     return found + mistakes(kept, _ENTRY_KEYS)
 
 
@@ -168,7 +185,13 @@ def _list_mistakes(data: dict[str, t.Any], key: str, allowed: t.Sequence[str]) -
 
 def _merged(base: dict[str, t.Any], over: dict[str, t.Any]) -> dict[str, t.Any]:
     """Return both, entry by entry where it is a section; a null takes an entry out."""
-    result: dict[str, t.Any] = {"source": "", "needs": [], "guest_kernel_arguments": [], "cpu_governor": "", **copy.deepcopy(base)}
+    result: dict[str, t.Any] = {
+        "source": "",
+        "needs": [],
+        "guest_kernel_arguments": [],
+        "cpu_governor": "",
+        **copy.deepcopy(base),
+    }
     for key in KEYS:
         if key == "extends":
             continue

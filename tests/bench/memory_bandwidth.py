@@ -35,8 +35,11 @@ def output(*words):
 
 def membw(pattern):
     def run():
-        report = json.loads(output(PROGRAM, "--cpus", CPU, "--pattern", pattern, "--buffer", MEGABYTES << 20, "--allow-cached"))
+        report = json.loads(
+            output(PROGRAM, "--cpus", CPU, "--pattern", pattern, "--buffer", MEGABYTES << 20, "--allow-cached")
+        )
         return report["bytes_per_second"]
+
     return run
 
 
@@ -44,19 +47,35 @@ def likwid(kernel):
     def run():
         text = output("likwid-bench", "-t", kernel, "-w", f"S0:{MEGABYTES}MB:1", "-s", 1)
         return float(re.search(r"^MByte/s:\s+([0-9.]+)", text, re.M).group(1)) * 1e6
+
     return run
 
 
 def sysbench():
-    text = output("sysbench", "memory", f"--memory-block-size={MEGABYTES}M", "--memory-oper=read", "--memory-total-size=1000G", "--time=1", "run")
+    text = output(
+        "sysbench",
+        "memory",
+        f"--memory-block-size={MEGABYTES}M",
+        "--memory-oper=read",
+        "--memory-total-size=1000G",
+        "--time=1",
+        "run",
+    )
     return float(re.search(r"\(([0-9.]+) MiB/sec\)", text).group(1)) * 2**20
 
 
 def mbw():
-    return float(re.search(r"^AVG.*Copy: ([0-9.]+) MiB/s", output("mbw", "-n", 2, "-t0", MEGABYTES), re.M).group(1)) * 2**20
+    return (
+        float(re.search(r"^AVG.*Copy: ([0-9.]+) MiB/s", output("mbw", "-n", 2, "-t0", MEGABYTES), re.M).group(1))
+        * 2**20
+    )
 
 
-PEERS = {"likwid-bench load": likwid("load"), "likwid-bench load_avx": likwid("load_avx"), "sysbench memory, read": sysbench}
+PEERS = {
+    "likwid-bench load": likwid("load"),
+    "likwid-bench load_avx": likwid("load_avx"),
+    "sysbench memory, read": sysbench,
+}
 OWN = {"membw --pattern all": membw("all"), "membw --pattern line": membw("line")}
 ASIDE = {"mbw, copies": mbw}
 
@@ -76,17 +95,25 @@ def main():
     figures = {name: [each[name] for each in rounds] for name in programs}
     medians = {name: statistics.median(values) for name, values in figures.items()}
     lines = ["| program | GB/s, median | least to most |", "| --- | --- | --- |"]
-    lines += [f"| {name} | {medians[name] / 1e9:.2f} | {min(values) / 1e9:.2f} to {max(values) / 1e9:.2f} |" for name, values in figures.items()]
+    lines += [
+        f"| {name} | {medians[name] / 1e9:.2f} | {min(values) / 1e9:.2f} to {max(values) / 1e9:.2f} |"
+        for name, values in figures.items()
+    ]
     best = max(PEERS, key=medians.__getitem__)
     # Paired within a round, so that what disturbs the machine for some seconds disturbs both.
     ratio = statistics.median(each["membw --pattern all"] / each[best] for each in rounds)
-    lines += ["", f"membw relative to the best peer ({best}), every byte in sequence, median of {len(rounds)} interleaved rounds: {ratio:.3f}, "
-                  f"bar >= {BAR}: {'met' if ratio >= BAR else 'NOT met'}"]
+    lines += [
+        "",
+        f"membw relative to the best peer ({best}), every byte in sequence, median of {len(rounds)} interleaved rounds: {ratio:.3f}, "
+        f"bar >= {BAR}: {'met' if ratio >= BAR else 'NOT met'}",
+    ]
     text = "\n".join(lines)
     print(text)
     if arguments.write:
-        head = (f"# Bench of membw\n\nWritten by `tests/bench/memory_bandwidth.py --write`: one reader on CPU {CPU}, a buffer of {MEGABYTES} MiB.\n\n"
-                + describe(load))
+        head = (
+            f"# Bench of membw\n\nWritten by `tests/bench/memory_bandwidth.py --write`: one reader on CPU {CPU}, a buffer of {MEGABYTES} MiB.\n\n"
+            + describe(load)
+        )
         (ROOT / "docs" / "bench" / "memory_bandwidth.md").write_text(head + text + "\n", encoding="utf-8")
 
 

@@ -13,8 +13,10 @@ import typing as t
 
 # No blanks, quotes or anything that means something to a shell or to the language of GRUB's menu.
 ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:/@%+=!-]*)?")
-ARGUMENT_RULE = ("it takes NAME or NAME=VALUE, the name of letters, digits, '_', '.' and '-', the value of these and ',', ':', '/', '@', '%', "
-                 "'+', '=' and '!'")
+ARGUMENT_RULE = (
+    "it takes NAME or NAME=VALUE, the name of letters, digits, '_', '.' and '-', the value of these and ',', ':', '/', '@', '%', "
+    "'+', '=' and '!'"
+)
 # The boot loader writes these itself, from the disk that the system is on: a change would not last, or the host would not boot.
 NOT_OURS = {"BOOT_IMAGE", "initrd", "root", "rootfstype", "ro", "rw", "init"}
 
@@ -26,7 +28,7 @@ class ArgumentError(ValueError):
 def words(line: str) -> list[str]:
     """Split a command line as the kernel does: at blanks, but not within double quotes; what follows C(--) is not the kernel's."""
     found = re.findall(r'(?:[^\s"]|"[^"]*"?)+', line)
-    return found[:found.index("--")] if "--" in found else found
+    return found[: found.index("--")] if "--" in found else found
 
 
 def name(word: str) -> str:
@@ -52,12 +54,17 @@ def check_both(arguments: t.Sequence[str], removed: t.Sequence[str]) -> None:
             raise ArgumentError(f"removed: {argument!r} stands in the option arguments too; name it in one of the two")
     for argument in arguments:
         if list(arguments).count(argument) > 1:
-            raise ArgumentError(f"arguments: {argument!r} is named {list(arguments).count(argument)} times; name it once")
+            raise ArgumentError(
+                f"arguments: {argument!r} is named {list(arguments).count(argument)} times; name it once"
+            )
 
 
 def is_removed(word: str, removed: t.Iterable[str]) -> bool:
     """Does the list take this word away? NAME takes every value of it away, NAME=VALUE that value alone."""
-    return any(name(word) == name(entry) and ("=" not in entry or word.partition("=")[2] == entry.partition("=")[2]) for entry in removed)
+    return any(
+        name(word) == name(entry) and ("=" not in entry or word.partition("=")[2] == entry.partition("=")[2])
+        for entry in removed
+    )
 
 
 def changed(line: t.Sequence[str], arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:

@@ -95,7 +95,13 @@ class Grub:
 
     NAME = "grub"
 
-    def __init__(self, run_command: RunCommand, find_program: FindProgram, boot: str = "/boot/grub", defaults: str = "/etc/default") -> None:
+    def __init__(
+        self,
+        run_command: RunCommand,
+        find_program: FindProgram,
+        boot: str = "/boot/grub",
+        defaults: str = "/etc/default",
+    ) -> None:
         self.run_command = run_command
         self.generator = find_program("grub-mkconfig")
         self.boot, self.defaults = boot, defaults
@@ -130,24 +136,31 @@ class Grub:
             patterns += [shell + "=" + word.partition("=")[2]] if "=" in word else [shell, shell + "=*"]
         if not patterns:
             return ""
-        return DROP_IN_HEAD + f"""\
+        return (
+            DROP_IN_HEAD
+            + f"""\
 memstretch_without() (
     set -f
     kept=
     for word in $1; do
         case "$word" in
-        {' | '.join(dict.fromkeys(patterns))}) ;;
+        {" | ".join(dict.fromkeys(patterns))}) ;;
         *) kept="$kept${{kept:+ }}$word" ;;
         esac
     done
     printf '%s' "$kept"
 )
-GRUB_CMDLINE_LINUX="$(memstretch_without "$GRUB_CMDLINE_LINUX"){''.join(' ' + argument for argument in arguments)}"
+GRUB_CMDLINE_LINUX="$(memstretch_without "$GRUB_CMDLINE_LINUX"){"".join(" " + argument for argument in arguments)}"
 GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
 """
+        )
 
     def prepare(self) -> Record:
-        return {"menu": read_text(self.menu), "sources": self._sources(), "directory_was_there": os.path.isdir(self.directory)}
+        return {
+            "menu": read_text(self.menu),
+            "sources": self._sources(),
+            "directory_was_there": os.path.isdir(self.directory),
+        }
 
     def base(self, originals: Record, added: t.Sequence[str]) -> list[Entry]:
         if originals and originals["sources"] == self._sources():
@@ -156,25 +169,48 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
 
     def apply(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
         self._change(self.text(arguments, removed), lambda: self._check(self._generate(), arguments, removed))
-        if originals["sources"] == self._sources() and self._frame(originals["menu"]) != self._frame(read_text(self.menu)):
-            return [f"{self.menu} was older than what it is made from, or was edited by hand: making it anew has changed more in it than the "
-                    "kernel command line. Restoring puts the old one back."]
+        if originals["sources"] == self._sources() and self._frame(originals["menu"]) != self._frame(
+            read_text(self.menu)
+        ):
+            return [
+                f"{self.menu} was older than what it is made from, or was edited by hand: making it anew has changed more in it than the "
+                "kernel command line. Restoring puts the old one back."
+            ]
         return []
 
     def restore(self, originals: Record) -> list[str]:
         """Put the original menu back, byte for byte; or make it anew, if what it is made from has changed."""
         same = originals.get("sources") == self._sources()
         self._change("", lambda: originals["menu"] if same else self._generate())
-        if not originals.get("directory_was_there", True) and os.path.isdir(self.directory) and not os.listdir(self.directory):
+        if (
+            not originals.get("directory_was_there", True)
+            and os.path.isdir(self.directory)
+            and not os.listdir(self.directory)
+        ):
             os.rmdir(self.directory)
-        return [] if same else [f"{self.menu} was made anew and not put back as it was: since the first change, what it is made from has "
-                                "changed (a kernel, GRUB, a file in /etc/default or in /etc/grub.d)"]
+        return (
+            []
+            if same
+            else [
+                f"{self.menu} was made anew and not put back as it was: since the first change, what it is made from has "
+                "changed (a kernel, GRUB, a file in /etc/default or in /etc/grub.d)"
+            ]
+        )
 
     def _sources(self) -> str:
         """A digest of what a menu is made from: all settings but ours, the scripts, and the names of kernels and initrds."""
-        files = [os.path.join(self.defaults, "grub"), *glob.glob(os.path.join(self.directory, "*.cfg")), *glob.glob("/etc/grub.d/*"),
-                 self.generator, "/usr/share/grub/grub-mkconfig_lib"]
-        parts = [f"{path} {os.access(path, os.X_OK)} {digest(read_text(path))}" for path in sorted(files) if path != self.drop_in and os.path.isfile(path)]
+        files = [
+            os.path.join(self.defaults, "grub"),
+            *glob.glob(os.path.join(self.directory, "*.cfg")),
+            *glob.glob("/etc/grub.d/*"),
+            self.generator,
+            "/usr/share/grub/grub-mkconfig_lib",
+        ]
+        parts = [
+            f"{path} {os.access(path, os.X_OK)} {digest(read_text(path))}"
+            for path in sorted(files)
+            if path != self.drop_in and os.path.isfile(path)
+        ]
         return digest("\n".join(parts + sorted(os.listdir(os.path.dirname(self.boot)))))
 
     @staticmethod
@@ -202,8 +238,10 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
         try:
             status, output, errors = self.run_command([self.generator, "-o", new])
             if status:
-                raise BootLoaderError(f"the boot menu cannot be made, {self.generator} ended with {status}; the kernel command line is as it was "
-                                      f"before. Its output ends with:\n{tail(output + errors)}")
+                raise BootLoaderError(
+                    f"the boot menu cannot be made, {self.generator} ended with {status}; the kernel command line is as it was "
+                    f"before. Its output ends with:\n{tail(output + errors)}"
+                )
             return read_text(new) or ""
         finally:
             for rest in (new, new + ".new"):
@@ -212,18 +250,25 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
     def _check(self, menu: str, arguments: t.Sequence[str], removed: t.Sequence[str]) -> str:
         entries = self._entries(menu)
         if not entries:
-            raise BootLoaderError("the boot menu that grub-mkconfig makes has no entry from /etc/grub.d/10_linux, so that no kernel would get "
-                                  "the arguments; the kernel command line is as it was before")
+            raise BootLoaderError(
+                "the boot menu that grub-mkconfig makes has no entry from /etc/grub.d/10_linux, so that no kernel would get "
+                "the arguments; the kernel command line is as it was before"
+            )
         wrong = problems(entries, arguments, removed)
         if wrong:
-            raise BootLoaderError(f"the boot menu would not be right, and the kernel command line is as it was before: {'; '.join(wrong)}. "
-                                  + self.blame())
+            raise BootLoaderError(
+                f"the boot menu would not be right, and the kernel command line is as it was before: {'; '.join(wrong)}. "
+                + self.blame()
+            )
         return menu
 
     def blame(self) -> str:
         """Which files may overrule ours."""
-        later = [path for path in sorted(glob.glob(os.path.join(self.directory, "*.cfg")))
-                 if path > self.drop_in and "GRUB_CMDLINE_LINUX" in (read_text(path) or "")]
+        later = [
+            path
+            for path in sorted(glob.glob(os.path.join(self.directory, "*.cfg")))
+            if path > self.drop_in and "GRUB_CMDLINE_LINUX" in (read_text(path) or "")
+        ]
         if later:
             return f"{', '.join(later)} is read after {self.drop_in} and sets GRUB_CMDLINE_LINUX"
         return f"look for what sets it in {self.directory} and /etc/grub.d"
@@ -244,7 +289,9 @@ class Grubby:
 
     def entries(self) -> list[Entry]:
         output = self._grubby("--info=ALL")
-        return [Entry(kernel, args) for kernel, args in re.findall(r'^kernel="?([^"\n]*)"?\nargs="(.*)"$', output, re.M)]
+        return [
+            Entry(kernel, args) for kernel, args in re.findall(r'^kernel="?([^"\n]*)"?\nargs="(.*)"$', output, re.M)
+        ]
 
     def ours(self) -> str:
         return ""
@@ -256,8 +303,15 @@ class Grubby:
     def prepare(self) -> Record:
         entries = self.entries()
         if not entries:
-            raise BootLoaderError(f"{self.program} --info=ALL names no kernel, so that there is no command line to change")
-        return {"entries": {entry.kernel: entry.line for entry in entries}, "files": self._files(), "left": {}, "added": []}
+            raise BootLoaderError(
+                f"{self.program} --info=ALL names no kernel, so that there is no command line to change"
+            )
+        return {
+            "entries": {entry.kernel: entry.line for entry in entries},
+            "files": self._files(),
+            "left": {},
+            "added": [],
+        }
 
     def apply(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
         before = self._files()
@@ -286,7 +340,10 @@ class Grubby:
     def base(self, originals: Record, added: t.Sequence[str]) -> list[Entry]:
         """A kernel that came after the first change had our arguments from the start."""
         before = originals["entries"] if originals else {}
-        return [Entry(entry.kernel, before[entry.kernel]) if entry.kernel in before else entry.without(added) for entry in self.entries()]
+        return [
+            Entry(entry.kernel, before[entry.kernel]) if entry.kernel in before else entry.without(added)
+            for entry in self.entries()
+        ]
 
     def blame(self) -> str:
         return "see the files in /boot/loader/entries and /etc/kernel/cmdline"
@@ -296,7 +353,12 @@ class Grubby:
         return {path: read_text(path) or "" for path in paths}
 
     def _bring(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> None:
-        self._set({entry.kernel: ba.changed(entry.words, arguments, removed) for entry in self.base(originals, originals["added"])})
+        self._set(
+            {
+                entry.kernel: ba.changed(entry.words, arguments, removed)
+                for entry in self.base(originals, originals["added"])
+            }
+        )
 
     def _set(self, wanted: dict[str, list[str]]) -> None:
         steps = []
@@ -310,7 +372,11 @@ class Grubby:
         if len({step[1:] for step in steps}) == 1 and len(steps) == len(wanted):
             steps = [("ALL", *steps[0][1:])]
         for kernel, away, more in steps:
-            self._grubby(f"--update-kernel={kernel}", *([f"--remove-args={away}"] if away else []), *([f"--args={more}"] if more else []))
+            self._grubby(
+                f"--update-kernel={kernel}",
+                *([f"--remove-args={away}"] if away else []),
+                *([f"--args={more}"] if more else []),
+            )
 
     def _grubby(self, *words: str) -> str:
         status, output, errors = self.run_command([self.program, *words])

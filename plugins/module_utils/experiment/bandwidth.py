@@ -76,7 +76,9 @@ def checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "repetitions": number("repetitions", options["repetitions"], "repetitions"),
         "readers": sorted(numbers("readers", readers, "readers")) if readers else [],
         "buffer_bytes": size_in_bytes("buffer", options["buffer"]) if options["buffer"] else 0,
-        "channels": number("channels", options["channels"], "channels") if options["channels"] not in (None, "") else None,
+        "channels": number("channels", options["channels"], "channels")
+        if options["channels"] not in (None, "")
+        else None,
     }
 
 
@@ -96,6 +98,7 @@ def nodes(files: HostFiles, allowed: t.AbstractSet[int]) -> list[Node]:
 
 def _first_of_each_core_first(files: HostFiles, cpus: t.Sequence[int]) -> list[int]:
     """Two threads of one core share its path to memory, so the second ones come last."""
+
     def is_second(cpu: int) -> bool:
         siblings = listed(files.text(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))
         return bool(siblings) and cpu != min(siblings)
@@ -119,13 +122,20 @@ def plan(found: t.Sequence[Node], options: t.Mapping[str, t.Any]) -> list[Measur
     """
     measurements = [
         Measurement(pattern, readers_at.number, memory_at.number, readers_at.cpus[:count])
-        for memory_at in found if memory_at.has_memory
-        for readers_at in found if readers_at.cpus
-        for pattern, counts in ((options["pattern"], reader_counts(options["readers"], len(readers_at.cpus))), ("chase", [1]))
+        for memory_at in found
+        if memory_at.has_memory
+        for readers_at in found
+        if readers_at.cpus
+        for pattern, counts in (
+            (options["pattern"], reader_counts(options["readers"], len(readers_at.cpus))),
+            ("chase", [1]),
+        )
         for count in counts
     ]
     if not any(each.pattern != "chase" for each in measurements):
-        raise MeasurementError(f"readers: no node has CPUs for {options['readers'] or 'a reader'} that this process may use")
+        raise MeasurementError(
+            f"readers: no node has CPUs for {options['readers'] or 'a reader'} that this process may use"
+        )
     return measurements
 
 
@@ -168,7 +178,9 @@ def run(
                 raise MeasurementError(f"{each.text}: {diagnostics.strip() or f'membw ended with status {status}'}")
             report = json.loads(output)
             if report["schema"] != SCHEMA:
-                raise MeasurementError(f"{executable} speaks schema {report['schema']}, this module {SCHEMA}; update it")
+                raise MeasurementError(
+                    f"{executable} speaks schema {report['schema']}, this module {SCHEMA}; update it"
+                )
             results[each].append(report)
     return results
 
@@ -176,9 +188,13 @@ def run(
 def command(measurement: Measurement, options: t.Mapping[str, t.Any], executable: str) -> list[str]:
     """Return membw's argument vector."""
     return [
-        executable, f"--pattern={measurement.pattern}", f"--memory-node={measurement.memory_node}",
-        f"--cpus={','.join(map(str, measurement.cpus))}", f"--seconds={options['seconds']}",
-        f"--buffer={options['buffer_bytes']}", f"--huge-pages={options['huge_pages']}",
+        executable,
+        f"--pattern={measurement.pattern}",
+        f"--memory-node={measurement.memory_node}",
+        f"--cpus={','.join(map(str, measurement.cpus))}",
+        f"--seconds={options['seconds']}",
+        f"--buffer={options['buffer_bytes']}",
+        f"--huge-pages={options['huge_pages']}",
     ]
 
 
@@ -189,23 +205,40 @@ def spread(values: t.Sequence[float]) -> dict[str, float]:
 
 def facts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) -> dict[str, t.Any]:
     """Return the matrix of nodes, the growth with readers, and what makes the figures doubtful."""
-    bandwidth = {each: spread([report["bytes_per_second"] for report in reports])
-                 for each, reports in results.items() if each.pattern != "chase"}
-    latency = {(each.cpu_node, each.memory_node): spread([report["ns_per_read"] for report in reports])
-               for each, reports in results.items() if each.pattern == "chase"}
-    readers = [{"cpu_node": each.cpu_node, "memory_node": each.memory_node, "readers": len(each.cpus), "bytes_per_second": figures}
-               for each, figures in bandwidth.items()]
+    bandwidth = {
+        each: spread([report["bytes_per_second"] for report in reports])
+        for each, reports in results.items()
+        if each.pattern != "chase"
+    }
+    latency = {
+        (each.cpu_node, each.memory_node): spread([report["ns_per_read"] for report in reports])
+        for each, reports in results.items()
+        if each.pattern == "chase"
+    }
+    readers = [
+        {
+            "cpu_node": each.cpu_node,
+            "memory_node": each.memory_node,
+            "readers": len(each.cpus),
+            "bytes_per_second": figures,
+        }
+        for each, figures in bandwidth.items()
+    ]
     pairs = []
     for (cpu_node, memory_node), nanoseconds in latency.items():
         mine = [row for row in readers if (row["cpu_node"], row["memory_node"]) == (cpu_node, memory_node)]
-        pairs.append({
-            "cpu_node": cpu_node,
-            "memory_node": memory_node,
-            "local": cpu_node == memory_node,
-            "single": next((row["bytes_per_second"] for row in mine if row["readers"] == 1), None),
-            "highest": max((row["bytes_per_second"] for row in mine), key=lambda figures: figures["median"], default=None),
-            "latency_ns": nanoseconds,
-        })
+        pairs.append(
+            {
+                "cpu_node": cpu_node,
+                "memory_node": memory_node,
+                "local": cpu_node == memory_node,
+                "single": next((row["bytes_per_second"] for row in mine if row["readers"] == 1), None),
+                "highest": max(
+                    (row["bytes_per_second"] for row in mine), key=lambda figures: figures["median"], default=None
+                ),
+                "latency_ns": nanoseconds,
+            }
+        )
     local = {pair["memory_node"]: pair for pair in pairs if pair["local"]}
     for pair in pairs:
         pair["ratio"] = _ratios(pair, local.get(pair["memory_node"]))
@@ -240,9 +273,13 @@ def doubts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) -
         overlap = min(report["overlap"] for report in reports)
         faults = max(report["page_faults"] for report in reports)
         if share < MIN_CPU_SHARE:
-            found.append(f"{each.text}: a reader had its CPU for {share:.3f} of the time only, {MIN_CPU_SHARE} is needed; others were at work there")
+            found.append(
+                f"{each.text}: a reader had its CPU for {share:.3f} of the time only, {MIN_CPU_SHARE} is needed; others were at work there"
+            )
         if overlap < MIN_OVERLAP:
-            found.append(f"{each.text}: the readers were at work together for {overlap:.3f} of the time, {MIN_OVERLAP} is needed")
+            found.append(
+                f"{each.text}: the readers were at work together for {overlap:.3f} of the time, {MIN_OVERLAP} is needed"
+            )
         if faults:
             found.append(f"{each.text}: {faults} page faults while it was measured")
     return found

@@ -25,7 +25,8 @@ def virtual_machines(files: HostFiles) -> list[dict[str, t.Any]]:
     """Return each VM's process with the pages (by node) that it has and the nodes whose processors it may use."""
     node_cpus = {
         int(name[4:]): set(listed(files.text(f"/sys/devices/system/node/{name}/cpulist")))
-        for name in files.names("/sys/devices/system/node") if re.match(r"^node\d+$", name)
+        for name in files.names("/sys/devices/system/node")
+        if re.match(r"^node\d+$", name)
     }
     found = []
     for entry in files.names("/proc"):
@@ -35,12 +36,14 @@ def virtual_machines(files: HostFiles) -> list[dict[str, t.Any]]:
         cpus = set(listed(status.get("Cpus_allowed_list")))
         bytes_on = bytes_by_node(files.text(f"/proc/{entry}/numa_maps", size=64 * 2**20) or "")
         arguments = (files.text(f"/proc/{entry}/cmdline") or "").split("\0")
-        found.append({
-            "pid": int(entry),
-            "name": _name(arguments) or files.text(f"/proc/{entry}/comm"),
-            "bytes": bytes_on,
-            "cpu_nodes": sorted(node for node, of_node in node_cpus.items() if of_node & cpus),
-        })
+        found.append(
+            {
+                "pid": int(entry),
+                "name": _name(arguments) or files.text(f"/proc/{entry}/comm"),
+                "bytes": bytes_on,
+                "cpu_nodes": sorted(node for node, of_node in node_cpus.items() if of_node & cpus),
+            }
+        )
     return sorted(found, key=lambda each: each["pid"])
 
 
@@ -61,7 +64,9 @@ def bytes_by_node(text: str) -> dict[int, int]:
 
 
 def warnings(
-    cpu_nodes: t.Iterable[int], drives: t.Sequence[t.Mapping[str, t.Any]], machines: t.Sequence[t.Mapping[str, t.Any]],
+    cpu_nodes: t.Iterable[int],
+    drives: t.Sequence[t.Mapping[str, t.Any]],
+    machines: t.Sequence[t.Mapping[str, t.Any]],
     ratio: t.Callable[[int, int], str],
 ) -> list[str]:
     """Return what sits on the wrong node.
@@ -77,7 +82,9 @@ def warnings(
     if len(wanted) > 1 and known and wanted - known:
         for node in sorted(wanted - known):
             near = min(known)
-            found.append(f"no swap drive is near node {node}: its pages travel to node {', '.join(map(str, sorted(known)))}{ratio(node, near)}")
+            found.append(
+                f"no swap drive is near node {node}: its pages travel to node {', '.join(map(str, sorted(known)))}{ratio(node, near)}"
+            )
     for machine in machines:
         total = sum(machine["bytes"].values())
         away = {node: count for node, count in machine["bytes"].items() if node not in machine["cpu_nodes"]}

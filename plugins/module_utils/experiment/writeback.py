@@ -60,14 +60,18 @@ def checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     values = [size_in_bytes("dirty_bytes", value) for value in options["dirty_bytes"]]
     page = os.sysconf("SC_PAGE_SIZE")
     if not values or min(values) < 2 * page or len(set(values)) != len(values):
-        raise SettingError(f"dirty_bytes: {options['dirty_bytes']!r} is not allowed; it takes different sizes, each at least two pages ({2 * page} bytes)")
+        raise SettingError(
+            f"dirty_bytes: {options['dirty_bytes']!r} is not allowed; it takes different sizes, each at least two pages ({2 * page} bytes)"
+        )
     for queue in options["queues"]:
         unknown = sorted(set(queue) - set(_QUEUE_KNOBS))
         if unknown or not queue:
             raise SettingError(f"queues: {queue!r} is not allowed; each takes some of {', '.join(_QUEUE_KNOBS)}")
     write_size = size_in_bytes("write_size", options["write_size"])
     if not 512 <= write_size <= 2**30 or write_size % 512:
-        raise SettingError(f"write_size: {options['write_size']!r} is out of range; it takes a multiple of 512 from 512 bytes to 1G")
+        raise SettingError(
+            f"write_size: {options['write_size']!r} is out of range; it takes a multiple of 512 from 512 bytes to 1G"
+        )
     return {
         "dirty_bytes": [0, *sorted(values, reverse=True)],
         "queues": [{}, *options["queues"]],
@@ -98,7 +102,9 @@ def check_directory(path: str, options: t.Mapping[str, t.Any]) -> str:
     device = os.stat(path).st_dev
     link = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
     if not os.path.exists(link):
-        raise MeasurementError(f"directory: {path} is on no disk (a file system in memory or on a network?); choose one that is")
+        raise MeasurementError(
+            f"directory: {path} is on no disk (a file system in memory or on a network?); choose one that is"
+        )
     real = os.path.realpath(link)
     return os.path.basename(os.path.dirname(real) if os.path.exists(f"{real}/partition") else real)
 
@@ -120,7 +126,11 @@ def is_left(record: HostRecord, directory: str) -> bool:
 def planned_seconds(options: t.Mapping[str, t.Any]) -> float:
     """Return how long the synchronous writes take altogether; sequential writing comes on top."""
     settings = len(options["dirty_bytes"]) * len(options["queues"])
-    return options["repetitions"] * len(options["threads"]) * (options["seconds"] + settings * (options["seconds"] + _LEAD_SECONDS))
+    return (
+        options["repetitions"]
+        * len(options["threads"])
+        * (options["seconds"] + settings * (options["seconds"] + _LEAD_SECONDS))
+    )
 
 
 class Host:
@@ -186,6 +196,7 @@ class _Child:
 @contextlib.contextmanager
 def put_back_also_when_ended(child: _Child) -> t.Iterator[None]:
     """Make signals that end a process raise, so that C(finally) runs, without its child."""
+
     def leave(signal_number: int, _frame: t.Any) -> None:
         for each in before:
             signal.signal(each, signal.SIG_IGN)  # what is being put back must not be left half-way
@@ -233,12 +244,19 @@ def measure(
 
 
 def _measure_setting(
-    place: str, options: t.Mapping[str, t.Any], figures: dict[str, t.Any], with_idle: bool, fio: str, run_command: t.Callable
+    place: str,
+    options: t.Mapping[str, t.Any],
+    figures: dict[str, t.Any],
+    with_idle: bool,
+    fio: str,
+    run_command: t.Callable,
 ) -> None:
     figures["sequential"].append(sequential(os.path.join(place, "flood"), options["flood_size"]))
     for threads in options["threads"]:
         if with_idle:
-            figures["idle"].setdefault(threads, []).append(_sync_writes(place, options, threads, False, fio, run_command)[0])
+            figures["idle"].setdefault(threads, []).append(
+                _sync_writes(place, options, threads, False, fio, run_command)[0]
+            )
         iops, p99 = _sync_writes(place, options, threads, True, fio, run_command)
         figures["flood"].setdefault(threads, []).append(iops)
         figures["p99_ms"].setdefault(threads, []).append(p99)
@@ -266,7 +284,7 @@ def _sync_writes(
     status, output, diagnostics = run_command(command(place, options, threads, flood, fio), cwd=place)
     if status != 0:
         raise MeasurementError(f"fio failed: {(diagnostics or output).strip()[-500:]}")
-    report = json.loads(output[output.index("{"):])  # warnings may come before
+    report = json.loads(output[output.index("{") :])  # warnings may come before
     job = next(each for each in report["jobs"] if each["jobname"] == "sync")
     return job["write"]["iops"], job["sync"]["lat_ns"]["percentile"]["99.000000"] / 1e6
 
@@ -274,27 +292,59 @@ def _sync_writes(
 def command(place: str, options: t.Mapping[str, t.Any], threads: int, flood: bool, fio: str) -> list[str]:
     """Return fio's argument vector: small writes at random places with an fsync after each, perhaps beside one sequential writer."""
     lead = _LEAD_SECONDS if flood else 0
-    words = [fio, "--output-format=json", "--ioengine=psync", "--group_reporting", "--thread", "--random_generator=tausworthe64", "--time_based"]
+    words = [
+        fio,
+        "--output-format=json",
+        "--ioengine=psync",
+        "--group_reporting",
+        "--thread",
+        "--random_generator=tausworthe64",
+        "--time_based",
+    ]
     if flood:
-        words += ["--name=flood", f"--filename={place}/flood", "--rw=write", f"--bs={_BLOCK}", f"--size={options['flood_size']}",
-                  "--overwrite=1", f"--runtime={lead + options['seconds']:g}"]
+        words += [
+            "--name=flood",
+            f"--filename={place}/flood",
+            "--rw=write",
+            f"--bs={_BLOCK}",
+            f"--size={options['flood_size']}",
+            "--overwrite=1",
+            f"--runtime={lead + options['seconds']:g}",
+        ]
     return words + [
-        "--name=sync", "--new_group", f"--directory={place}", "--filename_format=sync.$jobnum", "--rw=randwrite", f"--bs={options['write_size']}",
-        f"--size={options['file_size']}", "--fsync=1", f"--numjobs={threads}", f"--startdelay={lead}", f"--runtime={options['seconds']:g}",
+        "--name=sync",
+        "--new_group",
+        f"--directory={place}",
+        "--filename_format=sync.$jobnum",
+        "--rw=randwrite",
+        f"--bs={options['write_size']}",
+        f"--size={options['file_size']}",
+        "--fsync=1",
+        f"--numjobs={threads}",
+        f"--startdelay={lead}",
+        f"--runtime={options['seconds']:g}",
     ]
 
 
 def _summary(queue: t.Mapping[str, t.Any], dirty_bytes: int, figures: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     def median(values: t.Sequence[float], digits: int) -> dict[str, float]:
-        return {"median": round(statistics.median(values), digits), "min": round(min(values), digits), "max": round(max(values), digits)}
+        return {
+            "median": round(statistics.median(values), digits),
+            "min": round(min(values), digits),
+            "max": round(max(values), digits),
+        }
 
     return {
         "dirty_bytes": dirty_bytes,
         "queue": dict(queue),
         "sequential": median(figures["sequential"], 0),
         "threads": [
-            {"threads": threads, "idle_iops": median(figures["idle"][threads], 2) if threads in figures["idle"] else None,
-             "flood_iops": median(iops, 2), "flood_p99_ms": median(figures["p99_ms"][threads], 3)}
+            {
+                "threads": threads,
+                "idle_iops": median(figures["idle"][threads], 2) if threads in figures["idle"] else None,
+                "flood_iops": median(iops, 2),
+                "flood_p99_ms": median(figures["p99_ms"][threads], 3),
+            }
             for threads, iops in figures["flood"].items()
         ],
     }
@@ -310,8 +360,15 @@ def judged(settings: t.Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
             **setting,
             "sequential_share": round(setting["sequential"]["median"] / default["sequential"]["median"], 4),
             "threads": [
-                {**each, "gain": round(each["flood_iops"]["median"] / base[each["threads"]], 3) if base[each["threads"]] else None,
-                 "of_idle": round(each["flood_iops"]["median"] / idle[each["threads"]], 4) if idle[each["threads"]] else None}
+                {
+                    **each,
+                    "gain": round(each["flood_iops"]["median"] / base[each["threads"]], 3)
+                    if base[each["threads"]]
+                    else None,
+                    "of_idle": round(each["flood_iops"]["median"] / idle[each["threads"]], 4)
+                    if idle[each["threads"]]
+                    else None,
+                }
                 for each in setting["threads"]
             ],
         }
@@ -324,6 +381,7 @@ def choose(settings: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[t.Mapping[str, 
 
     What counts is the worst of the numbers of threads, as a share of the idle machine's.
     """
+
     def recovered(setting: t.Mapping[str, t.Any]) -> float:
         return min((each["of_idle"] or 0.0) for each in setting["threads"])
 

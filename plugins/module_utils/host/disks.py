@@ -18,7 +18,8 @@ _NVME_PATH = re.compile(r"^nvme\d+c\d+n\d+$")
 def real_disks(files: HostFiles) -> list[str]:
     """Return the disks that have hardware (or a hypervisor's) behind them, in the order of their names."""
     return [
-        name for name in files.names("/sys/block")
+        name
+        for name in files.names("/sys/block")
         if not _NVME_PATH.match(name) and files.exists(f"/sys/block/{name}/device")
     ]
 

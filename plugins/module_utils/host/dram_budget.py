@@ -46,7 +46,9 @@ class HugepageBudget:
         self._info = meminfo(HostFiles())
         self._page = self._info.get("Hugepagesize", 0)
         if not self._page:
-            raise BudgetError("dram_budget: mechanism hugepages is not possible, this kernel has no huge pages; use cgroup")
+            raise BudgetError(
+                "dram_budget: mechanism hugepages is not possible, this kernel has no huge pages; use cgroup"
+            )
         self._size, self._reserve = size, reserve
         self.persistent = booted()
 
@@ -58,8 +60,11 @@ class HugepageBudget:
         close = abs(present["huge pages"] - pages) <= pages * _HUGEPAGES_SHORT
         return {
             "huge pages": present["huge pages"] if close else pages,
-            SYSCTL_FILE: (present[SYSCTL_FILE] if close and present[SYSCTL_FILE] else f"{MARK}\nvm.nr_hugepages = {pages}\n")
-            if self.persistent else None,
+            SYSCTL_FILE: (
+                present[SYSCTL_FILE] if close and present[SYSCTL_FILE] else f"{MARK}\nvm.nr_hugepages = {pages}\n"
+            )
+            if self.persistent
+            else None,
         }
 
     def lifted(self, present: t.Mapping[str, t.Any], original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -75,7 +80,9 @@ class HugepageBudget:
                 f"{mib(self._reserve)} are kept in reserve. The budget must be at least {mib(in_use + self._reserve)}."
             )
         if self._size >= self._info["MemTotal"]:
-            raise BudgetError(f"a DRAM budget of {mib(self._size)} is no budget: the host has {mib(self._info['MemTotal'])}")
+            raise BudgetError(
+                f"a DRAM budget of {mib(self._size)} is no budget: the host has {mib(self._info['MemTotal'])}"
+            )
 
     def reach(self, state: t.Mapping[str, t.Any]) -> None:
         _write(HUGEPAGES, str(state["huge pages"]))
@@ -99,7 +106,7 @@ class SliceBudget:
     def __init__(self, size: int, group: str, run_command: RunCommand) -> None:
         self._size, self._group, self._run_command = size, group, run_command
         self._dropin = f"/etc/systemd/system/{group}.d/90-memstretch-budget.conf"
-        steps = group[:-len(".slice")].split("-")
+        steps = group[: -len(".slice")].split("-")
         path = "/".join("-".join(steps[:depth]) + ".slice" for depth in range(1, len(steps) + 1))
         v1 = "/sys/fs/cgroup/memory"
         self._files = CgroupFiles(f"{v1 if os.path.isdir(v1) else '/sys/fs/cgroup'}/{path}", os.path.isdir(v1))
@@ -109,7 +116,10 @@ class SliceBudget:
         return {self._dropin: _read(self._dropin), "limit": self._files.limit()}
 
     def wanted(self, present: t.Mapping[str, t.Any], _original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return {self._dropin: f"{MARK}\n[Slice]\nMemoryMax={self._size}\n", "limit": self._size if self._files.there() else None}
+        return {
+            self._dropin: f"{MARK}\n[Slice]\nMemoryMax={self._size}\n",
+            "limit": self._size if self._files.there() else None,
+        }
 
     def lifted(self, present: t.Mapping[str, t.Any], _original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         return {self._dropin: None, "limit": None}
@@ -138,7 +148,9 @@ class GroupBudget:
         v1 = "/sys/fs/cgroup/memory"
         version_1 = os.path.isdir(v1)
         if not version_1 and "memory" not in (_read("/sys/fs/cgroup/cgroup.subtree_control") or "").split():
-            raise BudgetError("dram_budget: mechanism cgroup is not possible, no memory controller is mounted at /sys/fs/cgroup; use hugepages")
+            raise BudgetError(
+                "dram_budget: mechanism cgroup is not possible, no memory controller is mounted at /sys/fs/cgroup; use hugepages"
+            )
         self._size = size
         self._files = CgroupFiles(f"{v1 if version_1 else '/sys/fs/cgroup'}/{group}", version_1)
 
@@ -169,7 +181,9 @@ class CgroupFiles:
     def __init__(self, path: str, version_1: bool) -> None:
         self.path = path
         self._limit, self._usage, self._none = (
-            ("memory.limit_in_bytes", "memory.usage_in_bytes", "-1") if version_1 else ("memory.max", "memory.current", "max")
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "-1")
+            if version_1
+            else ("memory.max", "memory.current", "max")
         )
 
     def there(self) -> bool:

@@ -67,7 +67,9 @@ class HostFiles:
             if error.errno not in _ABSENT:
                 self.unreadable.append(f"{directory}: {error.strerror}")
             return []
-        return sorted(found, key=lambda name: [(int(digits or -1), word) for digits, word in re.findall(r"(\d+)|(\D+)", name)])
+        return sorted(
+            found, key=lambda name: [(int(digits or -1), word) for digits, word in re.findall(r"(\d+)|(\D+)", name)]
+        )
 
     def exists(self, name: str) -> bool:
         return os.path.exists(self.path(name))
@@ -93,13 +95,15 @@ def swap_areas(files: HostFiles) -> list[dict[str, t.Any]]:
     areas = []
     for line in (files.text("/proc/swaps") or "").splitlines()[1:]:
         name, kind, size, used, priority = line.split()
-        areas.append({
-            "name": re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), name),
-            "type": kind,
-            "size_bytes": int(size) * 1024,
-            "used_bytes": int(used) * 1024,
-            "priority": int(priority),
-        })
+        areas.append(
+            {
+                "name": re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), name),
+                "type": kind,
+                "size_bytes": int(size) * 1024,
+                "used_bytes": int(used) * 1024,
+                "priority": int(priority),
+            }
+        )
     return areas
 
 

@@ -107,7 +107,9 @@ def gather(run_command: t.Callable, root: str = "/") -> dict[str, t.Any]:
             "min_ttl_ms": files.number(f"{_MM}/lru_gen/min_ttl_ms"),
         },
         "sysctl": {name: files.number("/proc/sys/" + name.replace(".", "/")) for name in SYSCTLS},
-        "block_queues": {name: block_queue(files, name) for name in real_disks(files) if files.number(f"/sys/block/{name}/size")},
+        "block_queues": {
+            name: block_queue(files, name) for name in real_disks(files) if files.number(f"/sys/block/{name}/size")
+        },
         "nvme": {"io_queue_depth": files.number("/sys/module/nvme/parameters/io_queue_depth")},
         "cgroup": cgroup(files),
         "imdt": imdt(files, run_command),
@@ -182,9 +184,13 @@ def kernel(files: HostFiles) -> dict[str, t.Any]:
 def cpu(files: HostFiles) -> dict[str, t.Any]:
     cpus = [name for name in files.names(_CPUS) if re.match(r"^cpu\d+$", name)]
     packages = {files.text(f"{_CPUS}/{name}/topology/physical_package_id") for name in cpus} - {None}
-    governors = collections.Counter(filter(None, (files.text(f"{_CPUS}/{name}/cpufreq/scaling_governor") for name in cpus)))
+    governors = collections.Counter(
+        filter(None, (files.text(f"{_CPUS}/{name}/cpufreq/scaling_governor") for name in cpus))
+    )
     # The first processor says it all; a whole cpuinfo takes long on a large host.
-    info = dict(re.findall(r"^([^\t:]+?)\s*: ?(.*)$", files.text("/proc/cpuinfo", size=16384) or "", re.MULTILINE)[::-1])
+    info = dict(
+        re.findall(r"^([^\t:]+?)\s*: ?(.*)$", files.text("/proc/cpuinfo", size=16384) or "", re.MULTILINE)[::-1]
+    )
     flags = info.get("flags")
     return {
         "model": info.get("model name"),
@@ -213,7 +219,8 @@ def kernel_option(files: HostFiles, name: str) -> bool | None:
 def boot_argument(files: HostFiles, name: str) -> str | None:
     """Return the last value that the kernel command line gives the argument; an empty text without value."""
     values = [
-        value for key, _equals, value in (word.partition("=") for word in (files.text("/proc/cmdline") or "").split())
+        value
+        for key, _equals, value in (word.partition("=") for word in (files.text("/proc/cmdline") or "").split())
         if key == name
     ]
     return values[-1] if values else None
@@ -226,20 +233,24 @@ def numa(files: HostFiles) -> dict[str, t.Any]:
             continue
         cpus = files.text(f"{_NODES}/{name}/cpulist")
         info = meminfo(files, f"{_NODES}/{name}/meminfo")
-        nodes.append({
-            "id": int(name[4:]),
-            "cpus": cpus,
-            "total_bytes": info.get("MemTotal"),
-            "free_bytes": info.get("MemFree"),
-            "distances": [int(word) for word in (files.text(f"{_NODES}/{name}/distance") or "").split()],
-            "memory_only": cpus == "" and info.get("MemTotal", 0) > 0,
-        })
+        nodes.append(
+            {
+                "id": int(name[4:]),
+                "cpus": cpus,
+                "total_bytes": info.get("MemTotal"),
+                "free_bytes": info.get("MemFree"),
+                "distances": [int(word) for word in (files.text(f"{_NODES}/{name}/distance") or "").split()],
+                "memory_only": cpus == "" and info.get("MemTotal", 0) > 0,
+            }
+        )
     tiers = "/sys/devices/virtual/memory_tiering"
     demotion = files.text(f"{_MM}/numa/demotion_enabled")
     return {
         "nodes": nodes,
         "tiers": {
-            name: files.text(f"{tiers}/{name}/nodelist") for name in files.names(tiers) if re.match(r"^memory_tier\d+$", name)
+            name: files.text(f"{tiers}/{name}/nodelist")
+            for name in files.names(tiers)
+            if re.match(r"^memory_tier\d+$", name)
         },
         "demotion_enabled": None if demotion is None else demotion.lower() in ("1", "true", "y"),
     }
@@ -267,7 +278,8 @@ def swap(files: HostFiles) -> dict[str, t.Any]:
                 "disksize_bytes": files.number(f"/sys/block/{name}/disksize"),
                 "algorithm": chosen(files.text(f"/sys/block/{name}/comp_algorithm")),
             }
-            for name in files.names("/sys/block") if re.match(r"^zram\d+$", name)
+            for name in files.names("/sys/block")
+            if re.match(r"^zram\d+$", name)
         },
         "zswap": {"enabled": None, **{name: _value(files.text(f"{zswap}/{name}")) for name in files.names(zswap)}},
         "vma_readahead": None if vma_readahead is None else vma_readahead == "true",
@@ -284,7 +296,9 @@ def thp(files: HostFiles) -> dict[str, t.Any]:
         "khugepaged": {name: files.number(f"{_THP}/khugepaged/{name}") for name in KHUGEPAGED_KNOBS},
         "sizes": {
             knob: {
-                name[10:]: chosen(files.text(f"{_THP}/{name}/{knob}")) for name in sizes if files.exists(f"{_THP}/{name}/{knob}")
+                name[10:]: chosen(files.text(f"{_THP}/{name}/{knob}"))
+                for name in sizes
+                if files.exists(f"{_THP}/{name}/{knob}")
             }
             for knob in ("enabled", "shmem_enabled")
         },
@@ -378,7 +392,9 @@ def imdt(files: HostFiles, run_command: t.Callable, timeout: float = IMDT_TIMEOU
             status, answer, _errors = run_command(["timeout", "--kill-after=1", str(timeout), path, "--long"], cwd="/")
             if status == 0:
                 return {"detected": True, "tool": name, "version": answer[:200].strip(), "reason": None}
-            reason = f"{name} --long " + (f"ended with status {status}" if status != 124 else f"did not end within {timeout:g} s")
+            reason = f"{name} --long " + (
+                f"ended with status {status}" if status != 124 else f"did not end within {timeout:g} s"
+            )
     return {"detected": False, "tool": None, "version": None, "reason": reason}
 
 

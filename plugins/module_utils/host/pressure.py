@@ -49,15 +49,17 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import real_disks, swap_disks
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
 
-GAUGES = frozenset((
-    "mem_available_bytes",
-    "swap_used_bytes",
-    "zswap_stored_bytes",
-    "zswap_compressed_bytes",
-    "zram_stored_bytes",
-    "zram_compressed_bytes",
-    "zram_used_bytes",
-))
+GAUGES = frozenset(
+    (
+        "mem_available_bytes",
+        "swap_used_bytes",
+        "zswap_stored_bytes",
+        "zswap_compressed_bytes",
+        "zram_stored_bytes",
+        "zram_compressed_bytes",
+        "zram_used_bytes",
+    )
+)
 NAMED_DISKS = 5
 
 _VMSTAT = (
@@ -156,7 +158,8 @@ def _zram(files: HostFiles) -> t.Iterator[tuple[str, int]]:
         [int(word) for word in content.split()[:3]]
         for content in (
             files.text(f"/sys/block/{name}/mm_stat") for name in files.names("/sys/block") if name.startswith("zram")
-        ) if content
+        )
+        if content
     ]
     if stats:
         names = ("zram_stored_bytes", "zram_compressed_bytes", "zram_used_bytes")

@@ -111,7 +111,9 @@ def settings_of(section: str, entries: t.Mapping[str, t.Any], disks: t.Sequence[
             Setting(section, name, tuple(map(written, values)), data.get("reason", ""), data.get("since", ""), disk)
             for disk in (disks if section == "block_queue" else [""])
         ]
-    return sorted(settings, key=lambda setting: setting.section == "block_queue" and setting.name not in _EARLY_QUEUE_KNOBS)
+    return sorted(
+        settings, key=lambda setting: setting.section == "block_queue" and setting.name not in _EARLY_QUEUE_KNOBS
+    )
 
 
 def written(value: t.Any) -> str:
@@ -185,7 +187,9 @@ def mistakes(sections: t.Mapping[str, t.Any], keys: t.Sequence[str] = _ENTRY_KEY
         for name, entry in entries.items():
             if not re.match(f"^{pattern}$", str(name)) or ".." in str(name):
                 found.append(f"{section} has {name!r}; allowed is {what}")
-            found += [f"{section}, {name}: {text}" for text in _entry_mistakes(entry, section != "services_stopped", keys)]
+            found += [
+                f"{section}, {name}: {text}" for text in _entry_mistakes(entry, section != "services_stopped", keys)
+            ]
     governor = sections.get("cpu_governor")
     return found + ([f"cpu_governor: {text}" for text in _entry_mistakes(governor, True, keys)] if governor else [])
 
@@ -193,15 +197,24 @@ def mistakes(sections: t.Mapping[str, t.Any], keys: t.Sequence[str] = _ENTRY_KEY
 def _entry_mistakes(entry: t.Any, has_value: bool, keys: t.Sequence[str]) -> list[str]:
     data = entry if isinstance(entry, dict) else {"value": entry}
     found = [f"{key!r} is not a key; allowed are {', '.join(keys)}" for key in data if key not in keys]
-    found += [f"{key} is {data[key]!r}; it takes a text" for key in keys if key != "value" and not isinstance(data.get(key, ""), str)]
+    found += [
+        f"{key} is {data[key]!r}; it takes a text"
+        for key in keys
+        if key != "value" and not isinstance(data.get(key, ""), str)
+    ]
     if has_value:
         values = data.get("value") if isinstance(data.get("value"), list) else [data.get("value")]
-        if not values or not all(isinstance(value, (bool, int, str)) and not re.search(r"[\n\x00]|^\s*$", str(value)) for value in values):
-            found.append(f"the value is {data.get('value')!r}; it takes a number, a text of one line, true, false, or a list of these")
+        if not values or not all(
+            isinstance(value, (bool, int, str)) and not re.search(r"[\n\x00]|^\s*$", str(value)) for value in values
+        ):
+            found.append(
+                f"the value is {data.get('value')!r}; it takes a number, a text of one line, true, false, or a list of these"
+            )
     return found
 
 
 # --- how settings last over a reboot -----------------------------------------------------------------------------
+
 
 def persistent_files(settings: t.Iterable[Setting], chosen: t.Callable[[Setting], str]) -> dict[str, str]:
     """Return the text of each file that makes the settings last; C(chosen) gives the value that the kernel took."""
@@ -233,12 +246,25 @@ def other_writers(setting: Setting, files: HostFiles) -> list[str]:
     return found + _tuned(setting, files)
 
 
-_SYSCTL_PLACES = ("/etc/sysctl.conf", "/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf", "/usr/local/lib/sysctl.d/*.conf",
-                  "/usr/lib/sysctl.d/*.conf")
-_UDEV_PLACES = ("/etc/udev/rules.d/*.rules", "/run/udev/rules.d/*.rules", "/usr/local/lib/udev/rules.d/*.rules",
-                "/usr/lib/udev/rules.d/*.rules")
-_TMPFILES_PLACES = ("/etc/tmpfiles.d/*.conf", "/run/tmpfiles.d/*.conf", "/usr/local/lib/tmpfiles.d/*.conf",
-                    "/usr/lib/tmpfiles.d/*.conf")
+_SYSCTL_PLACES = (
+    "/etc/sysctl.conf",
+    "/etc/sysctl.d/*.conf",
+    "/run/sysctl.d/*.conf",
+    "/usr/local/lib/sysctl.d/*.conf",
+    "/usr/lib/sysctl.d/*.conf",
+)
+_UDEV_PLACES = (
+    "/etc/udev/rules.d/*.rules",
+    "/run/udev/rules.d/*.rules",
+    "/usr/local/lib/udev/rules.d/*.rules",
+    "/usr/lib/udev/rules.d/*.rules",
+)
+_TMPFILES_PLACES = (
+    "/etc/tmpfiles.d/*.conf",
+    "/run/tmpfiles.d/*.conf",
+    "/usr/local/lib/tmpfiles.d/*.conf",
+    "/usr/lib/tmpfiles.d/*.conf",
+)
 # How TuneD's profiles call what we call otherwise.
 _TUNED_NAMES = {
     "scheduler": "elevator",
@@ -277,5 +303,9 @@ def _tuned(setting: Setting, files: HostFiles) -> list[str]:
             path = f"{directory}/{profile}/tuned.conf"
             lines = (files.text(path) or "").splitlines()
             active += [word for line in lines if line.startswith("include=") for word in re.split(r"[\s,]+", line[8:])]
-            found += [f"TuneD ({path}:{number})" for number, line in enumerate(lines, 1) if re.search(rf"^\s*{name}\s*=", line)]
+            found += [
+                f"TuneD ({path}:{number})"
+                for number, line in enumerate(lines, 1)
+                if re.search(rf"^\s*{name}\s*=", line)
+            ]
     return found

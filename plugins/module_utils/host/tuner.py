@@ -44,15 +44,22 @@ class HostTuner:
         run_command: the module's own.
     """
 
-    def __init__(self, params: t.Mapping[str, t.Any], record: HostRecord, run_command: t.Callable[..., tuple[int, str, str]]) -> None:
+    def __init__(
+        self, params: t.Mapping[str, t.Any], record: HostRecord, run_command: t.Callable[..., tuple[int, str, str]]
+    ) -> None:
         self._restore = params["state"] == "restored"
         self._run_command, self._record, self._services = run_command, record, Services(run_command)
         self._profile = None if self._restore else params["profile"]
         self._settings = [] if self._restore else _settings(params)
-        self._stop: dict[str, str] = {} if self._restore else {
-            name: entry.get("reason", "") if isinstance(entry, dict) else ""
-            for name, entry in params["services_stopped"].items() if entry
-        }
+        self._stop: dict[str, str] = (
+            {}
+            if self._restore
+            else {
+                name: entry.get("reason", "") if isinstance(entry, dict) else ""
+                for name, entry in params["services_stopped"].items()
+                if entry
+            }
+        )
         self._read_record()
         self._before = self._observe()
         carried = self._known["profile"]
@@ -97,14 +104,21 @@ class HostTuner:
         wanted = self._wanted_knobs()
         knobs = dict.fromkeys([*self._known["originals"], *wanted, *(PAIRS[knob] for knob in wanted if knob in PAIRS)])
         state: dict[str, str | None] = {knob: read_knob(knob) for knob in knobs}
-        state.update({f"service {name}": in_words(self._services.state(name)) for name in {**self._known["services"], **self._stop}})
+        state.update(
+            {
+                f"service {name}": in_words(self._services.state(name))
+                for name in {**self._known["services"], **self._stop}
+            }
+        )
         state.update({path: _our_text(path) for path in FILES})
         return state
 
     def _foresee(self) -> dict[str, str | None]:
         """Return the same as it will be."""
         state = dict(self._before)
-        state.update({knob: self._known["originals"][knob] for knob in self._forgotten_knobs() if state[knob] is not None})
+        state.update(
+            {knob: self._known["originals"][knob] for knob in self._forgotten_knobs() if state[knob] is not None}
+        )
         state.update({PAIRS[knob]: "0" for knob in self._wanted_knobs() if knob in PAIRS})
         state.update(self._wanted_knobs())
         state.update({f"service {name}": in_words(wanted) for name, wanted in self._wanted_services().items()})
@@ -115,7 +129,9 @@ class HostTuner:
         """Return whether anything has to be done."""
         if self._foresee() != self._before:
             return True
-        return self._data is not None if self._restore else self._data is None or self._known["profile"] != self._profile
+        return (
+            self._data is not None if self._restore else self._data is None or self._known["profile"] != self._profile
+        )
 
     # --- the way ------------------------------------------------------------------------------------------------
 
@@ -130,7 +146,8 @@ class HostTuner:
             problems += self._differences()
             if problems:
                 raise SettingsError(
-                    "; ".join(problems) + ". The rest is done and nothing is lost: the same task again goes on from here, and "
+                    "; ".join(problems)
+                    + ". The rest is done and nothing is lost: the same task again goes on from here, and "
                     "state=restored puts everything back."
                 )
             self._forget()
@@ -153,7 +170,8 @@ class HostTuner:
     def _restore_knobs(self) -> list[str]:
         originals = self._known["originals"]
         return _problems(
-            restore_knob, [(knob, originals) for knob in self._forgotten_knobs() if read_knob(knob) not in (None, originals[knob])]
+            restore_knob,
+            [(knob, originals) for knob in self._forgotten_knobs() if read_knob(knob) not in (None, originals[knob])],
         )
 
     def _write_knobs(self) -> list[str]:
@@ -276,8 +294,12 @@ class HostTuner:
 
 
 def _settings(params: t.Mapping[str, t.Any]) -> list[Setting]:
-    settings = [setting for section in _SECTIONS for setting in settings_of(section, params[section], params["block_devices"])]
-    return settings + (settings_of("cpu_governor", {"cpu_governor": params["cpu_governor"]}) if params["cpu_governor"] else [])
+    settings = [
+        setting for section in _SECTIONS for setting in settings_of(section, params[section], params["block_devices"])
+    ]
+    return settings + (
+        settings_of("cpu_governor", {"cpu_governor": params["cpu_governor"]}) if params["cpu_governor"] else []
+    )
 
 
 def _our_text(path: str) -> str | None:
@@ -286,7 +308,9 @@ def _our_text(path: str) -> str | None:
     if text is None:
         return None
     if not text.decode("utf-8", "replace").startswith(MARK):
-        raise SettingsError(f"{path} is there and was not written by this collection: move it away, it would be overwritten")
+        raise SettingsError(
+            f"{path} is there and was not written by this collection: move it away, it would be overwritten"
+        )
     return text.decode("utf-8")
 
 

@@ -270,6 +270,7 @@ def _report(
     Raises:
         ClientError: it could not be started, or its report cannot be read.
     """
+
     def sign_lock(process: t.Any) -> None:
         if lock is not None:
             os.pwrite(lock, json.dumps({"pid": process.pid, "run_id": options["run_id"]}).encode(), 0)
@@ -284,14 +285,18 @@ def _report(
             handle_exceptions=False,
         )
     except OSError as error:
-        raise ClientError(f"cannot run the client {executable}: {error.strerror}; is it built for this host?") from error
+        raise ClientError(
+            f"cannot run the client {executable}: {error.strerror}; is it built for this host?"
+        ) from error
     try:
         report = json.loads(output)
     except ValueError:
         text = diagnostics.strip() or f"it ended with status {status}"
         raise ClientError(f"the client {executable} gave no result: {text[-800:]}") from None
     if report.get("schema") != SCHEMA:
-        raise ClientError(f"the client {executable} speaks schema {report.get('schema')}, this module {SCHEMA}; update it")
+        raise ClientError(
+            f"the client {executable} speaks schema {report.get('schema')}, this module {SCHEMA}; update it"
+        )
     return report
 
 
@@ -329,7 +334,8 @@ def facts(
         "rate": test.get("rate"),
         "latency": latency or None,
         "hot_set": test.get("hot_set"),
-        "series": series and {
+        "series": series
+        and {
             "interval_s": series["interval_s"],
             "points": [[count] + [round(value / 1000) for value in rest] for count, *rest in series["points"]],
         },

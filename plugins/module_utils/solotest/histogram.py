@@ -207,7 +207,7 @@ def _payload(text: str) -> bytes:
     try:
         packed = base64.b64decode(text, validate=True)
         cookie, length = _COMPRESSED_HEADER.unpack_from(packed)
-        body = zlib.decompress(packed[_COMPRESSED_HEADER.size:])
+        body = zlib.decompress(packed[_COMPRESSED_HEADER.size :])
         inner, size, offset, digits, lowest, highest, dummy_ratio = _HEADER.unpack_from(body)
     except (ValueError, struct.error, zlib.error) as error:
         raise HistogramError(f"not an encoded histogram: {error}") from None
@@ -215,7 +215,7 @@ def _payload(text: str) -> bytes:
         raise HistogramError("not a histogram in HdrHistogram's compressed V2 encoding")
     if (offset, digits, lowest, highest) != (0, SIGNIFICANT_DIGITS, LOWEST, HIGHEST):
         raise HistogramError("a histogram of another range or precision")
-    payload = body[_HEADER.size:]
+    payload = body[_HEADER.size :]
     if len(payload) != size:
         raise HistogramError("the encoded counts are cut off")
     return payload

@@ -51,9 +51,13 @@ def find_server(files: HostFiles, options: t.Mapping[str, t.Any], pid: int | Non
         raise PlacementError("the Redis does not tell its process id; the user needs the right to call INFO")
     name, status, stat = (files.text(f"/proc/{pid}/{each}") for each in ("comm", "status", "stat"))
     if name is None or status is None or stat is None:
-        raise PlacementError(f"the Redis says it is process {pid}, which this host does not have or show; does it run in a container?")
+        raise PlacementError(
+            f"the Redis says it is process {pid}, which this host does not have or show; does it run in a container?"
+        )
     if not any(each in name.lower() for each in _SERVERS):
-        raise PlacementError(f"the Redis says it is process {pid}, which is {name!r} on this host; does it run in a container?")
+        raise PlacementError(
+            f"the Redis says it is process {pid}, which is {name!r} on this host; does it run in a container?"
+        )
     allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
     # proc(5): the 39th field; the second one, in brackets, may hold spaces
     fields = stat.rpartition(")")[2].split()
@@ -121,7 +125,9 @@ def _distance(files: HostFiles, cpu: int, server_cpu: int) -> tuple[bool, bool]:
     """What speaks against cpu: that it is a thread of the core of Redis, which halves both; that it is on another NUMA node."""
     base = "/sys/devices/system/cpu/cpu"
     siblings = listed(files.text(f"{base}{server_cpu}/topology/thread_siblings_list"))
-    node, server_node = ([name for name in files.names(f"{base}{each}") if re.match(r"^node\d+$", name)] for each in (cpu, server_cpu))
+    node, server_node = (
+        [name for name in files.names(f"{base}{each}") if re.match(r"^node\d+$", name)] for each in (cpu, server_cpu)
+    )
     return cpu in siblings, node != server_node
 
 
@@ -143,9 +149,13 @@ def place(files: HostFiles, options: t.Mapping[str, t.Any], ask_pid: t.Callable[
         return int(wanted)
     try:
         server = find_server(files, options, ask_pid())
-        return choose(files, wanted, server, os.sched_getaffinity(0), options["port"] if options["socket"] is None else server.pid)
+        return choose(
+            files, wanted, server, os.sched_getaffinity(0), options["port"] if options["socket"] is None else server.pid
+        )
     except PlacementError as error:
-        raise PlacementError(f"cpu: {wanted} is not possible: {error}. Any Redis can be measured with cpu: any or the number of a CPU") from None
+        raise PlacementError(
+            f"cpu: {wanted} is not possible: {error}. Any Redis can be measured with cpu: any or the number of a CPU"
+        ) from None
 
 
 def describe(

@@ -58,10 +58,17 @@ def areas(files: HostFiles) -> list[Area]:
     for entry in swap_areas(files):
         # A deleted file stays in use under a name that tells so; nobody can read its header, or turn it on again.
         identifier, label = read_header(entry["name"]) or ("", "")
-        found.append(Area(
-            entry["name"], entry["size_bytes"], entry["used_bytes"], entry["priority"], identifier, label == LABEL,
-            entry["type"] == "file",
-        ))
+        found.append(
+            Area(
+                entry["name"],
+                entry["size_bytes"],
+                entry["used_bytes"],
+                entry["priority"],
+                identifier,
+                label == LABEL,
+                entry["type"] == "file",
+            )
+        )
     return found
 
 
@@ -125,7 +132,9 @@ class Zram:
         return match.group(1) if match else None
 
     def algorithms(self, number: int) -> list[str]:
-        return (self.files.text(f"/sys/block/zram{number}/comp_algorithm") or "").replace("[", "").replace("]", "").split()
+        return (
+            (self.files.text(f"/sys/block/zram{number}/comp_algorithm") or "").replace("[", "").replace("]", "").split()
+        )
 
     def free(self) -> list[int]:
         """Return the devices that nobody has given a size."""

@@ -101,7 +101,11 @@ def make(guard: Guard, disk: Disk, may_lose: bool, partitions: int, encrypted: b
         if not partitions and not encrypted:
             os.pwrite(descriptor, header(disk.size, uuid.uuid4()), 0)
             return
-        _tool(guard, ["sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", disk.node], table(disk.size, partitions, encrypted))
+        _tool(
+            guard,
+            ["sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", disk.node],
+            table(disk.size, partitions, encrypted),
+        )
         for name in show_partitions(guard, disk, partitions or 1):
             _fill_partition(f"/dev/{name}", encrypted)
 
@@ -126,7 +130,9 @@ def show_partitions(guard: Guard, disk: Disk, count: int) -> list[str]:
     deadline = time.monotonic() + _PARTITIONS_APPEAR_S
     while not (len(disk.partitions) == count and all(os.path.exists(f"/dev/{name}") for name in disk.partitions)):
         if time.monotonic() > deadline:
-            raise FormatError(f"{disk} has {count} partitions, of which the kernel shows {', '.join(disk.partitions) or 'none'}")
+            raise FormatError(
+                f"{disk} has {count} partitions, of which the kernel shows {', '.join(disk.partitions) or 'none'}"
+            )
         time.sleep(0.05)
     return disk.partitions
 
@@ -171,7 +177,9 @@ def make_file(guard: Guard, path: str, size: int, file_system: str) -> None:
             os.posix_fallocate(descriptor, 0, size)
         except OSError as error:
             if error.errno == errno.EOPNOTSUPP:
-                raise FormatError(f"the file system of {path} ({file_system}) cannot reserve blocks, so a swap file would have holes") from error
+                raise FormatError(
+                    f"the file system of {path} ({file_system}) cannot reserve blocks, so a swap file would have holes"
+                ) from error
             raise
         os.pwrite(descriptor, header(size, uuid.uuid4()), 0)
         os.fsync(descriptor)

@@ -133,7 +133,7 @@ def path_reason(path: str) -> str | None:
     """Return what is wrong with the text of a disk's path, or None."""
     if re.search(r"[*?\[\]{}]", path):
         return "is a pattern. A disk that will be wiped is named by its own path; which disks a pattern matches changes"
-    if not path.startswith(BY_ID) or "/" in path[len(BY_ID):] or path[len(BY_ID):] in ("", ".", ".."):
+    if not path.startswith(BY_ID) or "/" in path[len(BY_ID) :] or path[len(BY_ID) :] in ("", ".", ".."):
         return f"is not a path below {BY_ID}. Kernel names such as /dev/sda change from boot to boot"
     return None
 
@@ -149,7 +149,9 @@ def find(path: str, files: HostFiles) -> Disk:
     except OSError as error:
         there = sorted(glob.glob(f"{BY_ID}*"))
         names = ", ".join(there[:12]) + (f" and {len(there) - 12} more" if len(there) > 12 else "")
-        raise GuardError(f"{path} cannot be found ({error.strerror}). This host has: {names or 'no path of this kind'}") from error
+        raise GuardError(
+            f"{path} cannot be found ({error.strerror}). This host has: {names or 'no path of this kind'}"
+        ) from error
     return Disk(path, files)
 
 
@@ -176,7 +178,9 @@ class Guard:
         # Our own partitions are no reason, those in the kernel's eyes alone are: they are in use or the table has just been lost.
         names = disk.partitions
         if names and content.kind in (BLANK, WHOLE):
-            reasons.append(Reason(f"has partitions in the kernel's view ({', '.join(names)}), though no table is on the disk"))
+            reasons.append(
+                Reason(f"has partitions in the kernel's view ({', '.join(names)}), though no table is on the disk")
+            )
         if not used:
             reasons += [Reason(text) for text in self._claimed(disk)]
         return reasons
@@ -206,7 +210,9 @@ class Guard:
         for where, name in mounts:
             inside = self.pools_below(where)
             system = ", which this system runs from" if where in SYSTEM_MOUNTS else ""
-            texts.append(f"carries the file system on {where} ({name}){system}" + (f"; {inside} is on it" if inside else ""))
+            texts.append(
+                f"carries the file system on {where} ({name}){system}" + (f"; {inside} is on it" if inside else "")
+            )
         ours = set()
         for area in swap_areas(self.files):
             number = device_number(area["name"]) if area["type"] == "partition" else None
@@ -218,13 +224,18 @@ class Guard:
         held = [name for number, name in tree.items() if name != disk.name and name not in disk.partitions]
         foreign = [name for name in held if not self.mapper_name(name).startswith(MAPPER_PREFIX)]
         loops = [
-            path.split("/")[3] for path in glob.glob("/sys/block/loop*/loop/backing_file")
+            path.split("/")[3]
+            for path in glob.glob("/sys/block/loop*/loop/backing_file")
             if device_number(self.files.text(path) or "") in tree
         ]
         if loops:
             texts.append("is behind " + ", ".join(loops))
         if foreign:
-            texts.append("is part of " + ", ".join(self.mapper_name(name) for name in foreign) + " (RAID, multipath, LVM or encryption)")
+            texts.append(
+                "is part of "
+                + ", ".join(self.mapper_name(name) for name in foreign)
+                + " (RAID, multipath, LVM or encryption)"
+            )
         if not texts and not ours and not held:
             texts += self._opened(disk)
         return texts
@@ -256,7 +267,11 @@ class Guard:
             field = 0 if table == "/etc/fstab" else 1
             for line in (self.files.text(table) or "").splitlines():
                 words = line.split()
-                if len(words) > field and not line.lstrip().startswith("#") and device_number(source_path(words[field])) in numbers:
+                if (
+                    len(words) > field
+                    and not line.lstrip().startswith("#")
+                    and device_number(source_path(words[field])) in numbers
+                ):
                     texts.append(f"stands in {table} ({words[field]})")
         return texts
 
@@ -289,7 +304,11 @@ class Guard:
             except OSError:
                 continue  # the process has ended or closed it: it does not have it open
             pid = link.split("/")[2]
-            if stat.S_ISBLK(status.st_mode) and f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" in numbers and int(pid) != os.getpid():
+            if (
+                stat.S_ISBLK(status.st_mode)
+                and f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" in numbers
+                and int(pid) != os.getpid()
+            ):
                 found.add(f"{self.files.text(f'/proc/{pid}/comm')} (process {pid})")
         return found
 
@@ -304,7 +323,9 @@ class Guard:
             for path in (path for pattern in globs for path in sorted(glob.glob(self.files.path(pattern)))):
                 root = parsed(path)
                 name = root.findtext(".//name") or os.path.basename(path)
-                sources = [node.get("path") for node in root.iter("device")] + [node.get("dev") for node in root.iter("source")]
+                sources = [node.get("path") for node in root.iter("device")] + [
+                    node.get("dev") for node in root.iter("source")
+                ]
                 found += [(path, source, f"the {what} {name}") for source in sources if source]
         return found
 
@@ -344,7 +365,10 @@ class Guard:
                 if all(entry["type"] == "swap" and entry.get("label") == LABEL for entry in parts):
                     return Content(PARTITIONS, f"{len(names)} of our swap partitions", len(names))
                 found += parts
-            return Content(FOREIGN, f"{describe(found)} with {len(names)} partitions" + (f" ({', '.join(names)})" if any(names) else ""))
+            return Content(
+                FOREIGN,
+                f"{describe(found)} with {len(names)} partitions" + (f" ({', '.join(names)})" if any(names) else ""),
+            )
         return Content(FOREIGN, describe(found))
 
     def signatures(self, node: str) -> list[dict[str, t.Any]]:
@@ -357,7 +381,9 @@ class Guard:
     def table(self, disk: Disk) -> list[dict[str, t.Any]]:
         """Return the partitions in the disk's table as sfdisk tells them."""
         if not find_tool("sfdisk"):
-            raise GuardError(f"the partition table of {disk.node} cannot be read without sfdisk (Debian has it in the package fdisk)")
+            raise GuardError(
+                f"the partition table of {disk.node} cannot be read without sfdisk (Debian has it in the package fdisk)"
+            )
         status, output, errors = self.run_command(["sfdisk", "--json", disk.node])
         if status:
             raise GuardError(f"sfdisk cannot read the partition table of {disk.node}: {errors.strip() or status}")

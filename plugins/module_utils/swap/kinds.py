@@ -146,10 +146,15 @@ class Disks(Nothing):
             never = [reason.text for reason in reasons if not reason.stored]
             stored = [reason.text for reason in reasons if reason.stored and disk.number not in may_lose]
             if never or stored:
-                self.refusals.append(f"{disk} " + "; it ".join(never + stored) + (
-                    ". No option allows that" if never else
-                    f". If all that may be lost for good, name this one disk in the option overwrite: {wanted.path}"
-                ))
+                self.refusals.append(
+                    f"{disk} "
+                    + "; it ".join(never + stored)
+                    + (
+                        ". No option allows that"
+                        if never
+                        else f". If all that may be lost for good, name this one disk in the option overwrite: {wanted.path}"
+                    )
+                )
         self.may_lose = may_lose
         before = record.get("disks", {})
         self.claim = {"disks": {disk.path: before.get(disk.path, content.text) for disk, content in self.disks}}
@@ -183,17 +188,20 @@ class Disks(Nothing):
         names = disk.partitions
         return content.partitions == self.options.partitions and (
             # The kernel may not have read the table yet; then the partitions are looked at when they are there.
-            not names or (len(names) == content.partitions and all(read_label(f"/dev/{name}") == LABEL for name in names))
+            not names
+            or (len(names) == content.partitions and all(read_label(f"/dev/{name}") == LABEL for name in names))
         )
 
     def unfit(self) -> list[tuple[Disk, Content]]:
         return [(disk, content) for disk, content in self.disks if not self.fits(disk, content)]
 
     def pending(self) -> list[str]:
-        what = {WHOLE: "a swap area", CRYPT: "a partition for encrypted swap", PARTITIONS: f"{self.options.partitions} swap partitions"}
-        texts = [
-            f"make {what[self.layout]} on {disk}, which holds {content.text}" for disk, content in self.unfit()
-        ]
+        what = {
+            WHOLE: "a swap area",
+            CRYPT: "a partition for encrypted swap",
+            PARTITIONS: f"{self.options.partitions} swap partitions",
+        }
+        texts = [f"make {what[self.layout]} on {disk}, which holds {content.text}" for disk, content in self.unfit()]
         for disk, content in self.disks:
             if self.fits(disk, content) and self.layout != WHOLE and not self._shown(disk):
                 texts.append(f"open {disk}")
@@ -252,7 +260,9 @@ class Disks(Nothing):
             elif self.layout == CRYPT:
                 found.append(Node(disk.path, self.mapping(disk)[1]))
             else:
-                found += [Node(f"{disk.path}-part{number}", f"/dev/{name}") for number, name in enumerate(disk.partitions, 1)]
+                found += [
+                    Node(f"{disk.path}-part{number}", f"/dev/{name}") for number, name in enumerate(disk.partitions, 1)
+                ]
         return found
 
     def sizes(self) -> list[tuple[str, int]]:
@@ -260,11 +270,17 @@ class Disks(Nothing):
             return [(disk.path, disk.size) for disk, _content in self.disks]
         count = self.options.partitions
         return [
-            (f"{disk.path}-part{number}", disk.size // count) for disk, _content in self.disks for number in range(1, count + 1)
+            (f"{disk.path}-part{number}", disk.size // count)
+            for disk, _content in self.disks
+            for number in range(1, count + 1)
         ]
 
     def contents(self) -> list[tuple[str, str, str]]:
-        after = {WHOLE: "our swap area", CRYPT: "our partition for encrypted swap", PARTITIONS: f"{self.options.partitions} of our swap partitions"}
+        after = {
+            WHOLE: "our swap area",
+            CRYPT: "our partition for encrypted swap",
+            PARTITIONS: f"{self.options.partitions} of our swap partitions",
+        }
         return [(disk.path, content.text, after[self.layout]) for disk, content in self.disks]
 
     def unit(self, node: Node) -> dict[str, str]:
@@ -281,7 +297,8 @@ class Disks(Nothing):
         """Warn if the sockets of a host do not share the drives: pages of the other sockets take the long way."""
         packages = {
             self.files.text(f"/sys/devices/system/cpu/{name}/topology/physical_package_id")
-            for name in self.files.names("/sys/devices/system/cpu") if re.match(r"^cpu\d+$", name)
+            for name in self.files.names("/sys/devices/system/cpu")
+            if re.match(r"^cpu\d+$", name)
         } - {None}
         if len(packages) < 2 or not self.disks:
             return
@@ -292,7 +309,8 @@ class Disks(Nothing):
             self.warnings.append("no socket is known to be near these swap drives: " + ", ".join(unknown))
         if len(known) == 1 and not unknown:
             self.warnings.append(
-                f"this host has {len(packages)} sockets and all swap drives are near NUMA node {known.pop()}: " + ", ".join(nodes)
+                f"this host has {len(packages)} sockets and all swap drives are near NUMA node {known.pop()}: "
+                + ", ".join(nodes)
             )
 
 
@@ -307,7 +325,9 @@ class File(Nothing):
             return
         self.file_system = file_system_of(self.files, parent)
         if self.file_system not in FILE_SYSTEMS:
-            self.refusals.append(f"file: {path} would be on {self.file_system}; swap files work on {', '.join(FILE_SYSTEMS)}")
+            self.refusals.append(
+                f"file: {path} would be on {self.file_system}; swap files work on {', '.join(FILE_SYSTEMS)}"
+            )
         there = None
         if os.path.lexists(path):
             there = os.lstat(path)
@@ -329,7 +349,11 @@ class File(Nothing):
         return os.path.isfile(path) and os.path.getsize(path) == self.options.file_size and read_label(path) == LABEL
 
     def pending(self) -> list[str]:
-        return [] if self.is_made() else [f"make the swap file {self.options.file} of {bytes_text(self.options.file_size)}"]
+        return (
+            []
+            if self.is_made()
+            else [f"make the swap file {self.options.file} of {bytes_text(self.options.file_size)}"]
+        )
 
     def in_the_way(self) -> list[Area]:
         return [] if self.is_made() else [area for area in areas(self.files) if area.name == self.options.file]
@@ -364,7 +388,9 @@ class Compressed(Nothing):
         if not self.zram.available():
             self.refusals.append("this kernel has no zram (CONFIG_ZRAM)")
             return
-        self.claim = {"zram": record.get("zram") or {"existing": self.zram.numbers(), "loaded": self.zram.loaded(), "boot": {}}}
+        self.claim = {
+            "zram": record.get("zram") or {"existing": self.zram.numbers(), "loaded": self.zram.loaded(), "boot": {}}
+        }
         known = next((self.zram.algorithms(number) for number in self.zram.numbers()), None)
         if known is not None and not set(known) & set(self.options.zram_algorithm):
             self.refusals.append(
@@ -379,13 +405,18 @@ class Compressed(Nothing):
 
     def mine(self) -> list[int]:
         """Return the devices whose area is ours, in use or not."""
-        return [number for number in self.zram.numbers() if self.zram.size(number) and read_label(f"/dev/zram{number}") == LABEL]
+        return [
+            number
+            for number in self.zram.numbers()
+            if self.zram.size(number) and read_label(f"/dev/zram{number}") == LABEL
+        ]
 
     def fits(self) -> bool:
         numbers = self.mine()
         slack = self.each * _SHARE_TOLERANCE if self.options.zram_is_share else 0
         return len(numbers) == self.options.zram_devices and all(
-            abs(self.zram.size(number) - self.each) <= slack and self.zram.algorithm(number) == self.algorithm(number) for number in numbers
+            abs(self.zram.size(number) - self.each) <= slack and self.zram.algorithm(number) == self.algorithm(number)
+            for number in numbers
         )
 
     def pending(self) -> list[str]:
@@ -427,7 +458,7 @@ class Compressed(Nothing):
         return [(f"zram, device {number} of ours", self.each) for number in range(1, self.options.zram_devices + 1)]
 
     def unit(self, node: Node) -> dict[str, str]:
-        number = int(node.path[len("/dev/zram"):])
+        number = int(node.path[len("/dev/zram") :])
         service = zram_service(number, self.zram.size(number), self.zram.algorithm(number) or "")
         name = os.path.basename(next(iter(service)))
         return {**service, **swap_unit(node.path, self.options.priority, "none", name)}

@@ -66,7 +66,9 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
     if params["encrypted"] and kind != "devices":
         raise SettingError(f"encrypted: only disks can be encrypted (kind=devices), not kind={kind}")
     if params["encrypted"] and params["partitions"] > 1:
-        raise SettingError(f"partitions: {params['partitions']} encrypted partitions are not supported; encrypted uses one for each disk")
+        raise SettingError(
+            f"partitions: {params['partitions']} encrypted partitions are not supported; encrypted uses one for each disk"
+        )
     if params["encrypted"] and not tools.get("cryptsetup"):
         raise SettingError("encrypted: the program cryptsetup is missing on this host; the role swap_space installs it")
     file, file_size = params["file"] or "", 0
@@ -78,8 +80,12 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
     zram_size = 0
     if kind == "zram":
         zram_size = _positive("zram_size", params["zram_size"], memory)
-        if not params["zram_algorithm"] or any(not re.match(r"^[a-z0-9-]+$", name) for name in params["zram_algorithm"]):
-            raise SettingError(f"zram_algorithm: {params['zram_algorithm']} is no list of names such as zstd, lz4, lzo-rle")
+        if not params["zram_algorithm"] or any(
+            not re.match(r"^[a-z0-9-]+$", name) for name in params["zram_algorithm"]
+        ):
+            raise SettingError(
+                f"zram_algorithm: {params['zram_algorithm']} is no list of names such as zstd, lz4, lzo-rle"
+            )
     return Options(
         kind=kind,
         devices=[_disk(entry) for entry in params["devices"]] if kind == "devices" else [],
@@ -114,7 +120,9 @@ def _disk(entry: t.Any) -> WantedDisk:
     if isinstance(entry, str):
         return WantedDisk(entry)
     if not isinstance(entry, dict) or not isinstance(entry.get("path"), str) or set(entry) - _DEVICE_KEYS:
-        raise SettingError(f"devices: {entry!r} is neither a path nor a dictionary of path and, if you like, serial and size")
+        raise SettingError(
+            f"devices: {entry!r} is neither a path nor a dictionary of path and, if you like, serial and size"
+        )
     size = entry.get("size")
     return WantedDisk(
         entry["path"],

@@ -105,11 +105,15 @@ class Plan:
         if self.record.read() is None:
             ours = [area.name for area in self.before if area.ours]
             if ours:
-                self.warnings.append(f"swap with our label is in use ({', '.join(ours)}), but no record says that we made it: left as it is")
+                self.warnings.append(
+                    f"swap with our label is in use ({', '.join(ours)}), but no record says that we made it: left as it is"
+                )
             return
         # First the files, so that a boot in between does not bring back what has been taken down.
         if self.recorded["units"]:
-            self._step(f"remove {len(self.recorded['units'])} files of ours from systemd", lambda: self._write_units({}))
+            self._step(
+                f"remove {len(self.recorded['units'])} files of ours from systemd", lambda: self._write_units({})
+            )
         self._bring_back_others()
         self._retire()
         self._step(f"forget the record {self.record.path}", self.record.remove)
@@ -121,7 +125,9 @@ class Plan:
         for step in self.steps:
             if step.act:
                 step.act()
-        if self.record.read() and not any(self.recorded[name] for name in ("disks", "files", "zram", "units", "others")):
+        if self.record.read() and not any(
+            self.recorded[name] for name in ("disks", "files", "zram", "units", "others")
+        ):
             self.record.remove()
 
     def claim(self) -> None:
@@ -151,7 +157,9 @@ class Plan:
         claim = self.kind.claim
         wanted_disks = {device_number(path) for path in claim.get("disks", {})}
         for path in self.recorded["disks"]:
-            if path not in claim.get("disks", {}) and (device_number(path) is None or device_number(path) not in wanted_disks):
+            if path not in claim.get("disks", {}) and (
+                device_number(path) is None or device_number(path) not in wanted_disks
+            ):
                 try:
                     self._turn_off(areas_on(find(path, self.files)))
                 except GuardError:
@@ -169,13 +177,19 @@ class Plan:
         making = {area.name for area in self.kind.in_the_way()}
         # Ours by label, but in no record: a disk of another host, or a record that was lost. Only used no more.
         stray = [
-            area for area in self.before
-            if area.ours and area.name not in going | making and (device_number(area.name) or area.name) not in nodes
+            area
+            for area in self.before
+            if area.ours
+            and area.name not in going | making
+            and (device_number(area.name) or area.name) not in nodes
             and not self._is_claimed(area)
         ]
         self._turn_off(stray)
         if stray:
-            self.warnings.append("turned off, but left on their disks, since no record says that we made them: " + ", ".join(a.name for a in stray))
+            self.warnings.append(
+                "turned off, but left on their disks, since no record says that we made them: "
+                + ", ".join(a.name for a in stray)
+            )
 
     def _is_claimed(self, area: Area) -> bool:
         claim = self.kind.claim
@@ -199,7 +213,9 @@ class Plan:
         if reason:
             self.warnings.append(f"left alone when it should have been made blank: {reason}")
         elif self.recorded["disks"][path] != "nothing":
-            self.warnings.append(f"{path} held {self.recorded['disks'][path]} before; it was allowed to be overwritten and cannot come back")
+            self.warnings.append(
+                f"{path} held {self.recorded['disks'][path]} before; it was allowed to be overwritten and cannot come back"
+            )
         self._save(disks={name: was for name, was in self.recorded["disks"].items() if name != path})
 
     def _remove_file(self, path: str) -> None:
@@ -267,7 +283,12 @@ class Plan:
     def _area_of(self, node: Node) -> Area | None:
         number = device_number(node.path)
         return next(
-            (area for area in areas(self.files) if area.name == node.path or (number and device_number(area.name) == number)), None
+            (
+                area
+                for area in areas(self.files)
+                if area.name == node.path or (number and device_number(area.name) == number)
+            ),
+            None,
         )
 
     def _is_used(self, node: Node) -> bool:
@@ -287,7 +308,8 @@ class Plan:
         known = {other["source"] for other in self.recorded["others"]}
         new = [
             {"source": area.source, "priority": area.priority, "unit": turned_on_by(units, area.name).partition(" ")[0]}
-            for area in others if area.source not in known
+            for area in others
+            if area.source not in known
         ]
         self.leaving += others
         self._step("record the swap that is not ours", lambda: self._save(others=self.recorded["others"] + new))
@@ -305,7 +327,10 @@ class Plan:
         # The highest first: automatic priorities are given in the order of turning on.
         for other in sorted(self.recorded["others"], key=lambda entry: -entry["priority"]):
             if other["source"] not in used:
-                self._step(f"turn on {other['source']} with its priority {other['priority']}", lambda other=other: self._bring_back(other))
+                self._step(
+                    f"turn on {other['source']} with its priority {other['priority']}",
+                    lambda other=other: self._bring_back(other),
+                )
         if self.recorded["others"]:
             self._step("forget the swap that is not ours", lambda: self._save(others=[]))
 
@@ -328,9 +353,13 @@ class Plan:
     def _units(self) -> None:
         if self.systemd is None:
             if self._wants_units():
-                self.warnings.append("this swap does not outlast a boot: systemd does not run here, or persistence says never")
+                self.warnings.append(
+                    "this swap does not outlast a boot: systemd does not run here, or persistence says never"
+                )
             if self.recorded["units"]:
-                self._step(f"remove {len(self.recorded['units'])} files of ours from systemd", lambda: self._write_units({}))
+                self._step(
+                    f"remove {len(self.recorded['units'])} files of ours from systemd", lambda: self._write_units({})
+                )
             return
         if self.kind.pending():
             self._step("have systemd turn it on at boot", lambda: self._write_units(self._wanted_units()))
@@ -342,10 +371,15 @@ class Plan:
             self._step(f"write {path}")
         if stale or missing:
             texts = ", ".join(sorted(stale))
-            self._step("have systemd read them" + (f", without {texts}" if stale else ""), lambda: self._write_units(self._wanted_units()))
+            self._step(
+                "have systemd read them" + (f", without {texts}" if stale else ""),
+                lambda: self._write_units(self._wanted_units()),
+            )
 
     def _wants_units(self) -> bool:
-        return self.options.kind != "none" or (self.options.others == "off" and bool(self.recorded["others"] or self.leaving))
+        return self.options.kind != "none" or (
+            self.options.others == "off" and bool(self.recorded["others"] or self.leaving)
+        )
 
     def _wanted_units(self) -> dict[str, str]:
         wanted = self.kind.units()
@@ -353,7 +387,7 @@ class Plan:
             ours = {path for path in (*wanted, *self.recorded["units"]) if path.endswith(".swap")}
             # What we have once kept off stays off, even if its unit cannot be seen now: fstab may be back tomorrow.
             kept = [path for path in self.recorded["units"] if path.endswith(DROP_IN_NAME)]
-            wanted.update({path: DROP_IN for path in (*kept, *(unit.drop_in for unit in self._other_units(ours)))})
+            wanted.update(dict.fromkeys((*kept, *(unit.drop_in for unit in self._other_units(ours))), DROP_IN))
         return wanted
 
     def _other_units(self, ours: t.Iterable[str]) -> list[OtherUnit]:
@@ -375,7 +409,11 @@ class Plan:
     def prove(self) -> None:
         """Read back what is in force. Raises SwapError if it is not what was wanted."""
         now = areas(self.files)
-        wrong = [f"{node.key} is not in use with priority {self.options.priority}" for node in self.kind.nodes() if not self._is_used(node)]
+        wrong = [
+            f"{node.key} is not in use with priority {self.options.priority}"
+            for node in self.kind.nodes()
+            if not self._is_used(node)
+        ]
         if self.options.others == "off":
             wrong += [f"{area} is not ours and is on again" for area in now if not area.ours]
         if wrong:
@@ -387,12 +425,14 @@ class Plan:
         found = []
         for key, size in self.kind.sizes():
             area = self._area_of(Node(key, nodes[key])) if key in nodes else None
-            found.append({
-                "source": key,
-                "device": area.name if area else None,
-                "size_bytes": area.size if area else size,
-                "priority": self.options.priority if predicted or area is None else area.priority,
-            })
+            found.append(
+                {
+                    "source": key,
+                    "device": area.name if area else None,
+                    "size_bytes": area.size if area else size,
+                    "priority": self.options.priority if predicted or area is None else area.priority,
+                }
+            )
         return found
 
     def predicted_listing(self) -> str:
@@ -409,5 +449,6 @@ class Plan:
 def listing(found: list[Area]) -> str:
     """Return areas as lines of text for the diff."""
     return "".join(
-        f"swap {area.name} {bytes_text(area.size)} priority {area.priority} {'ours' if area.ours else 'not ours'}\n" for area in found
+        f"swap {area.name} {bytes_text(area.size)} priority {area.priority} {'ours' if area.ours else 'not ours'}\n"
+        for area in found
     )

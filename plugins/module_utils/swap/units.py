@@ -56,7 +56,10 @@ def escape(path: str) -> str:
     """Return a path as systemd-escape --path writes it."""
     text = re.sub(r"/+", "/", path).strip("/")
     escaped = "".join(
-        "-" if letter == "/" else letter if re.match(r"[A-Za-z0-9:_.]", letter) and not (letter == "." and not position)
+        "-"
+        if letter == "/"
+        else letter
+        if re.match(r"[A-Za-z0-9:_.]", letter) and not (letter == "." and not position)
         else "".join(f"\\x{byte:02x}" for byte in letter.encode())
         for position, letter in enumerate(text)
     )
@@ -74,7 +77,9 @@ def swap_unit(what: str, priority: int, discard: str, prepared_by: str = "") -> 
     if not what.startswith("/dev/"):
         wanted_by, dependencies = "swap.target", "After=systemd-remount-fs.service"
     options = {"none": "", "both": "Options=discard\n"}.get(discard, f"Options=discard={discard}\n")
-    text = _UNIT.format(description=f"Swap of memstretch.density on {what.replace('%', '%%')}", dependencies=dependencies)
+    text = _UNIT.format(
+        description=f"Swap of memstretch.density on {what.replace('%', '%%')}", dependencies=dependencies
+    )
     text += _SWAP.format(what=what.replace("%", "%%"), priority=priority, options=options, wanted_by=wanted_by)
     return {f"{DIRECTORY}/{escape(what)}.swap": _COMMENT + _tidy(text)}
 
@@ -104,7 +109,11 @@ def zram_service(number: int, size: int, algorithm: str) -> dict[str, str]:
         f"echo {algorithm} > {block}/comp_algorithm; echo {size} > {block}/disksize; mkswap --label {LABEL} /dev/zram{number}"
     )
     text = _UNIT.format(description=f"Set up /dev/zram{number} for swap", dependencies="")
-    text += _SERVICE.format(condition=f'! grep -q "^/dev/zram{number} " /proc/swaps', commands=f"ExecStart=/bin/sh -ec '{script}'", install="")
+    text += _SERVICE.format(
+        condition=f'! grep -q "^/dev/zram{number} " /proc/swaps',
+        commands=f"ExecStart=/bin/sh -ec '{script}'",
+        install="",
+    )
     return {f"{DIRECTORY}/memstretch-zram{number}.service": _COMMENT + _tidy(text)}
 
 
@@ -135,7 +144,16 @@ class Systemd:
         # Without --all a pattern leaves out what is not active, and so what we have turned off.
         output = checked(
             self.run_command,
-            ["systemctl", "show", "--all", "--property=Id", "--property=What", "--property=FragmentPath", "--property=SourcePath", "*.swap"],
+            [
+                "systemctl",
+                "show",
+                "--all",
+                "--property=Id",
+                "--property=What",
+                "--property=FragmentPath",
+                "--property=SourcePath",
+                "*.swap",
+            ],
             UnitError,
         )
         found = {}
@@ -143,7 +161,9 @@ class Systemd:
             values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
             fragment = values.get("FragmentPath", "")
             if fragment and fragment not in set(ours):
-                found[values["Id"]] = OtherUnit(values["Id"], values.get("What", ""), values.get("SourcePath") or fragment)
+                found[values["Id"]] = OtherUnit(
+                    values["Id"], values.get("What", ""), values.get("SourcePath") or fragment
+                )
         return [found[name] for name in sorted(found)]
 
     def reload(self) -> None:

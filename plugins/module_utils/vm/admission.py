@@ -77,4 +77,6 @@ def judge(host: Host, wish: Wish) -> tuple[list[str], list[str]]:
 def _dram_of(host: Host) -> str:
     if host.budget is not None and host.budget <= host.memory - host.reserve - host.foreign:
         return f"its DRAM budget, of {mib(host.memory)}"
-    return f"of {mib(host.memory)}; {mib(host.foreign)} belong to VMs of others, {mib(host.reserve)} are kept for the host"
+    return (
+        f"of {mib(host.memory)}; {mib(host.foreign)} belong to VMs of others, {mib(host.reserve)} are kept for the host"
+    )

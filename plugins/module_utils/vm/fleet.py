@@ -49,16 +49,30 @@ class Fleet:
         problems = []
         for vm in self.vms:
             for other in strangers:
-                reason = ("name" if other.name == vm.name else "UUID" if other.uuid == vm.uuid else "MAC address" if vm.mac in other.macs else "")
+                reason = (
+                    "name"
+                    if other.name == vm.name
+                    else "UUID"
+                    if other.uuid == vm.uuid
+                    else "MAC address"
+                    if vm.mac in other.macs
+                    else ""
+                )
                 if reason:
-                    problems.append(f"VM {other.name} ({other.uuid}) has the {reason} of our {vm.name} and is not of fleet {self.name}")
+                    problems.append(
+                        f"VM {other.name} ({other.uuid}) has the {reason} of our {vm.name} and is not of fleet {self.name}"
+                    )
         wanted = {vm.number: vm.name for vm in self.vms}
         for each in self.ours.values():
             name = wanted.get(each.mark.number if each.mark else 0, each.name)
             if name != each.name:
-                problems.append(f"VM {each.name} has the number of what is now to be called {name} in fleet {self.name}; remove the fleet first")
+                problems.append(
+                    f"VM {each.name} has the number of what is now to be called {name} in fleet {self.name}; remove the fleet first"
+                )
         if problems:
-            raise VmHostError("; ".join(problems) + ". Nothing was touched; choose another name for the fleet or its VMs")
+            raise VmHostError(
+                "; ".join(problems) + ". Nothing was touched; choose another name for the fleet or its VMs"
+            )
         owner = self._owner()
         if os.path.isdir(self.directory) and owner != self.name and (owner or os.listdir(self.directory)):
             reason = f"belongs to fleet {owner}" if owner else "was not made for a fleet"
@@ -68,7 +82,12 @@ class Fleet:
         """Raise VmHostError if the golden image is not what the clones were made of: their disks would be garbage."""
         for name, each in self.ours.items():
             mark = each.mark
-            if mark and os.path.exists(plan.disk(Vm(self.name, name, mark.number))) and mark.base == plan.base and mark.base_state != plan.base_state:
+            if (
+                mark
+                and os.path.exists(plan.disk(Vm(self.name, name, mark.number)))
+                and mark.base == plan.base
+                and mark.base_state != plan.base_state
+            ):
                 raise VmHostError(
                     f"golden image: {plan.base} has changed since {name} was cloned from it, so that the clones' disks are no longer whole. Remove the fleet "
                     "(state absent) and make it anew; a golden image must never be written to or booted itself"
@@ -136,14 +155,23 @@ class Fleet:
                     break
                 except BlockingIOError:
                     if time.monotonic() > deadline:
-                        raise VmHostError(f"another process has been changing fleet {self.name} for {LOCK_S} s; wait for it, then run this again") from None
+                        raise VmHostError(
+                            f"another process has been changing fleet {self.name} for {LOCK_S} s; wait for it, then run this again"
+                        ) from None
                     time.sleep(POLL_S)
             os.pwrite(descriptor, f"{self.name}\n".encode(), 0)
             yield
         finally:
             os.close(descriptor)
 
-    def play(self, steps: t.Sequence[Step], plan: Plan | None, parallel: int, stop_timeout: float, template: t.Callable[[str], None]) -> None:
+    def play(
+        self,
+        steps: t.Sequence[Step],
+        plan: Plan | None,
+        parallel: int,
+        stop_timeout: float,
+        template: t.Callable[[str], None],
+    ) -> None:
         """Do the steps, so many VMs at a time.
 
         Args:

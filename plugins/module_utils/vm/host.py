@@ -51,7 +51,9 @@ class VmHost:
 
     def __init__(self, uri: str) -> None:
         if libvirt is None:
-            raise VmHostError("the Python of this task cannot import libvirt; install python3-libvirt on the host, for the Python that Ansible uses there")
+            raise VmHostError(
+                "the Python of this task cannot import libvirt; install python3-libvirt on the host, for the Python that Ansible uses there"
+            )
         # What goes wrong is raised; without this it is printed as well.
         libvirt.registerErrorHandler(lambda context, error: None, None)
         try:
@@ -72,7 +74,14 @@ class VmHost:
                 raise VmHostError(f"libvirt: {error}") from error
             running = state not in (libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_CRASHED, libvirt.VIR_DOMAIN_NOSTATE)
             found[domain.name()] = Known(
-                domain.name(), domain.UUIDString(), running, state == libvirt.VIR_DOMAIN_PAUSED, mark_of(xml), macs_of(xml), max_memory_of(xml), xml
+                domain.name(),
+                domain.UUIDString(),
+                running,
+                state == libvirt.VIR_DOMAIN_PAUSED,
+                mark_of(xml),
+                macs_of(xml),
+                max_memory_of(xml),
+                xml,
             )
         return found
 
@@ -102,22 +111,38 @@ class VmHost:
                 raise VmHostError(f"switch off {name}: {error}") from error
 
     def undefine(self, name: str) -> None:
-        flags = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+        flags = (
+            libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+            | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+            | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+        )
         domain = self._domain(name)
         self._do(f"undefine {name}", lambda: domain.undefineFlags(flags))
 
     def addresses(self, name: str, source: str) -> list[str]:
         """Return the IPv4 addresses of a VM; from the leases of its network, its guest agent or the host's ARP table."""
-        kind = {"lease": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE, "agent": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT,
-                "arp": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP}[source]
+        kind = {
+            "lease": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE,
+            "agent": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT,
+            "arp": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP,
+        }[source]
         try:
             cards = self._domain(name).interfaceAddresses(kind)
         except libvirt.libvirtError as error:
             # No agent answers yet, or the VM has just ended: it has no address.
-            if error.get_error_code() in (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_DOMAIN):
+            if error.get_error_code() in (
+                libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
+                libvirt.VIR_ERR_OPERATION_INVALID,
+                libvirt.VIR_ERR_NO_DOMAIN,
+            ):
                 return []
             raise VmHostError(f"address of {name}: {error}") from error
-        found = [ip["addr"] for card in cards.values() for ip in card["addrs"] or [] if ip["type"] == libvirt.VIR_IP_ADDR_TYPE_IPV4]
+        found = [
+            ip["addr"]
+            for card in cards.values()
+            for ip in card["addrs"] or []
+            if ip["type"] == libvirt.VIR_IP_ADDR_TYPE_IPV4
+        ]
         return [address for address in found if not ipaddress.ip_address(address).is_loopback]
 
     def network_addresses(self, name: str) -> int:
@@ -133,7 +158,10 @@ class VmHost:
         if not network.isActive():
             raise VmHostError(f"network: {name!r} is not active")
         ranges = ET.fromstring(network.XMLDesc()).iterfind("./ip/dhcp/range")
-        return sum(int(ipaddress.ip_address(each.get("end", ""))) - int(ipaddress.ip_address(each.get("start", ""))) + 1 for each in ranges)
+        return sum(
+            int(ipaddress.ip_address(each.get("end", ""))) - int(ipaddress.ip_address(each.get("start", ""))) + 1
+            for each in ranges
+        )
 
     def _domain(self, name: str) -> t.Any:
         return self._do(f"find {name}", lambda: self._connection.lookupByName(name))

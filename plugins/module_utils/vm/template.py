@@ -68,7 +68,13 @@ def mark_of(xml: str) -> Mark | None:
     found = ET.fromstring(xml).find(f"./metadata/{{{NAMESPACE}}}vm")
     if found is None:
         return None
-    return Mark(found.get("fleet", ""), int(found.get("number", "0")), found.get("digest", ""), found.get("base", ""), found.get("base_state", ""))
+    return Mark(
+        found.get("fleet", ""),
+        int(found.get("number", "0")),
+        found.get("digest", ""),
+        found.get("base", ""),
+        found.get("base_state", ""),
+    )
 
 
 def macs_of(xml: str) -> set[str]:
@@ -79,7 +85,19 @@ def macs_of(xml: str) -> set[str]:
 def max_memory_of(xml: str) -> int:
     """Return the most memory in bytes that a VM may use."""
     element = ET.fromstring(xml).find("memory")
-    unit = {"b": 1, "bytes": 1, "KB": 1000, "k": 2**10, "KiB": 2**10, "M": 2**20, "MiB": 2**20, "G": 2**30, "GiB": 2**30, "T": 2**40, "TiB": 2**40}
+    unit = {
+        "b": 1,
+        "bytes": 1,
+        "KB": 1000,
+        "k": 2**10,
+        "KiB": 2**10,
+        "M": 2**20,
+        "MiB": 2**20,
+        "G": 2**30,
+        "GiB": 2**30,
+        "T": 2**40,
+        "TiB": 2**40,
+    }
     return 0 if element is None else int(element.text or 0) * unit.get(element.get("unit", "KiB"), 2**10)
 
 
@@ -186,7 +204,13 @@ class Plan(t.NamedTuple):
         self._limit_emulator(root)
         self._name_by_firmware(root, vm)
         system = _add(root, "os")
-        _add(system, "type", "hvm", arch=self.architecture, **({"machine": "q35"} if self.architecture == "x86_64" else {"machine": "virt"}))
+        _add(
+            system,
+            "type",
+            "hvm",
+            arch=self.architecture,
+            **({"machine": "q35"} if self.architecture == "x86_64" else {"machine": "virt"}),
+        )
         _add(system, "boot", dev="hd")
         _add(system, "smbios", mode="sysinfo")
         features = _features(root)
@@ -286,10 +310,20 @@ class Plan(t.NamedTuple):
             tune = _add(root, "cputune")
             allowed = cpu_list(self.cpus)
             for vcpu in range(vcpus):
-                _add(tune, "vcpupin", vcpu=str(vcpu), cpuset=str(allowed[((vm.number - 1) * vcpus + vcpu) % len(allowed)]))
+                _add(
+                    tune,
+                    "vcpupin",
+                    vcpu=str(vcpu),
+                    cpuset=str(allowed[((vm.number - 1) * vcpus + vcpu) % len(allowed)]),
+                )
         if self.numa_nodes:
             _remove(root, "numatune")
-            _add(_add(root, "numatune"), "memory", mode="strict", nodeset=str(self.numa_nodes[(vm.number - 1) % len(self.numa_nodes)]))
+            _add(
+                _add(root, "numatune"),
+                "memory",
+                mode="strict",
+                nodeset=str(self.numa_nodes[(vm.number - 1) % len(self.numa_nodes)]),
+            )
         if self.partition:
             _remove(root, "resource")
             _add(_add(root, "resource"), "partition", self.partition)
@@ -304,7 +338,12 @@ class Plan(t.NamedTuple):
     def _name_by_firmware(root: ET.Element, vm: Vm) -> None:
         # The one seed of the fleet holds what all VMs share; cloud-init takes the rest from the firmware's serial number.
         _remove(root, "sysinfo")
-        _add(_add(_add(root, "sysinfo", type="smbios"), "system"), "entry", f"ds=nocloud;i={vm.uuid};h={vm.name}", name="serial")
+        _add(
+            _add(_add(root, "sysinfo", type="smbios"), "system"),
+            "entry",
+            f"ds=nocloud;i={vm.uuid};h={vm.name}",
+            name="serial",
+        )
 
     def _add_seed(self, devices: ET.Element) -> None:
         if self.seed:
@@ -319,8 +358,12 @@ class Plan(t.NamedTuple):
         kind = self.network["type"]
         if kind == "user":
             line = _add(root, f"{{{QEMU_NAMESPACE}}}commandline")
-            for word in ("-netdev", f"user,id=fleet0,hostfwd=tcp:127.0.0.1:{self.port(vm)}-:22",
-                         "-device", f"virtio-net-pci,netdev=fleet0,mac={vm.mac},bus=pcie.0,addr={_USER_NETWORK_SLOT}"):
+            for word in (
+                "-netdev",
+                f"user,id=fleet0,hostfwd=tcp:127.0.0.1:{self.port(vm)}-:22",
+                "-device",
+                f"virtio-net-pci,netdev=fleet0,mac={vm.mac},bus=pcie.0,addr={_USER_NETWORK_SLOT}",
+            ):
                 _add(line, f"{{{QEMU_NAMESPACE}}}arg", value=word)
             return
         card = _add(devices, "interface", type=kind)

@@ -14,23 +14,48 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 
 # What a user may say, with the entry of RANGES that allows it. Sums are for one server.
 PRICES = {
-    "server": "price", "dram_per_gb": "price", "tier_per_gb": "price", "licences": "price", "licences_per_month": "price",
-    "power_w": "power_w", "price_per_kwh": "price", "months": "months",
-    "dram_gb": "gigabytes", "tier_gb": "gigabytes", "dram_vms": "vms", "servers": "servers",
-    "tier_terabytes_written": "terabytes_written", "tier_drive_writes_per_day": "drive_writes_per_day", "tier_warranty_years": "years",
+    "server": "price",
+    "dram_per_gb": "price",
+    "tier_per_gb": "price",
+    "licences": "price",
+    "licences_per_month": "price",
+    "power_w": "power_w",
+    "price_per_kwh": "price",
+    "months": "months",
+    "dram_gb": "gigabytes",
+    "tier_gb": "gigabytes",
+    "dram_vms": "vms",
+    "servers": "servers",
+    "tier_terabytes_written": "terabytes_written",
+    "tier_drive_writes_per_day": "drive_writes_per_day",
+    "tier_warranty_years": "years",
     "write_amplification": "write_amplification",
 }
 REQUIRED = ("date", "currency", "server", "dram_per_gb", "months")
 _DEFAULTS = {
-    "tier_per_gb": 0.0, "licences": 0.0, "licences_per_month": 0.0, "power_w": 0.0, "price_per_kwh": 0.0, "tier_warranty_years": 5.0,
+    "tier_per_gb": 0.0,
+    "licences": 0.0,
+    "licences_per_month": 0.0,
+    "power_w": 0.0,
+    "price_per_kwh": 0.0,
+    "tier_warranty_years": 5.0,
     "write_amplification": 1.0,
 }
 _OPTIONAL = ("dram_gb", "tier_gb", "dram_vms", "servers", "tier_terabytes_written", "tier_drive_writes_per_day")
 
 # Nobody's quotation: round figures to see the report with, and to be replaced.
 EXAMPLE: dict[str, t.Any] = {
-    "date": "2026-01-01", "currency": "USD", "server": 9000, "dram_per_gb": 10, "tier_per_gb": 0.3, "licences_per_month": 100, "power_w": 500,
-    "price_per_kwh": 0.2, "months": 48, "servers": 8, "tier_drive_writes_per_day": 3,
+    "date": "2026-01-01",
+    "currency": "USD",
+    "server": 9000,
+    "dram_per_gb": 10,
+    "tier_per_gb": 0.3,
+    "licences_per_month": 100,
+    "power_w": 500,
+    "price_per_kwh": 0.2,
+    "months": 48,
+    "servers": 8,
+    "tier_drive_writes_per_day": 3,
 }
 
 HOURS_PER_MONTH = 365.25 * 24 / 12
@@ -76,14 +101,22 @@ def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> 
             f"{option}: {', '.join([f'{name} is not known' for name in unknown] + [f'{name} is missing' for name in missing])}; it takes "
             f"{', '.join(['date', 'currency', *PRICES])}, of which {', '.join(REQUIRED)} are needed"
         )
-    checked: dict[str, t.Any] = {"example": example, "date": _date(f"{option}.date", given["date"]), "currency": str(given["currency"])}
+    checked: dict[str, t.Any] = {
+        "example": example,
+        "date": _date(f"{option}.date", given["date"]),
+        "currency": str(given["currency"]),
+    }
     for name, range_of in PRICES.items():
         value = given.get(name, _DEFAULTS.get(name))
         checked[name] = None if value is None and name in _OPTIONAL else number(f"{option}.{name}", value, range_of)
     if checked["tier_terabytes_written"] is not None and checked["tier_drive_writes_per_day"] is not None:
-        raise SettingError(f"{option}: tier_terabytes_written and tier_drive_writes_per_day say the same; leave one of them out")
+        raise SettingError(
+            f"{option}: tier_terabytes_written and tier_drive_writes_per_day say the same; leave one of them out"
+        )
     if checked["servers"] == 1:
-        raise SettingError(f"{option}.servers: 1 is a cluster without head-room for a failed server; it takes 2 and more, or leave it out")
+        raise SettingError(
+            f"{option}.servers: 1 is a cluster without head-room for a failed server; it takes 2 and more, or leave it out"
+        )
     return checked
 
 
@@ -91,7 +124,9 @@ def _date(option: str, value: t.Any) -> str:
     try:
         return datetime.date.fromisoformat(str(value)).isoformat()
     except ValueError:
-        raise SettingError(f"{option}: {value!r} is not a date; it takes the day of the prices, such as 2026-01-31") from None
+        raise SettingError(
+            f"{option}: {value!r} is not a date; it takes the day of the prices, such as 2026-01-31"
+        ) from None
 
 
 def document(paid: t.Mapping[str, t.Any], arms: t.Sequence[Arm], baseline: str | None = None) -> dict[str, t.Any]:
@@ -119,7 +154,9 @@ def _row(paid: t.Mapping[str, t.Any], arm: Arm) -> dict[str, t.Any]:
     """Return what one server costs a month, in total and for each VM."""
     # An arm without drives has none, whatever size the user says that they have.
     dram_gb = paid["dram_gb"] if paid["dram_gb"] is not None else arm.dram_bytes / DRAM_GB
-    tier_gb = 0.0 if not arm.tier_bytes else paid["tier_gb"] if paid["tier_gb"] is not None else arm.tier_bytes / DRIVE_GB
+    tier_gb = (
+        0.0 if not arm.tier_bytes else paid["tier_gb"] if paid["tier_gb"] is not None else arm.tier_bytes / DRIVE_GB
+    )
     parts = {
         "server": paid["server"] / paid["months"],
         "dram": dram_gb * paid["dram_per_gb"] / paid["months"],
@@ -130,7 +167,11 @@ def _row(paid: t.Mapping[str, t.Any], arm: Arm) -> dict[str, t.Any]:
     month = sum(parts.values())
     spared = None if arm.vms is None or paid["servers"] is None else arm.vms * (paid["servers"] - 1) // paid["servers"]
     return {
-        "name": arm.name, "vms": arm.vms, "why": arm.why, "dram_gb": round(dram_gb, 3), "tier_gb": round(tier_gb, 3),
+        "name": arm.name,
+        "vms": arm.vms,
+        "why": arm.why,
+        "dram_gb": round(dram_gb, 3),
+        "tier_gb": round(tier_gb, 3),
         "parts_per_month": {name: round(value, 2) for name, value in parts.items()},
         "server_month": round(month, 2),
         "per_vm_month": _per(month, arm.vms),
@@ -145,16 +186,25 @@ def _per(month: float, vms: int | None) -> float | None:
     return round(month / vms, 4) if vms else None
 
 
-def _against(paid: t.Mapping[str, t.Any], row: t.Mapping[str, t.Any], reference: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
+def _against(
+    paid: t.Mapping[str, t.Any], row: t.Mapping[str, t.Any], reference: t.Mapping[str, t.Any] | None
+) -> dict[str, t.Any]:
     """Return what a VM saves against the reference, and the price of the tier at which that becomes nothing."""
     nothing = {"saving": None, "server_ratio": None, "break_even_tier_per_gb": None}
     if reference is None or not reference["vms"] or not row["vms"]:
         return nothing
     return {
-        "saving": round(1 - (row["server_month"] / row["vms"]) / (reference["server_month"] / reference["vms"]), 4) if reference["server_month"] else None,
-        "server_ratio": round(row["server_month"] / reference["server_month"], 4) if reference["server_month"] else None,
+        "saving": round(1 - (row["server_month"] / row["vms"]) / (reference["server_month"] / reference["vms"]), 4)
+        if reference["server_month"]
+        else None,
+        "server_ratio": round(row["server_month"] / reference["server_month"], 4)
+        if reference["server_month"]
+        else None,
         "break_even_tier_per_gb": break_even(
-            reference["server_month"] * row["vms"] / reference["vms"] - (row["server_month"] - row["parts_per_month"]["tier"]), row["tier_gb"], paid["months"]
+            reference["server_month"] * row["vms"] / reference["vms"]
+            - (row["server_month"] - row["parts_per_month"]["tier"]),
+            row["tier_gb"],
+            paid["months"],
         ),
     }
 
@@ -188,7 +238,11 @@ class SwapWrites:
     """
 
     def __init__(self, run: t.Mapping[str, t.Any]) -> None:
-        self._servers = {name: record for record in run.get("hosts", {}).values() if (name := (record.get("kernel") or {}).get("boot_id"))}
+        self._servers = {
+            name: record
+            for record in run.get("hosts", {}).values()
+            if (name := (record.get("kernel") or {}).get("boot_id"))
+        }
         self._written, self._seconds, self._known = 0.0, 0.0, True
 
     def add(self, phase: t.Mapping[str, t.Any]) -> None:
@@ -219,14 +273,18 @@ def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writ
         hosts: of its fleet.
         writes: has seen all phases.
     """
-    records = {(record.get("kernel") or {}).get("boot_id") or host: record for host, record in run.get("hosts", {}).items()}
+    records = {
+        (record.get("kernel") or {}).get("boot_id") or host: record for host, record in run.get("hosts", {}).items()
+    }
     servers = list(records.values())
     why = {"pass": "", "fail": "the fleet misses the SLO"}.get(verdict, "the run is not valid")
     vms = None if why else math.floor(hosts / max(1, len(servers)))
     areas = [area for record in servers for area in (record.get("swap") or {}).get("areas") or []]
     drives = [area for area in areas if not area["name"].startswith("/dev/zram")]
     return Arm(
-        name, vms, why,
+        name,
+        vms,
+        why,
         sum(_dram(record) for record in servers) / max(1, len(servers)),
         sum(area["size_bytes"] for area in drives) / max(1, len(servers)),
         writes.bytes_per_second if drives and len(drives) == len(areas) else None,

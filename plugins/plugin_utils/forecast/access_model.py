@@ -103,7 +103,9 @@ def hottest_for(spread: t.Sequence[Step], share: float) -> float:
     return found
 
 
-def realised_hot_set(spread: t.Sequence[Step], requests: int, shares: t.Sequence[float] = (0.5, 0.9, 0.99)) -> dict[str, t.Any]:
+def realised_hot_set(
+    spread: t.Sequence[Step], requests: int, shares: t.Sequence[float] = (0.5, 0.9, 0.99)
+) -> dict[str, t.Any]:
     """Return what the client will report as the hot set of so many requests, which is sharper than L(hottest_for) since chance picks some keys twice.
 
     The number of requests for a key is as good as Poisson's.
@@ -116,7 +118,9 @@ def realised_hot_set(spread: t.Sequence[Step], requests: int, shares: t.Sequence
         expected = requests * step.probability
         reach = int(10 * math.sqrt(expected) + 20)
         for count in range(max(1, int(expected) - reach), int(expected) + reach):
-            tally[count] += step.keys * math.exp(count * math.log(expected) - expected - math.lgamma(count + 1)) if expected else 0
+            tally[count] += (
+                step.keys * math.exp(count * math.log(expected) - expected - math.lgamma(count + 1)) if expected else 0
+            )
     realised = [Step(keys, count / requests) for count, keys in tally.items()]
     return {"distinct_keys": sum(tally.values()), "keys": [hottest_for(realised, share) for share in shares]}
 
@@ -219,7 +223,9 @@ class AccessModel:
         if self.pattern == "sequential":
             # Whoever goes round and round finds that what comes next was given away last; only the neighbours in the page are there.
             misses = [area.pages_per_record / area.per_page for area in self.areas]
-            return Hits(sum(misses), min(1.0, sum(each / area.pages_per_record for each, area in zip(misses, self.areas))), best)
+            return Hits(
+                sum(misses), min(1.0, sum(each / area.pages_per_record for each, area in zip(misses, self.areas))), best
+            )
         low, high = 0.0, 1.0
         while self._resident(self._unused(high)) < pages and high < 1e18:
             low, high = high, 2 * high
@@ -246,7 +252,8 @@ class AccessModel:
         """Return how many pages were used within the last requests."""
         stranger = self._anywhere(unused)
         return sum(
-            self._pages(area) * (1 - self._anywhere(((1 - area.mixed) * own + area.mixed * stranger) ** area.per_page for own in unused))
+            self._pages(area)
+            * (1 - self._anywhere(((1 - area.mixed) * own + area.mixed * stranger) ** area.per_page for own in unused))
             for area in self.areas
         )
 

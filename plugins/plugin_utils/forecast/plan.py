@@ -65,18 +65,25 @@ def tiers(option: str, given: t.Mapping[str, t.Any]) -> dict[str, dict[str, floa
         if kind not in TIERS:
             raise SettingError(f"{option}: {kind!r} is not a tier; it takes {', '.join(TIERS)}")
         if not isinstance(figures, dict) or not figures or set(figures) - set(TIERS[kind]):
-            raise SettingError(f"{option}.{kind}: {figures!r} is not allowed; it takes a dictionary with {', '.join(TIERS[kind])}")
+            raise SettingError(
+                f"{option}.{kind}: {figures!r} is not allowed; it takes a dictionary with {', '.join(TIERS[kind])}"
+            )
         checked = {name: number(f"{option}.{kind}.{name}", value, name) for name, value in figures.items()}
         if "avg_us" in checked:
             checked.setdefault("p99_us", 4 * checked["avg_us"])
         found[kind].update(checked)
         if found[kind]["p99_us"] < found[kind]["avg_us"]:
-            raise SettingError(f"{option}.{kind}: p99_us {found[kind]['p99_us']:g} is below avg_us {found[kind]['avg_us']:g}")
+            raise SettingError(
+                f"{option}.{kind}: p99_us {found[kind]['p99_us']:g} is below avg_us {found[kind]['avg_us']:g}"
+            )
     return found
 
 
 def make(
-    config: t.Mapping[str, t.Any], phases: t.Sequence[t.Mapping[str, t.Any]], machines: t.Mapping[str, t.Mapping[str, t.Any]], options: t.Mapping[str, t.Any]
+    config: t.Mapping[str, t.Any],
+    phases: t.Sequence[t.Mapping[str, t.Any]],
+    machines: t.Mapping[str, t.Mapping[str, t.Any]],
+    options: t.Mapping[str, t.Any],
 ) -> dict[str, t.Any]:
     """Return the plan, which docs/plan.md explains.
 
@@ -97,7 +104,8 @@ def make(
         "load": config["load"],
         "slo": config["slo"],
         "machines": {
-            name: {"dram_bytes": each["record"]["memory"]["total_bytes"], "cpus": each["record"]["cpu"]["online"]} for name, each in machines.items()
+            name: {"dram_bytes": each["record"]["memory"]["total_bytes"], "cpus": each["record"]["cpu"]["online"]}
+            for name, each in machines.items()
         },
         "vm_bytes": round(next(iter(arms.values())).vm_bytes),
         "fleets": [arm.fleet(size) for arm in arms.values() for size in options["fleet_sizes"]],
@@ -107,8 +115,12 @@ def make(
     }
 
 
-def _duration(phases: t.Sequence[t.Mapping[str, t.Any]], profiles: int, options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    run = sum(phase["seconds"] + options["phase_overhead_seconds"] for phase in phases) + options["run_overhead_seconds"]
+def _duration(
+    phases: t.Sequence[t.Mapping[str, t.Any]], profiles: int, options: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    run = (
+        sum(phase["seconds"] + options["phase_overhead_seconds"] for phase in phases) + options["run_overhead_seconds"]
+    )
     runs = profiles * options["rounds"] * len(options["fleet_sizes"])
     return {"phases": len(phases), "run_seconds": round(run), "runs": runs, "seconds": round(run * runs)}
 
@@ -117,24 +129,33 @@ class _Arm:
     """One profile on all machines, the fleet spread over them evenly."""
 
     def __init__(
-        self, profile: str, config: t.Mapping[str, t.Any], machines: t.Mapping[str, t.Mapping[str, t.Any]], options: t.Mapping[str, t.Any]
+        self,
+        profile: str,
+        config: t.Mapping[str, t.Any],
+        machines: t.Mapping[str, t.Mapping[str, t.Any]],
+        options: t.Mapping[str, t.Any],
     ) -> None:
         self.profile, self.config, self.options = profile, config, options
         load = config["load"]
         self.data = data_bytes(load["key_count"], load["value_size"])
         self.vm_bytes = self.data + options["overhead"]
-        self.hosts = [_Host(name, each["record"], each["arms"][profile], load, options) for name, each in machines.items()]
+        self.hosts = [
+            _Host(name, each["record"], each["arms"][profile], load, options) for name, each in machines.items()
+        ]
         self.notes = [note for host in self.hosts for note in host.notes]
         self._models = _models(config)
 
     def fleet(self, size: int) -> dict[str, t.Any]:
         """Return what is expected of a fleet of that size, judged by the machine that is worst off."""
         found = [self._on(host, math.ceil(size / len(self.hosts))) for host in self.hosts]
-        worst = max(found, key=lambda each: (each["verdict"] == NO_FIT, each["verdict"] == MISSES, each["page_ins_per_second"]))
+        worst = max(
+            found, key=lambda each: (each["verdict"] == NO_FIT, each["verdict"] == MISSES, each["page_ins_per_second"])
+        )
         return {"profile": self.profile, "size": size, **worst}
 
     def largest(self) -> int | None:
         """Return the largest fleet that fits and meets the SLO; None if nobody can tell, or if there is no end to it."""
+
         def good(size: int) -> bool:
             return self.fleet(size)["verdict"] == MEETS
 
@@ -153,8 +174,17 @@ class _Arm:
     def _on(self, host: _Host, size: int) -> dict[str, t.Any]:
         needs = size * self.vm_bytes
         answer: dict[str, t.Any] = {
-            "machine": host.name, "on_machine": size, "needs_bytes": round(needs), "dram_bytes": round(host.dram), "tier": host.kind,
-            "tier_bytes": round(host.capacity), "cpus_needed": None, "page_ins_per_second": 0.0, "cells": [], "warnings": [], "reasons": [],
+            "machine": host.name,
+            "on_machine": size,
+            "needs_bytes": round(needs),
+            "dram_bytes": round(host.dram),
+            "tier": host.kind,
+            "tier_bytes": round(host.capacity),
+            "cpus_needed": None,
+            "page_ins_per_second": 0.0,
+            "cells": [],
+            "warnings": [],
+            "reasons": [],
         }
         if host.opaque:
             return {**answer, "verdict": UNKNOWN, "reasons": [host.opaque]}
@@ -164,24 +194,46 @@ class _Arm:
             return {**answer, "verdict": NO_FIT, "reasons": [str(error)]}
         cells = [self._cell(cell, model, size, levels) for cell, model in self._models]
         cpus = size * host.cpu_seconds(max(cell["page_ins_per_request"] for cell in cells))
-        answer.update(cells=cells, cpus_needed=round(cpus, 2), page_ins_per_second=max(cell["page_ins_per_second"] for cell in cells))
+        answer.update(
+            cells=cells,
+            cpus_needed=round(cpus, 2),
+            page_ins_per_second=max(cell["page_ins_per_second"] for cell in cells),
+        )
         if cpus > host.cpus:
-            return {**answer, "verdict": NO_FIT, "reasons": [f"clients and Redis take about {cpus:.1f} CPUs, {host.name} has {host.cpus}"]}
+            return {
+                **answer,
+                "verdict": NO_FIT,
+                "reasons": [f"clients and Redis take about {cpus:.1f} CPUs, {host.name} has {host.cpus}"],
+            }
         if cpus > CPU_WARNING * host.cpus:
-            answer["warnings"].append(f"clients and Redis take about {cpus:.1f} of {host.cpus} CPUs: expect latency from that alone")
+            answer["warnings"].append(
+                f"clients and Redis take about {cpus:.1f} of {host.cpus} CPUs: expect latency from that alone"
+            )
         reasons = [reason for cell in cells for reason in cell["reasons"]]
         return {**answer, "verdict": MISSES if reasons else MEETS, "reasons": reasons}
 
-    def _cell(self, cell: t.Mapping[str, t.Any], model: AccessModel, size: int, levels: t.Sequence[Level]) -> dict[str, t.Any]:
+    def _cell(
+        self, cell: t.Mapping[str, t.Any], model: AccessModel, size: int, levels: t.Sequence[Level]
+    ) -> dict[str, t.Any]:
         """Return what is expected of one cell: each level takes the requests that the faster ones do not answer."""
         used = self.options["overhead_used"]
         beyond = [model.hits(level.upto_bytes / size - used) for level in levels[:-1]]
         misses = [each.misses for each in beyond] + [0.0]
-        shares = [(levels[number + 1].kind, beyond[number].waiting - (beyond[number + 1].waiting if number + 1 < len(beyond) else 0.0))
-                  for number in range(len(beyond))]
+        shares = [
+            (
+                levels[number + 1].kind,
+                beyond[number].waiting - (beyond[number + 1].waiting if number + 1 < len(beyond) else 0.0),
+            )
+            for number in range(len(beyond))
+        ]
         rate, slo = self.config["load"]["rate"], self.config["slo"]
-        estimate = latency(self.options["base"], tuple((share, *self._figures(kind)) for kind, share in shares if share > 0), rate)
-        per_second = [(levels[number + 1].kind, size * rate * (misses[number] - misses[number + 1])) for number in range(len(beyond))]
+        estimate = latency(
+            self.options["base"], tuple((share, *self._figures(kind)) for kind, share in shares if share > 0), rate
+        )
+        per_second = [
+            (levels[number + 1].kind, size * rate * (misses[number] - misses[number + 1]))
+            for number in range(len(beyond))
+        ]
         reasons = []
         where = f"influence {cell['influence']:g}, {cell['read_mix']:g} % GET"
         for kind, wanted in per_second:
@@ -189,18 +241,22 @@ class _Arm:
             if limit is not None and wanted > limit:
                 reasons.append(f"{where}: {wanted:,.0f} page-ins a second, {kind} gives {limit:,.0f}")
         if estimate["busy"] >= 1:
-            reasons.append(f"{where}: a request takes {estimate['service_us']:,.0f} us, {rate:g} a second leave {1e6 / rate:,.0f} us for each")
+            reasons.append(
+                f"{where}: a request takes {estimate['service_us']:,.0f} us, {rate:g} a second leave {1e6 / rate:,.0f} us for each"
+            )
         elif estimate["avg_us"] > slo["avg_us"] or estimate["p99_us"] > slo["p99_us"]:
             reasons.append(f"{where}: expected average {estimate['avg_us']:,.0f} us, p99 {estimate['p99_us']:,.0f} us")
         return {
-            "influence": cell["influence"], "read_mix": cell["read_mix"],
+            "influence": cell["influence"],
+            "read_mix": cell["read_mix"],
             "hit_rate": round(1 - (beyond[0].waiting if beyond else 0), 4),
             "hit_rate_at_best": round(1 - min(1.0, beyond[0].best if beyond else 0), 4),
             "page_ins_per_request": round(misses[0], 4),
             "page_ins_per_second": round(sum(wanted for dummy, wanted in per_second), 1),
             "waiting_share": {kind: round(share, 4) for kind, share in shares},
             **{name: estimate[name] for name in ("avg_us", "p99_us", "busy")},
-            "meets_slo": not reasons, "reasons": reasons,
+            "meets_slo": not reasons,
+            "reasons": reasons,
         }
 
     def _figures(self, kind: str) -> tuple[float, float]:
@@ -233,13 +289,22 @@ class _Host:
     """
 
     def __init__(
-        self, name: str, record: t.Mapping[str, t.Any], arm: t.Mapping[str, t.Any], load: t.Mapping[str, t.Any], options: t.Mapping[str, t.Any]
+        self,
+        name: str,
+        record: t.Mapping[str, t.Any],
+        arm: t.Mapping[str, t.Any],
+        load: t.Mapping[str, t.Any],
+        options: t.Mapping[str, t.Any],
     ) -> None:
         self.name, self._arm, self._load = name, arm, load
         self.cpus = record["cpu"]["online"] or 1
         self._total = record["memory"]["total_bytes"]
         self._reserve = size_in_bytes("density_plan_host_reserve", options["host_reserve"], self._total)
-        self.notes: list[str] = [] if arm["tuned"] else [f"{name} is not tuned, so every profile is the same there: it is planned with the swap that it has"]
+        self.notes: list[str] = (
+            []
+            if arm["tuned"]
+            else [f"{name} is not tuned, so every profile is the same there: it is planned with the swap that it has"]
+        )
         nodes = sum(node["total_bytes"] or 0 for node in record["numa"]["nodes"] if node["memory_only"])
         self._budget = arm["dram_budget"]
         self.dram = self._fleets_dram(record, nodes)
@@ -247,16 +312,22 @@ class _Host:
         self.kind, self.capacity = self._beyond(record, nodes)
         self.opaque = ""
         if "memory_only_node" in arm["needs"] and not nodes:
-            self.notes.append(f"{name} has no NUMA node without processors, such as CXL memory, which this profile needs")
+            self.notes.append(
+                f"{name} has no NUMA node without processors, such as CXL memory, which this profile needs"
+            )
         if "imdt" in arm["needs"]:
             if record["imdt"]["detected"]:
-                self.opaque = f"{name} runs on IMDT, which shows drives as memory: how much of it is DRAM cannot be seen"
+                self.opaque = (
+                    f"{name} runs on IMDT, which shows drives as memory: how much of it is DRAM cannot be seen"
+                )
             else:
                 self.notes.append(f"IMDT not detected: {name} runs natively, and this profile is DRAM alone")
 
     def _fleets_dram(self, record: t.Mapping[str, t.Any], nodes: int) -> float:
         """The DRAM budget, or what the kernel's watermarks and the host's own programs leave."""
-        scale = self._arm["sysctl"].get("vm.watermark_scale_factor") or record["sysctl"]["vm.watermark_scale_factor"] or 10
+        scale = (
+            self._arm["sysctl"].get("vm.watermark_scale_factor") or record["sysctl"]["vm.watermark_scale_factor"] or 10
+        )
         # kswapd stops at twice the factor and begins at it (admin-guide/sysctl/vm.rst): between the two is what is free in the long run.
         free = self._total * 1.5 * scale / 10_000
         room = self._total - nodes - self._reserve - free
@@ -282,7 +353,9 @@ class _Host:
         if self._pool and kind != "none":
             if self.ratio < 1:
                 return "zswap", float(sum(areas))
-            self.notes.append("zswap: these values do not compress (latency_benchmark_compressibility), so what does not fit goes to the drives")
+            self.notes.append(
+                "zswap: these values do not compress (latency_benchmark_compressibility), so what does not fit goes to the drives"
+            )
         return kind, float(sum(areas))
 
     @property
@@ -305,11 +378,15 @@ class _Host:
             return [Level("dram", needs)]
         beyond = needs - self.dram
         if self.kind == "none" or not self.capacity:
-            raise DoesNotFit(f"{self.name}: the fleet takes {gib(needs)}, and there are {gib(self.dram)} of DRAM for it, nothing beyond")
+            raise DoesNotFit(
+                f"{self.name}: the fleet takes {gib(needs)}, and there are {gib(self.dram)} of DRAM for it, nothing beyond"
+            )
         if self.kind == "zram":
             return self._with_zram(needs, beyond)
         if beyond > self.capacity:
-            raise DoesNotFit(f"{self.name}: the fleet takes {gib(needs)}; DRAM has {gib(self.dram)} for it, {self.kind} {gib(self.capacity)}")
+            raise DoesNotFit(
+                f"{self.name}: the fleet takes {gib(needs)}; DRAM has {gib(self.dram)} for it, {self.kind} {gib(self.capacity)}"
+            )
         if self.kind == "zswap":
             return self._with_zswap(needs, beyond)
         return [Level("dram", self.dram), Level(self.kind, needs)]
@@ -319,7 +396,9 @@ class _Host:
         if self._in_cgroup:
             stored, outside = beyond, self._total - self.dram - self._reserve
             if stored * self.ratio > outside:
-                raise DoesNotFit(f"{self.name}: zram would take {gib(stored * self.ratio)} of the host's memory, {gib(outside)} are there")
+                raise DoesNotFit(
+                    f"{self.name}: zram would take {gib(stored * self.ratio)} of the host's memory, {gib(outside)} are there"
+                )
         elif self.ratio >= 1:
             raise DoesNotFit(
                 f"{self.name}: the fleet takes {gib(needs)}, DRAM has {gib(self.dram)}, and zram adds nothing since these values do not compress "
@@ -328,13 +407,19 @@ class _Host:
         else:
             stored = beyond / (1 - self.ratio)
         if stored > min(needs, self.capacity):
-            raise DoesNotFit(f"{self.name}: zram would have to store {gib(stored)} of {gib(needs)}, it takes {gib(min(needs, self.capacity))}")
+            raise DoesNotFit(
+                f"{self.name}: zram would have to store {gib(stored)} of {gib(needs)}, it takes {gib(min(needs, self.capacity))}"
+            )
         return [Level("dram", needs - stored), Level("zram", needs)]
 
     def _with_zswap(self, needs: float, beyond: float) -> list[Level]:
         pool = min(self._pool * self._total, self.dram, beyond / (1 - self.ratio) * self.ratio)
         resident = self.dram - pool
-        return [Level("dram", resident), Level("zswap", min(needs, resident + pool / self.ratio)), Level(self._arm["swap"]["kind"], needs)]
+        return [
+            Level("dram", resident),
+            Level("zswap", min(needs, resident + pool / self.ratio)),
+            Level(self._arm["swap"]["kind"], needs),
+        ]
 
     def cpu_seconds(self, page_ins: float) -> float:
         """Return the CPU time that one VM's client and Redis take in a second."""
@@ -350,7 +435,9 @@ def compression(load: t.Mapping[str, t.Any]) -> float:
     return 1.0 if random_part > INCOMPRESSIBLE else random_part + 0.03
 
 
-def latency(base: t.Mapping[str, float], waits: tuple[tuple[float, float, float], ...], rate: float) -> dict[str, float]:
+def latency(
+    base: t.Mapping[str, float], waits: tuple[tuple[float, float, float], ...], rate: float
+) -> dict[str, float]:
     """Return the expected response time of one VM's requests.
 
     Requests come at a steady rate and are answered one after another; each takes the base and, with a probability, the time of a tier, both lognormal. The
@@ -381,7 +468,12 @@ def latency(base: t.Mapping[str, float], waits: tuple[tuple[float, float, float]
         times.append(took)
         queue = took - interval if took > interval else 0.0
     times.sort()
-    return {"avg_us": round(sum(times) / SAMPLES, 1), "p99_us": round(times[math.ceil(0.99 * SAMPLES) - 1], 1), "service_us": service, "busy": round(busy, 3)}
+    return {
+        "avg_us": round(sum(times) / SAMPLES, 1),
+        "p99_us": round(times[math.ceil(0.99 * SAMPLES) - 1], 1),
+        "service_us": service,
+        "busy": round(busy, 3),
+    }
 
 
 @functools.lru_cache(maxsize=64)

@@ -16,7 +16,9 @@ _REASONS_SHOWN = 2
 def lines(document: t.Mapping[str, t.Any]) -> list[str]:
     """Return the plan: the fleets under each profile, the largest that is expected to do, the time, and what must be said."""
     load, slo, duration = document["load"], document["slo"], document["duration"]
-    machines = ", ".join(f"{name} ({gib(each['dram_bytes'])}, {each['cpus']} CPUs)" for name, each in document["machines"].items())
+    machines = ", ".join(
+        f"{name} ({gib(each['dram_bytes'])}, {each['cpus']} CPUs)" for name, each in document["machines"].items()
+    )
     found = [
         "",
         f"Plan for {machines}",
@@ -30,11 +32,16 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
     for each in document["fleets"]:
         shown = each["reasons"][:_REASONS_SHOWN]
         more = len(each["reasons"]) - len(shown)
-        found += [f"  {each['profile']}, {each['size']} VMs: {text}" for text in [*shown, *([f"... and {more} more"] if more else []), *each["warnings"]]]
+        found += [
+            f"  {each['profile']}, {each['size']} VMs: {text}"
+            for text in [*shown, *([f"... and {more} more"] if more else []), *each["warnings"]]
+        ]
     found += [
         "",
         "Largest fleet that is expected to fit and to meet the SLO: "
-        + ", ".join(f"{profile} {'cannot be told' if size is None else size}" for profile, size in document["largest"].items()),
+        + ", ".join(
+            f"{profile} {'cannot be told' if size is None else size}" for profile, size in document["largest"].items()
+        ),
         f"Time: {duration['runs']} runs of {duration['phases']} phases, {clock(duration['run_seconds'])} each, {clock(duration['seconds'])} together",
         *(f"Note: {note}" for note in document["notes"]),
         "Nothing was changed.",

@@ -55,7 +55,9 @@ class Collector:
         """Make a phase of the results since the last one."""
         if self._task is None:
             return
-        example = next(iter(self._results.values()), None) or next((each for dummy, each in self._failed.values() if each), None)
+        example = next(iter(self._results.values()), None) or next(
+            (each for dummy, each in self._failed.values() if each), None
+        )
         index = len(self._documents) + 1
         plan = {"index": index, "of": index, **_kind(example), "name": f"task{index}", "task": self._task}
         config = {"load": (example or {}).get("settings", {}), "validity": VALIDITY}
@@ -79,16 +81,19 @@ class Collector:
             document["phase"]["of"] = count
         plans = [document["phase"] for document in self._documents]
         self.directory.create()
-        self.directory.write_json("run.json", {
-            "schema": SCHEMA,
-            "run_id": self.directory.run_id,
-            "started_at": self._started_at,
-            "config": {"profile": "unknown", "slo": self._slo, "validity": VALIDITY},
-            "config_hash": run_plan.config_hash({"slo": self._slo, "plans": plans}),
-            "labels": ["ad hoc: the host's settings were not recorded"],
-            "expected": sorted({host for document in self._documents for host in document["expected"]}),
-            "phases": [{**plan, "finished": True} for plan in plans],
-        })
+        self.directory.write_json(
+            "run.json",
+            {
+                "schema": SCHEMA,
+                "run_id": self.directory.run_id,
+                "started_at": self._started_at,
+                "config": {"profile": "unknown", "slo": self._slo, "validity": VALIDITY},
+                "config_hash": run_plan.config_hash({"slo": self._slo, "plans": plans}),
+                "labels": ["ad hoc: the host's settings were not recorded"],
+                "expected": sorted({host for document in self._documents for host in document["expected"]}),
+                "phases": [{**plan, "finished": True} for plan in plans],
+            },
+        )
         for document in self._documents:
             self.directory.write_phase(document)
         publish(self.directory, self._say)

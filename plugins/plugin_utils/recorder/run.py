@@ -51,18 +51,22 @@ class RunRecorder:
             sessions = self.directory.read_json("run.json")["sessions"]
         document = {name: value for name, value in self.run.items() if name not in ("session", "directory", "resumed")}
         document["schema"] = SCHEMA
-        document["sessions"] = sessions + [{
-            "id": self.run["session"],
-            "started_at": time.time(),
-            "phases_to_measure": [phase["index"] for phase in self.run["phases"] if not phase["finished"]],
-        }]
+        document["sessions"] = sessions + [
+            {
+                "id": self.run["session"],
+                "started_at": time.time(),
+                "phases_to_measure": [phase["index"] for phase in self.run["phases"] if not phase["finished"]],
+            }
+        ]
         self.directory.write_json("run.json", document)
 
     def begin_phase(self, begun: dict[str, t.Any]) -> None:
         """Take note that a phase begins; the results that follow belong to it."""
         self.end_phase()
         plan = begun["phase"]
-        self.phase = Phase(self.run["config"], plan, self.run["expected"], self._clocks, begun["begun_at"], begun["start_at"])
+        self.phase = Phase(
+            self.run["config"], plan, self.run["expected"], self._clocks, begun["begun_at"], begun["start_at"]
+        )
         self.say(report_text.beginning(plan, time.monotonic() - self._clock_started, self._remaining(plan)))
 
     def _remaining(self, plan: t.Mapping[str, t.Any]) -> float:

@@ -35,37 +35,51 @@ class RunCharts:
         phase, hosts = document["phase"], document["hosts"]
         merged = document.get("merged")
         example = next(iter(hosts.values()), {})
-        self.phases.append({
-            **{name: phase.get(name) for name in ("index", "of", "kind", "iteration")},
-            "title": run_plan.describe(phase),
-            "cell": None if phase["kind"] == "fill" else run_plan.cell_name(phase),
-            **{name: document[name] for name in ("valid", "reasons", "overlap")},
-            "rate": document.get("achieved_rate_ratio"),
-            "hosts": len(hosts),
-            "expected": len(document["expected"]),
-            "seconds": _seconds(document),
-            "response": merged and {name: merged["response"][name] for name in ("avg_us", "p99_us", "max_us")},
-            "series": time_series.merged(hosts.values()),
-            "pressure": _pressure(document["pressure"].values()),
-            "p99_us": {name: each["latency"]["response"]["p99_us"] for name, each in hosts.items()} if merged else {},
-            "client": example.get("client"),
-            "server": (example.get("server") or {}).get("after"),
-            "steal_ticks": sum((each.get("health") or {}).get("steal_ticks") or 0 for each in hosts.values()),
-        })
+        self.phases.append(
+            {
+                **{name: phase.get(name) for name in ("index", "of", "kind", "iteration")},
+                "title": run_plan.describe(phase),
+                "cell": None if phase["kind"] == "fill" else run_plan.cell_name(phase),
+                **{name: document[name] for name in ("valid", "reasons", "overlap")},
+                "rate": document.get("achieved_rate_ratio"),
+                "hosts": len(hosts),
+                "expected": len(document["expected"]),
+                "seconds": _seconds(document),
+                "response": merged and {name: merged["response"][name] for name in ("avg_us", "p99_us", "max_us")},
+                "series": time_series.merged(hosts.values()),
+                "pressure": _pressure(document["pressure"].values()),
+                "p99_us": {name: each["latency"]["response"]["p99_us"] for name, each in hosts.items()}
+                if merged
+                else {},
+                "client": example.get("client"),
+                "server": (example.get("server") or {}).get("after"),
+                "steal_ticks": sum((each.get("health") or {}).get("steal_ticks") or 0 for each in hosts.values()),
+            }
+        )
 
     def document(self, summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> dict[str, t.Any]:
         """Return what the page's script draws."""
         cells = []
         for cell in summary["cells"]:
             name = run_plan.cell_name(cell)
-            cells.append({
-                "name": name,
-                "title": cell_title(cell),
-                "curves": {latency: curve(details[name].merged[latency]) for latency in ("response", "service", "intended")},
-                "hosts": _thinned(details[name].hosts, summary["slo"]),
-                "of": len(details[name].hosts),
-            })
-        return {"kind": "run", "slo": summary["slo"], "cells": cells, "heat": self._heat(summary["slo"]), "time": self._time()}
+            cells.append(
+                {
+                    "name": name,
+                    "title": cell_title(cell),
+                    "curves": {
+                        latency: curve(details[name].merged[latency]) for latency in ("response", "service", "intended")
+                    },
+                    "hosts": _thinned(details[name].hosts, summary["slo"]),
+                    "of": len(details[name].hosts),
+                }
+            )
+        return {
+            "kind": "run",
+            "slo": summary["slo"],
+            "cells": cells,
+            "heat": self._heat(summary["slo"]),
+            "time": self._time(),
+        }
 
     def _heat(self, slo: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the p99 of hosts in each measured phase."""
@@ -90,17 +104,19 @@ class RunCharts:
         start, found = 0.0, []
         for phase in phases:
             points = time_series.coarser(phase["series"]["points"], step) if phase["series"] else []
-            found.append({
-                "title": phase["title"],
-                "kind": phase["kind"],
-                "cell": phase["cell"],
-                "valid": phase["valid"],
-                "start": round(start, 3),
-                "end": round(start + phase["seconds"], 3),
-                "interval": phase["series"] and phase["series"]["interval"] * step,
-                "points": [[short(value) for value in point[1:]] for point in points],
-                "pressure": {name: short(value) for name, value in phase["pressure"].items()},
-            })
+            found.append(
+                {
+                    "title": phase["title"],
+                    "kind": phase["kind"],
+                    "cell": phase["cell"],
+                    "valid": phase["valid"],
+                    "start": round(start, 3),
+                    "end": round(start + phase["seconds"], 3),
+                    "interval": phase["series"] and phase["series"]["interval"] * step,
+                    "points": [[short(value) for value in point[1:]] for point in points],
+                    "pressure": {name: short(value) for name, value in phase["pressure"].items()},
+                }
+            )
             start += phase["seconds"]
         return {"phases": found}
 
@@ -145,12 +161,16 @@ def _thinned(hosts: t.Sequence[t.Mapping[str, t.Any]], slo: t.Mapping[str, t.Any
     """Return name, average, p99, maximum of the hosts that are drawn, the worst first."""
     ranked = sorted(hosts, key=lambda host: distance(host, slo), reverse=True)
     rest = ranked[WORST_HOSTS:]
-    shown = ranked[:WORST_HOSTS] + rest[::max(1, -(-len(rest) // OTHER_HOSTS))]
+    shown = ranked[:WORST_HOSTS] + rest[:: max(1, -(-len(rest) // OTHER_HOSTS))]
     return [[host["name"], short(host["avg_us"]), short(host["p99_us"]), short(host["max_us"])] for host in shown]
 
 
 def _seconds(document: t.Mapping[str, t.Any]) -> float:
-    return (document["finished_at"] - document["started_at"]) if document["started_at"] and document["finished_at"] else 0.0
+    return (
+        (document["finished_at"] - document["started_at"])
+        if document["started_at"] and document["finished_at"]
+        else 0.0
+    )
 
 
 def _pressure(machines: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, float | None]:
@@ -162,7 +182,14 @@ def _pressure(machines: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, float | 
         return sum(sum(each.get(name, 0) for name in names) / each["clock_s"] for each in known) if known else None
 
     def share(name: str) -> float | None:
-        return max((each["counters"][name] / each["counters"]["clock_s"] / 10_000 for each in machines if name in each["counters"]), default=None)
+        return max(
+            (
+                each["counters"][name] / each["counters"]["clock_s"] / 10_000
+                for each in machines
+                if name in each["counters"]
+            ),
+            default=None,
+        )
 
     def after(name: str) -> float | None:
         known = [each["gauges"][name][1] for each in machines if name in each["gauges"]]

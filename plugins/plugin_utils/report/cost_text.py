@@ -19,7 +19,8 @@ def lines(document: t.Mapping[str, t.Any] | None) -> list[str]:
     return [
         "",
         f"Cost of a VM ({example}{prices['currency']}, prices of {prices['date']}, {prices['months']:g} months"
-        + (f"; savings against {baseline['name']} with {baseline['vms']} VMs" if baseline and baseline["vms"] else "") + "):",
+        + (f"; savings against {baseline['name']} with {baseline['vms']} VMs" if baseline and baseline["vms"] else "")
+        + "):",
         *grid(_COLUMNS, document["arms"]),
         *(f"  {arm['name']}: no cost per VM, {arm['why']}" for arm in document["arms"] if arm["why"]),
         *([f"  N+1: with room for the VMs of one failed server of {prices['servers']}"] if prices["servers"] else []),

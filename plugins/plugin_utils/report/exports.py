@@ -30,35 +30,83 @@ def write(directory: RunDirectory, summary: t.Mapping[str, t.Any], details: t.Ma
 
 def cells_csv(summary: t.Mapping[str, t.Any]) -> str:
     """Return one line for each cell. An empty field is a figure that there is not."""
-    names = ("run_id", "profile", "verdict", "influence", "read_mix", "valid", "iterations", "indicative", "hosts_expected", "hosts_within_slo",
-             "within_slo", "overlap", "achieved_rate_ratio", "worst_host")
+    names = (
+        "run_id",
+        "profile",
+        "verdict",
+        "influence",
+        "read_mix",
+        "valid",
+        "iterations",
+        "indicative",
+        "hosts_expected",
+        "hosts_within_slo",
+        "within_slo",
+        "overlap",
+        "achieved_rate_ratio",
+        "worst_host",
+    )
     header = [
-        *names, *(f"{latency}_{figure}" for latency in LATENCIES for figure in _FIGURES),
-        *(f"response_{figure}_{end}" for figure in _INTERVAL for end in ("low", "high")), *(f"brief_{figure}" for figure in _BRIEF),
+        *names,
+        *(f"{latency}_{figure}" for latency in LATENCIES for figure in _FIGURES),
+        *(f"response_{figure}_{end}" for figure in _INTERVAL for end in ("low", "high")),
+        *(f"brief_{figure}" for figure in _BRIEF),
     ]
     rows = []
     for cell in summary["cells"]:
         known = {
-            **summary, **cell, "hosts_expected": summary["fleet"]["expected"], "worst_host": cell["worst_host"] and cell["worst_host"]["name"]
+            **summary,
+            **cell,
+            "hosts_expected": summary["fleet"]["expected"],
+            "worst_host": cell["worst_host"] and cell["worst_host"]["name"],
         }
         interval = cell["interval"] or {}
-        rows.append([
-            *(known[name] for name in names), *(cell[latency].get(figure) for latency in LATENCIES for figure in _FIGURES),
-            *(value for figure in _INTERVAL for value in interval.get(figure, (None, None))), *(cell["brief"][figure] for figure in _BRIEF),
-        ])
+        rows.append(
+            [
+                *(known[name] for name in names),
+                *(cell[latency].get(figure) for latency in LATENCIES for figure in _FIGURES),
+                *(value for figure in _INTERVAL for value in interval.get(figure, (None, None))),
+                *(cell["brief"][figure] for figure in _BRIEF),
+            ]
+        )
     return _csv(header, rows)
 
 
 def hosts_csv(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> str:
     """Return one line for each cell and host: response time over all iterations."""
-    header = ("run_id", "profile", "influence", "read_mix", "cell_valid", "host", "iterations", "avg_us", "p99_us", "max_us", "within_slo")
-    return _csv(header, [
+    header = (
+        "run_id",
+        "profile",
+        "influence",
+        "read_mix",
+        "cell_valid",
+        "host",
+        "iterations",
+        "avg_us",
+        "p99_us",
+        "max_us",
+        "within_slo",
+    )
+    return _csv(
+        header,
         [
-            summary["run_id"], summary["profile"], cell["influence"], cell["read_mix"], cell["valid"], host["name"], host["iterations"],
-            host["avg_us"], host["p99_us"], host["max_us"], _within(cell, host, summary["slo"]),
-        ]
-        for cell in summary["cells"] for host in details[run_plan.cell_name(cell)].hosts
-    ])
+            [
+                summary["run_id"],
+                summary["profile"],
+                cell["influence"],
+                cell["read_mix"],
+                cell["valid"],
+                host["name"],
+                host["iterations"],
+                host["avg_us"],
+                host["p99_us"],
+                host["max_us"],
+                _within(cell, host, summary["slo"]),
+            ]
+            for cell in summary["cells"]
+            for host in details[run_plan.cell_name(cell)].hosts
+        ],
+    )
 
 
 def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> str:
@@ -69,43 +117,108 @@ def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDet
     """
     run = {"profile": summary["profile"]}
     families = [
-        _family("run_info", "The newest run under this profile.", [({**run, "run_id": summary["run_id"], "config_hash": summary["config_hash"][:12]}, 1)]),
-        _family("run_verdict", "1 for the verdict of the run, 0 for the others.",
-                [({**run, "verdict": each}, int(each == summary["verdict"])) for each in ("pass", "fail", "invalid")]),
-        _family("fleet_hosts", "Hosts of the fleet.", [
-            ({**run, "state": "expected"}, summary["fleet"]["expected"]), ({**run, "state": "reported"}, summary["fleet"]["reported"]),
-        ]),
-        _family("slo_seconds", "Objective that each host has to meet.", [
-            ({**run, "figure": "average"}, _seconds(summary["slo"]["avg_us"])), ({**run, "figure": "p99"}, _seconds(summary["slo"]["p99_us"])),
-        ], unit="seconds"),
+        _family(
+            "run_info",
+            "The newest run under this profile.",
+            [({**run, "run_id": summary["run_id"], "config_hash": summary["config_hash"][:12]}, 1)],
+        ),
+        _family(
+            "run_verdict",
+            "1 for the verdict of the run, 0 for the others.",
+            [({**run, "verdict": each}, int(each == summary["verdict"])) for each in ("pass", "fail", "invalid")],
+        ),
+        _family(
+            "fleet_hosts",
+            "Hosts of the fleet.",
+            [
+                ({**run, "state": "expected"}, summary["fleet"]["expected"]),
+                ({**run, "state": "reported"}, summary["fleet"]["reported"]),
+            ],
+        ),
+        _family(
+            "slo_seconds",
+            "Objective that each host has to meet.",
+            [
+                ({**run, "figure": "average"}, _seconds(summary["slo"]["avg_us"])),
+                ({**run, "figure": "p99"}, _seconds(summary["slo"]["p99_us"])),
+            ],
+            unit="seconds",
+        ),
     ]
-    cells = [({**run, "influence": f"{cell['influence']:g}", "read_mix": f"{cell['read_mix']:g}"}, cell) for cell in summary["cells"]]
+    cells = [
+        ({**run, "influence": f"{cell['influence']:g}", "read_mix": f"{cell['read_mix']:g}"}, cell)
+        for cell in summary["cells"]
+    ]
     families += [
-        _family("cell_valid", "1 if all iterations of the cell are valid.", [(labels, int(cell["valid"])) for labels, cell in cells]),
-        _family("cell_hosts_within_slo", "Hosts that meet the objective.", [(labels, cell["hosts_within_slo"]) for labels, cell in cells]),
-        _family("cell_overlap_ratio", "Share of a phase in which all hosts were under load, the worst iteration's.",
-                [(labels, cell["overlap"]) for labels, cell in cells]),
-        _family("latency_seconds", "Percentile of the fleet's latency, all samples merged.", [
-            ({**labels, "latency": latency, "quantile": quantile}, _seconds(cell[latency].get(name)))
-            for labels, cell in cells for latency in LATENCIES for name, quantile in _QUANTILES.items()
-        ], unit="seconds"),
-        _family("latency_average_seconds", "Average of the fleet's latency.", [
-            ({**labels, "latency": latency}, _seconds(cell[latency].get("avg_us"))) for labels, cell in cells for latency in LATENCIES
-        ], unit="seconds"),
-        _family("latency_maximum_seconds", "Maximum of the fleet's latency.", [
-            ({**labels, "latency": latency}, _seconds(cell[latency].get("max_us"))) for labels, cell in cells for latency in LATENCIES
-        ], unit="seconds"),
-        _family("response_bound_seconds", "Bounds of the 95 % interval of a figure of the fleet's response time.", [
-            ({**labels, "figure": text, "bound": bound}, _seconds(cell["interval"][name][number]))
-            for labels, cell in cells if cell["interval"]
-            for name, text in (("avg_us", "average"), ("p99_us", "p99"), ("max_us", "maximum"))
-            for number, bound in enumerate(("low", "high"))
-        ], unit="seconds"),
-        _family("host_response_seconds", "Response time of each host.", [
-            ({**labels, "host": host["name"], "figure": text}, _seconds(host[name]))
-            for labels, cell in cells for host in details[run_plan.cell_name(cell)].hosts
-            for name, text in (("avg_us", "average"), ("p99_us", "p99"))
-        ], unit="seconds"),
+        _family(
+            "cell_valid",
+            "1 if all iterations of the cell are valid.",
+            [(labels, int(cell["valid"])) for labels, cell in cells],
+        ),
+        _family(
+            "cell_hosts_within_slo",
+            "Hosts that meet the objective.",
+            [(labels, cell["hosts_within_slo"]) for labels, cell in cells],
+        ),
+        _family(
+            "cell_overlap_ratio",
+            "Share of a phase in which all hosts were under load, the worst iteration's.",
+            [(labels, cell["overlap"]) for labels, cell in cells],
+        ),
+        _family(
+            "latency_seconds",
+            "Percentile of the fleet's latency, all samples merged.",
+            [
+                ({**labels, "latency": latency, "quantile": quantile}, _seconds(cell[latency].get(name)))
+                for labels, cell in cells
+                for latency in LATENCIES
+                for name, quantile in _QUANTILES.items()
+            ],
+            unit="seconds",
+        ),
+        _family(
+            "latency_average_seconds",
+            "Average of the fleet's latency.",
+            [
+                ({**labels, "latency": latency}, _seconds(cell[latency].get("avg_us")))
+                for labels, cell in cells
+                for latency in LATENCIES
+            ],
+            unit="seconds",
+        ),
+        _family(
+            "latency_maximum_seconds",
+            "Maximum of the fleet's latency.",
+            [
+                ({**labels, "latency": latency}, _seconds(cell[latency].get("max_us")))
+                for labels, cell in cells
+                for latency in LATENCIES
+            ],
+            unit="seconds",
+        ),
+        _family(
+            "response_bound_seconds",
+            "Bounds of the 95 % interval of a figure of the fleet's response time.",
+            [
+                ({**labels, "figure": text, "bound": bound}, _seconds(cell["interval"][name][number]))
+                for labels, cell in cells
+                if cell["interval"]
+                for name, text in (("avg_us", "average"), ("p99_us", "p99"), ("max_us", "maximum"))
+                for number, bound in enumerate(("low", "high"))
+            ],
+            unit="seconds",
+        ),
+        _family(
+            "host_response_seconds",
+            "Response time of each host.",
+            [
+                ({**labels, "host": host["name"], "figure": text}, _seconds(host[name]))
+                for labels, cell in cells
+                for host in details[run_plan.cell_name(cell)].hosts
+                for name, text in (("avg_us", "average"), ("p99_us", "p99"))
+            ],
+            unit="seconds",
+        ),
     ]
     return "".join(families) + "# EOF\n"
 

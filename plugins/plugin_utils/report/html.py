@@ -22,26 +22,69 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict imp
 _FILES = os.path.join(collection.ROOT, "files", "report")
 
 _RUN_SECTIONS = (
-    ("figures", "Figures"), ("percentiles", "Percentiles"), ("hosts", "Hosts"), ("time", "Over time"), ("validity", "Trust"), ("settings", "Settings"),
+    ("figures", "Figures"),
+    ("percentiles", "Percentiles"),
+    ("hosts", "Hosts"),
+    ("time", "Over time"),
+    ("validity", "Trust"),
+    ("settings", "Settings"),
     ("reproduce", "Reproduce"),
 )
-_COMPARISON_SECTIONS = (("ratios", "Ratios"), ("figures", "Figures"), ("percentiles", "Percentiles"), ("runs", "Runs"), ("settings", "Settings"))
+_COMPARISON_SECTIONS = (
+    ("ratios", "Ratios"),
+    ("figures", "Figures"),
+    ("percentiles", "Percentiles"),
+    ("runs", "Runs"),
+    ("settings", "Settings"),
+)
 _DENSITY_SECTIONS = (("curve", "Curve"), ("sure", "How sure"), ("probes", "Probes"))
 
 # Sections of a host's record that describe its state at that moment, not how it was set up.
-_PASSING = ("free_bytes", "available_bytes", "uptime_s", "pages_shared", "pages_sharing", "full_scans", "boot_id", "hugepages_free", "used_bytes")
+_PASSING = (
+    "free_bytes",
+    "available_bytes",
+    "uptime_s",
+    "pages_shared",
+    "pages_sharing",
+    "full_scans",
+    "boot_id",
+    "hugepages_free",
+    "used_bytes",
+)
 
 
 # What decides how the memory of a host behaves; the rest of a record is in a table that is closed.
 _MAIN_SETTINGS = (
-    "kernel.release", "kernel.cmdline", "memory.total_bytes", "swap.areas", "swap.zswap", "swap.zram", "thp.enabled", "thp.defrag", "ksm.run", "mglru",
-    "numa.demotion_enabled", "cpu.governors", "cpu.model", "cpu.online", "imdt.detected", "cgroup.memory_max_bytes", "sysctl.vm.swappiness",
-    "sysctl.vm.page-cluster", "sysctl.vm.watermark_scale_factor", "sysctl.vm.dirty_bytes", "sysctl.kernel.numa_balancing", "nvme.io_queue_depth",
+    "kernel.release",
+    "kernel.cmdline",
+    "memory.total_bytes",
+    "swap.areas",
+    "swap.zswap",
+    "swap.zram",
+    "thp.enabled",
+    "thp.defrag",
+    "ksm.run",
+    "mglru",
+    "numa.demotion_enabled",
+    "cpu.governors",
+    "cpu.model",
+    "cpu.online",
+    "imdt.detected",
+    "cgroup.memory_max_bytes",
+    "sysctl.vm.swappiness",
+    "sysctl.vm.page-cluster",
+    "sysctl.vm.watermark_scale_factor",
+    "sysctl.vm.dirty_bytes",
+    "sysctl.kernel.numa_balancing",
+    "nvme.io_queue_depth",
 )
 
 
 def run_page(
-    run: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails], charts: report_data.RunCharts,
+    run: t.Mapping[str, t.Any],
+    summary: t.Mapping[str, t.Any],
+    details: t.Mapping[str, CellDetails],
+    charts: report_data.RunCharts,
     beside: t.Sequence[experiments.Section] = (),
 ) -> str:
     """Return the page of a run.
@@ -56,14 +99,21 @@ def run_page(
     data = {**charts.document(summary, details), **_lines(beside)}
     load = run["config"].get("load", {})
     return _render(
-        "run.html.j2", data,
-        _with_cost((*_RUN_SECTIONS[:-2], *((each.name, each.title) for each in beside), *_RUN_SECTIONS[-2:]), summary.get("cost"), "validity"),
+        "run.html.j2",
+        data,
+        _with_cost(
+            (*_RUN_SECTIONS[:-2], *((each.name, each.title) for each in beside), *_RUN_SECTIONS[-2:]),
+            summary.get("cost"),
+            "validity",
+        ),
         beside=beside,
         summary=summary,
         sentence=_sentence(summary),
         indicative=_indicative(summary),
         intervals=any(cell["interval"] for cell in summary["cells"]),
-        load=f"{load['rate']:g} requests/s, {load['key_count']:,} keys of {load['value_size']:,} bytes" if load else "not announced",
+        load=f"{load['rate']:g} requests/s, {load['key_count']:,} keys of {load['value_size']:,} bytes"
+        if load
+        else "not announced",
         cells=data["cells"],
         heat=data["heat"],
         phases=charts.phases,
@@ -82,7 +132,13 @@ def run_page(
 
 def experiments_page(run_id: str, shown: t.Sequence[experiments.Section]) -> str:
     """Return the page of experiments that belong to no run."""
-    return _render("experiments.html.j2", {"kind": "experiments", **_lines(shown)}, [(each.name, each.title) for each in shown], run_id=run_id, beside=shown)
+    return _render(
+        "experiments.html.j2",
+        {"kind": "experiments", **_lines(shown)},
+        [(each.name, each.title) for each in shown],
+        run_id=run_id,
+        beside=shown,
+    )
 
 
 def _lines(shown: t.Sequence[experiments.Section]) -> dict[str, t.Any]:
@@ -108,20 +164,37 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
         "baseline": names[document["baseline"]],
         "profiles": [{"name": names[run["run_id"]]} for run in others],
         "ratios": [_bars(title, rows, name, others) for title, rows in by_cell.items() for name, dummy in _FIGURES],
-        "cells": [{
-            "title": title,
-            "curves": [
-                {"name": names[run["run_id"]], "points": report_data.curve(detail[_cell_name(rows[0])].merged["response"])}
-                for run, detail in zip(document["runs"], curves) if _cell_name(rows[0]) in detail
-            ],
-        } for title, rows in by_cell.items()],
+        "cells": [
+            {
+                "title": title,
+                "curves": [
+                    {
+                        "name": names[run["run_id"]],
+                        "points": report_data.curve(detail[_cell_name(rows[0])].merged["response"]),
+                    }
+                    for run, detail in zip(document["runs"], curves)
+                    if _cell_name(rows[0]) in detail
+                ],
+            }
+            for title, rows in by_cell.items()
+        ],
     }
     sections = _with_cost(_COMPARISON_SECTIONS, document.get("cost"), "runs")
-    return _render("comparison.html.j2", data, sections, comparison=document, names=names, by_cell=by_cell, highlights=_highlights(document, names))
+    return _render(
+        "comparison.html.j2",
+        data,
+        sections,
+        comparison=document,
+        names=names,
+        by_cell=by_cell,
+        highlights=_highlights(document, names),
+    )
 
 
 def density_page(
-    document: t.Mapping[str, t.Any], reason: t.Callable[[t.Mapping[str, t.Any]], str], contradictions: t.Callable[[t.Mapping[str, t.Any]], list[str]]
+    document: t.Mapping[str, t.Any],
+    reason: t.Callable[[t.Mapping[str, t.Any]], str],
+    contradictions: t.Callable[[t.Mapping[str, t.Any]], list[str]],
 ) -> str:
     """Return the page of a search for the density.
 
@@ -136,16 +209,27 @@ def density_page(
         "slo": document["slo"],
         "maximum": document["plan"]["maximum"],
         "profiles": [
-            {"name": each["name"], "density": each["density"], "curve": [
-                [row["size"], report_data.short(row["worst_host_p99_us"]), row["hosts_within_slo"], row["passed"] > row["failed"],
-                 f"{row['passed']} of {row['passed'] + row['failed']} probes passed"]
-                for row in each["curve"]
-            ]}
+            {
+                "name": each["name"],
+                "density": each["density"],
+                "curve": [
+                    [
+                        row["size"],
+                        report_data.short(row["worst_host_p99_us"]),
+                        row["hosts_within_slo"],
+                        row["passed"] > row["failed"],
+                        f"{row['passed']} of {row['passed'] + row['failed']} probes passed",
+                    ]
+                    for row in each["curve"]
+                ],
+            }
             for each in found
         ],
     }
     sections = _with_cost(_DENSITY_SECTIONS, document.get("cost"), "sure")
-    return _render("density.html.j2", data, sections, density=document, found=found, reason=reason, contradictions=contradictions)
+    return _render(
+        "density.html.j2", data, sections, density=document, found=found, reason=reason, contradictions=contradictions
+    )
 
 
 _HOSTS_LISTED = 24
@@ -155,7 +239,11 @@ _FIGURES = (("avg_us", "average"), ("p99_us", "p99"), ("max_us", "maximum"))
 
 def _with_cost(sections: t.Sequence[tuple[str, str]], cost: t.Any, before: str) -> list[tuple[str, str]]:
     """Return the sections of a page, with one on the cost if there is something to say."""
-    return [each for section in sections for each in ([("cost", "Cost"), section] if cost and section[0] == before else [section])]
+    return [
+        each
+        for section in sections
+        for each in ([("cost", "Cost"), section] if cost and section[0] == before else [section])
+    ]
 
 
 def _cell_name(row: t.Mapping[str, t.Any]) -> str:
@@ -179,7 +267,10 @@ def _bars(
 def run_names(runs: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
     """Return what each run is called in a chart: its name, which is its profile if it has none, with the run's own where one comes twice."""
     names = [run["name"] for run in runs]
-    return {run["run_id"]: run["name"] if names.count(run["name"]) == 1 else f"{run['name']} ({run['run_id']})" for run in runs}
+    return {
+        run["run_id"]: run["name"] if names.count(run["name"]) == 1 else f"{run['name']} ({run['run_id']})"
+        for run in runs
+    }
 
 
 def _highlights(document: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> list[str]:
@@ -199,9 +290,15 @@ def _highlights(document: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> 
     return sentences
 
 
-def _render(template: str, data: t.Mapping[str, t.Any], sections: t.Sequence[tuple[str, str]], **variables: t.Any) -> str:
+def _render(
+    template: str, data: t.Mapping[str, t.Any], sections: t.Sequence[tuple[str, str]], **variables: t.Any
+) -> str:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FILES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(_FILES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     return environment.get_template(template).render(
         version=collection.version(),
@@ -210,7 +307,11 @@ def _render(template: str, data: t.Mapping[str, t.Any], sections: t.Sequence[tup
         script=Markup(_text("report.js")),
         echarts=Markup(_unpacked("echarts", "echarts.min.js.gz")),
         # A text may hold "</script>": what could end the element is written as an escape of JSON.
-        data=Markup(json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")),
+        data=Markup(
+            json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+            .replace("<", "\\u003c")
+            .replace("\u2028", "\\u2028")
+        ),
         **variables,
     )
 
@@ -245,7 +346,9 @@ def _indicative(summary: t.Mapping[str, t.Any]) -> str:
     return "" if fewest >= 10 else f"Indicative only: {fewest} iterations of a cell, a claim takes at least 10."
 
 
-def _checks(run: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], phases: t.Sequence[t.Mapping[str, t.Any]]) -> list[tuple[bool, str]]:
+def _checks(
+    run: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], phases: t.Sequence[t.Mapping[str, t.Any]]
+) -> list[tuple[bool, str]]:
     """Return what a sceptic asks, each with whether all is well."""
     limits = run["config"]["validity"]
     loads = [phase for phase in phases if phase["kind"] == "iteration"]
@@ -253,28 +356,58 @@ def _checks(run: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], phases: 
     failed = summary["fleet"]["failed"]
     invalid = [phase for phase in loads if not phase["valid"]]
     checks = [
-        (not failed, f"Every host reported in every phase ({summary['fleet']['expected']} hosts)." if not failed
-         else f"{len(failed)} of {summary['fleet']['expected']} hosts were lost: {', '.join(failed[:8])}{' ...' if len(failed) > 8 else ''}."),
+        (
+            not failed,
+            f"Every host reported in every phase ({summary['fleet']['expected']} hosts)."
+            if not failed
+            else f"{len(failed)} of {summary['fleet']['expected']} hosts were lost: {', '.join(failed[:8])}{' ...' if len(failed) > 8 else ''}.",
+        ),
         (len(loads) == planned, f"{len(loads)} of {planned} iterations were measured."),
-        (not invalid, "All iterations are valid." if not invalid else f"{len(invalid)} of {len(loads)} iterations are not valid; the table says why."),
+        (
+            not invalid,
+            "All iterations are valid."
+            if not invalid
+            else f"{len(invalid)} of {len(loads)} iterations are not valid; the table says why.",
+        ),
     ]
     overlaps = [phase["overlap"] for phase in loads if phase["overlap"] is not None]
     if overlaps:
         good = min(overlaps) >= limits["min_overlap"]
-        checks.append((good, f"All hosts were under load at the same time for at least {100 * min(overlaps):.1f} % of each iteration "
-                             f"({100 * limits['min_overlap']:g} % is needed)."))
+        checks.append(
+            (
+                good,
+                f"All hosts were under load at the same time for at least {100 * min(overlaps):.1f} % of each iteration "
+                f"({100 * limits['min_overlap']:g} % is needed).",
+            )
+        )
     rates = [phase["rate"] for phase in loads if phase["rate"] is not None]
     if rates:
-        checks.append((min(rates) >= limits["min_rate_ratio"], f"Each host got at least {100 * min(rates):.1f} % of its requests per second "
-                                                               f"({100 * limits['min_rate_ratio']:g} % is needed)."))
+        checks.append(
+            (
+                min(rates) >= limits["min_rate_ratio"],
+                f"Each host got at least {100 * min(rates):.1f} % of its requests per second "
+                f"({100 * limits['min_rate_ratio']:g} % is needed).",
+            )
+        )
     stolen = sum(phase["steal_ticks"] for phase in loads)
-    checks.append((not stolen, "No CPU time was stolen by a hypervisor above." if not stolen
-                   else f"{stolen} ticks of CPU time were stolen by a hypervisor above; part of the latency may be its doing."))
+    checks.append(
+        (
+            not stolen,
+            "No CPU time was stolen by a hypervisor above."
+            if not stolen
+            else f"{stolen} ticks of CPU time were stolen by a hypervisor above; part of the latency may be its doing.",
+        )
+    )
     for cell in summary["cells"]:
         warm = cell.get("warm_up") or {}
         if warm.get("too_short"):
-            checks.append((False, f"{report_data.cell_title(cell)}: the warm-up was too short, the average still changed by "
-                                  f"{100 * warm['change']:+.0f} % during the first iteration."))
+            checks.append(
+                (
+                    False,
+                    f"{report_data.cell_title(cell)}: the warm-up was too short, the average still changed by "
+                    f"{100 * warm['change']:+.0f} % during the first iteration.",
+                )
+            )
     if summary["cells"] and not any((cell.get("warm_up") or {}).get("too_short") for cell in summary["cells"]):
         checks.append((True, "No cell was still warming up in its first iteration."))
     return checks
@@ -296,7 +429,9 @@ def _settings(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[tuple[str, l
 
 
 def _main_settings(settings: t.Sequence[tuple[str, t.Any]]) -> list[str]:
-    return [name for name, dummy in settings if any(name == each or name.startswith(f"{each}.") for each in _MAIN_SETTINGS)]
+    return [
+        name for name, dummy in settings if any(name == each or name.startswith(f"{each}.") for each in _MAIN_SETTINGS)
+    ]
 
 
 def _flatten(value: t.Any, name: str = "") -> t.Iterator[tuple[str, str]]:
@@ -308,7 +443,15 @@ def _flatten(value: t.Any, name: str = "") -> t.Iterator[tuple[str, str]]:
         for number, each in enumerate(value):
             yield from _flatten(each, f"{name}.{each.get('name', each.get('id', number))}")
     elif value not in (None, [], ""):
-        text = "yes" if value is True else "no" if value is False else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        text = (
+            "yes"
+            if value is True
+            else "no"
+            if value is False
+            else ", ".join(map(str, value))
+            if isinstance(value, list)
+            else str(value)
+        )
         if name.endswith("_bytes") and isinstance(value, int) and value > 10**6:
             text = f"{value:,} ({value / 2**30:.1f} GiB)"
         yield name, text
@@ -350,7 +493,12 @@ def _versions(run: t.Mapping[str, t.Any], phases: t.Sequence[t.Mapping[str, t.An
     found = [
         ("Hash of the configuration", run["config_hash"]),
         *run.get("versions", {}).items(),
-        ("Client", f"{client['name']} {client['version']}, {client['compiler']}, hiredis {client['hiredis']}" if client else ""),
+        (
+            "Client",
+            f"{client['name']} {client['version']}, {client['compiler']}, hiredis {client['hiredis']}"
+            if client
+            else "",
+        ),
         ("Redis", ", ".join(redis)),
         ("Kernel", ", ".join(kernels)),
     ]

@@ -18,7 +18,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict imp
 
 
 def publish(
-    directory: RunDirectory, say: t.Callable[[str], None], slo: t.Mapping[str, t.Any] | None = None, prices: t.Mapping[str, t.Any] | None = None
+    directory: RunDirectory,
+    say: t.Callable[[str], None],
+    slo: t.Mapping[str, t.Any] | None = None,
+    prices: t.Mapping[str, t.Any] | None = None,
 ) -> tuple[dict[str, t.Any], bool]:
     """Write the summary, report and exports of a run, show the final table; return the summary and whether a file changed.
 
@@ -40,11 +43,15 @@ def publish(
         writes.add(document)
 
     summary, details = evaluate(directory, slo, also)
-    summary["cost"] = prices and cost.document(prices, [cost.arm_of(summary["profile"], run, summary["verdict"], summary["fleet"]["expected"], writes)])
+    summary["cost"] = prices and cost.document(
+        prices, [cost.arm_of(summary["profile"], run, summary["verdict"], summary["fleet"]["expected"], writes)]
+    )
     changed = logs.write(directory)
     changed |= directory.write_json("summary.json", summary)
     changed |= exports.write(directory, summary, details)
-    changed |= directory.write_text("report.html", report_html.run_page(run, summary, details, charts, experiments.sections(directory)))
+    changed |= directory.write_text(
+        "report.html", report_html.run_page(run, summary, details, charts, experiments.sections(directory))
+    )
     lines = report_text.table(summary, directory.path, cost_text.lines(summary["cost"]))
     changed |= directory.write_text("report.txt", "\n".join(lines).strip() + "\n")
     for line in lines:

@@ -136,7 +136,10 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
         parts = f"run{'s' if len(run['parts']) > 1 else ''} {', '.join(run['parts'])}"
         lines.append(f"  {run['name']}: {run['verdict'].upper()}, {run['fleet']} hosts, {parts}")
         lines += [f"  {note}" for note in _notes([label for label in run["labels"] if label not in of_all])]
-        lines += [f"    differs from {document['baseline']}: {text}" for text in document["differences"].get(run["run_id"], [])]
+        lines += [
+            f"    differs from {document['baseline']}: {text}"
+            for text in document["differences"].get(run["run_id"], [])
+        ]
     return lines
 
 

@@ -38,8 +38,22 @@ MAX_GROUPS = 128
 
 # Two-sided 95 % quantiles of Student's t.
 _STUDENT = (
-    (1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (6, 2.447), (7, 2.365), (8, 2.306), (9, 2.262), (10, 2.228),
-    (12, 2.179), (15, 2.131), (20, 2.086), (30, 2.042), (60, 2.000), (120, 1.980),
+    (1, 12.706),
+    (2, 4.303),
+    (3, 3.182),
+    (4, 2.776),
+    (5, 2.571),
+    (6, 2.447),
+    (7, 2.365),
+    (8, 2.306),
+    (9, 2.262),
+    (10, 2.228),
+    (12, 2.179),
+    (15, 2.131),
+    (20, 2.086),
+    (30, 2.042),
+    (60, 2.000),
+    (120, 1.980),
 )
 _NORMAL = 1.960
 
@@ -90,7 +104,12 @@ class Spread:
     """
 
     def __init__(
-        self, hosts: int, groups: list[int], iterations: int, by_host: list[list[float]], by_iteration: list[list[float]]
+        self,
+        hosts: int,
+        groups: list[int],
+        iterations: int,
+        by_host: list[list[float]],
+        by_iteration: list[list[float]],
     ) -> None:
         self.hosts = hosts
         self.groups = groups
@@ -117,7 +136,11 @@ class Spread:
     def _iterations(self, number: int) -> tuple[float, int]:
         """Return the variance that iterations make, and its degrees of freedom."""
         values = self.by_iteration[number]
-        return (statistics.variance(values), self.iterations - 1) if FIGURES[number] == "max_us" else _variance(values, self.iterations)
+        return (
+            (statistics.variance(values), self.iterations - 1)
+            if FIGURES[number] == "max_us"
+            else _variance(values, self.iterations)
+        )
 
     def ratios(self, baseline: Spread, ratios: t.Mapping[str, float], same_hosts: bool) -> dict[str, list[float]]:
         """Return the intervals around the ratios of the figures of this cell to those of another run's.
@@ -257,4 +280,4 @@ def _welch(sources: t.Sequence[tuple[float, float]]) -> tuple[float, float]:
     variance = sum(each for each, dummy in sources)
     if not variance:
         return 0.0, max(freedom for dummy, freedom in sources)
-    return variance, variance ** 2 / sum(each ** 2 / freedom for each, freedom in sources)
+    return variance, variance**2 / sum(each**2 / freedom for each, freedom in sources)

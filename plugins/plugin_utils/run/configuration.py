@@ -23,9 +23,28 @@ FILL_KEYS_PER_SECOND = 100_000
 
 
 SETTINGS = (
-    "profile", "key_count", "value_size", "compressibility", "requests", "duration", "rate", "pattern", "connections", "pipeline",
-    "pacing", "cpu", "influences", "read_mixes", "warmups", "iterations",
-    "slo_avg_us", "slo_p99_us", "min_overlap", "min_rate_ratio", "max_lateness_p99_us", "stop_when_failed",
+    "profile",
+    "key_count",
+    "value_size",
+    "compressibility",
+    "requests",
+    "duration",
+    "rate",
+    "pattern",
+    "connections",
+    "pipeline",
+    "pacing",
+    "cpu",
+    "influences",
+    "read_mixes",
+    "warmups",
+    "iterations",
+    "slo_avg_us",
+    "slo_p99_us",
+    "min_overlap",
+    "min_rate_ratio",
+    "max_lateness_p99_us",
+    "stop_when_failed",
 )
 PACINGS = ("hybrid", "sleep", "spin")
 
@@ -42,10 +61,14 @@ def configuration(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str,
     """
     unknown, missing = sorted(set(options) - set(SETTINGS)), sorted(set(SETTINGS) - set(options))
     if unknown or missing:
-        raise SettingError(f"settings: {', '.join(unknown + missing)} is not known or missing; it takes {', '.join(SETTINGS)}")
+        raise SettingError(
+            f"settings: {', '.join(unknown + missing)} is not known or missing; it takes {', '.join(SETTINGS)}"
+        )
     for name, choices in (("pacing", PACINGS), ("pattern", PATTERNS)):
         if options[name] not in choices:
-            raise SettingError(f"{prefix}{name}: {options[name]!r} is not allowed; it takes one of {', '.join(choices)}")
+            raise SettingError(
+                f"{prefix}{name}: {options[name]!r} is not allowed; it takes one of {', '.join(choices)}"
+            )
 
     def one(name: str, range_of: str | None = None) -> int | float:
         return number(prefix + name, options[name], range_of or name)
@@ -89,6 +112,7 @@ def configuration(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str,
 
 def _requests(options: t.Mapping[str, t.Any], key_count: int, prefix: str) -> int:
     """Return the number of requests of a phase: as given, as many as are due within the duration, or one for each key."""
+
     def requests() -> int:
         return number(prefix + "requests", options["requests"], "requests")
 
@@ -133,14 +157,17 @@ def phases(config: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
         for read_mix in matrix["read_mixes"]:
             for number_of in range(matrix["warmups"] + matrix["iterations"]):
                 measured = number_of - matrix["warmups"] + 1
-                result.append({
-                    "name": f"{_cell_name(influence, read_mix)}-" + (str(measured) if measured > 0 else f"warmup{number_of + 1}"),
-                    "kind": "iteration" if measured > 0 else "warmup",
-                    "influence": influence,
-                    "read_mix": read_mix,
-                    "iteration": measured if measured > 0 else None,
-                    "seconds": load["requests"] / load["rate"],
-                })
+                result.append(
+                    {
+                        "name": f"{_cell_name(influence, read_mix)}-"
+                        + (str(measured) if measured > 0 else f"warmup{number_of + 1}"),
+                        "kind": "iteration" if measured > 0 else "warmup",
+                        "influence": influence,
+                        "read_mix": read_mix,
+                        "iteration": measured if measured > 0 else None,
+                        "seconds": load["requests"] / load["rate"],
+                    }
+                )
     return [{**phase, "index": index, "of": len(result)} for index, phase in enumerate(result, 1)]
 
 

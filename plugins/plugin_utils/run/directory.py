@@ -184,7 +184,9 @@ def check_name(option: str, name: str | None) -> None:
         RunError: it is not; the text names the option.
     """
     if name and (os.path.basename(name) != name or name.startswith(".") or name == "latest"):
-        raise RunError(f"{option}: {name!r} is not allowed; it takes the name of a directory, without / and not beginning with a dot")
+        raise RunError(
+            f"{option}: {name!r} is not allowed; it takes the name of a directory, without / and not beginning with a dot"
+        )
 
 
 def check_space(results_dir: str, results: int) -> None:
@@ -223,7 +225,9 @@ def is_finished(phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | 
     return document is not None and not document["failed"] and (document["valid"] or phase["kind"] == "warmup")
 
 
-def mark_finished(directory: RunDirectory, phases: t.Sequence[dict[str, t.Any]], filled: bool) -> list[dict[str, t.Any]]:
+def mark_finished(
+    directory: RunDirectory, phases: t.Sequence[dict[str, t.Any]], filled: bool
+) -> list[dict[str, t.Any]]:
     """Return phases, each with C(finished): whether a resumed run can keep it.
 
     A cell that has something left to measure is warmed up again; a fleet whose data is gone is filled again.

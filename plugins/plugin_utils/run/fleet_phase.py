@@ -16,7 +16,16 @@ LATENCIES = ("service", "response", "intended", "lateness")
 BRIEF_FIGURES = ("avg_us", "min_us", "p95_us", "p99_us", "max_us")
 
 # Settings that every host of a phase must have used as the run says.
-_COMMON_SETTINGS = ("key_count", "value_size", "compressibility", "requests", "rate", "pattern", "connections", "pipeline")
+_COMMON_SETTINGS = (
+    "key_count",
+    "value_size",
+    "compressibility",
+    "requests",
+    "rate",
+    "pattern",
+    "connections",
+    "pipeline",
+)
 
 
 class Phase:
@@ -84,7 +93,10 @@ class Phase:
         }
         if self.plan["kind"] != "fill":
             document["achieved_rate_ratio"] = least(_rate_ratio(each) for each in results.values())
-            document["merged"] = {name: Histogram.from_figures(*(each["latency"][name] for each in results.values())).figures() for name in LATENCIES}
+            document["merged"] = {
+                name: Histogram.from_figures(*(each["latency"][name] for each in results.values())).figures()
+                for name in LATENCIES
+            }
             document["brief"] = brief(each["latency"]["service"] for each in results.values())
         document["reasons"] = self._doubts(document)
         document["valid"] = not document["reasons"]
@@ -120,17 +132,25 @@ class Phase:
             return reasons
         limits, load = self.config["validity"], self.config["load"]
         if document["overlap"] < limits["min_overlap"]:
-            reasons.append(f"the hosts overlapped for {document['overlap']:.3f} of the phase, at least {limits['min_overlap']} is needed")
+            reasons.append(
+                f"the hosts overlapped for {document['overlap']:.3f} of the phase, at least {limits['min_overlap']} is needed"
+            )
         for host, result in document["hosts"].items():
             ratio, late = _rate_ratio(result), result["latency"]["lateness"]["p99_us"]
             if ratio is not None and ratio < limits["min_rate_ratio"]:
-                reasons.append(f"{host}: achieved {ratio:.4f} of its rate, at least {limits['min_rate_ratio']} is needed")
+                reasons.append(
+                    f"{host}: achieved {ratio:.4f} of its rate, at least {limits['min_rate_ratio']} is needed"
+                )
             if late > limits["max_lateness_p99_us"]:
-                reasons.append(f"{host}: the client was {late:,.0f} us late (p99), at most {limits['max_lateness_p99_us']:,.0f} us is allowed")
+                reasons.append(
+                    f"{host}: the client was {late:,.0f} us late (p99), at most {limits['max_lateness_p99_us']:,.0f} us is allowed"
+                )
             wanted = {**load, "influence": self.plan["influence"], "read_mix": self.plan["read_mix"]}
             for name in (*_COMMON_SETTINGS, "influence", "read_mix"):
                 if result["settings"].get(name) != wanted.get(name):
-                    reasons.append(f"{host}: ran with {name} {result['settings'].get(name)}, the run says {wanted.get(name)}")
+                    reasons.append(
+                        f"{host}: ran with {name} {result['settings'].get(name)}, the run says {wanted.get(name)}"
+                    )
         return reasons
 
 

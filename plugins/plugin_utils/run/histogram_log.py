@@ -38,12 +38,19 @@ class HistogramLogs:
         """Take a phase as its file holds it. Fills and warm-ups are not for logs, nor is a phase that measured nothing."""
         phase = document["phase"]
         if phase["kind"] == "iteration" and document["hosts"]:
-            self._cells.setdefault(run_plan.cell_name(phase), []).append({
-                "title": f"{run_plan.describe(phase)}: {len(document['hosts'])} hosts" + ("" if document["valid"] else ", INVALID"),
-                "started_at": document["started_at"],
-                "seconds": document["finished_at"] - document["started_at"],
-                "histograms": {name: (figures["max_ns"], figures["histogram"]) for name, figures in document["merged"].items() if figures["count"]},
-            })
+            self._cells.setdefault(run_plan.cell_name(phase), []).append(
+                {
+                    "title": f"{run_plan.describe(phase)}: {len(document['hosts'])} hosts"
+                    + ("" if document["valid"] else ", INVALID"),
+                    "started_at": document["started_at"],
+                    "seconds": document["finished_at"] - document["started_at"],
+                    "histograms": {
+                        name: (figures["max_ns"], figures["histogram"])
+                        for name, figures in document["merged"].items()
+                        if figures["count"]
+                    },
+                }
+            )
 
     def write(self, directory: RunDirectory) -> bool:
         """Write the logs of the phases taken, each one whole or not at all, and say whether that changed anything."""
@@ -52,7 +59,9 @@ class HistogramLogs:
             os.makedirs(directory.file(DIRECTORY), exist_ok=True)
         for name, phases in self._cells.items():
             # A phase that was measured again comes later than those that follow it in the plan; logs are in the order of time.
-            changed |= directory.write_text(os.path.join(DIRECTORY, f"{name}.hlog"), text(sorted(phases, key=lambda each: each["started_at"])))
+            changed |= directory.write_text(
+                os.path.join(DIRECTORY, f"{name}.hlog"), text(sorted(phases, key=lambda each: each["started_at"]))
+            )
         return changed
 
 
@@ -75,5 +84,7 @@ def text(phases: t.Sequence[t.Mapping[str, t.Any]]) -> str:
         for name in LATENCIES:
             if name in phase["histograms"]:
                 max_ns, encoded = phase["histograms"][name]
-                lines.append(f"Tag={name},{phase['started_at'] - base:.3f},{phase['seconds']:.3f},{max_ns / _MAX_VALUE_UNIT:.3f},{encoded}")
+                lines.append(
+                    f"Tag={name},{phase['started_at'] - base:.3f},{phase['seconds']:.3f},{max_ns / _MAX_VALUE_UNIT:.3f},{encoded}"
+                )
     return "\n".join(lines) + "\n"

@@ -21,7 +21,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils import collecti
 
 HIDDEN = "********"
 
-_SECRET = re.compile(r"passw|passphrase|secret|token|credential|vault|private|(api|ssh|access|encryption)_?key(?!s?_count)", re.IGNORECASE)
+_SECRET = re.compile(
+    r"passw|passphrase|secret|token|credential|vault|private|(api|ssh|access|encryption)_?key(?!s?_count)",
+    re.IGNORECASE,
+)
 # user:password@ of an address
 _USERINFO = re.compile(r"(?<=//)[^/@\s]+@")
 _EXTRA_VARS = ("-e", "--extra-vars")
@@ -34,7 +37,11 @@ def record(task_vars: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None =
         task_vars: of the task that begins the run.
         arguments: of the process, by default those of this one.
     """
-    groups = {name: list(hosts) for name, hosts in sorted(task_vars.get("groups", {}).items()) if name not in ("all", "ungrouped") and hosts}
+    groups = {
+        name: list(hosts)
+        for name, hosts in sorted(task_vars.get("groups", {}).items())
+        if name not in ("all", "ungrouped") and hosts
+    }
     hostvars = task_vars.get("hostvars", {})
     addresses = {}
     for host in sorted({host for hosts in groups.values() for host in hosts}):
@@ -43,8 +50,16 @@ def record(task_vars: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None =
             addresses[host] = str(address)
     return {
         "command": command(sys.argv if arguments is None else arguments),
-        "inventory": {"sources": [str(source) for source in task_vars.get("ansible_inventory_sources") or []], "groups": groups, "addresses": addresses},
-        "versions": {"memstretch.density": collection.version(), "ansible-core": ansible_version, "python": platform.python_version()},
+        "inventory": {
+            "sources": [str(source) for source in task_vars.get("ansible_inventory_sources") or []],
+            "groups": groups,
+            "addresses": addresses,
+        },
+        "versions": {
+            "memstretch.density": collection.version(),
+            "ansible-core": ansible_version,
+            "python": platform.python_version(),
+        },
     }
 
 
@@ -82,7 +97,9 @@ def _public(text: str) -> str:
         return HIDDEN
     if "_raw_params" in pairs or not pairs:
         return HIDDEN
-    return " ".join(f"{name}={shlex.quote(value) if ' ' in value else value}" for name, value in _without_secrets(pairs).items())
+    return " ".join(
+        f"{name}={shlex.quote(value) if ' ' in value else value}" for name, value in _without_secrets(pairs).items()
+    )
 
 
 def _without_secrets(value: t.Any, name: str = "") -> t.Any:

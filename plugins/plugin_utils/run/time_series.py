@@ -39,14 +39,17 @@ def merged(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
             point[3] = max(point[3], maximum)
     if interval is None:
         return None
-    return {"interval": interval, "points": [[count, whole / count if count else None, p99, top] for count, whole, p99, top in total]}
+    return {
+        "interval": interval,
+        "points": [[count, whole / count if count else None, p99, top] for count, whole, p99, top in total],
+    }
 
 
 def coarser(points: t.Sequence[t.Sequence[t.Any]], step: int) -> list[list[t.Any]]:
     """Put so many points into one."""
     found = []
     for first in range(0, len(points), step):
-        part = points[first:first + step]
+        part = points[first : first + step]
         count = sum(point[0] for point in part)
         average = sum(point[0] * point[1] for point in part if point[0]) / count if count else None
         found.append([count, average, max(point[2] for point in part), max(point[3] for point in part)])

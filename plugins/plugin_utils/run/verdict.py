@@ -92,7 +92,9 @@ def evaluate_together(
             {name: run[name] for name in ("config", "expected")}, {name: each[name] for name in ("config", "expected")}
         )
         if changes:
-            raise RunError(f"runs {run['run_id']} and {each['run_id']} cannot be taken together, their settings differ: {'; '.join(changes[:6])}")
+            raise RunError(
+                f"runs {run['run_id']} and {each['run_id']} cannot be taken together, their settings differ: {'; '.join(changes[:6])}"
+            )
     slo = {**run["config"]["slo"], **(slo or {})}
     run_of_phases = _Phases()
     cells: dict[tuple[float, float], _Cell] = {}
@@ -111,12 +113,16 @@ def evaluate_together(
             cell.add(phase, document, number if len(runs) > 1 else phase["iteration"])
         futile = futile or futility.reason
     evaluated = {
-        run_plan.cell_name({"influence": influence, "read_mix": read_mix}): cell.summary(slo, run["expected"], futile is not None)
+        run_plan.cell_name({"influence": influence, "read_mix": read_mix}): cell.summary(
+            slo, run["expected"], futile is not None
+        )
         for (influence, read_mix), cell in cells.items()
     }
     reported_cells = [cell for cell, dummy in evaluated.values()]
     doubts = run_of_phases.doubts if futile else run_of_phases.reasons
-    failures = ([futile] if futile and run_of_phases.missing else []) + _failures(reported_cells, slo, len(run["expected"]))
+    failures = ([futile] if futile and run_of_phases.missing else []) + _failures(
+        reported_cells, slo, len(run["expected"])
+    )
     verdict = "invalid" if doubts else "fail" if failures else "pass"
     return {
         "schema": SCHEMA,
@@ -162,17 +168,28 @@ class Futility:
     def add(self, document: t.Mapping[str, t.Any]) -> None:
         """Take a phase. One that is not valid proves nothing."""
         phase = document["phase"]
-        if not self._config.get("stop_when_failed") or self.reason or phase["kind"] != "iteration" or not document["valid"]:
+        if (
+            not self._config.get("stop_when_failed")
+            or self.reason
+            or phase["kind"] != "iteration"
+            or not document["valid"]
+        ):
             return
         slo = self._slo
         total = self._config["matrix"]["iterations"] * self._config["load"]["requests"]
         for name, result in document["hosts"].items():
             seen = self._seen.setdefault((phase["influence"], phase["read_mix"], name), Histogram())
             seen.merge(Histogram.from_figures(result["latency"][slo["basis"]]))
-            slow = sum(count for slot, count in seen.counts.items() if min(highest_of(slot), seen.max_ns) / 1000 > slo["p99_us"])
+            slow = sum(
+                count
+                for slot, count in seen.counts.items()
+                if min(highest_of(slot), seen.max_ns) / 1000 > slo["p99_us"]
+            )
             if seen.sum_ns / 1000 / total > slo["avg_us"] or slow > total // 100:
                 cell = f"influence {phase['influence']:g}, {phase['read_mix']:g} % GET"
-                self.reason = f"stopped early: {name} cannot meet the SLO any more after iteration {phase['iteration']} of {cell}"
+                self.reason = (
+                    f"stopped early: {name} cannot meet the SLO any more after iteration {phase['iteration']} of {cell}"
+                )
                 return
 
 
@@ -206,9 +223,15 @@ class _Phases:
             self.finished_at = max(self.finished_at or 0, document["finished_at"])
         if phase["kind"] == "iteration":
             for name, result in document["hosts"].items():
-                self._sharing.setdefault(name, set()).add((result.get("placement") or {}).get("shares_cpu") or "unknown")
+                self._sharing.setdefault(name, set()).add(
+                    (result.get("placement") or {}).get("shares_cpu") or "unknown"
+                )
         # A warm-up is thrown away, so its doubts are no doubts of the run; a lost host is one all the same.
-        reasons = document["reasons"] if phase["kind"] != "warmup" else [f"{host}: {text}" for host, text in document["failed"].items()]
+        reasons = (
+            document["reasons"]
+            if phase["kind"] != "warmup"
+            else [f"{host}: {text}" for host, text in document["failed"].items()]
+        )
         self.doubts.extend(f"{where}: {reason}" for reason in reasons)
 
     def placement(self, config: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -261,14 +284,22 @@ class _Cell:
         for name, figures in document["merged"].items():
             self.merged[name].append(figures)
 
-    def summary(self, slo: t.Mapping[str, t.Any], names: t.Sequence[str], stopped: bool) -> tuple[dict[str, t.Any], CellDetails]:
+    def summary(
+        self, slo: t.Mapping[str, t.Any], names: t.Sequence[str], stopped: bool
+    ) -> tuple[dict[str, t.Any], CellDetails]:
         """Return the cell's figures. Args: stopped is whether iterations are missing because they could not change the verdict."""
         expected = len(names)
         sample = CellSample(expected)
-        hosts = [_host(name, number, self.by_host[name], sample) for number, name in enumerate(sorted(names)) if name in self.by_host]
+        hosts = [
+            _host(name, number, self.by_host[name], sample)
+            for number, name in enumerate(sorted(names))
+            if name in self.by_host
+        ]
         merged = {name: Histogram.from_figures(*each) for name, each in self.merged.items()}
         within = [host for host in hosts if host["avg_us"] <= slo["avg_us"] and host["p99_us"] <= slo["p99_us"]]
-        worst = max(hosts, key=lambda host: max(host["avg_us"] / slo["avg_us"], host["p99_us"] / slo["p99_us"]), default=None)
+        worst = max(
+            hosts, key=lambda host: max(host["avg_us"] / slo["avg_us"], host["p99_us"] / slo["p99_us"]), default=None
+        )
         iterations = len(self.overlaps)
         valid = self.valid and (iterations == self.planned or stopped)
         spread = sample.spread()
@@ -293,14 +324,16 @@ class _Cell:
         return summary, CellDetails(hosts, merged, spread)
 
 
-def _host(name: str, number: int, figures: t.Sequence[tuple[int, t.Mapping[str, t.Any]]], sample: CellSample) -> dict[str, t.Any]:
+def _host(
+    name: str, number: int, figures: t.Sequence[tuple[int, t.Mapping[str, t.Any]]], sample: CellSample
+) -> dict[str, t.Any]:
     """Return the figures of a host over all iterations of a cell, from its merged histogram, and add it to sample."""
     merged = Histogram()
     for unit, each in figures:
         histogram = Histogram.from_figures(each)
         sample.add(number, unit, histogram)
         merged.merge(histogram)
-    p99, = merged.percentiles([99])
+    (p99,) = merged.percentiles([99])
     return {
         "name": name,
         "avg_us": microseconds(merged.sum_ns / merged.count),

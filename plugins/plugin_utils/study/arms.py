@@ -35,7 +35,9 @@ def listed(option: str, value: t.Any) -> list[str]:
     Raises:
         SettingError: it is empty, or names something twice.
     """
-    words = [word.strip() for word in value.split(",")] if isinstance(value, str) else [str(word) for word in value or []]
+    words = (
+        [word.strip() for word in value.split(",")] if isinstance(value, str) else [str(word) for word in value or []]
+    )
     words = [word for word in words if word]
     if not words:
         raise SettingError(f"{option}: nothing is named; it takes names with commas between them")
@@ -90,17 +92,28 @@ def ablation_arms(profile: str, data: t.Mapping[str, t.Any], wanted: t.Sequence[
     known = setting_names(data)
     unknown = [name for name in wanted if name not in known]
     if unknown:
-        raise SettingError(f"ablation_settings: {', '.join(unknown)} is no setting of profile {profile}; it sets {', '.join(known)}")
+        raise SettingError(
+            f"ablation_settings: {', '.join(unknown)} is no setting of profile {profile}; it sets {', '.join(known)}"
+        )
     names = list(wanted) or known
     if not names:
         raise SettingError(f"profile: {profile} has no settings that could be left out")
-    first = StudyArm(f"{arm_name(profile)} bare" if put_back else arm_name(profile), {
-        "profile": profile, "host_tuning_without": names if put_back else [],
-    })
+    first = StudyArm(
+        f"{arm_name(profile)} bare" if put_back else arm_name(profile),
+        {
+            "profile": profile,
+            "host_tuning_without": names if put_back else [],
+        },
+    )
     return [first] + [
-        StudyArm(f"{'with' if put_back else 'without'} {name}", {
-            "profile": profile, "host_tuning_without": [each for each in names if each != name] if put_back else [name],
-        }, name)
+        StudyArm(
+            f"{'with' if put_back else 'without'} {name}",
+            {
+                "profile": profile,
+                "host_tuning_without": [each for each in names if each != name] if put_back else [name],
+            },
+            name,
+        )
         for name in names
     ]
 
@@ -115,7 +128,9 @@ def schedule(arms: t.Sequence[StudyArm], order: str, rounds: int) -> list[tuple[
     if order == "blocks":
         return [(arm, number) for arm in arms for number in range(1, rounds + 1)]
     return [
-        (arms[(position + number - 1) % len(arms)], number) for number in range(1, rounds + 1) for position in range(len(arms))
+        (arms[(position + number - 1) % len(arms)], number)
+        for number in range(1, rounds + 1)
+        for position in range(len(arms))
     ]
 
 

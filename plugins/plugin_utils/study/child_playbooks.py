@@ -31,21 +31,39 @@ _PLAYBOOKS = os.path.join(ROOT, "playbooks")
 
 # Options of ansible-playbook that a child gets as its parent had them. Not tags: they would choose from other tasks.
 _VALUES = (
-    ("remote_user", "--user"), ("private_key_file", "--private-key"), ("connection", "--connection"), ("timeout", "--timeout"),
-    ("ssh_common_args", "--ssh-common-args"), ("sftp_extra_args", "--sftp-extra-args"), ("scp_extra_args", "--scp-extra-args"),
-    ("ssh_extra_args", "--ssh-extra-args"), ("become_method", "--become-method"), ("become_user", "--become-user"),
-    ("become_password_file", "--become-password-file"), ("connection_password_file", "--connection-password-file"),
-    ("forks", "--forks"), ("subset", "--limit"),
+    ("remote_user", "--user"),
+    ("private_key_file", "--private-key"),
+    ("connection", "--connection"),
+    ("timeout", "--timeout"),
+    ("ssh_common_args", "--ssh-common-args"),
+    ("sftp_extra_args", "--sftp-extra-args"),
+    ("scp_extra_args", "--scp-extra-args"),
+    ("ssh_extra_args", "--ssh-extra-args"),
+    ("become_method", "--become-method"),
+    ("become_user", "--become-user"),
+    ("become_password_file", "--become-password-file"),
+    ("connection_password_file", "--connection-password-file"),
+    ("forks", "--forks"),
+    ("subset", "--limit"),
 )
-_SWITCHES = (("become", "--become"), ("diff", "--diff"), ("force_handlers", "--force-handlers"), ("flush_cache", "--flush-cache"))
+_SWITCHES = (
+    ("become", "--become"),
+    ("diff", "--diff"),
+    ("force_handlers", "--force-handlers"),
+    ("flush_cache", "--flush-cache"),
+)
 _LISTS = (
-    ("inventory", "--inventory"), ("vault_ids", "--vault-id"), ("vault_password_files", "--vault-password-file"),
+    ("inventory", "--inventory"),
+    ("vault_ids", "--vault-id"),
+    ("vault_password_files", "--vault-password-file"),
     ("extra_vars", "--extra-vars"),
 )
 # What asks on the terminal, and what takes its place where many playbooks are played while nobody watches.
 _QUESTIONS = (
-    ("become_ask_pass", "--ask-become-pass (-K)", "--become-password-file"), ("ask_pass", "--ask-pass (-k)", "--connection-password-file"),
-    ("ask_vault_pass", "--ask-vault-password (-J)", "--vault-password-file"), ("step", "--step", "nothing"),
+    ("become_ask_pass", "--ask-become-pass (-K)", "--become-password-file"),
+    ("ask_pass", "--ask-pass (-k)", "--connection-password-file"),
+    ("ask_vault_pass", "--ask-vault-password (-J)", "--vault-password-file"),
+    ("step", "--step", "nothing"),
 )
 
 
@@ -107,8 +125,14 @@ class ChildPlaybooks:
             Interrupted: by the user; the playbook has ended.
         """
         with subprocess.Popen(
-            _command(name, variables, check), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=_environment(), text=True, errors="replace", start_new_session=True,
+            _command(name, variables, check),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=_environment(),
+            text=True,
+            errors="replace",
+            start_new_session=True,
         ) as process:
             try:
                 for line in process.stdout:
@@ -129,13 +153,17 @@ def refuse_questions() -> None:
     """
     for name, option, instead in _QUESTIONS:
         if context.CLIARGS.get(name):
-            raise RunError(f"{option} asks on the terminal, and this plays many playbooks one after another; use {instead}")
+            raise RunError(
+                f"{option} asks on the terminal, and this plays many playbooks one after another; use {instead}"
+            )
 
 
 def _command(name: str, variables: t.Mapping[str, t.Any], check: bool) -> list[str]:
     given = context.CLIARGS
     command = [sys.executable, "-m", "ansible", "playbook", os.path.join(_PLAYBOOKS, f"{name}.yml")]
-    command += [word for key, option in _VALUES if given.get(key) not in (None, "") for word in (option, str(given[key]))]
+    command += [
+        word for key, option in _VALUES if given.get(key) not in (None, "") for word in (option, str(given[key]))
+    ]
     command += [option for key, option in _SWITCHES if given.get(key)]
     command += [word for key, option in _LISTS for each in given.get(key) or () for word in (option, str(each))]
     command += ["-" + "v" * given["verbosity"]] if given.get("verbosity") else []

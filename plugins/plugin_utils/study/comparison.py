@@ -33,7 +33,11 @@ class Arm(t.NamedTuple):
 
 
 def publish(
-    directory: RunDirectory, arms: t.Sequence[Arm], say: t.Callable[[str], None], prices: t.Mapping[str, t.Any] | None = None, write: bool = True
+    directory: RunDirectory,
+    arms: t.Sequence[Arm],
+    say: t.Callable[[str], None],
+    prices: t.Mapping[str, t.Any] | None = None,
+    write: bool = True,
 ) -> tuple[dict[str, t.Any], bool]:
     """Compare arms with the first of them, show it and write comparison.json, .txt and .html; return the comparison and whether a file changed.
 
@@ -61,7 +65,9 @@ def publish(
     return document, changed
 
 
-def compare(arms: t.Sequence[Arm], prices: t.Mapping[str, t.Any] | None = None) -> tuple[dict[str, t.Any], list[dict[str, CellDetails]]]:
+def compare(
+    arms: t.Sequence[Arm], prices: t.Mapping[str, t.Any] | None = None
+) -> tuple[dict[str, t.Any], list[dict[str, CellDetails]]]:
     """Return the comparison of arms with the first of them, which docs/results.md explains, and for each arm what its charts take.
 
     Args:
@@ -73,11 +79,16 @@ def compare(arms: t.Sequence[Arm], prices: t.Mapping[str, t.Any] | None = None) 
     """
     directories = [run for arm in arms for run in arm.runs]
     if len(arms) < 2 or len({run.path for run in directories}) < len(directories):
-        raise RunError(f"runs: {', '.join(run.run_id for run in directories) or 'none'}; a comparison takes two or more different runs")
+        raise RunError(
+            f"runs: {', '.join(run.run_id for run in directories) or 'none'}; a comparison takes two or more different runs"
+        )
     documents = [arm.runs[0].read_json("run.json") for arm in arms]
     page_ins = [_PageIns(len(arm.runs) > 1) for arm in arms]
     writes = [cost.SwapWrites(document) for document in documents]
-    evaluated = [evaluate_together(arm.runs, also=_each(paging.add, written.add)) for arm, paging, written in zip(arms, page_ins, writes)]
+    evaluated = [
+        evaluate_together(arm.runs, also=_each(paging.add, written.add))
+        for arm, paging, written in zip(arms, page_ins, writes)
+    ]
     summaries = [summary for summary, dummy in evaluated]
     first = summaries[0]
     return {
@@ -94,42 +105,66 @@ def compare(arms: t.Sequence[Arm], prices: t.Mapping[str, t.Any] | None = None) 
             for arm, summary in zip(arms, summaries)
         ],
         "differences": {
-            summary["run_id"]: _differences(documents[0], document) for summary, document in zip(summaries[1:], documents[1:])
+            summary["run_id"]: _differences(documents[0], document)
+            for summary, document in zip(summaries[1:], documents[1:])
         },
         "settings": _settings(documents),
-        "cost": prices and cost.document(prices, [
-            cost.arm_of(arm.name or summary["profile"], document, summary["verdict"], summary["fleet"]["expected"], written)
-            for arm, summary, document, written in zip(arms, summaries, documents, writes)
-        ], arms[0].name or first["profile"]),
+        "cost": prices
+        and cost.document(
+            prices,
+            [
+                cost.arm_of(
+                    arm.name or summary["profile"], document, summary["verdict"], summary["fleet"]["expected"], written
+                )
+                for arm, summary, document, written in zip(arms, summaries, documents, writes)
+            ],
+            arms[0].name or first["profile"],
+        ),
         "cells": [
             {
                 **_row(cell, cell_of_first, summary, arms[number].name, paging.rate(cell)),
-                "ratio_interval": None if number == 0 else _ratio_interval(
-                    cell, cell_of_first, details, evaluated[0][1], documents[number]["expected"] == documents[0]["expected"]
+                "ratio_interval": None
+                if number == 0
+                else _ratio_interval(
+                    cell,
+                    cell_of_first,
+                    details,
+                    evaluated[0][1],
+                    documents[number]["expected"] == documents[0]["expected"],
                 ),
                 "page_ins_ratio": None if number == 0 else paging.ratio(page_ins[0], cell),
             }
             for cell_of_first in first["cells"]
             for number, ((summary, details), paging) in enumerate(zip(evaluated, page_ins))
-            for cell in summary["cells"] if _key(cell) == _key(cell_of_first)
+            for cell in summary["cells"]
+            if _key(cell) == _key(cell_of_first)
         ],
     }, [details for dummy, details in evaluated]
 
 
 def _each(*takers: t.Callable[[dict[str, t.Any]], None]) -> t.Callable[[dict[str, t.Any]], None]:
     """Return a function that hands a phase to all of them."""
+
     def take(document: dict[str, t.Any]) -> None:
         for taker in takers:
             taker(document)
+
     return take
 
 
 def _row(
-    cell: t.Mapping[str, t.Any], baseline: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], name: str | None, page_ins: float | None
+    cell: t.Mapping[str, t.Any],
+    baseline: t.Mapping[str, t.Any],
+    summary: t.Mapping[str, t.Any],
+    name: str | None,
+    page_ins: float | None,
 ) -> dict[str, t.Any]:
     figures = {name: cell["response"][name] for name in FIGURES}
     return {
-        **{key: cell[key] for key in ("influence", "read_mix", "valid", "iterations", "indicative", "hosts_within_slo", "worst_host")},
+        **{
+            key: cell[key]
+            for key in ("influence", "read_mix", "valid", "iterations", "indicative", "hosts_within_slo", "worst_host")
+        },
         "run_id": summary["run_id"],
         "profile": summary["profile"],
         "name": name or summary["profile"],
@@ -144,15 +179,20 @@ def _ratio(value: float | None, baseline: float | None) -> float | None:
 
 
 def _ratio_interval(
-    cell: t.Mapping[str, t.Any], of_baseline: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails],
-    baseline: t.Mapping[str, CellDetails], same_hosts: bool,
+    cell: t.Mapping[str, t.Any],
+    of_baseline: t.Mapping[str, t.Any],
+    details: t.Mapping[str, CellDetails],
+    baseline: t.Mapping[str, CellDetails],
+    same_hosts: bool,
 ) -> dict[str, list[float]] | None:
     """Return the intervals of the ratios; None if one of the runs has too few iterations to tell."""
     name = run_plan.cell_name(cell)
     mine, other = details[name].spread, baseline[name].spread
     if mine is None or other is None:
         return None
-    return mine.ratios(other, {name: cell["response"][name] / of_baseline["response"][name] for name in FIGURES}, same_hosts)
+    return mine.ratios(
+        other, {name: cell["response"][name] / of_baseline["response"][name] for name in FIGURES}, same_hosts
+    )
 
 
 def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
@@ -189,11 +229,16 @@ class _PageIns:
 
     def ratio(self, baseline: _PageIns, cell: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
         """Return how many times the baseline's rate this is, and the interval of that; None where there is nothing to compare."""
-        mine, theirs = ([statistics.fmean(unit) for unit in each._rates.get(_key(cell), {}).values()] for each in (self, baseline))
+        mine, theirs = (
+            [statistics.fmean(unit) for unit in each._rates.get(_key(cell), {}).values()] for each in (self, baseline)
+        )
         if not mine or not theirs or not statistics.fmean(theirs) or not statistics.fmean(mine):
             return None
         value = statistics.fmean(mine) / statistics.fmean(theirs)
-        return {"value": round(value, 3), "interval": ratio_bounds(value, [_relative_variance(mine), _relative_variance(theirs)])}
+        return {
+            "value": round(value, 3),
+            "interval": ratio_bounds(value, [_relative_variance(mine), _relative_variance(theirs)]),
+        }
 
 
 def _relative_variance(values: t.Sequence[float]) -> tuple[float, int] | None:
@@ -207,8 +252,11 @@ def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list
     """Return what differs between two runs beside the profile: such a comparison is of more than the profiles."""
     found = [line for line in run_plan.differences(old["config"], new["config"]) if not line.startswith("profile:")]
     if old["expected"] != new["expected"]:
-        found.append(f"fleet: {len(old['expected'])} hosts -> {len(new['expected'])} hosts" if len(old["expected"]) != len(new["expected"])
-                     else "fleet: other hosts")
+        found.append(
+            f"fleet: {len(old['expected'])} hosts -> {len(new['expected'])} hosts"
+            if len(old["expected"]) != len(new["expected"])
+            else "fleet: other hosts"
+        )
     for name, of in _CIRCUMSTANCES:
         before, after = of(old), of(new)
         if before != after:
@@ -218,6 +266,7 @@ def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list
 
 def _of_hosts(*keys: str) -> t.Callable[[t.Mapping[str, t.Any]], str]:
     """Return a function that says what the records of a run's hosts have under keys."""
+
     def values(run: t.Mapping[str, t.Any]) -> str:
         found = set()
         for record in run.get("hosts", {}).values():
@@ -226,11 +275,14 @@ def _of_hosts(*keys: str) -> t.Callable[[t.Mapping[str, t.Any]], str]:
                 value = value.get(key) if isinstance(value, dict) else None
             found.add(str(value))
         return ", ".join(sorted(found))
+
     return values
 
 
 def _redis(run: t.Mapping[str, t.Any]) -> str:
-    return ", ".join(sorted({str(each["redis_version"]) for each in run.get("fleet", {}).values() if each.get("redis_version")}))
+    return ", ".join(
+        sorted({str(each["redis_version"]) for each in run.get("fleet", {}).values() if each.get("redis_version")})
+    )
 
 
 # What no profile sets, and what makes another machine of it.
@@ -256,7 +308,8 @@ def _settings(documents: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, t.
     names = list(dict.fromkeys(name for table in tables for name in table))
     return [
         {"name": name, "values": [table.get(name, "") for table in tables]}
-        for name in names if len({table.get(name, "") for table in tables}) > 1
+        for name in names
+        if len({table.get(name, "") for table in tables}) > 1
     ]
 
 

@@ -40,17 +40,21 @@ def conclude(document: dict[str, t.Any]) -> None:
             search.add(run["size"], run["outcome"])
         finding = search.finding()
         sizes = {size.size: size for size in search.sizes()}
-        found.append({
-            "name": arm["name"],
-            "density": finding.density,
-            "limited_by": finding.limited_by,
-            "next_size": finding.next_size,
-            "decided": finding.decided,
-            "votes": {str(size): _votes(sizes[size]) for size in (finding.density, finding.next_size) if size in sizes},
-            "contradictions": [list(pair) for pair in finding.contradictions],
-            "labels": list(dict.fromkeys(label for run in runs for label in run["labels"])),
-            "curve": [_point(size, [run for run in runs if run["size"] == size.size]) for size in search.sizes()],
-        })
+        found.append(
+            {
+                "name": arm["name"],
+                "density": finding.density,
+                "limited_by": finding.limited_by,
+                "next_size": finding.next_size,
+                "decided": finding.decided,
+                "votes": {
+                    str(size): _votes(sizes[size]) for size in (finding.density, finding.next_size) if size in sizes
+                },
+                "contradictions": [list(pair) for pair in finding.contradictions],
+                "labels": list(dict.fromkeys(label for run in runs for label in run["labels"])),
+                "curve": [_point(size, [run for run in runs if run["size"] == size.size]) for size in search.sizes()],
+            }
+        )
     first = found[0]["density"]
     for each in found:
         each["ratio"] = round(each["density"] / first, 3) if first else None
@@ -58,10 +62,17 @@ def conclude(document: dict[str, t.Any]) -> None:
     document["slo"] = document["runs"][0]["slo"] if document["runs"] else None
 
 
-def publish(directory: RunDirectory, document: dict[str, t.Any], say: t.Callable[[str], None], prices: t.Mapping[str, t.Any] | None = None) -> None:
+def publish(
+    directory: RunDirectory,
+    document: dict[str, t.Any],
+    say: t.Callable[[str], None],
+    prices: t.Mapping[str, t.Any] | None = None,
+) -> None:
     """Write density.json, .txt and .html, and show the table; prices are what cost.prices() returned."""
     conclude(document)
-    document["cost"] = prices and cost.of_runs(prices, [_at_density(directory, document, each) for each in document["density"]])
+    document["cost"] = prices and cost.of_runs(
+        prices, [_at_density(directory, document, each) for each in document["density"]]
+    )
     lines = table(document) + cost_text.lines(document["cost"])
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join(lines).strip() + "\n")
@@ -71,7 +82,9 @@ def publish(directory: RunDirectory, document: dict[str, t.Any], say: t.Callable
     say(f"Density: {directory.file('density.html')}")
 
 
-def _at_density(directory: RunDirectory, document: t.Mapping[str, t.Any], found: t.Mapping[str, t.Any]) -> cost.Measured:
+def _at_density(
+    directory: RunDirectory, document: t.Mapping[str, t.Any], found: t.Mapping[str, t.Any]
+) -> cost.Measured:
     """Return the probes that passed at the density; where not even one host meets the SLO, those that show it."""
     of_arm = [run for run in document["runs"] if run["arm"] == found["name"]]
     runs = [run for run in of_arm if (run["size"], run["outcome"]) == (found["density"], PASS)]
@@ -91,7 +104,13 @@ def table(document: t.Mapping[str, t.Any]) -> list[str]:
     curve = (
         ("profile", lambda row: row["name"]),
         ("hosts", lambda row: str(row["size"])),
-        ("passed", lambda row: f"{row['passed']} of {row['passed'] + row['failed']}" + (f", {row['invalid']} invalid" if row["invalid"] else "")),
+        (
+            "passed",
+            lambda row: (
+                f"{row['passed']} of {row['passed'] + row['failed']}"
+                + (f", {row['invalid']} invalid" if row["invalid"] else "")
+            ),
+        ),
         ("within SLO", lambda row: str(row["hosts_within_slo"])),
         ("avg us", lambda row: microseconds(row["avg_us"])),
         ("p99", lambda row: microseconds(row["p99_us"])),
@@ -113,6 +132,7 @@ def table(document: t.Mapping[str, t.Any]) -> list[str]:
 
 def reason(found: t.Mapping[str, t.Any]) -> str:
     """Return why a density is not larger, and how sure that is."""
+
     def votes(size: int) -> str:
         each = found["votes"].get(str(size))
         return f"{each['passed']} of {each['passed'] + each['failed']} probes of {size} passed" if each else ""
@@ -122,7 +142,9 @@ def reason(found: t.Mapping[str, t.Any]) -> str:
         return f"{at}; no larger fleet was to be probed"
     if found["limited_by"] == INVALID:
         return f"{at}{'; ' if at else ''}at least so many: a fleet of {found['next_size']} could not be judged"
-    return "; ".join(text for text in (at, votes(found["next_size"])) if text) + ("" if found["decided"] else "; the search is not finished")
+    return "; ".join(text for text in (at, votes(found["next_size"])) if text) + (
+        "" if found["decided"] else "; the search is not finished"
+    )
 
 
 def contradictions(found: t.Mapping[str, t.Any]) -> list[str]:

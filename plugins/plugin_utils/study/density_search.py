@@ -104,7 +104,11 @@ class DensitySearch:
     def sizes(self) -> list[Size]:
         """Return what is known of each size that was probed, the smallest first."""
         return [
-            Size(size, *(sum(1 for probe in self._probes if probe == (size, outcome)) for outcome in (PASS, FAIL, INVALID)), self.repeats)
+            Size(
+                size,
+                *(sum(1 for probe in self._probes if probe == (size, outcome)) for outcome in (PASS, FAIL, INVALID)),
+                self.repeats,
+            )
             for size in sorted({probe.size for probe in self._probes})
         ]
 
@@ -115,7 +119,9 @@ class DensitySearch:
         boundary again.
         """
         sizes = self.sizes()
-        open_votes = next((each.size for each in sizes if each.invalid and not each.given_up and not each.passed + each.failed), None)
+        open_votes = next(
+            (each.size for each in sizes if each.invalid and not each.given_up and not each.passed + each.failed), None
+        )
         if open_votes is not None:
             return open_votes
         passed, failed = self._boundary(sizes)
@@ -139,7 +145,9 @@ class DensitySearch:
             limited_by="maximum" if failed is None else INVALID if failed.given_up else FAIL,
             next_size=failed.size if failed else None,
             contradictions=[
-                (low.size, high.size) for low in sizes for high in sizes
+                (low.size, high.size)
+                for low in sizes
+                for high in sizes
                 if low.size < high.size and high.accepted and not low.accepted and not low.given_up
             ],
             decided=self.next_size() is None,
@@ -149,4 +157,8 @@ class DensitySearch:
     def _boundary(sizes: t.Sequence[Size]) -> tuple[Size | None, Size | None]:
         """Return the largest size that passes below the smallest one that does not, and that one."""
         failed = next((each for each in sizes if not each.accepted), None)
-        return max((each for each in sizes if each.accepted and (failed is None or each.size < failed.size)), key=lambda each: each.size, default=None), failed
+        return max(
+            (each for each in sizes if each.accepted and (failed is None or each.size < failed.size)),
+            key=lambda each: each.size,
+            default=None,
+        ), failed

@@ -62,7 +62,15 @@ def choose(
     """
     now = time.time()
     check_name(f"{kind}_id", wanted)
-    new = {"schema": SCHEMA, "kind": kind, "plan": plan, "created_at": now, "finished": False, "restored": None, "runs": []}
+    new = {
+        "schema": SCHEMA,
+        "kind": kind,
+        "plan": plan,
+        "created_at": now,
+        "finished": False,
+        "restored": None,
+        "runs": [],
+    }
     directory = RunDirectory(results_dir, wanted) if wanted else _newest(results_dir, file_name)
     if directory is None or not directory.exists():
         directory = directory or RunDirectory(results_dir, f"{kind}-{compact_utc(now)}")
@@ -75,8 +83,12 @@ def choose(
         directory = RunDirectory(results_dir, f"{kind}-{compact_utc(now)}")
         return directory, {**new, "id": directory.run_id}
     if changes:
-        raise RunError(f"{directory.path} exists and is of another plan ({'; '.join(changes[:6])}); choose another {kind}_id")
-    raise RunError(f"{directory.path} exists and {'is finished' if document['finished'] else 'shall not be resumed'}; choose another {kind}_id")
+        raise RunError(
+            f"{directory.path} exists and is of another plan ({'; '.join(changes[:6])}); choose another {kind}_id"
+        )
+    raise RunError(
+        f"{directory.path} exists and {'is finished' if document['finished'] else 'shall not be resumed'}; choose another {kind}_id"
+    )
 
 
 def _newest(results_dir: str, file_name: str) -> RunDirectory | None:
@@ -119,7 +131,9 @@ class Sequence:
         self.playbooks.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
         try:
             if self._touched:
                 self._put_back()
@@ -173,9 +187,17 @@ class Sequence:
         if clean and self._touched and self.playbooks.play("teardown", self._variables):
             raise RunError(f"what the run before has set up could not be removed: {self._complaint}")
         self._touched, self._variables, self._complaint = True, dict(variables), ""
-        status = self.playbooks.play("site", {
-            **variables, "run_id": run_id, "results_dir": self.directory.results_dir, "resume": True, "set_aside": True, "slo_enforce": False,
-        })
+        status = self.playbooks.play(
+            "site",
+            {
+                **variables,
+                "run_id": run_id,
+                "results_dir": self.directory.results_dir,
+                "resume": True,
+                "set_aside": True,
+                "slo_enforce": False,
+            },
+        )
         outcome = self._outcome(run_id)
         if status and outcome["state"] == FINISHED:
             outcome.update(state=FAILED, note=self._complaint)
@@ -196,7 +218,9 @@ class Sequence:
         self.say("== Leaving the hosts as they were")
         self._complaint = ""
         failed = [
-            name for name in ("teardown", *(["restore"] if self._hypervisors else [])) if self.playbooks.play(name, self._variables)
+            name
+            for name in ("teardown", *(["restore"] if self._hypervisors else []))
+            if self.playbooks.play(name, self._variables)
         ]
         self.document["restored"] = not failed
         self.save()

@@ -51,4 +51,6 @@ def _host_is_free_to_use():
     with open("/proc/swaps", encoding="ascii") as file:
         used = file.read().splitlines()[1:]
     if used or records:
-        pytest.fail(f"this host's swap or settings are in use ({', '.join(used + records)}); restore them before these tests")
+        pytest.fail(
+            f"this host's swap or settings are in use ({', '.join(used + records)}); restore them before these tests"
+        )

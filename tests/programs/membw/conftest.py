@@ -20,7 +20,9 @@ class Membw:
 
     def run(self, *arguments):
         """Run it to its end."""
-        return subprocess.run([self.program, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300)
+        return subprocess.run(
+            [self.program, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300
+        )
 
     def measure(self, *arguments):
         """Return what it measured."""

@@ -31,6 +31,7 @@ def test_touches_no_new_page_while_it_measures(membw, pattern):
 @pytest.mark.parametrize("pattern", ["all", "line"])
 def test_no_compiler_drops_the_reads(optimised, pattern):
     """Reads of memory cannot be faster than those of the cache next to the processor; reads that were dropped are."""
+
     def of(*arguments):
         return lambda: bytes_per_cpu_second(optimised.measure(*SHORT, "--pattern", pattern, *arguments))
 
@@ -42,6 +43,7 @@ def test_no_compiler_drops_the_reads(optimised, pattern):
 
 def test_a_chase_waits_for_every_step(optimised):
     """A step through memory costs several times one through the cache; both cost more than nothing."""
+
     def of(*arguments):
         return lambda: 64e9 / bytes_per_cpu_second(optimised.measure(*SHORT, "--pattern", "chase", *arguments))
 
@@ -103,8 +105,17 @@ def test_memory_is_on_the_node_that_was_asked_for(membw):
 
 @pytest.mark.parametrize("pattern", ["all", "line", "chase"])
 def test_sanitizers_find_nothing(inspected, pattern):
-    result = inspected.measure("--seconds", 0.05, "--cpus", ",".join(map(str, CPUS)), "--buffer", 4 << 20, "--allow-cached",
-                               "--pattern", pattern)
+    result = inspected.measure(
+        "--seconds",
+        0.05,
+        "--cpus",
+        ",".join(map(str, CPUS)),
+        "--buffer",
+        4 << 20,
+        "--allow-cached",
+        "--pattern",
+        pattern,
+    )
     assert result["bytes"] > 0
 
 

@@ -14,7 +14,13 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 
 @pytest.mark.parametrize(
     "option, value, expected",
-    [("rate", "2500", 2500.0), ("rate", 0.5, 0.5), ("port", "65535", 65535), ("read_mix", 70.0, 70), ("influence", "-1", -1.0)],
+    [
+        ("rate", "2500", 2500.0),
+        ("rate", 0.5, 0.5),
+        ("port", "65535", 65535),
+        ("read_mix", 70.0, 70),
+        ("influence", "-1", -1.0),
+    ],
 )
 def test_a_number_or_its_text_will_do(option, value, expected):
     assert number(option, value) == expected
@@ -56,7 +62,10 @@ def test_lists_that_cannot_be_used(value, why):
         numbers("influences", value, "influence")
 
 
-@pytest.mark.parametrize("value, truth", [(True, True), ("true", True), ("Yes", True), (1, True), (False, False), ("no", False), ("0", False)])
+@pytest.mark.parametrize(
+    "value, truth",
+    [(True, True), ("true", True), ("Yes", True), (1, True), (False, False), ("no", False), ("0", False)],
+)
 def test_yes_or_no(value, truth):
     assert yes_or_no("stop", value) is truth
 

@@ -21,7 +21,11 @@ from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner im
 def run(check_mode=False, **options):
     arguments = {"ANSIBLE_MODULE_ARGS": {"_ansible_check_mode": check_mode, **options}}
     completed = subprocess.run(
-        [sys.executable, host_memory_info.__file__], input=json.dumps(arguments), text=True, capture_output=True, check=False,
+        [sys.executable, host_memory_info.__file__],
+        input=json.dumps(arguments),
+        text=True,
+        capture_output=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     return json.loads(completed.stdout.splitlines()[-1])

@@ -36,7 +36,9 @@ def test_the_profiles_are_these():
 def test_every_setting_says_why_and_since_when(name):
     profile = load(name, OURS, [])
     assert profile["name"] == name and profile["description"].endswith(".") and profile["source"]
-    entries = [entry for section in ("sysctl", "sysfs", "block_queue", "kernel_cmdline") for entry in profile[section].values()]
+    entries = [
+        entry for section in ("sysctl", "sysfs", "block_queue", "kernel_cmdline") for entry in profile[section].values()
+    ]
     entries.append(profile["cpu_governor"])
     assert len(entries) >= 7
     for entry in entries:
@@ -48,14 +50,20 @@ def test_the_recipe_of_2018_is_to_the_letter():
     """BRIEF, section 4: what its script set, where "default" is the kernel's."""
     profile = load("swap_2018", OURS, [])
     assert {name: entry["value"] for name, entry in profile["sysctl"].items()} == {
-        "vm.page-cluster": 3, "vm.swappiness": 60, "vm.watermark_scale_factor": 400,
+        "vm.page-cluster": 3,
+        "vm.swappiness": 60,
+        "vm.watermark_scale_factor": 400,
     }
-    assert profile["swap"]["priority"] == 0 and profile["swap"]["partitions"] == 0 and profile["swap"]["others"] == "off"
+    assert (
+        profile["swap"]["priority"] == 0 and profile["swap"]["partitions"] == 0 and profile["swap"]["others"] == "off"
+    )
     assert profile["kernel_cmdline"] == {}
     advice = load("swap_2018_advice", OURS, [])
     assert advice["sysctl"]["vm.page-cluster"]["value"] == 0 and advice["swap"]["priority"] == 10
     assert {name: entry["value"] for name, entry in advice["block_queue"].items()} == {
-        "nomerges": 0, "scheduler": "mq-deadline", "max_sectors_kb": 32,
+        "nomerges": 0,
+        "scheduler": "mq-deadline",
+        "max_sectors_kb": 32,
     }
     assert kernel_arguments(advice, RECORD)["arguments"] == ["nvme.io_queue_depth=64", "rcu_nocbs=0-15"]
 
@@ -92,13 +100,22 @@ def test_an_unknown_name_is_refused_with_the_allowed_ones():
         load("turbo", OURS, [])
 
 
-@pytest.mark.parametrize("content, message", [
-    ({"sysctls": {}}, "'sysctls' is not a key"), ({"name": "swap"}, "a name of this collection"), ({"name": "A"}, "small letters"),
-    ({"description": 3}, "description is 3; it takes a text"), ({"needs": ["x"]}, "a list of imdt, memory_only_node"),
-    ({"extends": "../x.yml"}, "the name of a profile"), ({"extends": "turbo"}, "no such profile"),
-    ({"swap": {"device": "/dev/sda"}}, "swap has 'device'"), ({"swap": 3}, "swap is 3"),
-    ({"sysctl": {"vm.swappiness": None}}, None), ({"sysctl": {"vm.x": {"value": 1, "note": "x"}}}, "'note' is not a key"),
-])
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ({"sysctls": {}}, "'sysctls' is not a key"),
+        ({"name": "swap"}, "a name of this collection"),
+        ({"name": "A"}, "small letters"),
+        ({"description": 3}, "description is 3; it takes a text"),
+        ({"needs": ["x"]}, "a list of imdt, memory_only_node"),
+        ({"extends": "../x.yml"}, "the name of a profile"),
+        ({"extends": "turbo"}, "no such profile"),
+        ({"swap": {"device": "/dev/sda"}}, "swap has 'device'"),
+        ({"swap": 3}, "swap is 3"),
+        ({"sysctl": {"vm.swappiness": None}}, None),
+        ({"sysctl": {"vm.x": {"value": 1, "note": "x"}}}, "'note' is not a key"),
+    ],
+)
 def test_a_mistake_is_named(tmp_path, content, message):
     if message is None:
         assert load(mine(tmp_path, **content), OURS, [])["sysctl"] == {}
@@ -116,7 +133,12 @@ def test_what_is_no_profile_is_refused(tmp_path, text):
 
 
 def test_settings_of_the_inventory_win():
-    profile = changed(load("swap", OURS, []), {"sysctl": {"vm.dirty_bytes": 15728640}}, ["vm.page-cluster", "cpu_governor"], {"kind": "file"})
+    profile = changed(
+        load("swap", OURS, []),
+        {"sysctl": {"vm.dirty_bytes": 15728640}},
+        ["vm.page-cluster", "cpu_governor"],
+        {"kind": "file"},
+    )
     assert profile["sysctl"]["vm.dirty_bytes"] == 15728640 and "vm.page-cluster" not in profile["sysctl"]
     assert profile["cpu_governor"] == "" and profile["swap"]["kind"] == "file"
     with pytest.raises(ProfileError, match="'vm.nothing' cannot be left out, the profile does not set it"):

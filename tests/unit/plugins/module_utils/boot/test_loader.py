@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The shell of the drop-in, and the reading of menus. That a menu is made, booted from and put back is shown by molecule/host."""
+
 from __future__ import annotations
 
 import json
@@ -30,20 +31,31 @@ submenu 'Advanced options' {
 
 def cmdlines(drop_in, linux, default):
     """What grub-mkconfig would get from the drop-in, read as it reads it: by sh, with set -e."""
-    script = (f"set -e\nGRUB_CMDLINE_LINUX={shlex.quote(linux)}\nGRUB_CMDLINE_LINUX_DEFAULT={shlex.quote(default)}\n{drop_in}\n"
-              "printf '%s\\n%s\\n' \"$GRUB_CMDLINE_LINUX\" \"$GRUB_CMDLINE_LINUX_DEFAULT\"")
+    script = (
+        f"set -e\nGRUB_CMDLINE_LINUX={shlex.quote(linux)}\nGRUB_CMDLINE_LINUX_DEFAULT={shlex.quote(default)}\n{drop_in}\n"
+        'printf \'%s\\n%s\\n\' "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"'
+    )
     return subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True, cwd="/").stdout.splitlines()
 
 
-@pytest.mark.parametrize("arguments, removed, linux, default, expected", [
-    (["rcu_nocbs=all"], [], "console=ttyS0", "quiet", ["console=ttyS0 rcu_nocbs=all", "quiet"]),
-    (["rcu_nocbs=all"], [], "rcu-nocbs=0-3 a", "rcu_nocbs quiet", ["a rcu_nocbs=all", "quiet"]),
-    ([], ["quiet", "splash"], "", "quiet splash x", ["", "x"]),
-    ([], ["console=tty0"], "console=tty0 console=ttyS0", "", ["console=ttyS0", ""]),
-    (["nvme.io_queue_depth=64"], [], "nvmexio_queue_depth=1", "", ["nvmexio_queue_depth=1 nvme.io_queue_depth=64", ""]),
-    (["a=1"], [], "b=* c", "quiet", ["b=* c a=1", "quiet"]),  # no file names for the star
-    (["a=1"], [], "aa=2", "a1", ["aa=2 a=1", "a1"]),
-])
+@pytest.mark.parametrize(
+    "arguments, removed, linux, default, expected",
+    [
+        (["rcu_nocbs=all"], [], "console=ttyS0", "quiet", ["console=ttyS0 rcu_nocbs=all", "quiet"]),
+        (["rcu_nocbs=all"], [], "rcu-nocbs=0-3 a", "rcu_nocbs quiet", ["a rcu_nocbs=all", "quiet"]),
+        ([], ["quiet", "splash"], "", "quiet splash x", ["", "x"]),
+        ([], ["console=tty0"], "console=tty0 console=ttyS0", "", ["console=ttyS0", ""]),
+        (
+            ["nvme.io_queue_depth=64"],
+            [],
+            "nvmexio_queue_depth=1",
+            "",
+            ["nvmexio_queue_depth=1 nvme.io_queue_depth=64", ""],
+        ),
+        (["a=1"], [], "b=* c", "quiet", ["b=* c a=1", "quiet"]),  # no file names for the star
+        (["a=1"], [], "aa=2", "a1", ["aa=2 a=1", "a1"]),
+    ],
+)
 def test_drop_in(arguments, removed, linux, default, expected):
     lines = cmdlines(bl.Grub.text(arguments, removed), linux, default)
     assert [line.strip() for line in lines] == expected
@@ -62,9 +74,13 @@ def test_entries_of_this_system_alone(tmp_path):
     (tmp_path / "grub.cfg").write_text(MENU, encoding="utf-8")
     loader = bl.Grub(None, lambda name: None, boot=str(tmp_path))
     assert [tuple(entry) for entry in loader.entries()] == [
-        ("/boot/vmlinuz-6.1.0-56-amd64", "root=UUID=c588ba0c ro  quiet"), ("/boot/vmlinuz-6.1.0-56-amd64", "root=UUID=c588ba0c ro single")]
+        ("/boot/vmlinuz-6.1.0-56-amd64", "root=UUID=c588ba0c ro  quiet"),
+        ("/boot/vmlinuz-6.1.0-56-amd64", "root=UUID=c588ba0c ro single"),
+    ]
     assert bl.problems(loader.entries(), ["quiet"], ["single"]) == [
-        "/boot/vmlinuz-6.1.0-56-amd64: quiet is missing", "/boot/vmlinuz-6.1.0-56-amd64: single is there"]
+        "/boot/vmlinuz-6.1.0-56-amd64: quiet is missing",
+        "/boot/vmlinuz-6.1.0-56-amd64: single is there",
+    ]
 
 
 def test_names_the_file_that_has_the_last_word(tmp_path):
@@ -74,7 +90,10 @@ def test_names_the_file_that_has_the_last_word(tmp_path):
         (directory / name).write_text('GRUB_CMDLINE_LINUX="vendor"\n', encoding="utf-8")
     (directory / "zzz-theme.cfg").write_text("GRUB_THEME=x\n", encoding="utf-8")
     loader = bl.Grub(None, lambda name: None, defaults=str(tmp_path))
-    assert loader.blame() == f"{directory}/zzz-vendor.cfg is read after {directory}/zz-memstretch.cfg and sets GRUB_CMDLINE_LINUX"
+    assert (
+        loader.blame()
+        == f"{directory}/zzz-vendor.cfg is read after {directory}/zz-memstretch.cfg and sets GRUB_CMDLINE_LINUX"
+    )
 
 
 class Generator:
@@ -96,19 +115,32 @@ def grub(tmp_path):
     (tmp_path / "boot" / "grub" / "grub.cfg").chmod(0o600)
 
     def make(generator):
-        return bl.Grub(generator, lambda name: "/bin/true", boot=str(tmp_path / "boot" / "grub"), defaults=str(tmp_path / "default"))
+        return bl.Grub(
+            generator,
+            lambda name: "/bin/true",
+            boot=str(tmp_path / "boot" / "grub"),
+            defaults=str(tmp_path / "default"),
+        )
+
     return make
 
 
 def tree(path):
-    return sorted((str(file.relative_to(path)), file.read_bytes(), oct(file.stat().st_mode)) for file in path.rglob("*") if file.is_file())
+    return sorted(
+        (str(file.relative_to(path)), file.read_bytes(), oct(file.stat().st_mode))
+        for file in path.rglob("*")
+        if file.is_file()
+    )
 
 
-@pytest.mark.parametrize("generator, text", [
-    (Generator("half", status=1), "ended with 1.*no such disk"),
-    (Generator("an empty menu"), "has no entry from /etc/grub.d/10_linux"),
-    (Generator(MENU), "a=1 is missing"),
-])
+@pytest.mark.parametrize(
+    "generator, text",
+    [
+        (Generator("half", status=1), "ended with 1.*no such disk"),
+        (Generator("an empty menu"), "has no entry from /etc/grub.d/10_linux"),
+        (Generator(MENU), "a=1 is missing"),
+    ],
+)
 def test_a_menu_that_is_not_right_changes_nothing(grub, tmp_path, generator, text):
     before = tree(tmp_path)
     with pytest.raises(bl.BootLoaderError, match=f"(?s){text}"):

@@ -11,7 +11,15 @@ from ansible_collections.memstretch.density.plugins.module_utils.experiment impo
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
-OPTIONS = {"pattern": "all", "huge_pages": "none", "seconds": 0.5, "repetitions": 3, "readers": [], "buffer": "", "channels": None}
+OPTIONS = {
+    "pattern": "all",
+    "huge_pages": "none",
+    "seconds": 0.5,
+    "repetitions": 3,
+    "readers": [],
+    "buffer": "",
+    "channels": None,
+}
 NEAR = bandwidth.Node(0, (0, 2, 1, 3), True, 2**40)
 FAR = bandwidth.Node(1, (4, 5), True, 2**40)
 CXL = bandwidth.Node(2, (), True, 2**40)
@@ -28,14 +36,24 @@ def write(directory, **files):
 def two_nodes(tmp_path):
     """Two sockets of two cores with two threads each; the second node is nearly full."""
     for node, cpus in enumerate(("0-1,4-5", "2-3,6-7")):
-        write(tmp_path, **{
-            f"sys/devices/system/node/node{node}/cpulist": f"{cpus}\n",
-            f"sys/devices/system/node/node{node}/meminfo":
-                f"Node {node} MemTotal:  8388608 kB\nNode {node} MemFree:  {(4 << 20) >> (6 * node)} kB\nNode {node} Inactive(file):  65536 kB\n",
-        })
+        write(
+            tmp_path,
+            **{
+                f"sys/devices/system/node/node{node}/cpulist": f"{cpus}\n",
+                f"sys/devices/system/node/node{node}/meminfo": f"Node {node} MemTotal:  8388608 kB\nNode {node} MemFree:  {(4 << 20) >> (6 * node)} kB\nNode {node} Inactive(file):  65536 kB\n",
+            },
+        )
     for cpu in range(8):
-        write(tmp_path, **{f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list": f"{cpu % 4},{cpu % 4 + 4}\n"})
-    write(tmp_path, **{"sys/devices/system/cpu/cpu0/cache/index0/size": "32K", "sys/devices/system/cpu/cpu0/cache/index3/size": "8192K"})
+        write(
+            tmp_path, **{f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list": f"{cpu % 4},{cpu % 4 + 4}\n"}
+        )
+    write(
+        tmp_path,
+        **{
+            "sys/devices/system/cpu/cpu0/cache/index0/size": "32K",
+            "sys/devices/system/cpu/cpu0/cache/index3/size": "8192K",
+        },
+    )
     return HostFiles(str(tmp_path))
 
 
@@ -70,10 +88,17 @@ def test_every_pair_is_measured_and_memory_without_processors_is_only_read():
 
     chases = {(each.cpu_node, each.memory_node) for each in found if each.pattern == "chase"}
     assert chases == {(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)}
-    assert [each.cpus for each in found if each.pattern == "all" and (each.cpu_node, each.memory_node) == (0, 2)] == [(0,), (0, 2), (0, 2, 1, 3)]
+    assert [each.cpus for each in found if each.pattern == "all" and (each.cpu_node, each.memory_node) == (0, 2)] == [
+        (0,),
+        (0, 2),
+        (0, 2, 1, 3),
+    ]
 
 
-@pytest.mark.parametrize("wanted, cpus, counts", [([], 1, [1]), ([], 6, [1, 2, 4, 6]), ([], 8, [1, 2, 4, 8]), ([1, 3, 99], 8, [1, 3]), ([], 0, [])])
+@pytest.mark.parametrize(
+    "wanted, cpus, counts",
+    [([], 1, [1]), ([], 6, [1, 2, 4, 6]), ([], 8, [1, 2, 4, 8]), ([1, 3, 99], 8, [1, 3]), ([], 0, [])],
+)
 def test_reader_counts(wanted, cpus, counts):
     assert bandwidth.reader_counts(wanted, cpus) == counts
 
@@ -83,24 +108,53 @@ def test_more_readers_than_any_node_has_cpus_are_refused():
         bandwidth.plan([NEAR, FAR], {**OPTIONS, "readers": [64]})
 
 
-@pytest.mark.parametrize("option, value", [("seconds", 0), ("seconds", "x"), ("repetitions", 0), ("readers", [0]), ("readers", [2, 2]),
-                                           ("buffer", "lots"), ("channels", 0)])
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        ("seconds", 0),
+        ("seconds", "x"),
+        ("repetitions", 0),
+        ("readers", [0]),
+        ("readers", [2, 2]),
+        ("buffer", "lots"),
+        ("channels", 0),
+    ],
+)
 def test_a_setting_out_of_range_is_named(option, value):
     with pytest.raises(SettingError, match=option):
         bandwidth.checked({**OPTIONS, option: value})
 
 
 def report(value, **more):
-    return {"numa": True, "client": {}, "kernel": "AVX2", "cache_bytes": 1, "cpu_share": 1.0, "overlap": 1.0, "page_faults": 0,
-            "bytes_per_second": value, "ns_per_read": value, **more}
+    return {
+        "numa": True,
+        "client": {},
+        "kernel": "AVX2",
+        "cache_bytes": 1,
+        "cpu_share": 1.0,
+        "overlap": 1.0,
+        "page_faults": 0,
+        "bytes_per_second": value,
+        "ns_per_read": value,
+        **more,
+    }
 
 
 def measured(**more):
     """The figures of the source: one channel a socket, 8.14 GB/s local, 6.9 GB/s remote; three remote readers saturate the link at 8.3."""
     pairs = {(0, 0, 1): 8.14e9, (1, 0, 1): 6.9e9, (1, 0, 3): 8.3e9}
-    results = {bandwidth.Measurement("all", cpu, memory, tuple(range(readers))): [report(value * factor, **more) for factor in (0.9, 1, 1.3)]
-               for (cpu, memory, readers), value in pairs.items()}
-    results.update({bandwidth.Measurement("chase", cpu, 0, (0,)): [report(value, **more)] for cpu, value in ((0, 80.0), (1, 120.0))})
+    results = {
+        bandwidth.Measurement("all", cpu, memory, tuple(range(readers))): [
+            report(value * factor, **more) for factor in (0.9, 1, 1.3)
+        ]
+        for (cpu, memory, readers), value in pairs.items()
+    }
+    results.update(
+        {
+            bandwidth.Measurement("chase", cpu, 0, (0,)): [report(value, **more)]
+            for cpu, value in ((0, 80.0), (1, 120.0))
+        }
+    )
     return results
 
 
@@ -115,9 +169,14 @@ def test_the_matrix_relates_remote_to_local():
     assert facts["doubts"] == []
 
 
-@pytest.mark.parametrize("more, text", [
-    ({"cpu_share": 0.5}, "had its CPU for 0.50"), ({"overlap": 0.2}, "together for 0.20"), ({"page_faults": 3}, "3 page faults"),
-])
+@pytest.mark.parametrize(
+    "more, text",
+    [
+        ({"cpu_share": 0.5}, "had its CPU for 0.50"),
+        ({"overlap": 0.2}, "together for 0.20"),
+        ({"page_faults": 3}, "3 page faults"),
+    ],
+)
 def test_what_disturbs_a_reader_is_said(more, text):
     assert all(text in doubt for doubt in bandwidth.facts(measured(**more))["doubts"])
     assert len(bandwidth.facts(measured(**more))["doubts"]) == 5

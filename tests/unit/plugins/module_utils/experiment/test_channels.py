@@ -23,14 +23,27 @@ Memory Device
 
 def listing(*places, size="32 GB", speed="1066 MT/s"):
     return "# dmidecode 3.4\n\n" + "\n".join(
-        MODULE.format(handle=number, size=size, locator=locator, bank=bank, speed=speed) for number, (locator, bank) in enumerate(places))
+        MODULE.format(handle=number, size=size, locator=locator, bank=bank, speed=speed)
+        for number, (locator, bank) in enumerate(places)
+    )
 
 
-@pytest.mark.parametrize("places, sockets, channels", [
-    ([("CPU1_DIMM_A1", "NODE 1"), ("CPU1_DIMM_B1", "NODE 1"), ("CPU2_DIMM_A1", "NODE 2")], 2, 3),
-    ([("P1-DIMMA1", "P0_Node0_Channel0_Dimm0"), ("P1-DIMMA2", "P0_Node0_Channel0_Dimm1"), ("P1-DIMMB1", "P0_Node0_Channel1_Dimm0")], 1, 2),
-    ([("DIMM_A1", "BANK 0"), ("DIMM_B1", "BANK 1")], 1, 2),
-])
+@pytest.mark.parametrize(
+    "places, sockets, channels",
+    [
+        ([("CPU1_DIMM_A1", "NODE 1"), ("CPU1_DIMM_B1", "NODE 1"), ("CPU2_DIMM_A1", "NODE 2")], 2, 3),
+        (
+            [
+                ("P1-DIMMA1", "P0_Node0_Channel0_Dimm0"),
+                ("P1-DIMMA2", "P0_Node0_Channel0_Dimm1"),
+                ("P1-DIMMB1", "P0_Node0_Channel1_Dimm0"),
+            ],
+            1,
+            2,
+        ),
+        ([("DIMM_A1", "BANK 0"), ("DIMM_B1", "BANK 1")], 1, 2),
+    ],
+)
 def test_channels_are_counted_once_however_many_modules_they_have(places, sockets, channels):
     theory = memory_channels.theory(memory_channels.modules(listing(*places)), sockets)
 
@@ -54,7 +67,9 @@ def test_what_cannot_be_known_is_asked_for():
 
 def test_firmware_of_virtual_machines_tells_nothing():
     """QEMU's: a module without speed."""
-    found = memory_channels.modules(listing(("DIMM 0", "Not Specified"), speed="Unknown").replace("Speed: 2933 MT/s", "Speed: Unknown"))
+    found = memory_channels.modules(
+        listing(("DIMM 0", "Not Specified"), speed="Unknown").replace("Speed: 2933 MT/s", "Speed: Unknown")
+    )
 
     assert len(found) == 1
     assert "speed and width" in memory_channels.theory(found, 1)["reason"]
@@ -62,4 +77,7 @@ def test_firmware_of_virtual_machines_tells_nothing():
 
 def test_channels_of_two_sockets_take_the_socket():
     """Channel A of both sockets would else be one."""
-    assert memory_channels.theory(memory_channels.modules(listing(("DIMM_A1", ""), ("DIMM_B1", ""))), 2)["channels"] is None
+    assert (
+        memory_channels.theory(memory_channels.modules(listing(("DIMM_A1", ""), ("DIMM_B1", ""))), 2)["channels"]
+        is None
+    )

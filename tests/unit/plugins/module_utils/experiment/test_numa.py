@@ -15,11 +15,20 @@ COST = " (measured)"
 
 def warnings(drives=(), machines=(), cpu_nodes=(0, 1)):
     return numa_placement.warnings(
-        cpu_nodes, [{"disk": f"nvme{number}n1", "node": node} for number, node in enumerate(drives)], machines, lambda cpu_node, memory_node: COST)
+        cpu_nodes,
+        [{"disk": f"nvme{number}n1", "node": node} for number, node in enumerate(drives)],
+        machines,
+        lambda cpu_node, memory_node: COST,
+    )
 
 
 def machine(cpu_nodes, **gib):
-    return {"pid": 7, "name": "vm1", "cpu_nodes": cpu_nodes, "bytes": {int(node[1:]): int(size * 2**30) for node, size in gib.items()}}
+    return {
+        "pid": 7,
+        "name": "vm1",
+        "cpu_nodes": cpu_nodes,
+        "bytes": {int(node[1:]): int(size * 2**30) for node, size in gib.items()},
+    }
 
 
 @pytest.mark.parametrize("drives, warned", [((0, 0), True), ((0, 1), False), ((), False), ((None, None), False)])
@@ -54,11 +63,13 @@ def test_a_vm_is_found_by_its_process(tmp_path):
     (process / "cmdline").write_text("qemu-system-x86_64\0-name\0guest=db1,debug-threads=on\0")
     (process / "status").write_text("Name:\tqemu-system-x86\nCpus_allowed_list:\t2-3\n")
     (process / "numa_maps").write_text(
-        "7f00 default anon=300 dirty=300 N0=100 N1=200 kernelpagesize_kB=4\n7f80 bind:1 huge anon=2 N1=2 kernelpagesize_kB=2048\n7fff default stack\n")
+        "7f00 default anon=300 dirty=300 N0=100 N1=200 kernelpagesize_kB=4\n7f80 bind:1 huge anon=2 N1=2 kernelpagesize_kB=2048\n7fff default stack\n"
+    )
     for node, cpus in enumerate(("0-1", "2-3")):
         directory = tmp_path / f"sys/devices/system/node/node{node}"
         directory.mkdir(parents=True)
         (directory / "cpulist").write_text(cpus)
 
     assert numa_placement.virtual_machines(HostFiles(str(tmp_path))) == [
-        {"pid": 42, "name": "db1", "cpu_nodes": [1], "bytes": {0: 100 * 4096, 1: 200 * 4096 + 2 * 2**21}}]
+        {"pid": 42, "name": "db1", "cpu_nodes": [1], "bytes": {0: 100 * 4096, 1: 200 * 4096 + 2 * 2**21}}
+    ]

@@ -13,15 +13,31 @@ from ansible_collections.memstretch.density.plugins.module_utils.experiment impo
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
-OPTIONS = {"dirty_bytes": ["64M", "15M"], "queues": [], "write_size": "16K", "threads": [10, 1], "seconds": 5, "repetitions": 1, "file_size": "1M",
-           "flood_size": "1M"}
+OPTIONS = {
+    "dirty_bytes": ["64M", "15M"],
+    "queues": [],
+    "write_size": "16K",
+    "threads": [10, 1],
+    "seconds": 5,
+    "repetitions": 1,
+    "file_size": "1M",
+    "flood_size": "1M",
+}
 
 
 def setting(dirty_bytes, sequential, flood, idle=None, queue=None):
     return {
-        "dirty_bytes": dirty_bytes, "queue": queue or {}, "sequential": {"median": sequential * 1e6},
-        "threads": [{"threads": threads, "flood_iops": {"median": iops}, "idle_iops": {"median": idle[threads]} if idle else None}
-                    for threads, iops in flood.items()],
+        "dirty_bytes": dirty_bytes,
+        "queue": queue or {},
+        "sequential": {"median": sequential * 1e6},
+        "threads": [
+            {
+                "threads": threads,
+                "flood_iops": {"median": iops},
+                "idle_iops": {"median": idle[threads]} if idle else None,
+            }
+            for threads, iops in flood.items()
+        ],
     }
 
 
@@ -52,7 +68,9 @@ def test_no_gain_is_no_knee():
 
 
 def test_of_equal_settings_the_larger_dirty_bytes_wins():
-    settings = writeback.judged([DEFAULT, setting(64 << 20, 240, {10: 690, 1: 390}), SOURCE, setting(256 << 20, 250, {10: 300, 1: 200})])
+    settings = writeback.judged(
+        [DEFAULT, setting(64 << 20, 240, {10: 690, 1: 390}), SOURCE, setting(256 << 20, 250, {10: 300, 1: 200})]
+    )
 
     assert writeback.choose(settings)[0]["dirty_bytes"] == 64 << 20
 
@@ -63,9 +81,22 @@ def test_queue_settings_alone_may_be_the_knee():
     assert writeback.choose(writeback.judged([DEFAULT, SOURCE, queued]))[0]["queue"] == {"scheduler": "none"}
 
 
-@pytest.mark.parametrize("name, value", [("dirty_bytes", []), ("dirty_bytes", ["1"]), ("dirty_bytes", ["64M", "64M"]), ("dirty_bytes", ["x"]),
-                                         ("queues", [{"elevator": "none"}]), ("queues", [{}]), ("write_size", "100"), ("threads", [0]), ("seconds", 0),
-                                         ("repetitions", 0), ("flood_size", "x")])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("dirty_bytes", []),
+        ("dirty_bytes", ["1"]),
+        ("dirty_bytes", ["64M", "64M"]),
+        ("dirty_bytes", ["x"]),
+        ("queues", [{"elevator": "none"}]),
+        ("queues", [{}]),
+        ("write_size", "100"),
+        ("threads", [0]),
+        ("seconds", 0),
+        ("repetitions", 0),
+        ("flood_size", "x"),
+    ],
+)
 def test_a_setting_that_cannot_be_is_named(name, value):
     with pytest.raises(SettingError, match=name):
         writeback.checked({**OPTIONS, name: value})

@@ -27,7 +27,9 @@ def test_hugepages_take_what_the_budget_leaves(meminfo):
     budget = HugepageBudget(2048 * MIB, 512 * MIB)
     present = {"huge pages": 10, dram_budget.SYSCTL_FILE: None}
     assert budget.wanted(present, present)["huge pages"] == 10 + 1024
-    assert budget.wanted({**present, "huge pages": 1025}, present)["huge pages"] == 1025, "nearly is enough, or no second run were without change"
+    assert budget.wanted({**present, "huge pages": 1025}, present)["huge pages"] == 1025, (
+        "nearly is enough, or no second run were without change"
+    )
     assert budget.lifted({"huge pages": 1034, dram_budget.SYSCTL_FILE: None}, present)["huge pages"] == 10
 
 
@@ -70,4 +72,6 @@ def test_limits_of_version_2(tmp_path, text, limit):
 def test_a_nested_slice_lies_in_its_parents():
     budget = SliceBudget(64 * MIB, "machine-fleet.slice", lambda *args: (0, "", ""))
     assert budget._files.path.endswith("/machine.slice/machine-fleet.slice")
-    assert budget.wanted({}, {})["/etc/systemd/system/machine-fleet.slice.d/90-memstretch-budget.conf"].endswith("[Slice]\nMemoryMax=67108864\n")
+    assert budget.wanted({}, {})["/etc/systemd/system/machine-fleet.slice.d/90-memstretch-budget.conf"].endswith(
+        "[Slice]\nMemoryMax=67108864\n"
+    )

@@ -70,7 +70,11 @@ def test_governors_are_counted(root):
 
 
 def test_kernel_configuration_inside_the_kernel_wins_and_may_be_hidden(root):
-    write(root, "/proc/config.gz", gzip.compress(b"A=y\nCONFIG_RCU_NOCB_CPU_DEFAULT_ALL=y\n# CONFIG_RCU_NOCB_CPU is not set\n"))
+    write(
+        root,
+        "/proc/config.gz",
+        gzip.compress(b"A=y\nCONFIG_RCU_NOCB_CPU_DEFAULT_ALL=y\n# CONFIG_RCU_NOCB_CPU is not set\n"),
+    )
     assert host_memory.cpu(HostFiles(root))["rcu_nocb_config"] is False
 
     os.remove(root + "/proc/config.gz")
@@ -82,7 +86,9 @@ def test_numa(root):
     numa = host_memory.gather(run_command, root)["numa"]
 
     assert [(node["id"], node["cpus"], node["memory_only"]) for node in numa["nodes"]] == [
-        (0, "0-1", False), (1, "2-3", False), (2, "", True),
+        (0, "0-1", False),
+        (1, "2-3", False),
+        (2, "", True),
     ]
     assert [node["distances"] for node in numa["nodes"]] == [[10, 21, 31], [21, 10, 41], [31, 41, 10]]
     assert all(0 < node["free_bytes"] <= node["total_bytes"] for node in numa["nodes"])
@@ -96,7 +102,9 @@ def test_memory_and_swap(root):
     assert record["memory"]["hugepages"] == {"2048kB": 8, "1048576kB": 0}
     assert 1900 * MB < record["memory"]["available_bytes"] < record["memory"]["total_bytes"] < 2560 * MB
     assert [(area["name"], area["priority"]) for area in record["swap"]["areas"]] == [
-        ("/dev/zram0", 100), ("/dev/nvme0n1", 10), ("/dev/nvme1n1", 10),
+        ("/dev/zram0", 100),
+        ("/dev/nvme0n1", 10),
+        ("/dev/nvme1n1", 10),
     ]
     assert record["swap"]["zram"] == {"zram0": {"disksize_bytes": 48 * MB, "algorithm": "zstd"}}
     assert record["swap"]["zswap"] == {
@@ -178,7 +186,7 @@ def test_limits_of_a_control_group_are_the_least_on_the_way_up(root):
 
 @pytest.mark.parametrize("mount_root", ["/", "/outer"])
 def test_limits_of_a_control_group_of_version_1(root, mount_root):
-    inside = "/outer/inner"[len(mount_root.rstrip("/")):]
+    inside = "/outer/inner"[len(mount_root.rstrip("/")) :]
     write(root, "/proc/self/cgroup", "4:cpu,memory:/outer/inner\n0::/somewhere\n")
     write(root, "/proc/self/mountinfo", f"35 31 0:32 {mount_root} /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n")
     write(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
@@ -239,21 +247,24 @@ def test_pressure_does_not_change_the_digest_of_the_settings(root, tmp_path):
     assert quiet["settings_digest"] == after["settings_digest"] == host_memory.settings_digest(after)
 
 
-@pytest.mark.parametrize(("path", "content"), [
-    ("/proc/sys/vm/page-cluster", "3\n"),
-    ("/proc/cmdline", "quiet\n"),
-    ("/proc/sys/kernel/osrelease", "6.13.0\n"),
-    ("/proc/swaps", "Filename Type Size Used Priority\n/dev/nvme0n1 partition 1048572 0 10\n"),
-    ("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled", "[always] inherit madvise never\n"),
-    ("/sys/kernel/mm/lru_gen/enabled", "0x0000\n"),
-    ("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "9\n"),
-    ("/sys/module/zswap/parameters/enabled", "Y\n"),
-    ("/sys/devices/virtual/block/zram0/comp_algorithm", "[lz4] zstd\n"),
-    ("/sys/block/nvme0n1/queue/scheduler", "[none] mq-deadline\n"),
-    ("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
-    ("/sys/fs/cgroup/density/memory.max", "1048576\n"),
-    ("/proc/77/comm", "ksmtuned\n"),
-])
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("/proc/sys/vm/page-cluster", "3\n"),
+        ("/proc/cmdline", "quiet\n"),
+        ("/proc/sys/kernel/osrelease", "6.13.0\n"),
+        ("/proc/swaps", "Filename Type Size Used Priority\n/dev/nvme0n1 partition 1048572 0 10\n"),
+        ("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled", "[always] inherit madvise never\n"),
+        ("/sys/kernel/mm/lru_gen/enabled", "0x0000\n"),
+        ("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "9\n"),
+        ("/sys/module/zswap/parameters/enabled", "Y\n"),
+        ("/sys/devices/virtual/block/zram0/comp_algorithm", "[lz4] zstd\n"),
+        ("/sys/block/nvme0n1/queue/scheduler", "[none] mq-deadline\n"),
+        ("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
+        ("/sys/fs/cgroup/density/memory.max", "1048576\n"),
+        ("/proc/77/comm", "ksmtuned\n"),
+    ],
+)
 def test_a_changed_setting_changes_the_digest(root, path, content):
     before = host_memory.gather(run_command, root)["settings_digest"]
 
@@ -296,21 +307,32 @@ def test_imdt_is_detected_by_its_tool(root):
     }
 
 
-@pytest.mark.parametrize(("name", "body", "mode", "reason"), [
-    ("vsmpversion", "exit 3\n", 0o755, "/usr/local/bin/vsmpversion --long ended with status 3"),
-    ("vsmpversion", "exit 0\n", 0o644, "/usr/local/bin/vsmpversion is not an executable file"),
-    ("longerversion", "exit 0\n", 0o755, "no /usr/local/bin/????version is there"),
-])
+@pytest.mark.parametrize(
+    ("name", "body", "mode", "reason"),
+    [
+        ("vsmpversion", "exit 3\n", 0o755, "/usr/local/bin/vsmpversion --long ended with status 3"),
+        ("vsmpversion", "exit 0\n", 0o644, "/usr/local/bin/vsmpversion is not an executable file"),
+        ("longerversion", "exit 0\n", 0o755, "no /usr/local/bin/????version is there"),
+    ],
+)
 def test_imdt_is_not_detected_by_another_tool(root, name, body, mode, reason):
     tool(root, body, name, mode)
 
-    assert host_memory.imdt(HostFiles(root), run_command) == {"detected": False, "tool": None, "version": None, "reason": reason}
+    assert host_memory.imdt(HostFiles(root), run_command) == {
+        "detected": False,
+        "tool": None,
+        "version": None,
+        "reason": reason,
+    }
 
 
 def test_a_tool_without_the_mark_is_not_run(root, tmp_path):
     write(root, "/usr/local/bin/someversion", f"#!/bin/sh\ntouch {tmp_path}/ran\n", 0o755)
 
-    assert host_memory.imdt(HostFiles(root), run_command)["reason"] == "/usr/local/bin/someversion does not contain vsmpversion"
+    assert (
+        host_memory.imdt(HostFiles(root), run_command)["reason"]
+        == "/usr/local/bin/someversion does not contain vsmpversion"
+    )
     assert not os.path.exists(tmp_path / "ran")
 
 

@@ -122,7 +122,9 @@ def test_a_disk_that_appears_makes_the_sum_of_the_others_doubtful(quiet):
     after = {"disk.a.reads": 2, "disk.b.reads": 9, "disk.others.reads": 4, "pswpin": 3}
 
     assert memory_pressure.difference(before, after) == {
-        "counters": {"disk.a.reads": 1, "pswpin": 2}, "gauges": {}, "doubtful": ["disk.b.reads", "disk.others.reads"],
+        "counters": {"disk.a.reads": 1, "pswpin": 2},
+        "gauges": {},
+        "doubtful": ["disk.b.reads", "disk.others.reads"],
     }
 
 
@@ -169,6 +171,10 @@ def test_this_machine_sees_its_own_writing(tmp_path):
         pytest.skip(f"{tmp_path} is not on a disk of its own")
     before = memory_pressure.snapshot()
 
-    subprocess.run(["dd", "if=/dev/zero", f"of={tmp_path}/written", "bs=64k", "count=4", "conv=fsync"], check=True, capture_output=True)
+    subprocess.run(
+        ["dd", "if=/dev/zero", f"of={tmp_path}/written", "bs=64k", "count=4", "conv=fsync"],
+        check=True,
+        capture_output=True,
+    )
 
     assert memory_pressure.difference(before, memory_pressure.snapshot())["counters"][f"disk.{disk}.writes"] > 0

@@ -21,13 +21,22 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.record imp
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError
 from ansible_collections.memstretch.density.plugins.module_utils.host.tuner import HostTuner
 
-PARAMS = {"state": "applied", "profile": "p", "sysctl": {}, "sysfs": {}, "cpu_governor": "", "block_queue": {}, "block_devices": [],
-          "services_stopped": {}}
+PARAMS = {
+    "state": "applied",
+    "profile": "p",
+    "sysctl": {},
+    "sysfs": {},
+    "cpu_governor": "",
+    "block_queue": {},
+    "block_devices": [],
+    "services_stopped": {},
+}
 
 
 def _without_looking(host):
     def prepare(services, run_command):
         services.systemd, services._run_command = host.systemd, run_command
+
     return prepare
 
 
@@ -52,7 +61,12 @@ class Host:
         return str(self.path / name)
 
     def tuner(self, profile="p", state="applied", **sysfs):
-        params = {**PARAMS, "state": state, "profile": profile, "sysfs": {str(self.path / name): value for name, value in sysfs.items()}}
+        params = {
+            **PARAMS,
+            "state": state,
+            "profile": profile,
+            "sysfs": {str(self.path / name): value for name, value in sysfs.items()},
+        }
         return HostTuner(params, self.record, lambda *args, **kwargs: (0, "", ""))
 
     def play(self, *args, **kwargs):
@@ -82,7 +96,9 @@ def test_applied_twice_and_restored(host):
     assert not host.play(a=5, b="never", gone=3), "a second run changes nothing"
     report = host.tuner(a=5, b="never", gone=3).report()
     assert [(each["effective"], each["original"], each["absent"]) for each in report["settings"]] == [
-        ("5", "1", False), ("never", "madvise", False), (None, None, True),
+        ("5", "1", False),
+        ("never", "madvise", False),
+        (None, None, True),
     ]
     assert report["differences"] == [] and report["persistent"] and report["profile"] == "p"
     assert host.play(state="restored")
@@ -99,7 +115,9 @@ def test_a_change_of_profile_equals_restoring_and_applying(host):
     host.play("two", a=7, c=True)
     assert host.values == one_after_other == {"a": "7", "b": "madvise", "c": "1"}
     again = host.record.read()
-    assert {key: record[key] for key in ("profile", "originals")} == {key: again[key] for key in ("profile", "originals")}
+    assert {key: record[key] for key in ("profile", "originals")} == {
+        key: again[key] for key in ("profile", "originals")
+    }
 
 
 def test_an_original_is_never_overwritten(host):
@@ -130,7 +148,10 @@ def test_a_cut_anywhere_is_finished_or_undone_by_the_next_run(host, monkeypatch,
             raise KeyboardInterrupt
         real(*args)
 
-    for state, expected in (("applied", {"a": "5", "b": "never", "c": "N"}), ("restored", {"a": "1", "b": "madvise", "c": "N"})):
+    for state, expected in (
+        ("applied", {"a": "5", "b": "never", "c": "N"}),
+        ("restored", {"a": "1", "b": "madvise", "c": "N"}),
+    ):
         monkeypatch.setattr(host_tuner, fatal, cut)
         with pytest.raises(KeyboardInterrupt):
             host.play(a=5, b="never")
@@ -151,7 +172,9 @@ def test_what_the_kernel_refuses_is_named_and_the_rest_is_done(host, monkeypatch
         real(knob, value)
 
     monkeypatch.setattr(host_tuner, "write_knob", picky)
-    with pytest.raises(SettingsError, match=r"refuses '13' for .*a: Invalid argument; .* is 1 and not 13.*state=restored"):
+    with pytest.raises(
+        SettingsError, match=r"refuses '13' for .*a: Invalid argument; .* is 1 and not 13.*state=restored"
+    ):
         host.play(a=13, b="never")
     assert host.values["b"] == "never"
     assert host.play(a=[13, 7], b="never"), "the next value is taken"
@@ -186,7 +209,8 @@ def test_what_somebody_else_changed_is_found(host):
     host.knob("a", "9\n")
     os.unlink(host.files["tmpfiles"])
     assert host.tuner("mine", a=5).report()["differences"] == [
-        f"{host.path}/a is 9 and not 5", f"{host.files['tmpfiles']} is missing",
+        f"{host.path}/a is 9 and not 5",
+        f"{host.files['tmpfiles']} is missing",
     ]
     assert host.tuner("other", a=9).report()["differences"][0] == "the host carries profile mine"
 

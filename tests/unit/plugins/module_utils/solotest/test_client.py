@@ -24,11 +24,37 @@ INTERPRETER = os.path.realpath(sys.executable)
 @pytest.fixture
 def options():
     return {
-        "mode": "test", "executable": "solotest", "host": "127.0.0.1", "port": 6379, "socket": None, "username": None,
-        "password": "secret", "value_size": 1000, "key_count": 100, "requests": None, "rate": 2500.5, "influence": -1.0, "read_mix": 70,
-        "start_at": 1795186271.123456, "stagger": 0.25, "pacing": "hybrid", "spin_us": 40, "cpu": "any", "seed": None,
-        "duration": None, "connections": 1, "pipeline": 1, "pattern": "gaussian", "compressibility": 0.0,
-        "max_seconds": 84.0, "reply_timeout": 60.0, "overwrite": False, "raw_samples": None, "phase": "p", "run_id": "r", "detach": False,
+        "mode": "test",
+        "executable": "solotest",
+        "host": "127.0.0.1",
+        "port": 6379,
+        "socket": None,
+        "username": None,
+        "password": "secret",
+        "value_size": 1000,
+        "key_count": 100,
+        "requests": None,
+        "rate": 2500.5,
+        "influence": -1.0,
+        "read_mix": 70,
+        "start_at": 1795186271.123456,
+        "stagger": 0.25,
+        "pacing": "hybrid",
+        "spin_us": 40,
+        "cpu": "any",
+        "seed": None,
+        "duration": None,
+        "connections": 1,
+        "pipeline": 1,
+        "pattern": "gaussian",
+        "compressibility": 0.0,
+        "max_seconds": 84.0,
+        "reply_timeout": 60.0,
+        "overwrite": False,
+        "raw_samples": None,
+        "phase": "p",
+        "run_id": "r",
+        "detach": False,
     }
 
 
@@ -47,9 +73,26 @@ def program(tmp_path):
 
 def test_the_command_line(options):
     assert client.command(options, "/opt/solotest") == [
-        "/opt/solotest", "--json", "--host=127.0.0.1", "--max-seconds=84", "--start-at=1795186271.123456", "--stagger=0.25",
-        "--pacing=hybrid", "--spin-us=40", "--connections=1", "--pipeline=1", "--pattern=gaussian", "--compressibility=0",
-        "--timeout=60", "test", "6379", "1000", "100", "-1", "2500.5", "70",
+        "/opt/solotest",
+        "--json",
+        "--host=127.0.0.1",
+        "--max-seconds=84",
+        "--start-at=1795186271.123456",
+        "--stagger=0.25",
+        "--pacing=hybrid",
+        "--spin-us=40",
+        "--connections=1",
+        "--pipeline=1",
+        "--pattern=gaussian",
+        "--compressibility=0",
+        "--timeout=60",
+        "test",
+        "6379",
+        "1000",
+        "100",
+        "-1",
+        "2500.5",
+        "70",
     ]
     assert "secret" not in " ".join(client.command(options, "x"))
 
@@ -64,15 +107,26 @@ def test_large_and_small_numbers_have_no_exponent(options):
     assert argv[-2:-1] == ["10000000"] and argv[-3] == "0.000001"
 
 
-@pytest.mark.parametrize("option, value", [
-    ("port", 0), ("rate", 0.0), ("read_mix", 101), ("stagger", 1.0), ("key_count", 0), ("seed", -1), ("reply_timeout", 0.0),
-])
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        ("port", 0),
+        ("rate", 0.0),
+        ("read_mix", 101),
+        ("stagger", 1.0),
+        ("key_count", 0),
+        ("seed", -1),
+        ("reply_timeout", 0.0),
+    ],
+)
 def test_values_out_of_range(options, option, value):
     with pytest.raises(SettingError, match=option):
         client.validate({**options, option: value})
 
 
-@pytest.mark.parametrize("mode, read_mix, expected", [("fill", 100, True), ("test", 99, True), ("test", 100, False), ("probe", 70, False)])
+@pytest.mark.parametrize(
+    "mode, read_mix, expected", [("fill", 100, True), ("test", 99, True), ("test", 100, False), ("probe", 70, False)]
+)
 def test_what_writes(options, mode, read_mix, expected):
     assert client.writes({**options, "mode": mode, "read_mix": read_mix}) is expected
 
@@ -112,7 +166,10 @@ def test_a_process_that_only_has_the_number_of_a_client_is_left_alone(options, t
     try:
         with client.endpoint_lock(options, "/opt/solotest") as lock:
             os.pwrite(lock, json.dumps({"pid": bystander.pid, "run_id": "r"}).encode(), 0)
-            with pytest.raises(client.ClientError, match="wait until it ends"), client.endpoint_lock(options, "/opt/solotest"):
+            with (
+                pytest.raises(client.ClientError, match="wait until it ends"),
+                client.endpoint_lock(options, "/opt/solotest"),
+            ):
                 pass
         assert bystander.poll() is None
     finally:
@@ -137,17 +194,25 @@ def test_a_client_of_another_version(options, tmp_path, program):
 
 def test_the_password_travels_by_environment_only(options, tmp_path, program):
     seen = tmp_path / "seen"
-    client.execute(unique(options, tmp_path), program(
-        "import os, sys", f"open({str(seen)!r}, 'w').write(os.environ.get('SOLOTEST_PASSWORD', '') + ' ' + ' '.join(sys.argv))"
-    ), run_command)
+    client.execute(
+        unique(options, tmp_path),
+        program(
+            "import os, sys",
+            f"open({str(seen)!r}, 'w').write(os.environ.get('SOLOTEST_PASSWORD', '') + ' ' + ' '.join(sys.argv))",
+        ),
+        run_command,
+    )
     words = seen.read_text(encoding="utf-8").split()
     assert words[0] == "secret" and "secret" not in words[1:]
 
 
-@pytest.mark.parametrize("work, expected", [
-    (lambda: {"changed": True}, {"changed": True}),
-    (lambda: 1 / 0, "ZeroDivisionError"),
-])
+@pytest.mark.parametrize(
+    "work, expected",
+    [
+        (lambda: {"changed": True}, {"changed": True}),
+        (lambda: 1 / 0, "ZeroDivisionError"),
+    ],
+)
 def test_work_in_the_background_leaves_its_result(work, expected):
     job = client.in_background(work)
     path = pathlib.Path(job["path"])
@@ -160,7 +225,10 @@ def test_work_in_the_background_leaves_its_result(work, expected):
     assert result == expected if isinstance(expected, dict) else (result["failed"] and expected in result["msg"])
 
 
-@pytest.mark.parametrize("kind, advice", [("connect", "is Redis running there"), ("auth", "password"), ("refused_foreign_data", "overwrite: true")])
+@pytest.mark.parametrize(
+    "kind, advice",
+    [("connect", "is Redis running there"), ("auth", "password"), ("refused_foreign_data", "overwrite: true")],
+)
 def test_messages_name_the_endpoint_and_say_what_to_do(options, kind, advice):
     message = client.explain(options, {"kind": kind, "message": "no"})
     assert "127.0.0.1:6379" in message and advice in message

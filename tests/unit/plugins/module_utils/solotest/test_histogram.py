@@ -77,7 +77,11 @@ def test_the_reference_library_reads_our_text_and_we_read_its_text():
     read = HdrHistogram.decode(histogram.encode(ours.counts))
     assert read.get_total_count() == len(values)
     for percent in (50, 95, 99, 99.9):
-        assert read.get_value_at_percentile(percent) == ours.percentiles([percent])[0] == theirs.get_value_at_percentile(percent)
+        assert (
+            read.get_value_at_percentile(percent)
+            == ours.percentiles([percent])[0]
+            == theirs.get_value_at_percentile(percent)
+        )
     assert histogram.decode(theirs.encode().decode()) == ours.counts
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Hosts as their /proc and /sys describe them; the real thing is in tests/local/test_placement.py."""
+
 from __future__ import annotations
 
 import os
@@ -30,7 +31,10 @@ def host(tmp_path):
             put(f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", siblings)
             put(f"sys/devices/system/cpu/cpu{cpu}/node{core * nodes // (cpus // threads)}/cpulist", "")
         put(f"proc/{PID}/comm", comm)
-        put(f"proc/{PID}/status", f"Name:\t{comm}\nCpus_allowed:\tff\nCpus_allowed_list:\t{redis_on}\nMems_allowed_list:\t0")
+        put(
+            f"proc/{PID}/status",
+            f"Name:\t{comm}\nCpus_allowed:\tff\nCpus_allowed_list:\t{redis_on}\nMems_allowed_list:\t0",
+        )
         # proc(5): 52 fields; the second one in brackets may hold spaces and brackets
         fields = [str(number) for number in range(3, 53)]
         fields[39 - 3] = str(last)
@@ -53,12 +57,15 @@ def test_servers_of_the_kind_are_known(host, comm):
     assert client_placement.find_server(host(comm=comm), options(), PID).pid == PID
 
 
-@pytest.mark.parametrize("changes, pid, reason", [
-    ({"host": "192.0.2.1"}, PID, "192.0.2.1 does not run on this host"),
-    ({"host": "no.such.name.invalid"}, PID, "cannot be resolved"),
-    ({}, None, "does not tell its process id"),
-    ({}, 99, "process 99, which this host does not have"),
-])
+@pytest.mark.parametrize(
+    "changes, pid, reason",
+    [
+        ({"host": "192.0.2.1"}, PID, "192.0.2.1 does not run on this host"),
+        ({"host": "no.such.name.invalid"}, PID, "cannot be resolved"),
+        ({}, None, "does not tell its process id"),
+        ({}, 99, "process 99, which this host does not have"),
+    ],
+)
 def test_a_server_that_is_not_here(host, changes, pid, reason):
     with pytest.raises(PlacementError, match=reason):
         client_placement.find_server(host(), options(**changes), pid)
@@ -69,22 +76,34 @@ def test_a_process_that_only_has_the_number_of_the_server(host):
         client_placement.find_server(host(comm="systemd"), options(), PID)
 
 
-@pytest.mark.parametrize("name, local", [
-    ("127.0.0.1", True), ("127.8.9.10", True), ("localhost", True), ("192.0.2.1", False), ("2001:db8::1", False),
-])
+@pytest.mark.parametrize(
+    "name, local",
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.10", True),
+        ("localhost", True),
+        ("192.0.2.1", False),
+        ("2001:db8::1", False),
+    ],
+)
 def test_local_addresses(name, local):
     assert client_placement.is_local(name) is local
 
 
 def choose(files, wanted, usable, spread=0):
-    return client_placement.choose(files, wanted, client_placement.find_server(files, options(), PID), frozenset(usable), spread)
+    return client_placement.choose(
+        files, wanted, client_placement.find_server(files, options(), PID), frozenset(usable), spread
+    )
 
 
-@pytest.mark.parametrize("redis_on, last, usable, expected", [
-    ("3", 3, range(8), 3),  # pinned
-    ("0-7", 5, range(8), 5),  # not pinned: where it ran last
-    ("2-3", 3, [2], 2),  # the client may not go there
-])
+@pytest.mark.parametrize(
+    "redis_on, last, usable, expected",
+    [
+        ("3", 3, range(8), 3),  # pinned
+        ("0-7", 5, range(8), 5),  # not pinned: where it ran last
+        ("2-3", 3, [2], 2),  # the client may not go there
+    ],
+)
 def test_beside_redis(host, redis_on, last, usable, expected):
     assert choose(host(redis_on=redis_on, last=last), "beside_redis", usable) == expected
 
@@ -94,11 +113,14 @@ def test_beside_redis_where_the_client_may_not_go(host):
         choose(host(redis_on="3", last=3), "beside_redis", {0, 1, 2})
 
 
-@pytest.mark.parametrize("redis_on, last, usable, expected", [
-    ("1", 1, {0, 1}, {0}),
-    ("0-1", 0, {0, 1}, {1}),  # it may run anywhere: not where it ran last
-    ("0-3", 2, range(8), {4, 5, 6, 7}),
-])
+@pytest.mark.parametrize(
+    "redis_on, last, usable, expected",
+    [
+        ("1", 1, {0, 1}, {0}),
+        ("0-1", 0, {0, 1}, {1}),  # it may run anywhere: not where it ran last
+        ("0-3", 2, range(8), {4, 5, 6, 7}),
+    ],
+)
 def test_a_cpu_of_its_own(host, redis_on, last, usable, expected):
     files = host(redis_on=redis_on, last=last)
     assert {choose(files, "own", usable, spread) for spread in range(8)} == expected
@@ -140,14 +162,25 @@ def test_a_socket_is_local(host):
 
 
 def report(**changes):
-    return {"client_health": {"cpus_allowed": "0-3", "cpu_last": 2}, "server_before": {"process_id": PID}, "server_after": None, **changes}
+    return {
+        "client_health": {"cpus_allowed": "0-3", "cpu_last": 2},
+        "server_before": {"process_id": PID},
+        "server_after": None,
+        **changes,
+    }
 
 
 def test_the_record(host):
     found = client_placement.describe(host(redis_on="5", last=5), options(cpu="own"), report(), 4)
     assert found == {
-        "requested": "own", "client_cpus": "0-3", "client_last_cpu": 2, "server_pid": PID, "server_cpus": "5", "server_last_cpu": 5,
-        "shares_cpu": "never", "unknown": None,
+        "requested": "own",
+        "client_cpus": "0-3",
+        "client_last_cpu": 2,
+        "server_pid": PID,
+        "server_cpus": "5",
+        "server_last_cpu": 5,
+        "shares_cpu": "never",
+        "unknown": None,
     }
 
 
@@ -158,13 +191,22 @@ def test_the_record_of_a_server_elsewhere(host):
 
 
 def test_the_record_of_an_execution_without_load(host):
-    found = client_placement.describe(host(redis_on="4", last=4), options(cpu="beside_redis"), report(client_health=None), 4)
+    found = client_placement.describe(
+        host(redis_on="4", last=4), options(cpu="beside_redis"), report(client_health=None), 4
+    )
     assert (found["client_cpus"], found["client_last_cpu"], found["shares_cpu"]) == ("4", None, "always")
 
 
-@pytest.mark.parametrize("client, server, expected", [
-    ({1}, {1}, "always"), ({1}, {0, 1}, "possibly"), ({0, 1}, {0, 1}, "possibly"), ({0}, {1}, "never"), ({0, 1}, {2}, "never"),
-])
+@pytest.mark.parametrize(
+    "client, server, expected",
+    [
+        ({1}, {1}, "always"),
+        ({1}, {0, 1}, "possibly"),
+        ({0, 1}, {0, 1}, "possibly"),
+        ({0}, {1}, "never"),
+        ({0, 1}, {2}, "never"),
+    ],
+)
 def test_sharing(client, server, expected):
     assert client_placement.sharing(client, server) == expected
 
@@ -174,12 +216,17 @@ def test_lists_of_cpus(numbers, expected):
     assert client_placement.text(numbers) == expected
 
 
-@pytest.mark.parametrize("value, expected", [(None, "any"), ("", "any"), ("any", "any"), ("own", "own"), ("3", 3), (3, 3), (1023, 1023)])
+@pytest.mark.parametrize(
+    "value, expected", [(None, "any"), ("", "any"), ("any", "any"), ("own", "own"), ("3", 3), (3, 3), (1023, 1023)]
+)
 def test_what_may_be_asked_for(value, expected):
     assert cpu_choice("cpu", value) == expected
 
 
 @pytest.mark.parametrize("value", ["beside", -1, 1024, "0-3", True, 1.5, []])
 def test_what_may_not_be_asked_for(value):
-    with pytest.raises(SettingError, match="latency_benchmark_cpu: .* it takes any, beside_redis, own or a whole number from 0 to 1,023"):
+    with pytest.raises(
+        SettingError,
+        match="latency_benchmark_cpu: .* it takes any, beside_redis, own or a whole number from 0 to 1,023",
+    ):
         cpu_choice("latency_benchmark_cpu", value)

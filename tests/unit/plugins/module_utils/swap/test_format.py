@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Headers of swap areas and partition tables, compared with those of util-linux."""
+
 from __future__ import annotations
 
 import re
@@ -25,10 +26,12 @@ def test_the_header_is_the_one_that_mkswap_writes(tmp_path, size):
     path = tmp_path / "area"
     with open(path, "wb") as file:
         file.truncate(size)
-    subprocess.run([mkswap, "--label", "memstretch", "--uuid", str(IDENTIFIER), str(path)], check=True, capture_output=True)
+    subprocess.run(
+        [mkswap, "--label", "memstretch", "--uuid", str(IDENTIFIER), str(path)], check=True, capture_output=True
+    )
     expected = path.read_bytes()
     written = header(size, IDENTIFIER)
-    assert expected[:len(written)] == written
+    assert expected[: len(written)] == written
     assert read_header(str(path)) == (IDENTIFIER.hex, "memstretch")
 
 
@@ -43,7 +46,9 @@ def test_a_label_of_somebody_else_is_read(tmp_path):
     assert read_header(str(path)) == (IDENTIFIER.hex, "other")
 
 
-@pytest.mark.parametrize(("size", "count", "each"), [(100 * MIB, 1, 98), (100 * MIB, 3, 32), (3 * MIB, 1, 1), (10**9, 7, 135)])
+@pytest.mark.parametrize(
+    ("size", "count", "each"), [(100 * MIB, 1, 98), (100 * MIB, 3, 32), (3 * MIB, 1, 1), (10**9, 7, 135)]
+)
 def test_partitions_are_equal_and_fit(tmp_path, size, count, each):
     sfdisk = shutil.which("sfdisk", path="/usr/sbin:/sbin:/usr/bin:/bin")
     assert sfdisk, "sfdisk is missing"
@@ -52,7 +57,9 @@ def test_partitions_are_equal_and_fit(tmp_path, size, count, each):
     path = tmp_path / "disk"
     with open(path, "wb") as file:
         file.truncate(size // 512 * 512)
-    subprocess.run([sfdisk, "--quiet", "--no-tell-kernel", str(path)], input=text, text=True, check=True, capture_output=True)
+    subprocess.run(
+        [sfdisk, "--quiet", "--no-tell-kernel", str(path)], input=text, text=True, check=True, capture_output=True
+    )
 
 
 def test_partitions_that_do_not_fit():

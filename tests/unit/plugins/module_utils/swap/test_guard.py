@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the guard reads and says. That it refuses real disks is tried in tests/local/swap."""
+
 from __future__ import annotations
 
 import os
@@ -23,29 +24,49 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
 )
 
 
-@pytest.mark.parametrize("path", [
-    "/dev/sda", "/dev/nvme0n1", "sda", "", "/dev/disk/by-path/pci-0", "/dev/disk/by-id/", "/dev/disk/by-id/..", "/dev/disk/by-id/../../sda",
-    "/dev/disk/by-id/a/b", "/dev/disk/by-id", "UUID=1", "/dev/disk/by-id/nvme-*", "/dev/disk/by-id/nvme-?", "/dev/disk/by-id/nvme-[ab]",
-    "/dev/disk/by-id/nvme-{a,b}",
-])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dev/sda",
+        "/dev/nvme0n1",
+        "sda",
+        "",
+        "/dev/disk/by-path/pci-0",
+        "/dev/disk/by-id/",
+        "/dev/disk/by-id/..",
+        "/dev/disk/by-id/../../sda",
+        "/dev/disk/by-id/a/b",
+        "/dev/disk/by-id",
+        "UUID=1",
+        "/dev/disk/by-id/nvme-*",
+        "/dev/disk/by-id/nvme-?",
+        "/dev/disk/by-id/nvme-[ab]",
+        "/dev/disk/by-id/nvme-{a,b}",
+    ],
+)
 def test_only_a_plain_path_below_by_id_names_a_disk(path):
     assert path_reason(path)
 
 
-@pytest.mark.parametrize("name", ["nvme-INTEL_SSDPE21K375GA_PHKE7481", "wwn-0x5000c500a1b2c3d4", "ata-X:1_Y.2", "scsi-SATA_x#1"])
+@pytest.mark.parametrize(
+    "name", ["nvme-INTEL_SSDPE21K375GA_PHKE7481", "wwn-0x5000c500a1b2c3d4", "ata-X:1_Y.2", "scsi-SATA_x#1"]
+)
 def test_names_that_udev_gives_are_taken(name):
     assert path_reason(f"/dev/disk/by-id/{name}") is None
 
 
-@pytest.mark.parametrize(("offset", "byte", "blank"), [
-    (None, b"", True),
-    (0, b"x", False),
-    (EDGE_BYTES - 1, b"x", False),
-    (EDGE_BYTES, b"x", True),
-    (-1, b"x", False),
-    (-EDGE_BYTES, b"x", False),
-    (-EDGE_BYTES - 1, b"x", True),
-])
+@pytest.mark.parametrize(
+    ("offset", "byte", "blank"),
+    [
+        (None, b"", True),
+        (0, b"x", False),
+        (EDGE_BYTES - 1, b"x", False),
+        (EDGE_BYTES, b"x", True),
+        (-1, b"x", False),
+        (-EDGE_BYTES, b"x", False),
+        (-EDGE_BYTES - 1, b"x", True),
+    ],
+)
 def test_a_disk_is_blank_if_its_first_and_last_four_mib_are(tmp_path, offset, byte, blank):
     size = 16 * 1024 * 1024
     path = tmp_path / "disk"
@@ -83,18 +104,24 @@ def test_each_kind_of_signature_is_named_once():
     assert describe(found) == "gpt, ext4 (label data), MBR"
 
 
-@pytest.mark.parametrize(("source", "path"), [
-    ("UUID=AB-12", "/dev/disk/by-uuid/ab-12"),
-    ('LABEL="swap"', "/dev/disk/by-label/swap"),
-    ("PARTUUID=AB", "/dev/disk/by-partuuid/ab"),
-    ("/dev/sda1", "/dev/sda1"),
-    ("tmpfs", "tmpfs"),
-])
+@pytest.mark.parametrize(
+    ("source", "path"),
+    [
+        ("UUID=AB-12", "/dev/disk/by-uuid/ab-12"),
+        ('LABEL="swap"', "/dev/disk/by-label/swap"),
+        ("PARTUUID=AB", "/dev/disk/by-partuuid/ab"),
+        ("/dev/sda1", "/dev/sda1"),
+        ("tmpfs", "tmpfs"),
+    ],
+)
 def test_what_fstab_calls_a_disk(source, path):
     assert source_path(source) == path
 
 
-@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (128 * 2**20, "128 MiB"), (375083606016, "349.3 GiB"), (2**50, "1024 TiB")])
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (128 * 2**20, "128 MiB"), (375083606016, "349.3 GiB"), (2**50, "1024 TiB")],
+)
 def test_sizes_for_people(size, text):
     assert bytes_text(size) == text
 
@@ -126,19 +153,24 @@ def test_pools_and_machines_of_libvirt(tmp_path):
         etc__libvirt__storage__a="ignored, not .xml",
     )
     (tmp_path / "etc/libvirt/storage/fast.xml").write_text(
-        "<pool type='logical'><name>fast</name><source><device path='/dev/disk/by-id/x'/></source><target><path>/dev/fast</path></target></pool>")
+        "<pool type='logical'><name>fast</name><source><device path='/dev/disk/by-id/x'/></source><target><path>/dev/fast</path></target></pool>"
+    )
     os.makedirs(tmp_path / "etc/libvirt/qemu")
     (tmp_path / "etc/libvirt/qemu/vm.xml").write_text(
-        "<domain><name>vm1</name><devices><disk><source file='/a.qcow2'/></disk><disk><source dev='/dev/sdb'/></disk></devices></domain>")
+        "<domain><name>vm1</name><devices><disk><source file='/a.qcow2'/></disk><disk><source dev='/dev/sdb'/></disk></devices></domain>"
+    )
     assert [(path, who) for _source, path, who in guard.libvirt_sources()] == [
-        ("/dev/disk/by-id/x", "the storage pool fast"), ("/dev/sdb", "the virtual machine vm1"),
+        ("/dev/disk/by-id/x", "the storage pool fast"),
+        ("/dev/sdb", "the virtual machine vm1"),
     ]
 
 
 def test_a_pool_below_a_mount_is_named(tmp_path):
     guard = host(tmp_path)
     os.makedirs(tmp_path / "etc/libvirt/storage")
-    (tmp_path / "etc/libvirt/storage/d.xml").write_text("<pool type='dir'><name>d</name><target><path>/srv/vms</path></target></pool>")
+    (tmp_path / "etc/libvirt/storage/d.xml").write_text(
+        "<pool type='dir'><name>d</name><target><path>/srv/vms</path></target></pool>"
+    )
     assert guard.pools_below("/srv") == "the storage pool d of libvirt"
     assert guard.pools_below("/srv/vm") == ""
     assert guard.pools_below("/") == ""

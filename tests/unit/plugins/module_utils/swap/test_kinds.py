@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which sockets the drives of a set are near. What the kinds of swap do is tried in tests/local/swap."""
+
 from __future__ import annotations
 
 import pytest
@@ -51,7 +52,9 @@ def test_drives_on_one_socket_only_are_named(tmp_path):
 
 
 def test_one_drive_on_two_sockets_is_named(tmp_path):
-    assert warnings(tmp_path, 2, [0]) == ["this host has 2 sockets and all swap drives are near NUMA node 0: /dev/disk/by-id/drive0"]
+    assert warnings(tmp_path, 2, [0]) == [
+        "this host has 2 sockets and all swap drives are near NUMA node 0: /dev/disk/by-id/drive0"
+    ]
 
 
 def test_drives_that_are_near_no_socket_are_named(tmp_path):

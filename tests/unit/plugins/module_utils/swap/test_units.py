@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Units for systemd: their names, their text, and who else turns swap on."""
+
 from __future__ import annotations
 
 import pytest
@@ -24,29 +25,42 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.units impo
 
 
 # What systemd-escape --path answers (systemd 252).
-@pytest.mark.parametrize(("path", "name"), [
-    ("/dev/disk/by-uuid/73253038-e31d-455f-89ab-aa90b137d2a6", r"dev-disk-by\x2duuid-73253038\x2de31d\x2d455f\x2d89ab\x2daa90b137d2a6"),
-    ("/dev/zram0", "dev-zram0"),
-    ("/swapfile", "swapfile"),
-    ("//var//lib/.swap/a:b_c.d", "var-lib-.swap-a:b_c.d"),
-    ("/.swap", r"\x2eswap"),
-    ("/a@b\u00e4", r"a\x40b\xc3\xa4"),
-    ("/", "-"),
-])
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (
+            "/dev/disk/by-uuid/73253038-e31d-455f-89ab-aa90b137d2a6",
+            r"dev-disk-by\x2duuid-73253038\x2de31d\x2d455f\x2d89ab\x2daa90b137d2a6",
+        ),
+        ("/dev/zram0", "dev-zram0"),
+        ("/swapfile", "swapfile"),
+        ("//var//lib/.swap/a:b_c.d", "var-lib-.swap-a:b_c.d"),
+        ("/.swap", r"\x2eswap"),
+        ("/a@b\u00e4", r"a\x40b\xc3\xa4"),
+        ("/", "-"),
+    ],
+)
 def test_paths_are_escaped_as_systemd_does(path, name):
     assert escape(path) == name
 
 
 def test_the_unit_of_a_disk():
-    (path, text), = swap_unit("/dev/disk/by-uuid/1", 10, "once").items()
+    ((path, text),) = swap_unit("/dev/disk/by-uuid/1", 10, "once").items()
     assert path == f"{DIRECTORY}/dev-disk-by\\x2duuid-1.swap"
     lines = text.splitlines()
-    for line in ("DefaultDependencies=no", "What=/dev/disk/by-uuid/1", "Priority=10", "Options=discard=once",
-                 r"WantedBy=dev-disk-by\x2duuid-1.device"):
+    for line in (
+        "DefaultDependencies=no",
+        "What=/dev/disk/by-uuid/1",
+        "Priority=10",
+        "Options=discard=once",
+        r"WantedBy=dev-disk-by\x2duuid-1.device",
+    ):
         assert line in lines
 
 
-@pytest.mark.parametrize(("discard", "line"), [("none", None), ("once", "discard=once"), ("pages", "discard=pages"), ("both", "discard")])
+@pytest.mark.parametrize(
+    ("discard", "line"), [("none", None), ("once", "discard=once"), ("pages", "discard=pages"), ("both", "discard")]
+)
 def test_discard_stands_in_the_unit(discard, line):
     (text,) = swap_unit("/swap", 1, discard).values()
     options = [words for words in text.splitlines() if words.startswith("Options=")]
@@ -60,11 +74,13 @@ def test_a_file_waits_until_its_file_system_can_be_written():
 
 def test_zram_swap_waits_for_the_service_that_makes_it():
     (text,) = swap_unit("/dev/zram0", 1, "none", "memstretch-zram0.service").values()
-    assert {"Requires=memstretch-zram0.service", "After=memstretch-zram0.service", "WantedBy=swap.target"} <= set(text.splitlines())
+    assert {"Requires=memstretch-zram0.service", "After=memstretch-zram0.service", "WantedBy=swap.target"} <= set(
+        text.splitlines()
+    )
 
 
 def test_zram_is_set_up_by_a_service_that_leaves_one_in_use_alone():
-    (path, text), = zram_service(3, 4096000, "lz4").items()
+    ((path, text),) = zram_service(3, 4096000, "lz4").items()
     assert path == f"{DIRECTORY}/memstretch-zram3.service"
     assert """ExecCondition=/bin/sh -c '! grep -q "^/dev/zram3 " /proc/swaps'""" in text
     assert "echo lz4 > /sys/block/zram3/comp_algorithm; echo 4096000 > /sys/block/zram3/disksize" in text
@@ -73,7 +89,9 @@ def test_zram_is_set_up_by_a_service_that_leaves_one_in_use_alone():
 
 
 def test_a_key_is_made_only_where_no_mapping_is():
-    (path, text), = crypt_service("memstretch-ab", "ab-cd", ["/usr/sbin/cryptsetup", "open"], "/usr/sbin/mkswap").items()
+    ((path, text),) = crypt_service(
+        "memstretch-ab", "ab-cd", ["/usr/sbin/cryptsetup", "open"], "/usr/sbin/mkswap"
+    ).items()
     assert path == f"{DIRECTORY}/memstretch-ab.service"
     assert "ExecCondition=/bin/sh -c 'test ! -e /dev/mapper/memstretch-ab'" in text
     assert r"BindsTo=dev-disk-by\x2dpartuuid-ab\x2dcd.device" in text.splitlines()

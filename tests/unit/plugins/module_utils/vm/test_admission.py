@@ -9,22 +9,36 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Host, Wish, judge
 
 GIB = 2**30
-HOST = Host(memory=192 * GIB, budget=None, swap=0, reserve=2 * GIB, foreign=0, cpus=64, disk_free=500 * GIB, addresses=1000)
-WISH = Wish(vms=31, new_disks=31, memory=6 * GIB - OVERHEAD, overhead=OVERHEAD, vcpus=1, disk_growth=GIB, disk_size=4 * GIB, unswappable="")
+HOST = Host(
+    memory=192 * GIB, budget=None, swap=0, reserve=2 * GIB, foreign=0, cpus=64, disk_free=500 * GIB, addresses=1000
+)
+WISH = Wish(
+    vms=31,
+    new_disks=31,
+    memory=6 * GIB - OVERHEAD,
+    overhead=OVERHEAD,
+    vcpus=1,
+    disk_growth=GIB,
+    disk_size=4 * GIB,
+    unswappable="",
+)
 
 
 def test_a_fleet_that_fits():
     assert judge(HOST, WISH) == ([], [])
 
 
-@pytest.mark.parametrize("host, wish, said", [
-    ({}, {"vms": 32}, "memory: 32 VMs"),
-    ({"foreign": 100 * GIB}, {}, "102,400 MiB belong to VMs of others"),
-    ({"budget": 10 * GIB}, {}, "its DRAM budget"),
-    ({"swap": GIB}, {"unswappable": "its memory is locked"}, "its memory is locked"),
-    ({"disk_free": 30 * GIB}, {}, "disk: 31 new clones"),
-    ({"addresses": 30}, {}, "the network can give 30"),
-])
+@pytest.mark.parametrize(
+    "host, wish, said",
+    [
+        ({}, {"vms": 32}, "memory: 32 VMs"),
+        ({"foreign": 100 * GIB}, {}, "102,400 MiB belong to VMs of others"),
+        ({"budget": 10 * GIB}, {}, "its DRAM budget"),
+        ({"swap": GIB}, {"unswappable": "its memory is locked"}, "its memory is locked"),
+        ({"disk_free": 30 * GIB}, {}, "disk: 31 new clones"),
+        ({"addresses": 30}, {}, "the network can give 30"),
+    ],
+)
 def test_refusals_name_the_figures(host, wish, said):
     refusals, dummy = judge(HOST._replace(**host), WISH._replace(**wish))
     assert len(refusals) == 1 and said in refusals[0]
@@ -38,7 +52,9 @@ def test_locked_memory_is_fine_without_swap():
     assert judge(HOST, WISH._replace(unswappable="its memory is locked")) == ([], [])
 
 
-@pytest.mark.parametrize("host, wish, said", [({"cpus": 16}, {}, "1.9 VCPUs for each"), ({"disk_free": 100 * GIB}, {}, "could grow to")])
+@pytest.mark.parametrize(
+    "host, wish, said", [({"cpus": 16}, {}, "1.9 VCPUs for each"), ({"disk_free": 100 * GIB}, {}, "could grow to")]
+)
 def test_warnings_name_the_figures(host, wish, said):
     refusals, warnings = judge(HOST._replace(**host), WISH._replace(**wish))
     assert not refusals and len(warnings) == 1 and said in warnings[0]

@@ -31,10 +31,26 @@ MASTER = """<domain type='kvm'><name>master</name><uuid>11111111-2222-3333-4444-
 
 def plan(**changes):
     known = {
-        "domain_type": "kvm", "architecture": "x86_64", "cpu_model": "", "memory": 512 * 2**20, "vcpus": 2, "cpus": "",
-        "pin": False, "numa_nodes": (), "bus": "virtio",
-        "network": {"type": "network", "name": "redis"}, "locked": False, "hugepages": False, "balloon": True, "free_page_reporting": False, "partition": "",
-        "seed": "/images/seed.iso", "directory": "/images/fleet-redis", "base": "/images/debian.qcow2", "base_state": "1-2", "master": "",
+        "domain_type": "kvm",
+        "architecture": "x86_64",
+        "cpu_model": "",
+        "memory": 512 * 2**20,
+        "vcpus": 2,
+        "cpus": "",
+        "pin": False,
+        "numa_nodes": (),
+        "bus": "virtio",
+        "network": {"type": "network", "name": "redis"},
+        "locked": False,
+        "hugepages": False,
+        "balloon": True,
+        "free_page_reporting": False,
+        "partition": "",
+        "seed": "/images/seed.iso",
+        "directory": "/images/fleet-redis",
+        "base": "/images/debian.qcow2",
+        "base_state": "1-2",
+        "master": "",
     }
     return Plan(**{**known, **changes})
 
@@ -56,9 +72,18 @@ def test_definition_carries_the_mark():
     assert mark_of(MASTER) is None
 
 
-@pytest.mark.parametrize("change", [
-    {"memory": 2**30}, {"vcpus": 1}, {"cpus": "0-1"}, {"partition": "/fleet"}, {"seed": ""}, {"locked": True}, {"cpu_model": "Nehalem"},
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"memory": 2**30},
+        {"vcpus": 1},
+        {"cpus": "0-1"},
+        {"partition": "/fleet"},
+        {"seed": ""},
+        {"locked": True},
+        {"cpu_model": "Nehalem"},
+    ],
+)
 def test_every_wish_changes_the_digest(change):
     assert plan(**change).digest(VM) != plan().digest(VM)
 
@@ -70,7 +95,9 @@ def test_state_of_the_image_is_no_wish():
 @pytest.mark.parametrize("master", ["", MASTER])
 def test_the_emulator_keeps_less_than_the_guest_has(master):
     emulated = ET.fromstring(plan(domain_type="qemu", master=master).xml(VM))
-    assert [(cache.text, cache.get("unit")) for cache in emulated.iterfind("./features/tcg/tb-cache")] == [("128", "MiB")]
+    assert [(cache.text, cache.get("unit")) for cache in emulated.iterfind("./features/tcg/tb-cache")] == [
+        ("128", "MiB")
+    ]
     assert ET.fromstring(plan(master=master).xml(VM)).find("./features/tcg") is None
 
 

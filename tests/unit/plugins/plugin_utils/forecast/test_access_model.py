@@ -18,7 +18,10 @@ LOAD = {"key_count": 8000, "value_size": 1000, "pattern": "gaussian"}
 
 def exactly(keys, influence):
     """The exact distribution in the form of steps()."""
-    return [Step(count, weight / (100 * keys)) for weight, count in collections.Counter(access_model.weights(keys, influence)).items()]
+    return [
+        Step(count, weight / (100 * keys))
+        for weight, count in collections.Counter(access_model.weights(keys, influence)).items()
+    ]
 
 
 @pytest.mark.parametrize("keys", [1, 2, 7, 1000, 4001])
@@ -36,7 +39,7 @@ def test_the_steps_are_the_exact_distribution_summed_up(influence):
     weights, spread = access_model.weights(keys, influence), access_model.steps(keys, influence)
     for width in (100, 1000, 3000, 7000):
         half, middle = width // 2, keys // 2
-        exact = sum(weights[middle - half:middle + half]) / (100 * keys)
+        exact = sum(weights[middle - half : middle + half]) / (100 * keys)
         assert access_model.share_of_hottest(spread, width) == pytest.approx(exact, abs=0.004)
 
 
@@ -55,7 +58,9 @@ def test_the_realised_hot_set_is_that_of_drawn_requests(influence):
     weights = access_model.weights(keys, influence)
     seen = []
     for seed in range(20):
-        counts = sorted(collections.Counter(random.Random(seed).choices(range(keys), weights, k=requests)).values(), reverse=True)
+        counts = sorted(
+            collections.Counter(random.Random(seed).choices(range(keys), weights, k=requests)).values(), reverse=True
+        )
         covered, taken = 0, 0
         while covered < 0.9 * requests:
             covered += counts[taken]
@@ -66,7 +71,20 @@ def test_the_realised_hot_set_is_that_of_drawn_requests(influence):
     assert expected["keys"][1] == pytest.approx(sum(each[1] for each in seen) / 20, rel=0.01)
 
 
-@pytest.mark.parametrize("size, taken", [(1, 16), (12, 16), (13, 32), (1000, 1024), (1020, 1024), (1021, 1280), (4092, 4096), (5000, 5120), (10**5, 114688)])
+@pytest.mark.parametrize(
+    "size, taken",
+    [
+        (1, 16),
+        (12, 16),
+        (13, 32),
+        (1000, 1024),
+        (1020, 1024),
+        (1021, 1280),
+        (4092, 4096),
+        (5000, 5120),
+        (10**5, 114688),
+    ],
+)
 def test_a_value_takes_a_size_class_of_memory(size, taken):
     assert access_model.value_bytes(size) == taken
 
@@ -84,7 +102,11 @@ def simulated(model, dram, moved):
     draws = chance.choices(range(keys), weights, k=40000)
     index_slots = [chance.randrange(8192) for dummy in range(keys)]  # two to a key, as the next power of two has it
     for number, key in enumerate(draws):
-        for page in (("v", slots[key] // per_page), ("i", key * access_model.INDEX_BYTES // PAGE_BYTES), ("t", index_slots[key] * 8 // PAGE_BYTES)):
+        for page in (
+            ("v", slots[key] // per_page),
+            ("i", key * access_model.INDEX_BYTES // PAGE_BYTES),
+            ("t", index_slots[key] * 8 // PAGE_BYTES),
+        ):
             if page in cache:
                 cache.move_to_end(page)
                 continue
@@ -118,4 +140,6 @@ def test_moved_keys_and_sequential_requests_need_more():
     tight = 0.5 * AccessModel(LOAD, 25).pages * PAGE_BYTES
     assert AccessModel(LOAD, 25, 1).hits(tight).misses > 1.5 * AccessModel(LOAD, 25).hits(tight).misses
     assert AccessModel({**LOAD, "pattern": "sequential"}, 0).hits(tight).waiting > 0.25
-    assert access_model.moved_share(0, 100) == 0 and access_model.moved_share(300, 100) == pytest.approx(0.95, abs=0.001)
+    assert access_model.moved_share(0, 100) == 0 and access_model.moved_share(300, 100) == pytest.approx(
+        0.95, abs=0.001
+    )

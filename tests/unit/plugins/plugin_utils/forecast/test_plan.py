@@ -20,20 +20,44 @@ from ..conftest import SETTINGS
 GIB = 2**30
 LOAD = {**SETTINGS, "key_count": 100_000, "rate": 2000, "influences": [0, 25]}
 RECORD = {
-    "memory": {"total_bytes": 4 * GIB}, "cpu": {"online": 16}, "numa": {"nodes": []}, "sysctl": {"vm.watermark_scale_factor": 10},
-    "imdt": {"detected": False}, "swap": {"areas": []},
+    "memory": {"total_bytes": 4 * GIB},
+    "cpu": {"online": 16},
+    "numa": {"nodes": []},
+    "sysctl": {"vm.watermark_scale_factor": 10},
+    "imdt": {"detected": False},
+    "swap": {"areas": []},
 }
-ARM = {"tuned": True, "refused": "", "swap": {"kind": "none"}, "areas": [], "needs": [], "sysctl": {}, "sysfs": {}, "dram_budget": {}}
+ARM = {
+    "tuned": True,
+    "refused": "",
+    "swap": {"kind": "none"},
+    "areas": [],
+    "needs": [],
+    "sysctl": {},
+    "sysfs": {},
+    "dram_budget": {},
+}
 DRIVES = {**ARM, "swap": {"kind": "devices"}, "areas": [{"size_bytes": 50 * 10**9}]}
 ZRAM = {**ARM, "swap": {"kind": "zram"}, "areas": [{"size_bytes": 4 * GIB}]}
-ZSWAP = {**DRIVES, "sysfs": {"/sys/module/zswap/parameters/enabled": True, "/sys/module/zswap/parameters/max_pool_percent": 40}}
+ZSWAP = {
+    **DRIVES,
+    "sysfs": {"/sys/module/zswap/parameters/enabled": True, "/sys/module/zswap/parameters/max_pool_percent": 40},
+}
 
 
 def planned(arms, sizes, settings=None, record=None, **options):
     config = run_plan.configuration({**LOAD, **(settings or {})})
     options = {
-        "fleet_sizes": sizes, "tiers": density_plan.tiers("tiers", options.pop("tiers", {})), "base": density_plan.BASE, "overhead": 3 << 20,
-        "overhead_used": 1 << 20, "host_reserve": "5%", "rounds": 1, "phase_overhead_seconds": 4, "run_overhead_seconds": 30, **options,
+        "fleet_sizes": sizes,
+        "tiers": density_plan.tiers("tiers", options.pop("tiers", {})),
+        "base": density_plan.BASE,
+        "overhead": 3 << 20,
+        "overhead_used": 1 << 20,
+        "host_reserve": "5%",
+        "rounds": 1,
+        "phase_overhead_seconds": 4,
+        "run_overhead_seconds": 30,
+        **options,
     }
     names = options.pop("names", ["kvm"])
     machines = {name: {"record": {**RECORD, **(record or {})}, "arms": copy.deepcopy(arms)} for name in names}
@@ -47,7 +71,11 @@ def of(document, profile, size):
 def test_a_fleet_in_dram_pages_nothing_in_and_one_that_is_too_large_does_not_fit():
     document = planned({"dram": ARM}, [10, 200])
     small, large = of(document, "dram", 10), of(document, "dram", 200)
-    assert small["verdict"] == "meets" and small["page_ins_per_second"] == 0 and all(cell["hit_rate"] == 1 for cell in small["cells"])
+    assert (
+        small["verdict"] == "meets"
+        and small["page_ins_per_second"] == 0
+        and all(cell["hit_rate"] == 1 for cell in small["cells"])
+    )
     assert large["verdict"] == "does not fit" and "nothing beyond" in large["reasons"][0] and large["cells"] == []
     at_most = document["largest"]["dram"]
     assert at_most == int(small["dram_bytes"] / document["vm_bytes"])
@@ -71,7 +99,9 @@ def test_what_is_beyond_dram_pages_in_and_costs_latency():
 
 
 def test_a_tier_that_cannot_serve_so_many_page_ins_is_named():
-    found = of(planned({"swap": DRIVES}, [50], tiers={"devices": {"avg_us": 8, "page_ins_per_second": 1000}}), "swap", 50)
+    found = of(
+        planned({"swap": DRIVES}, [50], tiers={"devices": {"avg_us": 8, "page_ins_per_second": 1000}}), "swap", 50
+    )
     assert found["verdict"] == "misses" and "devices gives 1,000" in found["reasons"][0]
 
 
@@ -87,20 +117,37 @@ def test_compressed_memory_helps_only_with_what_compresses():
 
 def test_zswap_is_between_dram_and_the_drives():
     half = {"compressibility": 0.6}
-    zswap, swap = (of(planned({name: arm}, [60], half), name, 60)["cells"][0] for name, arm in (("zswap", ZSWAP), ("swap", DRIVES)))
+    zswap, swap = (
+        of(planned({name: arm}, [60], half), name, 60)["cells"][0] for name, arm in (("zswap", ZSWAP), ("swap", DRIVES))
+    )
     assert set(zswap["waiting_share"]) == {"zswap", "devices"} and set(swap["waiting_share"]) == {"devices"}
     assert zswap["waiting_share"]["devices"] < swap["waiting_share"]["devices"] and zswap["avg_us"] < swap["avg_us"]
     useless = planned({"zswap": ZSWAP}, [60])
-    assert set(of(useless, "zswap", 60)["cells"][0]["waiting_share"]) == {"devices"} and "do not compress" in useless["notes"][0]
+    assert (
+        set(of(useless, "zswap", 60)["cells"][0]["waiting_share"]) == {"devices"}
+        and "do not compress" in useless["notes"][0]
+    )
 
 
 def test_watermarks_a_budget_and_the_reserve_take_dram():
     free = of(planned({"dram": ARM}, [1]), "dram", 1)["dram_bytes"]
     scaled = of(planned({"dram": {**ARM, "sysctl": {"vm.watermark_scale_factor": 400}}}, [1]), "dram", 1)
     assert scaled["dram_bytes"] == pytest.approx(free - 4 * GIB * 0.0585, rel=1e-3)
-    assert of(planned({"dram": {**ARM, "dram_budget": {"size": "512M", "mechanism": "cgroup"}}}, [1]), "dram", 1)["dram_bytes"] == GIB / 2
-    assert of(planned({"dram": {**ARM, "dram_budget": {"size": "1G", "mechanism": "hugepages"}}}, [1]), "dram", 1)["dram_bytes"] < GIB
-    assert of(planned({"dram": ARM}, [1], host_reserve="1G"), "dram", 1)["dram_bytes"] == pytest.approx(free + 0.05 * 4 * GIB - GIB, rel=1e-3)
+    assert (
+        of(planned({"dram": {**ARM, "dram_budget": {"size": "512M", "mechanism": "cgroup"}}}, [1]), "dram", 1)[
+            "dram_bytes"
+        ]
+        == GIB / 2
+    )
+    assert (
+        of(planned({"dram": {**ARM, "dram_budget": {"size": "1G", "mechanism": "hugepages"}}}, [1]), "dram", 1)[
+            "dram_bytes"
+        ]
+        < GIB
+    )
+    assert of(planned({"dram": ARM}, [1], host_reserve="1G"), "dram", 1)["dram_bytes"] == pytest.approx(
+        free + 0.05 * 4 * GIB - GIB, rel=1e-3
+    )
 
 
 def test_cpus_are_counted():
@@ -111,8 +158,14 @@ def test_cpus_are_counted():
 
 def test_a_slower_node_imdt_and_a_refusal():
     needs_node = {**ARM, "needs": ["memory_only_node"]}
-    nodes = {"numa": {"nodes": [{"memory_only": True, "total_bytes": 2 * GIB}, {"memory_only": False, "total_bytes": 2 * GIB}]}}
-    assert set(of(planned({"tiering": needs_node}, [25], record=nodes), "tiering", 25)["cells"][0]["waiting_share"]) == {"memory_node"}
+    nodes = {
+        "numa": {
+            "nodes": [{"memory_only": True, "total_bytes": 2 * GIB}, {"memory_only": False, "total_bytes": 2 * GIB}]
+        }
+    }
+    assert set(
+        of(planned({"tiering": needs_node}, [25], record=nodes), "tiering", 25)["cells"][0]["waiting_share"]
+    ) == {"memory_node"}
     assert "no NUMA node without processors" in planned({"tiering": needs_node}, [1])["notes"][0]
     imdt = {**ARM, "needs": ["imdt"]}
     assert "IMDT not detected" in planned({"imdt": imdt}, [1])["notes"][0]
@@ -129,12 +182,18 @@ def test_several_servers_share_the_fleet():
 
 
 def test_a_host_that_is_not_tuned_keeps_its_swap():
-    found = planned({"swap": {**ARM, "tuned": False}}, [50], record={"swap": {"areas": [{"name": "/dev/sda2", "size_bytes": 50 * 10**9}]}})
+    found = planned(
+        {"swap": {**ARM, "tuned": False}},
+        [50],
+        record={"swap": {"areas": [{"name": "/dev/sda2", "size_bytes": 50 * 10**9}]}},
+    )
     assert of(found, "swap", 50)["tier"] == "devices" and "not tuned" in found["notes"][0]
 
 
 def test_the_time_is_that_of_all_phases_and_runs():
-    document = planned({"dram": ARM, "swap": DRIVES}, [10, 20], {"iterations": 1, "influences": [0], "read_mixes": [100]}, rounds=3)
+    document = planned(
+        {"dram": ARM, "swap": DRIVES}, [10, 20], {"iterations": 1, "influences": [0], "read_mixes": [100]}, rounds=3
+    )
     # a fill of 1 s, two phases of 50 s, each with 4 s besides, and 30 s a run
     assert document["duration"] == {"phases": 3, "run_seconds": 1 + 100 + 12 + 30, "runs": 12, "seconds": 12 * 143}
 
@@ -162,13 +221,16 @@ def test_a_tier_adds_its_time_to_its_share_of_the_requests():
     assert density_plan.latency({"avg_us": 20, "p99_us": 30}, ((0.9, 300, 900),), 5000)["avg_us"] is None
 
 
-@pytest.mark.parametrize("given, message", [
-    ({"tape": {"avg_us": 1}}, "tiers: 'tape' is not a tier; it takes devices"),
-    ({"zram": 5}, "tiers.zram: 5 is not allowed"),
-    ({"zram": {"speed": 5}}, "tiers.zram"),
-    ({"zram": {"avg_us": "fast"}}, "tiers.zram.avg_us: 'fast'"),
-    ({"zram": {"avg_us": 5, "p99_us": 1}}, "below avg_us"),
-])
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"tape": {"avg_us": 1}}, "tiers: 'tape' is not a tier; it takes devices"),
+        ({"zram": 5}, "tiers.zram: 5 is not allowed"),
+        ({"zram": {"speed": 5}}, "tiers.zram"),
+        ({"zram": {"avg_us": "fast"}}, "tiers.zram.avg_us: 'fast'"),
+        ({"zram": {"avg_us": 5, "p99_us": 1}}, "below avg_us"),
+    ],
+)
 def test_a_wrong_tier_is_named(given, message):
     with pytest.raises(SettingError) as caught:
         density_plan.tiers("tiers", given)

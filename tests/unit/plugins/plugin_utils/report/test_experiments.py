@@ -28,11 +28,24 @@ def figures(value):
 @pytest.fixture
 def bandwidth():
     """The result of one host of two nodes."""
-    pairs = [{"cpu_node": cpu, "memory_node": 0, "local": cpu == 0, "single": figures(8e9), "highest": figures(9e9), "latency_ns": figures(80),
-              "ratio": {"single": 1.0, "highest": None, "latency": 1.5}} for cpu in (0, 1)]
+    pairs = [
+        {
+            "cpu_node": cpu,
+            "memory_node": 0,
+            "local": cpu == 0,
+            "single": figures(8e9),
+            "highest": figures(9e9),
+            "latency_ns": figures(80),
+            "ratio": {"single": 1.0, "highest": None, "latency": 1.5},
+        }
+        for cpu in (0, 1)
+    ]
     return {
-        "pairs": pairs, "readers": [{"cpu_node": 0, "memory_node": 0, "readers": 1, "bytes_per_second": figures(8e9)}],
-        "theory": {"share": None, "reason": "the firmware does not tell </script> it"}, "notes": [], "warnings": ["no swap drive is near node 1"],
+        "pairs": pairs,
+        "readers": [{"cpu_node": 0, "memory_node": 0, "readers": 1, "bytes_per_second": figures(8e9)}],
+        "theory": {"share": None, "reason": "the firmware does not tell </script> it"},
+        "notes": [],
+        "warnings": ["no swap drive is near node 1"],
         "doubts": ["a reader had its CPU for 0.50 of the time only"],
     }
 
@@ -77,17 +90,38 @@ def test_terminal_and_page_show_every_cell_sentence_and_doubt(tmp_path, bandwidt
 
 
 def writeback_setting(dirty_bytes, gain, share, idle=None):
-    return {"dirty_bytes": dirty_bytes, "queue": {"scheduler": "none"} if dirty_bytes else {}, "sequential": figures(2e8), "sequential_share": share,
-            "threads": [{"threads": 1, "idle_iops": idle, "flood_iops": figures(400), "flood_p99_ms": figures(9), "gain": gain, "of_idle": 0.27}]}
+    return {
+        "dirty_bytes": dirty_bytes,
+        "queue": {"scheduler": "none"} if dirty_bytes else {},
+        "sequential": figures(2e8),
+        "sequential_share": share,
+        "threads": [
+            {
+                "threads": 1,
+                "idle_iops": idle,
+                "flood_iops": figures(400),
+                "flood_p99_ms": figures(9),
+                "gain": gain,
+                "of_idle": 0.27,
+            }
+        ],
+    }
 
 
 def test_the_knee_is_said_with_the_variable_that_keeps_it():
     chosen = writeback_setting(15 << 20, 50.0, 0.86)
-    result = {"settings_measured": [writeback_setting(0, 1.0, 1.0, figures(1500)), chosen], "chosen": chosen, "reason": "",
-              "settings": {"write_size": 16384}, "disk": {"name": "sda"}}
+    result = {
+        "settings_measured": [writeback_setting(0, 1.0, 1.0, figures(1500)), chosen],
+        "chosen": chosen,
+        "reason": "",
+        "settings": {"write_size": 16384},
+        "disk": {"name": "sda"},
+    }
     text = "\n".join(report_text.section(experiments.EXPERIMENTS["writeback_benchmark"]({"hosts": {"kvm01": result}})))
 
     assert "the knee is vm.dirty_bytes 15 MiB, scheduler none" in text
     assert "50.0 times with 1 writer " in text and "host_tuning_dirty_bytes: 15728640" in text
-    none = experiments.EXPERIMENTS["writeback_benchmark"]({"hosts": {"kvm01": {**result, "chosen": None, "reason": "nothing helps"}}})
+    none = experiments.EXPERIMENTS["writeback_benchmark"](
+        {"hosts": {"kvm01": {**result, "chosen": None, "reason": "nothing helps"}}}
+    )
     assert none.sentences == ["there is no knee: nothing helps."]

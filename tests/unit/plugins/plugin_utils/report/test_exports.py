@@ -20,7 +20,9 @@ DASHBOARD = pathlib.Path(__file__).parents[5] / "docs" / "grafana-dashboard.json
 
 def samples(text, name, **labels):
     return [
-        sample.value for family in open_metrics_families(text) for sample in family.samples
+        sample.value
+        for family in open_metrics_families(text)
+        for sample in family.samples
         if sample.name == name and labels.items() <= sample.labels.items()
     ]
 
@@ -43,7 +45,9 @@ def test_open_metrics_are_what_prometheus_reads(record):
     assert text.endswith("# EOF\n")
     assert {family.name for family in open_metrics_families(text)} == {family.name for family in text_families(text)}
     cell = summary["cells"][0]
-    p99, = samples(text, "memstretch_latency_seconds", influence="0", read_mix="100", latency="response", quantile="0.99")
+    (p99,) = samples(
+        text, "memstretch_latency_seconds", influence="0", read_mix="100", latency="response", quantile="0.99"
+    )
     assert p99 == pytest.approx(cell["response"]["p99_us"] / 1e6)
     bounds = samples(text, "memstretch_response_bound_seconds", influence="0", read_mix="100", figure="average")
     assert bounds == pytest.approx([value / 1e6 for value in cell["interval"]["avg_us"]], rel=1e-6)
@@ -52,14 +56,20 @@ def test_open_metrics_are_what_prometheus_reads(record):
 
 
 def test_an_invalid_run_passes_nowhere(record):
-    directory, dummy = record(lambda phase, host, result: "Redis died" if phase["index"] == 4 and host == "c" else result)
+    directory, dummy = record(
+        lambda phase, host, result: "Redis died" if phase["index"] == 4 and host == "c" else result
+    )
     summary, details = evaluate(directory)
     text = exports.open_metrics(summary, details)
     assert samples(text, "memstretch_run_verdict", verdict="pass") == [0]
     assert samples(text, "memstretch_run_verdict", verdict="invalid") == [1]
     assert samples(text, "memstretch_cell_valid", influence="0", read_mix="100") == [0]
     assert {row["verdict"] for row in rows(exports.cells_csv(summary))} == {"invalid"}
-    of_cell = [row for row in rows(exports.hosts_csv(summary, details)) if row["influence"] == "0.0" and row["read_mix"] == "100"]
+    of_cell = [
+        row
+        for row in rows(exports.hosts_csv(summary, details))
+        if row["influence"] == "0.0" and row["read_mix"] == "100"
+    ]
     assert {row["within_slo"] for row in of_cell} == {"false"}
 
 
@@ -78,7 +88,9 @@ def test_names_that_need_quoting(record):
     summary, details = evaluate(record()[0])
     name = 'say "hi", \\ and\nmore'
     summary["profile"] = name
-    assert samples(exports.open_metrics(summary, details), "memstretch_run_verdict", profile=name, verdict="pass") == [1]
+    assert samples(exports.open_metrics(summary, details), "memstretch_run_verdict", profile=name, verdict="pass") == [
+        1
+    ]
     assert {row["profile"] for row in rows(exports.cells_csv(summary))} == {name}
 
 

@@ -94,7 +94,9 @@ def test_a_host_that_is_slow_in_both_runs_says_nothing_about_their_ratio():
     assert paired[0] < 2 < paired[1]
 
 
-@pytest.mark.parametrize("freedom, expected", [(0.5, 12.706), (1, 12.706), (2, 4.303), (9, 2.262), (25, 2.060), (1000, 1.962), (1e9, 1.960)])
+@pytest.mark.parametrize(
+    "freedom, expected", [(0.5, 12.706), (1, 12.706), (2, 4.303), (9, 2.262), (25, 2.060), (1000, 1.962), (1e9, 1.960)]
+)
 def test_quantiles_of_student(freedom, expected):
     assert student(freedom) == pytest.approx(expected, abs=0.003)
 
@@ -115,7 +117,9 @@ def test_a_comparison_has_intervals_of_its_ratios(record, begun, make_result, tm
     old, dummy = record()
     recorder = RunRecorder({**begun, "run_id": "slow", "directory": str(tmp_path / "slow")}, lambda line: None)
     for phase in begun["phases"]:
-        recorder.begin_phase({"phase": phase, "begun_at": START - 1, "start_at": None if phase["kind"] == "fill" else START})
+        recorder.begin_phase(
+            {"phase": phase, "begun_at": START - 1, "start_at": None if phase["kind"] == "fill" else START}
+        )
         for number, host in enumerate(begun["expected"]):
             recorder.add(host, make_result(phase, number, START, values=latencies(average_us=40, seed=number)))
     recorder.close()

@@ -16,7 +16,12 @@ def test_the_briefs_matrix_is_a_fill_and_six_cells_of_four_phases():
     assert [phase["index"] for phase in phases] == list(range(1, 26))
     assert phases[0]["kind"] == "fill"
     assert [(phase["influence"], phase["read_mix"]) for phase in phases[1::4]] == [
-        (0, 100), (0, 70), (10, 100), (10, 70), (25, 100), (25, 70)
+        (0, 100),
+        (0, 70),
+        (10, 100),
+        (10, 70),
+        (25, 100),
+        (25, 70),
     ]
     assert [phase["kind"] for phase in phases[1:5]] == ["warmup", "iteration", "iteration", "iteration"]
     assert len({run_plan.file_name(phase) for phase in phases}) == 25
@@ -27,12 +32,32 @@ def test_requests_default_to_the_number_of_keys(config):
     assert run_plan.configuration({**SETTINGS, "requests": "77"})["load"]["requests"] == 77
 
 
-@pytest.mark.parametrize("option, value", [
-    ("rate", "fast"), ("rate", 0), ("key_count", 0), ("value_size", -1), ("read_mixes", [101]), ("read_mixes", []),
-    ("influences", [9999]), ("iterations", 0), ("warmups", -1), ("slo_avg_us", "x"), ("min_overlap", 2), ("requests", "0"),
-    ("pacing", "hasty"), ("pattern", "random"), ("connections", 0), ("pipeline", 4097), ("compressibility", 1.1), ("cpu", "beside"),
-    ("duration", 0), ("duration", "long"), ("duration", 1e-9),
-])
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        ("rate", "fast"),
+        ("rate", 0),
+        ("key_count", 0),
+        ("value_size", -1),
+        ("read_mixes", [101]),
+        ("read_mixes", []),
+        ("influences", [9999]),
+        ("iterations", 0),
+        ("warmups", -1),
+        ("slo_avg_us", "x"),
+        ("min_overlap", 2),
+        ("requests", "0"),
+        ("pacing", "hasty"),
+        ("pattern", "random"),
+        ("connections", 0),
+        ("pipeline", 4097),
+        ("compressibility", 1.1),
+        ("cpu", "beside"),
+        ("duration", 0),
+        ("duration", "long"),
+        ("duration", 1e-9),
+    ],
+)
 def test_a_wrong_value_is_named(option, value):
     with pytest.raises(SettingError) as caught:
         run_plan.configuration({**SETTINGS, option: value}, "latency_benchmark_")
@@ -43,7 +68,10 @@ def test_a_wrong_value_is_named(option, value):
 def test_a_duration_is_a_number_of_requests():
     assert run_plan.configuration({**SETTINGS, "duration": "2.5"})["load"]["requests"] == 2500
     assert run_plan.configuration({**SETTINGS, "duration": 2.5, "requests": 2500})["load"]["requests"] == 2500
-    with pytest.raises(SettingError, match="latency_benchmark_duration: 2.5 s are 2,500 requests, and latency_benchmark_requests says 77"):
+    with pytest.raises(
+        SettingError,
+        match="latency_benchmark_duration: 2.5 s are 2,500 requests, and latency_benchmark_requests says 77",
+    ):
         run_plan.configuration({**SETTINGS, "duration": 2.5, "requests": 77}, "latency_benchmark_")
     with pytest.raises(SettingError, match="latency_benchmark_duration: 0 is out of range"):
         run_plan.configuration({**SETTINGS, "rate": 0.001, "duration": 1}, "latency_benchmark_")

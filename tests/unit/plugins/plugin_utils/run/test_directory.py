@@ -52,7 +52,7 @@ def test_a_phase_that_is_measured_again_is_kept(directory):
     directory.write_phase({"schema": 1, "phase": PHASE, "valid": False})
     directory.write_phase({"schema": 1, "phase": PHASE, "valid": True})
     assert directory.read_phase(PHASE)["valid"] is True
-    kept, = os.listdir(directory.file("superseded"))
+    (kept,) = os.listdir(directory.file("superseded"))
     assert kept.endswith("01-fill.json")
 
 

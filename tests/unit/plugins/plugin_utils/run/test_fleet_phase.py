@@ -121,11 +121,26 @@ def test_clock_offsets_are_taken_out(config, plan, make_result):
     assert document["overlap"] == 1
 
 
-@pytest.mark.parametrize("changes, reason", [
-    ({"rate": {"target": 1000, "achieved": 985}}, "achieved 0.9850 of its rate"),
-    ({"settings": {"key_count": 1000, "value_size": 9, "requests": 1000, "rate": 1000, "influence": 0, "read_mix": 100, "stagger": 0}},
-     "ran with value_size 9, the run says 1000"),
-])
+@pytest.mark.parametrize(
+    "changes, reason",
+    [
+        ({"rate": {"target": 1000, "achieved": 985}}, "achieved 0.9850 of its rate"),
+        (
+            {
+                "settings": {
+                    "key_count": 1000,
+                    "value_size": 9,
+                    "requests": 1000,
+                    "rate": 1000,
+                    "influence": 0,
+                    "read_mix": 100,
+                    "stagger": 0,
+                }
+            },
+            "ran with value_size 9, the run says 1000",
+        ),
+    ],
+)
 def test_one_doubtful_host_is_enough(phase, make_result, changes, reason):
     report_all(phase, make_result)
     phase.add("b", make_result(phase.plan, 1, START, **changes))

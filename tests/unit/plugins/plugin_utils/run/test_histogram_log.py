@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The logs are read back by the reference library for Python."""
+
 from __future__ import annotations
 
 import os
@@ -54,7 +55,10 @@ def test_a_log_added_up_is_the_cell_of_the_summary(record):
         return apart(phase, host, result if phase["kind"] == "fill" else {**result, "latency": figures(values)})
 
     def figures(values):
-        return {name: Histogram.from_values([value * (1 + place) for value in values]).figures() for place, name in enumerate(LATENCIES)}
+        return {
+            name: Histogram.from_values([value * (1 + place) for value in values]).figures()
+            for place, name in enumerate(LATENCIES)
+        }
 
     directory, dummy = record(differ)
     summary, dummy = publish(directory, lambda line: None)
@@ -67,13 +71,19 @@ def test_a_log_added_up_is_the_cell_of_the_summary(record):
                     whole.add(each)
             assert whole.get_total_count() == cell[name]["count"] == 6000
             for figure, percent in (("p50_us", 50), ("p95_us", 95), ("p99_us", 99), ("p999_us", 99.9)):
-                assert min(whole.get_value_at_percentile(percent) / 1000, cell[name]["max_us"]) == pytest.approx(cell[name][figure], abs=0.001)
+                assert min(whole.get_value_at_percentile(percent) / 1000, cell[name]["max_us"]) == pytest.approx(
+                    cell[name][figure], abs=0.001
+                )
 
 
 def test_the_interval_maximum_is_in_milliseconds(record):
     directory, dummy = record(apart)
     publish(directory, lambda line: None)
-    line = next(line for line in logs(directory)["i0-r70.hlog"].read_text(encoding="ascii").splitlines() if line.startswith("Tag=response,"))
+    line = next(
+        line
+        for line in logs(directory)["i0-r70.hlog"].read_text(encoding="ascii").splitlines()
+        if line.startswith("Tag=response,")
+    )
     dummy, start, length, highest, dummy = line.split(",")
     assert (start, length) == ("0.000", "2.500")
     largest = max(max(latencies(1000, seed=host)) for host in range(3))

@@ -22,7 +22,7 @@ def test_a_steady_fleet_is_hardly_ever_called_cold():
     assert cold <= 8  # 2 in a hundred
 
 
-@pytest.mark.parametrize("of", [lambda number: 50 + 30 * 0.97 ** number, lambda number: 70 - 0.2 * number])
+@pytest.mark.parametrize("of", [lambda number: 50 + 30 * 0.97**number, lambda number: 70 - 0.2 * number])
 def test_a_fleet_that_warms_up_is_found(of):
     chance = random.Random(2)
     assert sum(trend(noisy(chance, of))["too_short"] for dummy in range(100)) >= 90
@@ -39,6 +39,10 @@ def test_too_few_points_say_nothing():
 
 
 def test_merging_weighs_by_requests_and_keeps_the_worst():
-    hosts = [{"series": {"interval_s": 1, "points": [[100, 10, 20, 30]]}}, {"series": {"interval_s": 1, "points": [[300, 50, 60, 70], [1, 2, 3, 4]]}}, {}]
+    hosts = [
+        {"series": {"interval_s": 1, "points": [[100, 10, 20, 30]]}},
+        {"series": {"interval_s": 1, "points": [[300, 50, 60, 70], [1, 2, 3, 4]]}},
+        {},
+    ]
     assert merged(hosts) == {"interval": 1, "points": [[400, 40, 60, 70], [1, 2, 3, 4]]}
     assert merged([{"series": None}]) is None

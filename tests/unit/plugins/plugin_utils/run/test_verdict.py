@@ -17,7 +17,12 @@ def test_a_run_in_which_all_is_well_passes(record):
     assert summary["verdict"] == "pass"
     assert summary["reasons"] == []
     assert summary["fleet"] == {"expected": 3, "reported": 3, "failed": []}
-    assert [(cell["influence"], cell["read_mix"]) for cell in summary["cells"]] == [(0, 100), (0, 70), (10, 100), (10, 70)]
+    assert [(cell["influence"], cell["read_mix"]) for cell in summary["cells"]] == [
+        (0, 100),
+        (0, 70),
+        (10, 100),
+        (10, 70),
+    ]
     for cell in summary["cells"]:
         assert cell["valid"] and cell["iterations"] == 2 and cell["hosts_within_slo"] == 3 and cell["within_slo"]
         assert cell["response"]["count"] == 2 * 3 * 1000
@@ -32,19 +37,47 @@ def test_hosts_are_counted_by_whether_they_share_a_cpu(record):
 
     directory, dummy = record(place)
     summary = summarise(directory)
-    assert summary["placement"] == {"requested": "any", "shares_cpu": {"always": 1, "possibly": 1, "never": 0, "unknown": 1}}
+    assert summary["placement"] == {
+        "requested": "any",
+        "shares_cpu": {"always": 1, "possibly": 1, "never": 0, "unknown": 1},
+    }
     lines = report_text.table(summary, directory.path)
-    assert "Client's CPU: asked for any; shared with its Redis always on 1, possibly on 1, unknown on 1 of the hosts" in lines
+    assert (
+        "Client's CPU: asked for any; shared with its Redis always on 1, possibly on 1, unknown on 1 of the hosts"
+        in lines
+    )
 
 
 def test_the_contract_of_summary_json(record):
     summary = summarise(record()[0])
-    assert {"schema", "run_id", "profile", "started_at", "finished_at", "fleet", "slo", "verdict", "reasons", "cells"} <= set(summary)
+    assert {
+        "schema",
+        "run_id",
+        "profile",
+        "started_at",
+        "finished_at",
+        "fleet",
+        "slo",
+        "verdict",
+        "reasons",
+        "cells",
+    } <= set(summary)
     assert set(summary["slo"]) == {"avg_us", "p99_us", "basis"}
     cell = summary["cells"][0]
     assert {
-        "influence", "read_mix", "valid", "overlap", "achieved_rate_ratio", "iterations", "hosts_within_slo", "worst_host", "brief",
-        "service", "response", "intended", "lateness",
+        "influence",
+        "read_mix",
+        "valid",
+        "overlap",
+        "achieved_rate_ratio",
+        "iterations",
+        "hosts_within_slo",
+        "worst_host",
+        "brief",
+        "service",
+        "response",
+        "intended",
+        "lateness",
     } <= set(cell)
     assert set(cell["worst_host"]) == {"name", "avg_us", "p99_us"}
     assert set(cell["brief"]) == {"hosts", "avg_ms", "min_ms", "p95_ms", "p99_ms", "max_ms"}
@@ -75,7 +108,9 @@ def test_a_slow_warm_up_does_not_count(record, make_result):
 
 @pytest.mark.parametrize("index, kind", [(1, "fill"), (2, "warm-up"), (4, "iteration")])
 def test_a_lost_host_makes_the_run_invalid_whatever_the_phase(record, index, kind):
-    directory, said = record(lambda phase, host, result: "Redis died" if phase["index"] == index and host == "c" else result)
+    directory, said = record(
+        lambda phase, host, result: "Redis died" if phase["index"] == index and host == "c" else result
+    )
     summary = summarise(directory)
     assert summary["verdict"] == "invalid"
     assert summary["fleet"] == {"expected": 3, "reported": 2, "failed": ["c"]}
@@ -124,7 +159,9 @@ def test_resuming_keeps_what_is_finished_and_warms_up_open_cells_again(record):
 
 
 def test_resuming_measures_phases_with_lost_hosts_again(record):
-    directory, dummy = record(lambda phase, host, result: "Redis died" if phase["index"] == 4 and host == "c" else result)
+    directory, dummy = record(
+        lambda phase, host, result: "Redis died" if phase["index"] == 4 and host == "c" else result
+    )
     assert finished(directory) == [1, 3, *range(5, 14)]
 
 

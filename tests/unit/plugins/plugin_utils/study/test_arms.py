@@ -35,10 +35,17 @@ def test_an_arm_for_each_profile():
     assert study_plan.profile_arms("profiles", ["dram", "zram"])[1].variables == {"profile": "zram"}
 
 
-@pytest.mark.parametrize("profiles, message", [
-    ("", "nothing is named"), (None, "nothing is named"), ([], "nothing is named"), ("dram", "at least 2"), ("dram,swap,dram", "dram is named twice"),
-    ("a/mine.yml,b/mine.yml", "two profiles are called mine"),
-])
+@pytest.mark.parametrize(
+    "profiles, message",
+    [
+        ("", "nothing is named"),
+        (None, "nothing is named"),
+        ([], "nothing is named"),
+        ("dram", "at least 2"),
+        ("dram,swap,dram", "dram is named twice"),
+        ("a/mine.yml,b/mine.yml", "two profiles are called mine"),
+    ],
+)
 def test_profiles_that_make_no_comparison(profiles, message):
     with pytest.raises(SettingError, match=message):
         study_plan.profile_arms("profiles", profiles)
@@ -52,7 +59,7 @@ def test_blocks_and_interleaved():
 
     assert order("blocks", 2) == "a1a2b1b2c1c2"
     assert order("interleaved", 1) == "a1b1c1"
-    assert order("interleaved", 3) == "a1b1c1" "b2c2a2" "c3a3b3"
+    assert order("interleaved", 3) == "a1b1c1b2c2a2c3a3b3"
 
 
 def test_each_setting_of_a_profile_is_left_out_once():
@@ -68,9 +75,15 @@ def test_each_setting_of_a_profile_is_left_out_once():
 def test_settings_are_put_back_one_at_a_time():
     data = host_profile.load("swap", PROFILES, [])
     arms = study_plan.ablation_arms("swap", data, ["vm.page-cluster", "vm.swappiness"], True)
-    assert [arm.variables["host_tuning_without"] for arm in arms] == [["vm.page-cluster", "vm.swappiness"], ["vm.swappiness"], ["vm.page-cluster"]]
+    assert [arm.variables["host_tuning_without"] for arm in arms] == [
+        ["vm.page-cluster", "vm.swappiness"],
+        ["vm.swappiness"],
+        ["vm.page-cluster"],
+    ]
     assert names(arms) == ["swap bare", "with vm.page-cluster", "with vm.swappiness"]
-    with pytest.raises(SettingError, match="ablation_settings: vm.nothing is no setting of profile swap; it sets cpu_governor, "):
+    with pytest.raises(
+        SettingError, match="ablation_settings: vm.nothing is no setting of profile swap; it sets cpu_governor, "
+    ):
         study_plan.ablation_arms("swap", data, ["vm.nothing"], False)
 
 
@@ -82,7 +95,10 @@ def test_runs_have_names_that_are_directories_and_differ():
     assert len(set(found)) == len(runs) == 2 * len(arms)
     assert all("/" not in name and " " not in name and "*" not in name for name in found)
     assert found[0] == "s-zswap-1"
-    assert study_plan.run_names("s", [(study_plan.StudyArm("a b", {}), 1), (study_plan.StudyArm("a/b", {}), 1)]) == ["s-a-b", "s-a-b-b"]
+    assert study_plan.run_names("s", [(study_plan.StudyArm("a b", {}), 1), (study_plan.StudyArm("a/b", {}), 1)]) == [
+        "s-a-b",
+        "s-a-b-b",
+    ]
 
 
 def test_the_newest_unfinished_study_of_the_same_plan_is_continued(tmp_path):
@@ -111,7 +127,11 @@ def test_the_newest_unfinished_study_of_the_same_plan_is_continued(tmp_path):
 
 
 def test_the_load_and_the_fleet_belong_to_the_plan_and_the_profile_does_not():
-    run = {"config": {"profile": "dram", "load": {"rate": 1000}, "slo": {"p99_us": 50}}, "expected": ["a"], "changed": False}
+    run = {
+        "config": {"profile": "dram", "load": {"rate": 1000}, "slo": {"p99_us": 50}},
+        "expected": ["a"],
+        "changed": False,
+    }
     assert run_sequence.in_common(run) == {"load": {"rate": 1000}, "slo": {"p99_us": 50}, "fleet": ["a"]}
     with pytest.raises(SettingError, match="run: it takes what benchmark_run returns"):
         run_sequence.in_common({"config": {}})
@@ -120,23 +140,54 @@ def test_the_load_and_the_fleet_belong_to_the_plan_and_the_profile_does_not():
 @pytest.fixture
 def arguments(monkeypatch):
     """Set the arguments that ansible-playbook was called with."""
+
     def given(**arguments):
-        monkeypatch.setattr(context, "CLIARGS", ImmutableDict({
-            "inventory": ("/etc/hosts.yml",), "extra_vars": ("profiles=dram,swap", "@more.yml"), "forks": 64, "verbosity": 0, **arguments,
-        }))
+        monkeypatch.setattr(
+            context,
+            "CLIARGS",
+            ImmutableDict(
+                {
+                    "inventory": ("/etc/hosts.yml",),
+                    "extra_vars": ("profiles=dram,swap", "@more.yml"),
+                    "forks": 64,
+                    "verbosity": 0,
+                    **arguments,
+                }
+            ),
+        )
+
     return given
 
 
 def test_a_child_gets_what_its_parent_was_given(arguments):
     arguments(
-        become=True, become_user="admin", vault_password_files=("/run/secret",), vault_ids=("dev@/run/dev",), subset="kvm01", verbosity=2,
-        tags=("all",), check=True, ask_pass=False, become_password_file=None,
+        become=True,
+        become_user="admin",
+        vault_password_files=("/run/secret",),
+        vault_ids=("dev@/run/dev",),
+        subset="kvm01",
+        verbosity=2,
+        tags=("all",),
+        check=True,
+        ask_pass=False,
+        become_password_file=None,
     )
     command = child_playbooks._command("site", {"profile": "swap", "run_id": "r"}, False)
-    assert command[1:4] == ["-m", "ansible", "playbook"] and command[4].endswith("/playbooks/site.yml") and pathlib.Path(command[4]).is_file()
+    assert (
+        command[1:4] == ["-m", "ansible", "playbook"]
+        and command[4].endswith("/playbooks/site.yml")
+        and pathlib.Path(command[4]).is_file()
+    )
     pairs = list(zip(command, command[1:]))
-    for pair in (("--inventory", "/etc/hosts.yml"), ("--extra-vars", "@more.yml"), ("--become-user", "admin"), ("--forks", "64"), ("--limit", "kvm01"),
-                 ("--vault-password-file", "/run/secret"), ("--vault-id", "dev@/run/dev")):
+    for pair in (
+        ("--inventory", "/etc/hosts.yml"),
+        ("--extra-vars", "@more.yml"),
+        ("--become-user", "admin"),
+        ("--forks", "64"),
+        ("--limit", "kvm01"),
+        ("--vault-password-file", "/run/secret"),
+        ("--vault-id", "dev@/run/dev"),
+    ):
         assert pair in pairs
     assert "--become" in command and "-vv" in command
     assert "--check" not in command and "--tags" not in command and "--become-password-file" not in command
@@ -144,9 +195,14 @@ def test_a_child_gets_what_its_parent_was_given(arguments):
     assert "--check" in child_playbooks._command("site", {}, True)
 
 
-@pytest.mark.parametrize("question, instead", [
-    ("become_ask_pass", "--become-password-file"), ("ask_pass", "--connection-password-file"), ("ask_vault_pass", "--vault-password-file"),
-])
+@pytest.mark.parametrize(
+    "question, instead",
+    [
+        ("become_ask_pass", "--become-password-file"),
+        ("ask_pass", "--connection-password-file"),
+        ("ask_vault_pass", "--vault-password-file"),
+    ],
+)
 def test_what_asks_on_the_terminal_is_refused(arguments, question, instead):
     arguments()
     child_playbooks.refuse_questions()
