@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import Futility
 
@@ -94,13 +94,13 @@ def _last_of_session(
     document = directory.read_phase(last)
     if document is None or document["begun_at"] < session_started_at:
         raise RunError(
-            f"{directory.file('phases', run_plan.file_name(last))} is missing, so its results are lost: is the disk full? "
+            f"{directory.file('phases', configuration.file_name(last))} is missing, so its results are lost: is the disk full? "
             f"Run the same command again; the phases before it are kept"
         )
     if document["failed"]:
         who = "; ".join(f"{host}: {message}" for host, message in document["failed"].items())
         raise RunError(
-            f"phase {last['index']} of {last['of']} ({run_plan.describe(last)}) lost hosts, so the run cannot be valid: {who}. "
+            f"phase {last['index']} of {last['of']} ({configuration.describe(last)}) lost hosts, so the run cannot be valid: {who}. "
             f"Repair them and run the same command again; finished phases are kept"
         )
     return document

@@ -16,8 +16,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     RESULTS_DIR,
     ControllerAction,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import reproduction
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, reproduction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     RunDirectory,
     RunError,
@@ -56,8 +55,8 @@ class ActionModule(ControllerAction):
                 f"the callback {CALLBACK} is not enabled, so no result would be kept; add it to callbacks_enabled in the "
                 f"section [defaults] of ansible.cfg, or set ANSIBLE_CALLBACKS_ENABLED={CALLBACK}"
             )
-        config = run_plan.configuration(options["settings"], options["option_prefix"])
-        phases = run_plan.phases(config)
+        config = configuration.checked(options["settings"], options["option_prefix"])
+        phases = configuration.phases(config)
         check_name("run_id", options["run_id"])
         _check_fleet(options)
         check_space(options["results_dir"], len(phases) * len(options["expected"]))
@@ -97,7 +96,7 @@ def _begin(
         "fleet": {host: each["endpoint"] for host, each in options["fleet"].items()},
         "hosts": {name: record.get("settings_digest") for name, record in options["host_records"].items()},
     }
-    fingerprint = run_plan.config_hash(hashed)
+    fingerprint = configuration.config_hash(hashed)
     directory, resumed = _choose(options, hashed, fingerprint, phases, now)
     filled = all(each["keys"] == config["load"]["key_count"] for each in options["fleet"].values())
     marked = mark_finished(directory, phases, filled) if resumed else [{**phase, "finished": False} for phase in phases]
@@ -137,7 +136,7 @@ def _choose(
                 raise RunError(f"{directory.path} exists and holds a finished run; choose another run_id, or remove it")
             _refuse_if_in_use(directory)
             return directory, True
-        changes = "; ".join(run_plan.differences(old["hashed"], hashed)[:6])
+        changes = "; ".join(configuration.differences(old["hashed"], hashed)[:6])
         if not options["set_aside"] or {**old["hashed"], "hosts": None} != {**hashed, "hosts": None}:
             raise RunError(
                 f"{directory.path} exists and holds a run of other settings ({changes}); choose another run_id"

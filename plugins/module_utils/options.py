@@ -183,3 +183,14 @@ def size_in_bytes(option: str, value: t.Any, total: int | None = None) -> int:
     if match.group(3):
         return int(total * float(match.group(1)) / 100)
     return int(float(match.group(1)) * _UNITS[(match.group(2) or "").upper()])
+
+
+def size_text(size: float) -> str:
+    """Return a size in bytes with four significant digits and a binary unit, such as "465.8 GiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            break
+        size /= 1024
+    else:
+        unit = "TiB"
+    return f"{size:.4g} {unit}"

@@ -246,7 +246,7 @@ import xml.etree.ElementTree as ET
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import checked
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_checked
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
@@ -358,7 +358,7 @@ def plan_of(module: AnsibleModule, fleet: Fleet) -> Plan:
 
 def image_facts(module: AnsibleModule, path: str) -> dict[str, t.Any]:
     command = [module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", path]
-    return json.loads(checked(module.run_command, command, VmHostError))
+    return json.loads(run_checked(module.run_command, command, VmHostError))
 
 
 def free_space(directory: str) -> int:
@@ -501,7 +501,7 @@ def play(module: AnsibleModule) -> dict[str, t.Any]:
 
 def make_clone(module: AnsibleModule, plan: Plan, path: str) -> None:
     kind = image_facts(module, plan.base)["format"]
-    checked(
+    run_checked(
         module.run_command,
         [
             module.get_bin_path("qemu-img", required=True),

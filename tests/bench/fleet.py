@@ -28,7 +28,7 @@ import yaml  # noqa: E402
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder  # noqa: E402
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration  # noqa: E402
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory  # noqa: E402
 
 INSTANCES = 32
@@ -228,7 +228,7 @@ def replay(example: pathlib.Path, hosts: int, directory: pathlib.Path) -> dict[s
     """Put recorded results through the callback's recorder and the report, in this process."""
     result = json.loads(example.read_text(encoding="utf-8"))
     names = [f"vm{number:04d}" for number in range(hosts)]
-    config = run_plan.configuration(
+    config = configuration.checked(
         {
             "profile": "dram",
             "key_count": 20000,
@@ -254,7 +254,7 @@ def replay(example: pathlib.Path, hosts: int, directory: pathlib.Path) -> dict[s
             "stop_when_failed": False,
         }
     )
-    phases = [{**phase, "finished": False} for phase in run_plan.phases(config)]
+    phases = [{**phase, "finished": False} for phase in configuration.phases(config)]
     fill = {**result, "latency": None, "fill": {"keys": 20000, "seconds": 1.0}}
     began = time.monotonic()
     recorder = RunRecorder(

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram  # noqa: E402
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder  # noqa: E402
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration  # noqa: E402
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory  # noqa: E402
 
 START = 1_793_000_000.0
@@ -47,7 +47,7 @@ def fleet_run(
     """
     chance = random.Random(f"{profile}{hosts}")
     names = [f"vm{number:04d}" for number in range(hosts)]
-    config = run_plan.configuration(
+    config = configuration.checked(
         {
             "profile": profile,
             "key_count": 100000,
@@ -73,7 +73,7 @@ def fleet_run(
             "stop_when_failed": False,
         }
     )
-    phases = [{**phase, "finished": False} for phase in run_plan.phases(config)]
+    phases = [{**phase, "finished": False} for phase in configuration.phases(config)]
     target = directory / (name or f"{profile}-{hosts}")
     recorder = RunRecorder(
         {
@@ -83,7 +83,7 @@ def fleet_run(
             "run_id": target.name,
             "started_at": START,
             "config": config,
-            "config_hash": run_plan.config_hash(config),
+            "config_hash": configuration.config_hash(config),
             "hashed": config,
             "labels": ["synthetic, nothing was measured"],
             "expected": names,

@@ -13,7 +13,7 @@ import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, listed, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo, parse_cpu_list
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
     SettingError,
     number,
@@ -88,7 +88,7 @@ def nodes(files: HostFiles, allowed: t.AbstractSet[int]) -> list[Node]:
     for node in host_memory.numa(files)["nodes"]:
         info = meminfo(files, f"/sys/devices/system/node/node{node['id']}/meminfo")
         room = info.get("MemFree", 0) + info.get("Inactive(file)", 0)
-        cpus = _first_of_each_core_first(files, [cpu for cpu in listed(node["cpus"]) if cpu in allowed])
+        cpus = _first_of_each_core_first(files, [cpu for cpu in parse_cpu_list(node["cpus"]) if cpu in allowed])
         found.append(Node(node["id"], tuple(cpus), (node["total_bytes"] or 0) > 0, room))
     if not found:
         available = meminfo(files).get("MemAvailable", 0)
@@ -100,7 +100,7 @@ def _first_of_each_core_first(files: HostFiles, cpus: t.Sequence[int]) -> list[i
     """Two threads of one core share its path to memory, so the second ones come last."""
 
     def is_second(cpu: int) -> bool:
-        siblings = listed(files.text(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))
+        siblings = parse_cpu_list(files.text(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))
         return bool(siblings) and cpu != min(siblings)
 
     return sorted(cpus, key=lambda cpu: (is_second(cpu), cpu))

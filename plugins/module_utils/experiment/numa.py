@@ -9,7 +9,7 @@ import re
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import numa_node, swap_disks
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, listed
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, parse_cpu_list
 
 # Of a VM's memory so much may lie away from its processors before it is worth a word: the kernel's and QEMU's own pages do.
 TOLERATED_SHARE = 0.1
@@ -24,7 +24,7 @@ def swap_drives(files: HostFiles) -> list[dict[str, t.Any]]:
 def virtual_machines(files: HostFiles) -> list[dict[str, t.Any]]:
     """Return each VM's process with the pages (by node) that it has and the nodes whose processors it may use."""
     node_cpus = {
-        int(name[4:]): set(listed(files.text(f"/sys/devices/system/node/{name}/cpulist")))
+        int(name[4:]): set(parse_cpu_list(files.text(f"/sys/devices/system/node/{name}/cpulist")))
         for name in files.names("/sys/devices/system/node")
         if re.match(r"^node\d+$", name)
     }
@@ -33,7 +33,7 @@ def virtual_machines(files: HostFiles) -> list[dict[str, t.Any]]:
         if not entry.isdigit() or not _VM.match(files.text(f"/proc/{entry}/comm") or ""):
             continue
         status = dict(re.findall(r"^(\w+):\s*(.*)$", files.text(f"/proc/{entry}/status") or "", re.MULTILINE))
-        cpus = set(listed(status.get("Cpus_allowed_list")))
+        cpus = set(parse_cpu_list(status.get("Cpus_allowed_list")))
         bytes_on = bytes_by_node(files.text(f"/proc/{entry}/numa_maps", size=64 * 2**20) or "")
         arguments = (files.text(f"/proc/{entry}/cmdline") or "").split("\0")
         found.append(

@@ -10,7 +10,7 @@ import typing as t
 RunCommand = t.Callable[..., "tuple[int, str, str]"]
 
 
-def checked(run_command: RunCommand, command: list[str], error: type[Exception]) -> str:
+def run_checked(run_command: RunCommand, command: list[str], error: type[Exception]) -> str:
     """Return what a command prints; one that fails raises error with what it says.
 
     Args:

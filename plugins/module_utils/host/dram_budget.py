@@ -13,7 +13,7 @@ import os
 import re
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, checked
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_checked
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     HostFiles,
     meminfo,
@@ -21,6 +21,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
     write_file,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 
 MARK = "# Written by the Ansible collection memstretch.density; its role host_tuning removes it again."
 SYSCTL_FILE = "/etc/sysctl.d/zz-memstretch-budget.conf"
@@ -32,11 +33,6 @@ _NO_LIMIT_V1 = 2**62
 
 class BudgetError(Exception):
     """The budget cannot be set; the text says why, with the figures, and what to do."""
-
-
-def mib(size: int) -> str:
-    """Return a size as people read it."""
-    return f"{size / 2**20:,.0f} MiB"
 
 
 class HugepageBudget:
@@ -76,12 +72,12 @@ class HugepageBudget:
         in_use = self._info["MemTotal"] - self._info["MemAvailable"] - ours
         if self._size < in_use + self._reserve:
             raise BudgetError(
-                f"a DRAM budget of {mib(self._size)} by huge pages would push the host into OOM: its programs hold {mib(in_use)}, and "
-                f"{mib(self._reserve)} are kept in reserve. The budget must be at least {mib(in_use + self._reserve)}."
+                f"a DRAM budget of {size_text(self._size)} by huge pages would push the host into OOM: its programs hold {size_text(in_use)}, and "
+                f"{size_text(self._reserve)} are kept in reserve. The budget must be at least {size_text(in_use + self._reserve)}."
             )
         if self._size >= self._info["MemTotal"]:
             raise BudgetError(
-                f"a DRAM budget of {mib(self._size)} is no budget: the host has {mib(self._info['MemTotal'])}"
+                f"a DRAM budget of {size_text(self._size)} is no budget: the host has {size_text(self._info['MemTotal'])}"
             )
 
     def reach(self, state: t.Mapping[str, t.Any]) -> None:
@@ -134,7 +130,7 @@ class SliceBudget:
         else:
             os.makedirs(os.path.dirname(self._dropin), exist_ok=True)
             write_file(self._dropin, state[self._dropin])
-        checked(self._run_command, ["systemctl", "daemon-reload"], BudgetError)
+        run_checked(self._run_command, ["systemctl", "daemon-reload"], BudgetError)
         if self._files.there() and self._files.limit() != state["limit"]:
             self._files.set_limit(state["limit"])
 
@@ -206,8 +202,8 @@ class CgroupFiles:
         room = size + meminfo(HostFiles()).get("SwapFree", 0)
         if self.usage() > room:
             raise BudgetError(
-                f"a DRAM budget of {mib(size)} for {self.path} would end in the OOM killer: {mib(self.usage())} are in use there, and "
-                f"budget and free swap are {mib(room)} together. Stop a part of the fleet, or add swap first."
+                f"a DRAM budget of {size_text(size)} for {self.path} would end in the OOM killer: {size_text(self.usage())} are in use there, and "
+                f"budget and free swap are {size_text(room)} together. Stop a part of the fleet, or add swap first."
             )
 
     def dissolve(self) -> None:

@@ -75,7 +75,7 @@ class HostFiles:
         return os.path.exists(self.path(name))
 
 
-def listed(text: str | None) -> list[int]:
+def parse_cpu_list(text: str | None) -> list[int]:
     """Return the numbers of a kernel list such as "0-3,8"."""
     numbers: list[int] = []
     for part in filter(None, (text or "").split(",")):

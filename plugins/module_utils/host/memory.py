@@ -23,8 +23,8 @@ import zlib
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_serial, numa_node, real_disks
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     HostFiles,
-    listed,
     meminfo,
+    parse_cpu_list,
     swap_areas,
 )
 
@@ -194,7 +194,7 @@ def cpu(files: HostFiles) -> dict[str, t.Any]:
     flags = info.get("flags")
     return {
         "model": info.get("model name"),
-        "online": len(listed(files.text(f"{_CPUS}/online"))) or None,
+        "online": len(parse_cpu_list(files.text(f"{_CPUS}/online"))) or None,
         "sockets": len(packages) or None,
         "smt": {"0": False, "1": True}.get(files.text(f"{_CPUS}/smt/active") or ""),
         "governors": dict(governors),

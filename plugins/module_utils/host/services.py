@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, checked
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_checked
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
 
@@ -45,10 +45,10 @@ class Services:
     def reload_udev(self) -> None:
         """Have udev read its rules again."""
         if self.systemd:
-            checked(self._run_command, ["udevadm", "control", "--reload"], SettingsError)
+            run_checked(self._run_command, ["udevadm", "control", "--reload"], SettingsError)
 
     def _systemctl(self, *words: str) -> str:
-        return checked(self._run_command, ["systemctl", *words], SettingsError)
+        return run_checked(self._run_command, ["systemctl", *words], SettingsError)
 
 
 STOPPED = {"active": False, "enabled": False}

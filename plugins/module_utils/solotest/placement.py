@@ -14,7 +14,7 @@ import re
 import socket
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, listed
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, parse_cpu_list
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
     ANY_CPU,
     BESIDE_REDIS,
@@ -63,7 +63,7 @@ def find_server(files: HostFiles, options: t.Mapping[str, t.Any], pid: int | Non
     fields = stat.rpartition(")")[2].split()
     if allowed is None or len(fields) < 37:
         raise PlacementError(f"/proc/{pid} does not tell the CPUs of the Redis")
-    return Server(pid, frozenset(listed(allowed.group(1))), int(fields[36]))
+    return Server(pid, frozenset(parse_cpu_list(allowed.group(1))), int(fields[36]))
 
 
 def is_local(host: str) -> bool:
@@ -124,7 +124,7 @@ def choose(files: HostFiles, wanted: str | int, server: Server, usable: t.Abstra
 def _distance(files: HostFiles, cpu: int, server_cpu: int) -> tuple[bool, bool]:
     """What speaks against cpu: that it is a thread of the core of Redis, which halves both; that it is on another NUMA node."""
     base = "/sys/devices/system/cpu/cpu"
-    siblings = listed(files.text(f"{base}{server_cpu}/topology/thread_siblings_list"))
+    siblings = parse_cpu_list(files.text(f"{base}{server_cpu}/topology/thread_siblings_list"))
     node, server_node = (
         [name for name in files.names(f"{base}{each}") if re.match(r"^node\d+$", name)] for each in (cpu, server_cpu)
     )
@@ -183,7 +183,7 @@ def describe(
         "server_pid": server and server.pid,
         "server_cpus": server and text(server.cpus),
         "server_last_cpu": server and server.last_cpu,
-        "shares_cpu": sharing(listed(client_cpus), server.cpus) if server and client_cpus else None,
+        "shares_cpu": sharing(parse_cpu_list(client_cpus), server.cpus) if server and client_cpus else None,
         "unknown": unknown,
     }
 

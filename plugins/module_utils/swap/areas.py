@@ -13,10 +13,10 @@ import re
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo, swap_areas
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
     LABEL,
     Guard,
-    bytes_text,
     device_number,
     find_tool,
     read_header,
@@ -49,7 +49,7 @@ class Area(t.NamedTuple):
         return by_uuid if device_number(by_uuid) == device_number(self.name) else self.name
 
     def __str__(self) -> str:
-        return f"{self.name} ({bytes_text(self.size)}, {bytes_text(self.used)} used, priority {self.priority})"
+        return f"{self.name} ({size_text(self.size)}, {size_text(self.used)} used, priority {self.priority})"
 
 
 def areas(files: HostFiles) -> list[Area]:
@@ -85,8 +85,8 @@ def head_room(files: HostFiles, leaving: list[Area], reserve: int) -> str | None
         return None
     names = ", ".join(area.name for area in leaving if area.used)
     return (
-        f"{bytes_text(used)} are swapped out to {names}, and would have to fit into memory: {bytes_text(available)} are available, of which "
-        f"reserve keeps {bytes_text(reserve)}. Stop what needs the memory, or lower reserve"
+        f"{size_text(used)} are swapped out to {names}, and would have to fit into memory: {size_text(available)} are available, of which "
+        f"reserve keeps {size_text(reserve)}. Stop what needs the memory, or lower reserve"
     )
 
 

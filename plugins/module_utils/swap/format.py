@@ -18,6 +18,7 @@ import typing as t
 import uuid
 from contextlib import contextmanager
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
     BLANK,
     CRYPT_PARTITION,
@@ -27,7 +28,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
     SWAP_PARTITION,
     Disk,
     Guard,
-    bytes_text,
 )
 
 MIB = 1024 * 1024
@@ -115,7 +115,7 @@ def table(size: int, partitions: int, encrypted: bool) -> str:
     count = partitions or 1
     each = (size - 2 * MIB) // count // MIB
     if each < 1:
-        raise FormatError(f"{bytes_text(size)} cannot be cut into {count} partitions of at least 1 MiB")
+        raise FormatError(f"{size_text(size)} cannot be cut into {count} partitions of at least 1 MiB")
     name, kind = (CRYPT_PARTITION, "L") if encrypted else (SWAP_PARTITION, "S")
     return "label: gpt\n" + f'size={each}MiB, type={kind}, name="{name}"\n' * count
 

@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_serial
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 
 BY_ID = "/dev/disk/by-id/"
 # Our marks: the label of every swap area that we make, and the names of our GPT partitions. What is in an encrypted one cannot be
@@ -115,18 +116,7 @@ class Disk:
         return found
 
     def __str__(self) -> str:
-        return f"{self.path} ({self.name}, {bytes_text(self.size)})"
-
-
-def bytes_text(size: float) -> str:
-    """Return a size as people say it, in powers of 1024."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            break
-        size /= 1024
-    else:
-        unit = "TiB"
-    return f"{size:.4g} {unit}"
+        return f"{self.path} ({self.name}, {size_text(self.size)})"
 
 
 def path_reason(path: str) -> str | None:
@@ -199,7 +189,7 @@ class Guard:
         if claims.get("size") is not None and disk.size != claims["size"]:
             texts.append(f"has {disk.size} bytes, and size says {claims['size']}")
         if disk.size < claims.get("min_size", 0):
-            texts.append(f"has {bytes_text(disk.size)}, and min_size says {bytes_text(claims['min_size'])}")
+            texts.append(f"has {size_text(disk.size)}, and min_size says {size_text(claims['min_size'])}")
         return [Reason(text) for text in texts]
 
     def _uses(self, disk: Disk) -> list[str]:

@@ -17,6 +17,7 @@ import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import numa_node
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import (
     Area,
     SwapError,
@@ -46,7 +47,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
     Disk,
     Guard,
     GuardError,
-    bytes_text,
     device_number,
     find,
     path_reason,
@@ -339,8 +339,8 @@ class File(Nothing):
             left = free.f_bavail * free.f_frsize + (there.st_blocks * 512 if there else 0) - size
             if left < FILE_RESERVE:
                 self.refusals.append(
-                    f"file: {path} with {bytes_text(size)} would leave {bytes_text(left)} free on its file system; at least "
-                    f"{bytes_text(FILE_RESERVE)} have to remain"
+                    f"file: {path} with {size_text(size)} would leave {size_text(left)} free on its file system; at least "
+                    f"{size_text(FILE_RESERVE)} have to remain"
                 )
         self.claim = {"files": [path]}
 
@@ -350,9 +350,7 @@ class File(Nothing):
 
     def pending(self) -> list[str]:
         return (
-            []
-            if self.is_made()
-            else [f"make the swap file {self.options.file} of {bytes_text(self.options.file_size)}"]
+            [] if self.is_made() else [f"make the swap file {self.options.file} of {size_text(self.options.file_size)}"]
         )
 
     def in_the_way(self) -> list[Area]:
@@ -372,8 +370,8 @@ class File(Nothing):
 
     def contents(self) -> list[tuple[str, str, str]]:
         size = os.path.getsize(self.options.file) if os.path.isfile(self.options.file) else None
-        before = "no file" if size is None else f"our swap file of {bytes_text(size)}"
-        return [(self.options.file, before, f"our swap file of {bytes_text(self.options.file_size)}")]
+        before = "no file" if size is None else f"our swap file of {size_text(size)}"
+        return [(self.options.file, before, f"our swap file of {size_text(self.options.file_size)}")]
 
 
 class Compressed(Nothing):
@@ -422,7 +420,7 @@ class Compressed(Nothing):
     def pending(self) -> list[str]:
         if self.fits():
             return []
-        return [f"set up {self.options.zram_devices} zram device(s) of {bytes_text(self.each)}"]
+        return [f"set up {self.options.zram_devices} zram device(s) of {size_text(self.each)}"]
 
     def in_the_way(self) -> list[Area]:
         numbers = {f"/dev/zram{number}" for number in self.mine()}

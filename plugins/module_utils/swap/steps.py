@@ -18,6 +18,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import (
     Area,
     SwapError,
@@ -33,7 +34,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
     LABEL,
     Guard,
     GuardError,
-    bytes_text,
     device_number,
     find,
     read_header,
@@ -442,13 +442,13 @@ class Plan:
         shown = {area.name for area in self.before} - going
         for found in self.result_areas(True):
             if found["device"] not in shown:
-                lines += f"swap {found['device'] or found['source']} {bytes_text(found['size_bytes'])} priority {found['priority']} ours\n"
+                lines += f"swap {found['device'] or found['source']} {size_text(found['size_bytes'])} priority {found['priority']} ours\n"
         return lines + "".join(f"{path}: {after}\n" for path, _before, after in self.kind.contents())
 
 
 def listing(found: list[Area]) -> str:
     """Return areas as lines of text for the diff."""
     return "".join(
-        f"swap {area.name} {bytes_text(area.size)} priority {area.priority} {'ours' if area.ours else 'not ours'}\n"
+        f"swap {area.name} {size_text(area.size)} priority {area.priority} {'ours' if area.ours else 'not ours'}\n"
         for area in found
     )

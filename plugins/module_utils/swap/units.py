@@ -13,7 +13,7 @@ import os
 import re
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, checked
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_checked
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     remove_file,
     sync_directory,
@@ -142,7 +142,7 @@ class Systemd:
     def others(self, ours: t.Iterable[str]) -> list[OtherUnit]:
         """Return the swap units that come from a file and are not ours; ours are the paths of our files."""
         # Without --all a pattern leaves out what is not active, and so what we have turned off.
-        output = checked(
+        output = run_checked(
             self.run_command,
             [
                 "systemctl",
@@ -167,7 +167,7 @@ class Systemd:
         return [found[name] for name in sorted(found)]
 
     def reload(self) -> None:
-        checked(self.run_command, ["systemctl", "daemon-reload"], UnitError)
+        run_checked(self.run_command, ["systemctl", "daemon-reload"], UnitError)
 
 
 def turned_on_by(units: list[OtherUnit], name: str) -> str:

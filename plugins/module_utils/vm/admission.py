@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import mib
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 
 # What QEMU itself holds for a small guest: page tables, device models, buffers. Measured: 40 to 120 MiB. Translated code comes on top.
 OVERHEAD = 96 * 2**20
@@ -46,23 +46,23 @@ def judge(host: Host, wish: Wish) -> tuple[list[str], list[str]]:
     dram = min(host.memory - host.reserve - host.foreign, host.budget if host.budget is not None else host.memory)
     if wish.vms * each > dram + host.swap:
         refusals.append(
-            f"memory: {wish.vms} VMs of {mib(wish.memory)} need {mib(wish.vms * each)} with {mib(wish.overhead)} of QEMU's own for each, and this host offers "
-            f"{mib(dram)} of DRAM ({_dram_of(host)}) and {mib(host.swap)} of swap: {max(0, (dram + host.swap) // each)} VMs fit"
+            f"memory: {wish.vms} VMs of {size_text(wish.memory)} need {size_text(wish.vms * each)} with {size_text(wish.overhead)} of QEMU's own for each, and this host offers "
+            f"{size_text(dram)} of DRAM ({_dram_of(host)}) and {size_text(host.swap)} of swap: {max(0, (dram + host.swap) // each)} VMs fit"
         )
     if wish.unswappable and host.swap:
         refusals.append(
-            f"memory: {wish.unswappable}, and this host has {mib(host.swap)} of swap: locked and huge pages never go there, so a study of "
+            f"memory: {wish.unswappable}, and this host has {size_text(host.swap)} of swap: locked and huge pages never go there, so a study of "
             "stretched memory would measure nothing. Allow them only on hosts without swap"
         )
     if wish.new_disks * wish.disk_growth > host.disk_free:
         refusals.append(
-            f"disk: {wish.new_disks} new clones of which each is expected to grow to {mib(wish.disk_growth)} (disk_growth) need "
-            f"{mib(wish.new_disks * wish.disk_growth)}, and {mib(host.disk_free)} are free"
+            f"disk: {wish.new_disks} new clones of which each is expected to grow to {size_text(wish.disk_growth)} (disk_growth) need "
+            f"{size_text(wish.new_disks * wish.disk_growth)}, and {size_text(host.disk_free)} are free"
         )
     elif wish.new_disks * wish.disk_size > host.disk_free:
         warnings.append(
-            f"disk: {wish.new_disks} new clones could grow to {mib(wish.new_disks * wish.disk_size)}, and {mib(host.disk_free)} are free; they are expected to "
-            f"write {mib(wish.disk_growth)} each"
+            f"disk: {wish.new_disks} new clones could grow to {size_text(wish.new_disks * wish.disk_size)}, and {size_text(host.disk_free)} are free; they are expected to "
+            f"write {size_text(wish.disk_growth)} each"
         )
     if host.addresses is not None and wish.vms > host.addresses:
         refusals.append(f"network: {wish.vms} VMs need an address each, and the network can give {host.addresses}")
@@ -76,7 +76,5 @@ def judge(host: Host, wish: Wish) -> tuple[list[str], list[str]]:
 
 def _dram_of(host: Host) -> str:
     if host.budget is not None and host.budget <= host.memory - host.reserve - host.foreign:
-        return f"its DRAM budget, of {mib(host.memory)}"
-    return (
-        f"of {mib(host.memory)}; {mib(host.foreign)} belong to VMs of others, {mib(host.reserve)} are kept for the host"
-    )
+        return f"its DRAM budget, of {size_text(host.memory)}"
+    return f"of {size_text(host.memory)}; {size_text(host.foreign)} belong to VMs of others, {size_text(host.reserve)} are kept for the host"

@@ -13,7 +13,12 @@ import math
 import random
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number, size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    SettingError,
+    number,
+    size_in_bytes,
+    size_text,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import (
     AccessModel,
     data_bytes,
@@ -88,7 +93,7 @@ def make(
     """Return the plan, which docs/plan.md explains.
 
     Args:
-        config: of a run, as run_plan.configuration() returns it.
+        config: of a run, as configuration.checked() returns it.
         phases: of a run.
         machines: for each host that carries VMs its C(record) (host_memory_info) and C(arms): by profile C(tuned), C(swap), C(areas), C(refused), C(needs),
             C(sysctl), C(sysfs), C(dram_budget).
@@ -379,13 +384,13 @@ class _Host:
         beyond = needs - self.dram
         if self.kind == "none" or not self.capacity:
             raise DoesNotFit(
-                f"{self.name}: the fleet takes {gib(needs)}, and there are {gib(self.dram)} of DRAM for it, nothing beyond"
+                f"{self.name}: the fleet takes {size_text(needs)}, and there are {size_text(self.dram)} of DRAM for it, nothing beyond"
             )
         if self.kind == "zram":
             return self._with_zram(needs, beyond)
         if beyond > self.capacity:
             raise DoesNotFit(
-                f"{self.name}: the fleet takes {gib(needs)}; DRAM has {gib(self.dram)} for it, {self.kind} {gib(self.capacity)}"
+                f"{self.name}: the fleet takes {size_text(needs)}; DRAM has {size_text(self.dram)} for it, {self.kind} {size_text(self.capacity)}"
             )
         if self.kind == "zswap":
             return self._with_zswap(needs, beyond)
@@ -397,18 +402,18 @@ class _Host:
             stored, outside = beyond, self._total - self.dram - self._reserve
             if stored * self.ratio > outside:
                 raise DoesNotFit(
-                    f"{self.name}: zram would take {gib(stored * self.ratio)} of the host's memory, {gib(outside)} are there"
+                    f"{self.name}: zram would take {size_text(stored * self.ratio)} of the host's memory, {size_text(outside)} are there"
                 )
         elif self.ratio >= 1:
             raise DoesNotFit(
-                f"{self.name}: the fleet takes {gib(needs)}, DRAM has {gib(self.dram)}, and zram adds nothing since these values do not compress "
+                f"{self.name}: the fleet takes {size_text(needs)}, DRAM has {size_text(self.dram)}, and zram adds nothing since these values do not compress "
                 f"(latency_benchmark_compressibility {self._load['compressibility']:g})"
             )
         else:
             stored = beyond / (1 - self.ratio)
         if stored > min(needs, self.capacity):
             raise DoesNotFit(
-                f"{self.name}: zram would have to store {gib(stored)} of {gib(needs)}, it takes {gib(min(needs, self.capacity))}"
+                f"{self.name}: zram would have to store {size_text(stored)} of {size_text(needs)}, it takes {size_text(min(needs, self.capacity))}"
             )
         return [Level("dram", needs - stored), Level("zram", needs)]
 
@@ -497,8 +502,3 @@ def lognormal(average: float, p99: float) -> tuple[float, float]:
     # p99 / average = exp(z sigma - sigma^2 / 2), which has its largest value at sigma = z.
     sigma = z - math.sqrt(max(0.0, z * z - 2 * math.log(max(1.0, p99 / average))))
     return math.log(average) - sigma * sigma / 2, sigma
-
-
-def gib(size: float) -> str:
-    """Return a size as people read it."""
-    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.0f} MiB"

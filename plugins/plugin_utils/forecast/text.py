@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.plan import gib
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import clock, grid
 
 _REASONS_SHOWN = 2
@@ -17,12 +17,12 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
     """Return the plan: the fleets under each profile, the largest that is expected to do, the time, and what must be said."""
     load, slo, duration = document["load"], document["slo"], document["duration"]
     machines = ", ".join(
-        f"{name} ({gib(each['dram_bytes'])}, {each['cpus']} CPUs)" for name, each in document["machines"].items()
+        f"{name} ({size_text(each['dram_bytes'])}, {each['cpus']} CPUs)" for name, each in document["machines"].items()
     )
     found = [
         "",
         f"Plan for {machines}",
-        f"Each VM: {gib(document['vm_bytes'])}, {load['key_count']:,} keys of {load['value_size']:,} bytes, {load['rate']:g} requests/s. "
+        f"Each VM: {size_text(document['vm_bytes'])}, {load['key_count']:,} keys of {load['value_size']:,} bytes, {load['rate']:g} requests/s. "
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us",
         "",
         "Expected, by a model (docs/plan.md): of the worst cell, on the machine that is worst off",
@@ -58,9 +58,9 @@ def _span(fleet: t.Mapping[str, t.Any], name: str, show: t.Callable[[float], str
 _COLUMNS = (
     ("profile", lambda fleet: fleet["profile"]),
     ("VMs", lambda fleet: str(fleet["size"])),
-    ("need", lambda fleet: gib(fleet["needs_bytes"])),
-    ("DRAM", lambda fleet: gib(fleet["dram_bytes"])),
-    ("beyond it", lambda fleet: fleet["tier"] + (f" {gib(fleet['tier_bytes'])}" if fleet["tier_bytes"] else "")),
+    ("need", lambda fleet: size_text(fleet["needs_bytes"])),
+    ("DRAM", lambda fleet: size_text(fleet["dram_bytes"])),
+    ("beyond it", lambda fleet: fleet["tier"] + (f" {size_text(fleet['tier_bytes'])}" if fleet["tier_bytes"] else "")),
     ("CPUs", lambda fleet: "-" if fleet["cpus_needed"] is None else f"{fleet['cpus_needed']:.1f}"),
     ("hits", lambda fleet: _span(fleet, "hit_rate", lambda value: f"{100 * value:.1f} %", min)),
     ("page-ins/s", lambda fleet: _span(fleet, "page_ins_per_second", lambda value: f"{value:,.0f}")),

@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
     RunDirectory,
@@ -88,7 +88,7 @@ class Collector:
                 "run_id": self.directory.run_id,
                 "started_at": self._started_at,
                 "config": {"profile": "unknown", "slo": self._slo, "validity": VALIDITY},
-                "config_hash": run_plan.config_hash({"slo": self._slo, "plans": plans}),
+                "config_hash": configuration.config_hash({"slo": self._slo, "plans": plans}),
                 "labels": ["ad hoc: the host's settings were not recorded"],
                 "expected": sorted({host for document in self._documents for host in document["expected"]}),
                 "phases": [{**plan, "finished": True} for plan in plans],

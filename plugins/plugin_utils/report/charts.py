@@ -9,8 +9,7 @@ import math
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, highest_of
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import time_series
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, time_series
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails
 
 # A curve has so many points for each factor of ten on its axis.
@@ -38,8 +37,8 @@ class RunCharts:
         self.phases.append(
             {
                 **{name: phase.get(name) for name in ("index", "of", "kind", "iteration")},
-                "title": run_plan.describe(phase),
-                "cell": None if phase["kind"] == "fill" else run_plan.cell_name(phase),
+                "title": configuration.describe(phase),
+                "cell": None if phase["kind"] == "fill" else configuration.cell_name(phase),
                 **{name: document[name] for name in ("valid", "reasons", "overlap")},
                 "rate": document.get("achieved_rate_ratio"),
                 "hosts": len(hosts),
@@ -61,7 +60,7 @@ class RunCharts:
         """Return what the page's script draws."""
         cells = []
         for cell in summary["cells"]:
-            name = run_plan.cell_name(cell)
+            name = configuration.cell_name(cell)
             cells.append(
                 {
                     "name": name,

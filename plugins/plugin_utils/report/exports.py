@@ -9,7 +9,7 @@ import csv
 import io
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import LATENCIES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails
@@ -104,7 +104,7 @@ def hosts_csv(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetail
                 _within(cell, host, summary["slo"]),
             ]
             for cell in summary["cells"]
-            for host in details[run_plan.cell_name(cell)].hosts
+            for host in details[configuration.cell_name(cell)].hosts
         ],
     )
 
@@ -214,7 +214,7 @@ def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDet
             [
                 ({**labels, "host": host["name"], "figure": text}, _seconds(host[name]))
                 for labels, cell in cells
-                for host in details[run_plan.cell_name(cell)].hosts
+                for host in details[configuration.cell_name(cell)].hosts
                 for name, text in (("avg_us", "average"), ("p99_us", "p99"))
             ],
             unit="seconds",

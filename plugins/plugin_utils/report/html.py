@@ -247,7 +247,7 @@ def _with_cost(sections: t.Sequence[tuple[str, str]], cost: t.Any, before: str) 
 
 
 def _cell_name(row: t.Mapping[str, t.Any]) -> str:
-    return report_data.run_plan.cell_name(row)
+    return report_data.configuration.cell_name(row)
 
 
 def _bars(

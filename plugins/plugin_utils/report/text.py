@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
 _COLUMNS = (
     # heading, and how a cell of the summary fills it
@@ -169,7 +169,7 @@ def clock(seconds: float) -> str:
 
 def _where(phase: t.Mapping[str, t.Any]) -> str:
     width = len(str(phase["of"]))
-    return f"[{phase['index']:{width}}/{phase['of']}] {run_plan.describe(phase):<36}"
+    return f"[{phase['index']:{width}}/{phase['of']}] {configuration.describe(phase):<36}"
 
 
 def _notes(labels: t.Sequence[str]) -> list[str]:

@@ -49,7 +49,7 @@ SETTINGS = (
 PACINGS = ("hybrid", "sleep", "spin")
 
 
-def configuration(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any]:
+def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any]:
     """Check what the user asked for and return the run's configuration.
 
     Args:

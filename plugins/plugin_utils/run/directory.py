@@ -14,7 +14,7 @@ import tempfile
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
 SCHEMA = 1
 # Bytes that one host's result of one phase takes, from above (measured: see docs/results.md).
@@ -120,12 +120,12 @@ class RunDirectory:
 
     def read_phase(self, phase: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
         """Return the document of phase, or None if it has not been measured."""
-        name = run_plan.file_name(phase)
+        name = configuration.file_name(phase)
         return self.read_json("phases", name) if os.path.exists(self.file("phases", name)) else None
 
     def write_phase(self, document: t.Mapping[str, t.Any]) -> None:
         """Write the document of a phase. One that was there before is kept under superseded/."""
-        name = run_plan.file_name(document["phase"])
+        name = configuration.file_name(document["phase"])
         path = self.file("phases", name)
         if os.path.exists(path):
             os.makedirs(self.file("superseded"), exist_ok=True)

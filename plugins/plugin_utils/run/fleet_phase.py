@@ -32,7 +32,7 @@ class Phase:
     """Collects the results of one phase.
 
     Attributes:
-        plan: the phase as run_plan.phases() made it.
+        plan: the phase as configuration.phases() made it.
         expected: the names of the hosts that must report.
         results: what C(solotest) returned, by host.
         failed: text of what went wrong, by host.

@@ -13,7 +13,7 @@ import os
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, utc
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import LATENCIES
 
@@ -38,9 +38,9 @@ class HistogramLogs:
         """Take a phase as its file holds it. Fills and warm-ups are not for logs, nor is a phase that measured nothing."""
         phase = document["phase"]
         if phase["kind"] == "iteration" and document["hosts"]:
-            self._cells.setdefault(run_plan.cell_name(phase), []).append(
+            self._cells.setdefault(configuration.cell_name(phase), []).append(
                 {
-                    "title": f"{run_plan.describe(phase)}: {len(document['hosts'])} hosts"
+                    "title": f"{configuration.describe(phase)}: {len(document['hosts'])} hosts"
                     + ("" if document["valid"] else ", INVALID"),
                     "started_at": document["started_at"],
                     "seconds": document["finished_at"] - document["started_at"],

@@ -13,13 +13,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.histog
     highest_of,
     microseconds,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
-    configuration as run_plan,
-)
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
-    fleet_phase,
-    time_series,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase, time_series
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import CellSample, Spread
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
@@ -88,7 +82,7 @@ def evaluate_together(
     runs = [directory.read_json("run.json") for directory in directories]
     run = runs[0]
     for each in runs[1:]:
-        changes = run_plan.differences(
+        changes = configuration.differences(
             {name: run[name] for name in ("config", "expected")}, {name: each[name] for name in ("config", "expected")}
         )
         if changes:
@@ -113,7 +107,7 @@ def evaluate_together(
             cell.add(phase, document, number if len(runs) > 1 else phase["iteration"])
         futile = futile or futility.reason
     evaluated = {
-        run_plan.cell_name({"influence": influence, "read_mix": read_mix}): cell.summary(
+        configuration.cell_name({"influence": influence, "read_mix": read_mix}): cell.summary(
             slo, run["expected"], futile is not None
         )
         for (influence, read_mix), cell in cells.items()
@@ -214,7 +208,7 @@ class _Phases:
 
     def add(self, phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None, run: str) -> None:
         """Take a phase of a run, whose name goes before what is said of it."""
-        where = f"{run}phase {phase['index']} of {phase['of']} ({run_plan.describe(phase)})"
+        where = f"{run}phase {phase['index']} of {phase['of']} ({configuration.describe(phase)})"
         if document is None:
             self.missing.append(where)
             return

@@ -14,7 +14,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.cost import fig
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.html import comparison_page
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, ratio_bounds
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, evaluate_together
@@ -186,7 +186,7 @@ def _ratio_interval(
     same_hosts: bool,
 ) -> dict[str, list[float]] | None:
     """Return the intervals of the ratios; None if one of the runs has too few iterations to tell."""
-    name = run_plan.cell_name(cell)
+    name = configuration.cell_name(cell)
     mine, other = details[name].spread, baseline[name].spread
     if mine is None or other is None:
         return None
@@ -250,7 +250,9 @@ def _relative_variance(values: t.Sequence[float]) -> tuple[float, int] | None:
 
 def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list[str]:
     """Return what differs between two runs beside the profile: such a comparison is of more than the profiles."""
-    found = [line for line in run_plan.differences(old["config"], new["config"]) if not line.startswith("profile:")]
+    found = [
+        line for line in configuration.differences(old["config"], new["config"]) if not line.startswith("profile:")
+    ]
     if old["expected"] != new["expected"]:
         found.append(
             f"fleet: {len(old['expected'])} hosts -> {len(new['expected'])} hosts"

@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import clock
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
     RunDirectory,
@@ -76,7 +76,7 @@ def choose(
         directory = directory or RunDirectory(results_dir, f"{kind}-{compact_utc(now)}")
         return directory, {**new, "id": directory.run_id}
     document = directory.read_json(file_name)
-    changes = run_plan.differences(document["plan"], plan)
+    changes = configuration.differences(document["plan"], plan)
     if not changes and not document["finished"] and resume:
         return directory, document
     if not wanted:

@@ -11,7 +11,7 @@ from ansible.inventory.host import Host
 from ansible.playbook.task import Task
 from ansible.plugins.loader import callback_loader
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
 SETTINGS = {
     "profile": "zram",
@@ -61,7 +61,7 @@ def callback(tmp_path, monkeypatch):
 
 @pytest.fixture
 def begun(tmp_path):
-    config = run_plan.configuration(SETTINGS)
+    config = configuration.checked(SETTINGS)
     return {
         "session": "1",
         "directory": str(tmp_path / "run"),
@@ -75,7 +75,7 @@ def begun(tmp_path):
         "expected": HOSTS,
         "hosts": {},
         "fleet": {host: {"endpoint": host, "keys": 0, "clock_correction": 0.0} for host in HOSTS},
-        "phases": [{**phase, "finished": False} for phase in run_plan.phases(config)],
+        "phases": [{**phase, "finished": False} for phase in configuration.phases(config)],
     }
 
 

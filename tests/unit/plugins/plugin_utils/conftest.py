@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
 SETTINGS = {
     "profile": "swap",
@@ -49,7 +49,7 @@ def latencies(count=1000, average_us=20.0, seed=0):
 
 @pytest.fixture
 def config():
-    return run_plan.configuration(SETTINGS)
+    return configuration.checked(SETTINGS)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def begun(config, tmp_path):
         "expected": HOSTS,
         "fleet": {host: {"endpoint": host, "keys": 0, "clock_correction": 0.0} for host in HOSTS},
         "hosts": {},
-        "phases": [{**phase, "finished": False} for phase in run_plan.phases(config)],
+        "phases": [{**phase, "finished": False} for phase in configuration.phases(config)],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.action.density import _figures
+from ansible_collections.memstretch.density.plugins.action.density_search import _figures
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 

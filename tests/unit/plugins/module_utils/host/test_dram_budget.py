@@ -34,10 +34,10 @@ def test_hugepages_take_what_the_budget_leaves(meminfo):
 
 
 def test_a_budget_that_pushes_the_host_into_oom_is_refused_with_the_figures(meminfo):
-    with pytest.raises(BudgetError, match=r"of 1,500 MiB .* hold 1,096 MiB, and 512 MiB .* at least 1,608 MiB"):
+    with pytest.raises(BudgetError, match=r"of 1.465 GiB .* hold 1.07 GiB, and 512 MiB .* at least 1.57 GiB"):
         HugepageBudget(1500 * MIB, 512 * MIB).refuse({"huge pages": 0})
     HugepageBudget(1608 * MIB, 512 * MIB).refuse({"huge pages": 0})
-    with pytest.raises(BudgetError, match="no budget: the host has 4,096 MiB"):
+    with pytest.raises(BudgetError, match="no budget: the host has 4 GiB"):
         HugepageBudget(4096 * MIB, 0).refuse({"huge pages": 0})
 
 

@@ -32,7 +32,7 @@ def test_a_fleet_that_fits():
     "host, wish, said",
     [
         ({}, {"vms": 32}, "memory: 32 VMs"),
-        ({"foreign": 100 * GIB}, {}, "102,400 MiB belong to VMs of others"),
+        ({"foreign": 100 * GIB}, {}, "100 GiB belong to VMs of others"),
         ({"budget": 10 * GIB}, {}, "its DRAM budget"),
         ({"swap": GIB}, {"unswappable": "its memory is locked"}, "its memory is locked"),
         ({"disk_free": 30 * GIB}, {}, "disk: 31 new clones"),

@@ -13,7 +13,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import (
     text as plan_text,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
 from ..conftest import SETTINGS
 
@@ -46,7 +46,7 @@ ZSWAP = {
 
 
 def planned(arms, sizes, settings=None, record=None, **options):
-    config = run_plan.configuration({**LOAD, **(settings or {})})
+    config = configuration.checked({**LOAD, **(settings or {})})
     options = {
         "fleet_sizes": sizes,
         "tiers": density_plan.tiers("tiers", options.pop("tiers", {})),
@@ -61,7 +61,7 @@ def planned(arms, sizes, settings=None, record=None, **options):
     }
     names = options.pop("names", ["kvm"])
     machines = {name: {"record": {**RECORD, **(record or {})}, "arms": copy.deepcopy(arms)} for name in names}
-    return density_plan.make(config, run_plan.phases(config), machines, options)
+    return density_plan.make(config, configuration.phases(config), machines, options)
 
 
 def of(document, profile, size):

@@ -4,8 +4,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration as run_plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import fleet_phase
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import Phase
 
 from ..conftest import latencies
@@ -15,7 +14,7 @@ START = 1_000_000.0
 
 @pytest.fixture
 def plan(config):
-    return run_plan.phases(config)[2]
+    return configuration.phases(config)[2]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: density
+module: density_search
 short_description: Search the largest fleet whose hosts all meet the SLO
 version_added: 0.1.0
 description:
@@ -63,7 +63,7 @@ author:
 
 EXAMPLES = r"""
 - name: How many hosts meet the SLO in DRAM alone, and how many with swap
-  memstretch.density.density:
+  memstretch.density.density_search:
     profiles: dram,swap
     run: "{{ checked }}"
     probe:
