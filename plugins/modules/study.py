@@ -12,8 +12,10 @@ module: study
 short_description: Run the same load under one profile after another, and compare
 version_added: 0.1.0
 description:
-  - Runs C(site.yml) of this collection once for each run, in its own process, with the inventory, variables and connection
-    options of the current playbook. Then compares the runs with the first arm and writes C(study.json), C(comparison.json),
+  - Runs C(site.yml) of this collection once for each run, in its own process, with the inventory, variables and
+    connection
+    options of the current playbook. Then compares the runs with the first arm and writes C(study.json),
+    C(comparison.json),
     C(comparison.txt) and C(comparison.html).
   - At the end, also after a failure or an interruption, runs C(teardown.yml) and C(restore.yml).
   - Continues an interrupted study; finished runs and phases are kept.
@@ -27,7 +29,8 @@ extends_documentation_fragment:
   - memstretch.density.checked_run
 options:
   profiles:
-    description: Names or paths of two or more profiles, as a list or one text with commas. The others are compared with the first.
+    description: Names or paths of two or more profiles, as a list or one text with commas. The others are compared
+      with the first.
     type: raw
   ablation:
     description: Instead of O(profiles), one profile whose settings are left out one at a time.
@@ -54,7 +57,8 @@ options:
         default: false
   order:
     description:
-      - V(interleaved) runs each arm once, then the next round; slow changes of a host then affect all arms alike. V(blocks) runs
+      - V(interleaved) runs each arm once, then the next round; slow changes of a host then affect all arms alike.
+        V(blocks) runs
         all runs of one arm, then the next arm.
     type: str
     default: interleaved
@@ -64,8 +68,10 @@ options:
     default: 1
   study_id:
     description:
-      - Name of the study's directory. An existing directory is refused, unless it holds an unfinished study with the same settings.
-      - By default the newest study is continued if it is unfinished and has the same settings; otherwise a new one starts.
+      - Name of the study's directory. An existing directory is refused, unless it holds an unfinished study with the
+        same settings.
+      - By default the newest study is continued if it is unfinished and has the same settings; otherwise a new one
+        starts.
     type: str
   resume:
     description: Whether to continue an unfinished study.
