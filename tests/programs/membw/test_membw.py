@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Behaviour that the figures of membw depend on, tested on the built programs.
+"""Test the behaviour that the figures of membw depend on, with the programs as they are built.
 
-No test depends on the speed of the machine, the size of its caches, or how busy it is; tests/bench/memory_bandwidth.py measures those.
-Docstrings name the faults in membw.c that a test detects. The order and the number of reads are tested in unit/test_seams.c.
+No test depends on the speed of the machine, the size of its caches, or how busy it is: tests/bench/memory_bandwidth.py
+measures what the caches change. unit/test_seams.c tests the order and the number of reads. "Detects" in a docstring
+names the faults in membw.c that make the test fail.
 """
 
 from __future__ import annotations
@@ -24,20 +25,23 @@ LINES = [pytest.param(BUFFER // LINE - 1, id="last"), pytest.param(BUFFER // LIN
 
 
 def arguments(pattern="all", *, seconds=0.1, buffer=BUFFER, cpus=CPUS[:1]):
-    return ("--pattern", pattern, "--seconds", seconds, "--buffer", buffer, "--allow-cached", "--cpus", ",".join(map(str, cpus)))
+    return ("--pattern", pattern, "--seconds", seconds, "--buffer", buffer, "--allow-cached",
+            "--cpus", ",".join(map(str, cpus)))
 
 
 def largest_cache(cpu):
-    """Return what the kernel says."""
+    """Return the size that the kernel reports; 0 if it reports none."""
     units = {"K": 2**10, "M": 2**20}
-    sizes = pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/cache").glob("index*/size")
-    return max((int(text[:-1]) * units[text[-1]] for text in (path.read_text(encoding="ascii").strip() for path in sizes)), default=0)
+    files = pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/cache").glob("index*/size")
+    sizes = [path.read_text(encoding="ascii").strip() for path in files]
+    return max((int(size[:-1]) * units[size[-1]] for size in sizes), default=0)
 
 
 def nodes_with_memory():
-    """Return what the kernel says, such as [0, 1] for 0-1."""
+    """Return the nodes that the kernel reports, such as [0, 1] for 0-1; none if it does not support NUMA."""
     path = pathlib.Path("/sys/devices/system/node/has_memory")
-    ranges = [each.split("-") for each in path.read_text(encoding="ascii").strip().split(",")] if path.exists() else []
+    listed = path.read_text(encoding="ascii").strip().split(",") if path.exists() else []
+    ranges = [each.split("-") for each in listed]
     return [node for each in ranges for node in range(int(each[0]), int(each[-1]) + 1)]
 
 
@@ -50,10 +54,10 @@ def test_no_page_faults_during_the_measurement(membw, pattern):
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("pattern, word", [("all", 7), ("line", 0)])
 def test_reads_each_line_while_it_measures(optimised, pattern, word, line):
-    """A word that changes during the measurement is found.
+    """membw notices when a word of the buffer changes during the measurement.
 
-    Detects: half of the buffer is read; every second line is skipped, by the fill as well; the sums are not compared; the compiler removes
-    the reads or moves them out of the loop.
+    Detects: only half of the buffer is read; every second line is skipped, even if the fill skips it too; the sums are
+    not compared; the compiler removes the reads or moves them out of the loop.
     """
     seconds = 0.2
     while True:
@@ -62,7 +66,7 @@ def test_reads_each_line_while_it_measures(optimised, pattern, word, line):
         running.write(running.buffer(BUFFER) + LINE * line + 8 * word, 1)
         in_time = time.monotonic() - started < seconds / 2
         done = running.end()
-        if in_time:  # or else a busy machine may have had no time to read the word after that
+        if in_time:  # if not, membw may have ended before it read the changed word
             break
         seconds *= 2
     assert done.returncode == 4, done.stdout
@@ -71,11 +75,12 @@ def test_reads_each_line_while_it_measures(optimised, pattern, word, line):
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_chase_loads_each_line(optimised, line):
-    """A pointer that leads nowhere ends the chase.
+    """An invalid pointer in a line makes membw crash.
 
-    Detects: lines that the chase does not visit; addresses that are calculated instead of loaded; a chase that the compiler removes.
+    Detects: lines that the chase does not visit; addresses that are calculated instead of loaded; a chase that the
+    compiler removes.
     """
-    running = optimised.start(*arguments("chase", seconds=20))
+    running = optimised.start(*arguments("chase", seconds=5))
     running.write(running.buffer(BUFFER) + LINE * line, 0)
     assert running.end().returncode == -signal.SIGSEGV
 
@@ -90,8 +95,8 @@ def test_the_buffer_must_be_16_times_the_cache(membw, cache, buffer):
 
     refused = membw.run(*short, "--buffer", buffer - 1)
     assert refused.returncode == 2 and refused.stdout == ""
-    assert refused.stderr == (f"membw: --buffer: {buffer - 1} is too small; a cache of {cache} bytes requires at least {buffer} "
-                              "(or --allow-cached)\n")
+    assert refused.stderr == (f"membw: --buffer: {buffer - 1} is too small; a cache of {cache} bytes requires at least "
+                              f"{buffer} (or --allow-cached)\n")
     assert membw.run(*short, "--buffer", buffer - 1, "--allow-cached").returncode == 0
 
 
@@ -125,7 +130,7 @@ def test_fails_without_reserved_huge_pages(membw):
 
 
 def test_each_reader_runs_on_its_own_cpu(membw):
-    """Detects: readers that are not bound to their CPUs; readers that run one after another."""
+    """Detects: readers that are not bound to their CPUs, or that run one after another."""
     cpus = CPUS[:4]
     running = membw.start(*arguments(cpus=cpus, seconds=0.5))
     seen = running.wait_for_threads_on(cpus)

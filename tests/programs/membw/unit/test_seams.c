@@ -109,6 +109,7 @@ static void test_the_buffer_is_at_least_16_times_the_cache(void)
     CHECK(cache_bytes(0) == 0 || resolved(0, 1, false) == 0);
 }
 
+/* Detects: a buffer of less than `total`, or a chunk that is shared by two readers. */
 static void test_readers_share_the_buffer_in_whole_chunks(void)
 {
     CHECK(reader_bytes(0, 1) == CHUNK_BYTES);
@@ -127,8 +128,8 @@ static uint64_t reference_sum(const uint64_t *words, size_t step)
     return sum;
 }
 
-/* Detects: a kernel that skips every second line or adds a line twice, also if the fill computes the
- * same wrong sum. */
+/* Detects: a kernel that skips every second line or adds a line twice, even if the fill computes
+ * the same wrong sum. */
 static void test_kernels_sum_every_word_or_line(void)
 {
     struct buffer b = place(CHUNK_BYTES);
@@ -141,6 +142,19 @@ static void test_kernels_sum_every_word_or_line(void)
     b = place(CHUNK_BYTES);
     CHECK(buffer_fill(&b, PATTERN_LINE));
     CHECK(b.sums[0] == reference_sum(b.words, LINE_WORDS));
+    buffer_release(&b);
+}
+
+/* Detects: a fill that writes nothing, or the same in each chunk, in each line or in each word. */
+static void test_the_fill_does_not_repeat(void)
+{
+    struct buffer b = place(4 * CHUNK_BYTES);
+    size_t repeated = 0;
+    CHECK(buffer_fill(&b, PATTERN_ALL));
+    for (size_t i = CHUNK_WORDS; i < 4 * CHUNK_WORDS; i++)
+        repeated += b.words[i] == b.words[i - 1] || b.words[i] == b.words[i - LINE_WORDS] ||
+                    b.words[i] == b.words[i - CHUNK_WORDS];
+    CHECK(repeated == 0);
     buffer_release(&b);
 }
 
@@ -392,6 +406,7 @@ int main(void)
     test_the_buffer_is_at_least_16_times_the_cache();
     test_readers_share_the_buffer_in_whole_chunks();
     test_kernels_sum_every_word_or_line();
+    test_the_fill_does_not_repeat();
     test_each_word_changes_the_sum();
     test_a_chase_visits_every_line_once_in_random_order();
     test_a_pass_reads_every_block_once_from_start_to_end();
