@@ -63,7 +63,9 @@ def test_reads_each_line_while_it_measures(optimised, pattern, word, line):
     while True:
         started = time.monotonic()
         running = optimised.start(*arguments(pattern, seconds=seconds))
-        running.write(running.buffer(BUFFER) + LINE * line + 8 * word, 1)
+        buffer = running.buffer(BUFFER)
+        if buffer is not None:
+            running.write(buffer + LINE * line + 8 * word, 1)
         in_time = time.monotonic() - started < seconds / 2
         done = running.end()
         if in_time:  # if not, membw may have ended before it read the changed word
