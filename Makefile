@@ -33,7 +33,7 @@ AS_ROOT := $(if $(SUDO),sudo env PYTHONDONTWRITEBYTECODE=1)
 HOST_SCENARIOS := host host_trixie
 
 # The lab: a hypervisor inside this machine, with emulated VMs.
-LAB := $(BIN)/python playbooks/files/lab.py
+LAB := $(BIN)/python tools/lab.py
 LAB_INVENTORY := inventories/lab/hosts.yml
 LAB_PROFILE ?= swap
 GOLDEN_IMAGE := .cache/golden/debian.qcow2
@@ -102,7 +102,7 @@ $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE):
 	@python3 playbooks/files/debian_image.py $(IMAGE_OPTIONS) $@
 
 lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this machine; needs root, leaves it as it was
-	$(call install,$$(python3 playbooks/files/lab.py packages))
+	$(call install,$$(python3 tools/lab.py packages))
 	@trap 'exit 130' INT TERM; \
 	trap 'status=$$?; $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/teardown.yml && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/restore.yml || status=1; \
 		$(LAB) down || status=1; exit $$status' EXIT; \
@@ -146,12 +146,12 @@ test-host: setup-test
 	done
 
 test-fleet: setup-test
-	$(call install,$$(python3 playbooks/files/lab.py packages))
+	$(call install,$$(python3 tools/lab.py packages))
 	@echo "== fleet: VMs on real libvirt, in network namespaces of this machine"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet --ignore=tests/fleet/test_guests.py
 
 test-guests: setup-test $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
-	$(call install,$$(python3 playbooks/files/lab.py packages))
+	$(call install,$$(python3 tools/lab.py packages))
 	@echo "== guests: emulated VMs that boot, on two hypervisors inside this machine"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet/test_guests.py
 
@@ -163,7 +163,7 @@ test-report: setup-test
 bench: setup-test ## Measure speed claims, side by side; needs root (about 25 minutes)
 	@$(BIN)/python tests/bench/client/run.py
 	@$(BIN)/python tests/bench/fleet.py
-	$(call install,$(BENCH_PACKAGES) $$(python3 playbooks/files/lab.py packages))
+	$(call install,$(BENCH_PACKAGES) $$(python3 tools/lab.py packages))
 	@$(BIN)/python tests/bench/memory_bandwidth.py
 	@$(BIN)/python tests/bench/throughput.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/vm_fleet.py

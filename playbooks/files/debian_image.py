@@ -1,11 +1,12 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A Debian system on a disk, built from packages: by mmdebstrap, without a loop device, a mount or a network card.
 
 As a command it makes the golden image of a VM fleet: it gets its address by DHCP, and at each boot takes its name from the firmware and its keys from the seed
 disk. As a module it also makes the throwaway machines of the tests. Needs root, for the owners of files.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -22,7 +23,20 @@ import tempfile
 from pathlib import Path
 
 PACKAGES_HERE = ["qemu-system-x86", "qemu-utils", "mmdebstrap", "e2fsprogs", "fdisk"]
-PACKAGES_THERE = ["apt", "dbus", "e2fsprogs", "init", "initramfs-tools", "iproute2", "kmod", "openssh-server", "procps", "python3", "systemd", "udev"]
+PACKAGES_THERE = [
+    "apt",
+    "dbus",
+    "e2fsprogs",
+    "init",
+    "initramfs-tools",
+    "iproute2",
+    "kmod",
+    "openssh-server",
+    "procps",
+    "python3",
+    "systemd",
+    "udev",
+]
 # All that a machine needs to find its disk; the default, every module there is, takes three times as long to unpack.
 INITRD_MODULES = ["ext4", "virtio_blk", "virtio_pci"]
 KERNEL_ARGUMENTS = "console=ttyS0 net.ifnames=0 mitigations=off"
@@ -48,8 +62,17 @@ StandardError=journal+console
 WantedBy=multi-user.target
 """
 # What would run at or after each boot and cost a slow machine minutes.
-UNITS_OFF = ["apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
-             "logrotate.timer", "man-db.timer", "systemd-networkd-wait-online.service"]
+UNITS_OFF = [
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "logrotate.timer",
+    "man-db.timer",
+    "systemd-networkd-wait-online.service",
+]
 
 # What all machines have in common.
 QEMU = ["qemu-system-x86_64", "-machine", "q35", "-cpu", "max", "-nodefaults", "-no-user-config", "-display", "none"]
@@ -102,10 +125,19 @@ class ImageError(Exception):
 def run(*command, **kwargs):
     """Run a command; its output is shown only if it fails."""
     try:
-        return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              encoding="utf-8", errors="replace", **{"stdin": subprocess.DEVNULL, **kwargs}).stdout
+        return subprocess.run(
+            [str(word) for word in command],
+            check=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            **{"stdin": subprocess.DEVNULL, **kwargs},
+        ).stdout
     except FileNotFoundError as error:
-        raise ImageError(f"{command[0]} is not installed; needed are: apt-get install --no-install-recommends {' '.join(PACKAGES_HERE)}") from error
+        raise ImageError(
+            f"{command[0]} is not installed; needed are: apt-get install --no-install-recommends {' '.join(PACKAGES_HERE)}"
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise ImageError(f"{' '.join(map(str, command))} has not ended within {error.timeout:g} s") from error
     except subprocess.CalledProcessError as error:
@@ -123,12 +155,18 @@ def apt_sources(suite, directory=Path("/etc/apt"), here=None):
     files = [directory / "sources.list", *sorted((directory / "sources.list.d").glob("*"))]
     for file in (file for file in files if file.is_file()):
         text = file.read_text(encoding="utf-8")
-        lines += _deb822(text) if file.suffix == ".sources" else [line.strip() for line in text.splitlines() if re.match(r"\s*deb\s", line)]
+        lines += (
+            _deb822(text)
+            if file.suffix == ".sources"
+            else [line.strip() for line in text.splitlines() if re.match(r"\s*deb\s", line)]
+        )
     # An entry of another project has a suite of another name.
     ours = [line for line in lines if re.search(rf"\s{re.escape(here)}(-\S+)?\s", line)]
     if not here or not ours:
         raise ImageError(f"no Debian entry for {here or 'this system'} among the apt sources in {directory}")
-    return list(dict.fromkeys(re.sub(rf"(\s){re.escape(here)}((-\S+)?\s)", rf"\g<1>{suite}\g<2>", line) for line in ours))
+    return list(
+        dict.fromkeys(re.sub(rf"(\s){re.escape(here)}((-\S+)?\s)", rf"\g<1>{suite}\g<2>", line) for line in ours)
+    )
 
 
 def _deb822(text):
@@ -136,9 +174,16 @@ def _deb822(text):
     for paragraph in re.split(r"\n\s*\n", text):
         fields = dict(re.findall(r"^([\w-]+):[ \t]*(.*(?:\n[ \t]+.*)*)$", paragraph, re.M))
         if "deb" in fields.get("Types", "").split():
-            signed = f"[signed-by={fields['Signed-By'].strip()}] " if fields.get("Signed-By", "").strip().startswith("/") else ""
-            lines += [f"deb {signed}{uri} {suite} {fields.get('Components', '').strip()} " for uri in fields["URIs"].split()
-                      for suite in fields["Suites"].split()]
+            signed = (
+                f"[signed-by={fields['Signed-By'].strip()}] "
+                if fields.get("Signed-By", "").strip().startswith("/")
+                else ""
+            )
+            lines += [
+                f"deb {signed}{uri} {suite} {fields.get('Components', '').strip()} "
+                for uri in fields["URIs"].split()
+                for suite in fields["Suites"].split()
+            ]
     return lines
 
 
@@ -176,20 +221,42 @@ class Recipe:
         say(f"Installing Debian {self.suite} from packages")
         hooks = work / "hooks"
         hooks.mkdir()
-        (hooks / "essential").write_text("#!/bin/sh -eu\nmkdir -p \"$1/etc/initramfs-tools/conf.d\"\n"
-                                         "echo MODULES=list > \"$1/etc/initramfs-tools/conf.d/vm\"\n"
-                                         f"printf '%s\\n' {' '.join(INITRD_MODULES)} > \"$1/etc/initramfs-tools/modules\"\n", encoding="utf-8")
-        (hooks / "customize").write_text("#!/bin/sh -eu\nmkdir -p \"$1/srv/apt\"\n" + (
-            "chroot \"$1\" apt-get clean\n"
-            f"chroot \"$1\" apt-get -qq -y --no-install-recommends --download-only install {' '.join(self.offer)}\n"
-            "mv \"$1\"/var/cache/apt/archives/*.deb \"$1/srv/apt/\"\n" if self.offer else ""), encoding="utf-8")
+        (hooks / "essential").write_text(
+            '#!/bin/sh -eu\nmkdir -p "$1/etc/initramfs-tools/conf.d"\n'
+            'echo MODULES=list > "$1/etc/initramfs-tools/conf.d/vm"\n'
+            f"printf '%s\\n' {' '.join(INITRD_MODULES)} > \"$1/etc/initramfs-tools/modules\"\n",
+            encoding="utf-8",
+        )
+        (hooks / "customize").write_text(
+            '#!/bin/sh -eu\nmkdir -p "$1/srv/apt"\n'
+            + (
+                'chroot "$1" apt-get clean\n'
+                f'chroot "$1" apt-get -qq -y --no-install-recommends --download-only install {" ".join(self.offer)}\n'
+                'mv "$1"/var/cache/apt/archives/*.deb "$1/srv/apt/"\n'
+                if self.offer
+                else ""
+            ),
+            encoding="utf-8",
+        )
         for hook in hooks.iterdir():
             hook.chmod(0o755)
         packages = [*PACKAGES_THERE, self.kernel, *(["grub-pc"] if self.boot == "grub" else []), *self.include]
-        run("mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}",
-            '--aptopt=Acquire::Languages "none"', '--dpkgopt=path-exclude=/usr/share/doc/*', '--dpkgopt=path-exclude=/usr/share/man/*',
-            '--dpkgopt=path-exclude=/usr/share/locale/*', f"--essential-hook={hooks}/essential", f"--customize-hook={hooks}/customize",
-            self.suite, work / "tree", "-", stdin=None, input="\n".join(apt_sources(self.suite)) + "\n")
+        run(
+            "mmdebstrap",
+            "--variant=minbase",
+            f"--include={','.join(packages)}",
+            '--aptopt=Acquire::Languages "none"',
+            "--dpkgopt=path-exclude=/usr/share/doc/*",
+            "--dpkgopt=path-exclude=/usr/share/man/*",
+            "--dpkgopt=path-exclude=/usr/share/locale/*",
+            f"--essential-hook={hooks}/essential",
+            f"--customize-hook={hooks}/customize",
+            self.suite,
+            work / "tree",
+            "-",
+            stdin=None,
+            input="\n".join(apt_sources(self.suite)) + "\n",
+        )
         shutil.rmtree(hooks)
 
     def _configure(self, work, configure):
@@ -210,7 +277,10 @@ class Recipe:
         write("etc/apt/sources.list", "deb [trusted=yes] file:/srv/apt ./\n")
         packages = "\n".join(map(self._describe, sorted((tree / "srv/apt").glob("*.deb"))))
         write("srv/apt/Packages", packages)
-        write("srv/apt/Release", f"SHA256:\n {hashlib.sha256(packages.encode()).hexdigest()} {len(packages.encode())} Packages\n")
+        write(
+            "srv/apt/Release",
+            f"SHA256:\n {hashlib.sha256(packages.encode()).hexdigest()} {len(packages.encode())} Packages\n",
+        )
         run("chroot", tree, "systemctl", "--quiet", "enable", "systemd-networkd.service", "ssh.service")
         run("chroot", tree, "systemctl", "--quiet", "mask", *UNITS_OFF)
         if self.boot == "grub":
@@ -220,30 +290,47 @@ class Recipe:
     @staticmethod
     def _configure_boot_loader(tree, write):
         """What grub-install would do to the file system, and a menu that finds the system for the first time."""
-        write("etc/default/grub", f'''# The machine has a serial console only.
+        write(
+            "etc/default/grub",
+            f'''# The machine has a serial console only.
 GRUB_DEFAULT=0
 GRUB_TIMEOUT=0
 GRUB_DISTRIBUTOR=Debian
 GRUB_CMDLINE_LINUX_DEFAULT="quiet"
 GRUB_CMDLINE_LINUX="{KERNEL_ARGUMENTS}"
 GRUB_TERMINAL=serial
-''')
+''',
+        )
         (tree / "boot/grub/i386-pc").mkdir(parents=True, exist_ok=True)
         for file in sorted((tree / GRUB).iterdir()):
             if file.suffix in (".mod", ".lst"):
                 shutil.copyfile(file, tree / "boot/grub/i386-pc" / file.name)
         kernel, initrd = (next((tree / "boot").glob(f"{name}-*")).name for name in ("vmlinuz", "initrd.img"))
-        write("boot/grub/grub.cfg", f"linux /boot/{kernel} root=/dev/vda1 ro {KERNEL_ARGUMENTS}\ninitrd /boot/{initrd}\nboot\n")
+        write(
+            "boot/grub/grub.cfg",
+            f"linux /boot/{kernel} root=/dev/vda1 ro {KERNEL_ARGUMENTS}\ninitrd /boot/{initrd}\nboot\n",
+        )
         write("etc/systemd/system/vm-first-boot.service", FIRST_BOOT_UNIT)
         run("chroot", tree, "systemctl", "--quiet", "enable", "vm-first-boot.service")
-        run("chroot", tree, "grub-mkimage", "--format=i386-pc", "--output=/boot/grub/i386-pc/core.img", "--prefix=(hd0,msdos1)/boot/grub",
-            "biosdisk", "part_msdos", "ext2")
+        run(
+            "chroot",
+            tree,
+            "grub-mkimage",
+            "--format=i386-pc",
+            "--output=/boot/grub/i386-pc/core.img",
+            "--prefix=(hd0,msdos1)/boot/grub",
+            "biosdisk",
+            "part_msdos",
+            "ext2",
+        )
 
     @staticmethod
     def _describe(deb):
         data = deb.read_bytes()
-        return (run("dpkg-deb", "--field", deb).rstrip("\n") + f"\nFilename: ./{deb.name}\nSize: {len(data)}\n"
-                f"SHA256: {hashlib.sha256(data).hexdigest()}\n")
+        return (
+            run("dpkg-deb", "--field", deb).rstrip("\n") + f"\nFilename: ./{deb.name}\nSize: {len(data)}\n"
+            f"SHA256: {hashlib.sha256(data).hexdigest()}\n"
+        )
 
     def _pack(self, work):
         say("Packing it into a disk")
@@ -263,7 +350,13 @@ GRUB_TERMINAL=serial
     @staticmethod
     def _write_boot_loader(tree, raw):
         """GRUB into the first sectors, as grub-install would, but without a device that the kernel has read the partitions of."""
-        run("sfdisk", "--quiet", raw, stdin=None, input=f"label: dos\nstart={PARTITION_OFFSET // SECTOR}, type=83, bootable\n")
+        run(
+            "sfdisk",
+            "--quiet",
+            raw,
+            stdin=None,
+            input=f"label: dos\nstart={PARTITION_OFFSET // SECTOR}, type=83, bootable\n",
+        )
         core = (tree / "boot/grub/i386-pc/core.img").read_bytes()
         if len(core) > PARTITION_OFFSET - SECTOR:
             raise ImageError(f"GRUB's core of {len(core)} bytes does not fit before the first partition")
@@ -276,11 +369,27 @@ GRUB_TERMINAL=serial
         """Boot the image itself, once, so that it runs update-grub."""
         say("Booting it once, to have its boot menu written")
         console = work / "first-boot.log"
-        run(*QEMU, "-name", "first-boot", "-accel", "tcg,thread=multi", "-smp", 2, "-m", 512, "-serial", f"file:{console}", "-no-reboot",
-            *root_disk(work / "disk.qcow2"), timeout=MENU_TIMEOUT_S)
+        run(
+            *QEMU,
+            "-name",
+            "first-boot",
+            "-accel",
+            "tcg,thread=multi",
+            "-smp",
+            2,
+            "-m",
+            512,
+            "-serial",
+            f"file:{console}",
+            "-no-reboot",
+            *root_disk(work / "disk.qcow2"),
+            timeout=MENU_TIMEOUT_S,
+        )
         text = console.read_text(encoding="utf-8", errors="replace")
         if "MENU-WRITTEN" not in text:
-            raise ImageError("the image has not written its boot menu; its console ends with:\n" + "\n".join(text.splitlines()[-30:]))
+            raise ImageError(
+                "the image has not written its boot menu; its console ends with:\n" + "\n".join(text.splitlines()[-30:])
+            )
 
 
 def root_disk(path):
@@ -310,7 +419,9 @@ def main():
     parser.add_argument("output", type=Path, help="where the image goes; one that is there is left as it is")
     parser.add_argument("--suite", default=Recipe.suite, help="Debian release (default: %(default)s)")
     parser.add_argument("--kernel", default=GOLDEN_KERNEL, help="package of the kernel (default: %(default)s)")
-    parser.add_argument("--include", action="append", default=[], metavar="PACKAGE", help="package to install besides; may be repeated")
+    parser.add_argument(
+        "--include", action="append", default=[], metavar="PACKAGE", help="package to install besides; may be repeated"
+    )
     parser.add_argument("--cloud-init", action="store_true", help="have cloud-init give each clone its name and keys")
     parser.add_argument("--disk", default=Recipe.disk, help="size of the disk, sparse (default: %(default)s)")
     options = parser.parse_args()

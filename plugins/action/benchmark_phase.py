@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ import math
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import number
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.module_utils.options import number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.summary import Futility
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import Futility
 
 # The lead of the first phase, where no launch has been timed yet: seconds for each round of forks.
 FIRST_ROUND_SECONDS = 2.0
@@ -60,7 +60,9 @@ def _check_recorded(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> floa
     try:
         document = directory.read_json("run.json")
     except RunError as error:
-        raise RunError(f"the callback did not record this run: {error}; see the messages above, is the disk full?") from error
+        raise RunError(
+            f"the callback did not record this run: {error}; see the messages above, is the disk full?"
+        ) from error
     session = document["sessions"][-1]
     if session["id"] != run["session"]:
         raise RunError(f"{directory.path}: another playbook has taken this run over")
@@ -92,13 +94,13 @@ def _last_of_session(
     document = directory.read_phase(last)
     if document is None or document["begun_at"] < session_started_at:
         raise RunError(
-            f"{directory.file('phases', run_plan.file_name(last))} is missing, so its results are lost: is the disk full? "
+            f"{directory.file('phases', configuration.file_name(last))} is missing, so its results are lost: is the disk full? "
             f"Run the same command again; the phases before it are kept"
         )
     if document["failed"]:
         who = "; ".join(f"{host}: {message}" for host, message in document["failed"].items())
         raise RunError(
-            f"phase {last['index']} of {last['of']} ({run_plan.describe(last)}) lost hosts, so the run cannot be valid: {who}. "
+            f"phase {last['index']} of {last['of']} ({configuration.describe(last)}) lost hosts, so the run cannot be valid: {who}. "
             f"Repair them and run the same command again; finished phases are kept"
         )
     return document

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ import uuid
 from ansible import constants
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import number
-from ansible_collections.memstretch.density.plugins.plugin_utils import reproduction, run_plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import (
+from ansible_collections.memstretch.density.plugins.module_utils.options import number
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    RESULTS_DIR,
+    ControllerAction,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, reproduction
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     RunDirectory,
     RunError,
     check_name,
     check_space,
     compact_utc,
     latest,
+    mark_finished,
     unused,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import mark_finished
 
 CALLBACK = "memstretch.density.fleet_latency"
 
@@ -52,8 +55,8 @@ class ActionModule(ControllerAction):
                 f"the callback {CALLBACK} is not enabled, so no result would be kept; add it to callbacks_enabled in the "
                 f"section [defaults] of ansible.cfg, or set ANSIBLE_CALLBACKS_ENABLED={CALLBACK}"
             )
-        config = run_plan.configuration(options["settings"], options["option_prefix"])
-        phases = run_plan.phases(config)
+        config = configuration.checked(options["settings"], options["option_prefix"])
+        phases = configuration.phases(config)
         check_name("run_id", options["run_id"])
         _check_fleet(options)
         check_space(options["results_dir"], len(phases) * len(options["expected"]))
@@ -83,7 +86,9 @@ def _check_fleet(options: t.Mapping[str, t.Any]) -> None:
             )
 
 
-def _begin(options: t.Mapping[str, t.Any], config: dict[str, t.Any], phases: list[dict[str, t.Any]]) -> dict[str, t.Any]:
+def _begin(
+    options: t.Mapping[str, t.Any], config: dict[str, t.Any], phases: list[dict[str, t.Any]]
+) -> dict[str, t.Any]:
     """Choose the run's directory and the phases to measure."""
     now = time.time()
     hashed = {
@@ -91,7 +96,7 @@ def _begin(options: t.Mapping[str, t.Any], config: dict[str, t.Any], phases: lis
         "fleet": {host: each["endpoint"] for host, each in options["fleet"].items()},
         "hosts": {name: record.get("settings_digest") for name, record in options["host_records"].items()},
     }
-    fingerprint = run_plan.config_hash(hashed)
+    fingerprint = configuration.config_hash(hashed)
     directory, resumed = _choose(options, hashed, fingerprint, phases, now)
     filled = all(each["keys"] == config["load"]["key_count"] for each in options["fleet"].values())
     marked = mark_finished(directory, phases, filled) if resumed else [{**phase, "finished": False} for phase in phases]
@@ -114,7 +119,11 @@ def _begin(options: t.Mapping[str, t.Any], config: dict[str, t.Any], phases: lis
 
 
 def _choose(
-    options: t.Mapping[str, t.Any], hashed: dict[str, t.Any], fingerprint: str, phases: list[dict[str, t.Any]], now: float
+    options: t.Mapping[str, t.Any],
+    hashed: dict[str, t.Any],
+    fingerprint: str,
+    phases: list[dict[str, t.Any]],
+    now: float,
 ) -> tuple[RunDirectory, bool]:
     """Return the directory and whether it is a run that is resumed."""
     if options["run_id"]:
@@ -127,11 +136,15 @@ def _choose(
                 raise RunError(f"{directory.path} exists and holds a finished run; choose another run_id, or remove it")
             _refuse_if_in_use(directory)
             return directory, True
-        changes = "; ".join(run_plan.differences(old["hashed"], hashed)[:6])
+        changes = "; ".join(configuration.differences(old["hashed"], hashed)[:6])
         if not options["set_aside"] or {**old["hashed"], "hosts": None} != {**hashed, "hosts": None}:
-            raise RunError(f"{directory.path} exists and holds a run of other settings ({changes}); choose another run_id")
+            raise RunError(
+                f"{directory.path} exists and holds a run of other settings ({changes}); choose another run_id"
+            )
         _refuse_if_in_use(directory)
-        Display().display(f"The hosts have changed since {directory.path} was begun ({changes}); what it holds is kept as {directory.set_aside()}")
+        Display().display(
+            f"The hosts have changed since {directory.path} was begun ({changes}); what it holds is kept as {directory.set_aside()}"
+        )
         return directory, False
     newest = latest(options["results_dir"])
     if newest and options["resume"]:

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         dummy, options = self.validate_argument_spec(ARGUMENTS)
         if not 1 <= options["samples"] <= 100:
-            raise AnsibleActionFail(f"samples: {options['samples']} is out of range; it takes a whole number from 1 to 100")
+            raise AnsibleActionFail(
+                f"samples: {options['samples']} is out of range; it takes a whole number from 1 to 100"
+            )
         offset, uncertainty = min((self._sample() for dummy in range(options["samples"])), key=lambda sample: sample[1])
         return {
             **result,
@@ -44,5 +46,7 @@ class ActionModule(ActionBase):
         try:
             theirs = float(answer["stdout"].strip().splitlines()[-1])
         except (ValueError, IndexError):
-            raise AnsibleActionFail(f"the host's date command does not tell nanoseconds: {answer['stdout']!r} {answer['stderr']!r}") from None
+            raise AnsibleActionFail(
+                f"the host's date command does not tell nanoseconds: {answer['stdout']!r} {answer['stderr']!r}"
+            ) from None
         return theirs - (before + after) / 2, (after - before) / 2

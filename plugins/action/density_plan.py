@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -10,10 +10,25 @@ import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number, numbers, size_in_bytes
-from ansible_collections.memstretch.density.plugins.plugin_utils import density_plan, plan_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction, measured_run, own_directory
-from ansible_collections.memstretch.density.plugins.plugin_utils.summary import summarise
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    SettingError,
+    number,
+    numbers,
+    size_in_bytes,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    RESULTS_DIR,
+    ControllerAction,
+    measured_run,
+    own_directory,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import (
+    plan as density_plan,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import (
+    text as plan_text,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import summarise
 
 
 class ActionModule(ControllerAction):
@@ -62,11 +77,14 @@ def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """
     prefix = options["option_prefix"]
     checked: dict[str, t.Any] = {
-        name: number(prefix + name, options[name], name) for name in ("rounds", "phase_overhead_seconds", "run_overhead_seconds")
+        name: number(prefix + name, options[name], name)
+        for name in ("rounds", "phase_overhead_seconds", "run_overhead_seconds")
     }
     checked.update({name: size_in_bytes(prefix + name, options[name]) for name in ("overhead", "overhead_used")})
     if checked["overhead_used"] > checked["overhead"]:
-        raise SettingError(f"{prefix}overhead_used: {options['overhead_used']} is more than {prefix}overhead, {options['overhead']}, of which it is a part")
+        raise SettingError(
+            f"{prefix}overhead_used: {options['overhead_used']} is more than {prefix}overhead, {options['overhead']}, of which it is a part"
+        )
     return {
         **checked,
         "host_reserve": options["host_reserve"],
@@ -81,14 +99,18 @@ def _base(prefix: str, options: t.Mapping[str, t.Any]) -> dict[str, float]:
     if options["baseline_run"]:
         if options["base"]:
             raise SettingError(f"{prefix}baseline_run and {prefix}base say the same; leave one of them out")
-        cells = summarise(measured_run(prefix + "baseline_run", options["results_dir"], options["baseline_run"]))["cells"]
+        cells = summarise(measured_run(prefix + "baseline_run", options["results_dir"], options["baseline_run"]))[
+            "cells"
+        ]
         known = [cell["service"] for cell in cells if cell["service"].get("p99_us") is not None]
         if not known:
             raise SettingError(f"{prefix}baseline_run: run {options['baseline_run']!r} has measured no cell")
         return {name: max(each[name] for each in known) for name in ("avg_us", "p99_us")}
     unknown = set(options["base"]) - set(density_plan.BASE)
     if unknown:
-        raise SettingError(f"{prefix}base: {', '.join(sorted(unknown))} is not known; it takes {', '.join(density_plan.BASE)}")
+        raise SettingError(
+            f"{prefix}base: {', '.join(sorted(unknown))} is not known; it takes {', '.join(density_plan.BASE)}"
+        )
     base = {**density_plan.BASE, **options["base"]}
     checked = {name: number(f"{prefix}base.{name}", value, name) for name, value in base.items()}
     if checked["p99_us"] < checked["avg_us"]:
@@ -98,6 +120,7 @@ def _base(prefix: str, options: t.Mapping[str, t.Any]) -> dict[str, float]:
 
 def _machine(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return a machine whose profiles' settings are plain values: a profile says {value, reason, since} or the value alone, or a list of choices."""
+
     def plain(entry: t.Any) -> t.Any:
         value = entry["value"] if isinstance(entry, dict) else entry
         return value[0] if isinstance(value, list) and value else value
@@ -105,7 +128,13 @@ def _machine(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {
         "record": given["record"],
         "arms": {
-            profile: {**arm, **{section: {name: plain(entry) for name, entry in arm[section].items()} for section in ("sysctl", "sysfs")}}
+            profile: {
+                **arm,
+                **{
+                    section: {name: plain(entry) for name, entry in arm[section].items()}
+                    for section in ("sysctl", "sysfs")
+                },
+            }
             for profile, arm in given["arms"].items()
         },
     }

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -10,10 +10,25 @@ import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import experiments, report_html, report_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import RESULTS_DIR, ControllerAction
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError, check_name
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    RESULTS_DIR,
+    ControllerAction,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
+    experiments,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
+    html as report_html,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
+    text as report_text,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
+    RunDirectory,
+    RunError,
+    check_name,
+)
 
 
 class ActionModule(ControllerAction):
@@ -36,7 +51,12 @@ class ActionModule(ControllerAction):
         if not options["hosts"]:
             raise RunError(f"{options['experiment']}: nothing gave a result, so there is nothing to keep")
         failed = sorted(set(options["expected"]) - set(options["hosts"]))
-        document = {"measured_at": time.time(), "expected": options["expected"], "failed": failed, "hosts": options["hosts"]}
+        document = {
+            "measured_at": time.time(),
+            "expected": options["expected"],
+            "failed": failed,
+            "hosts": options["hosts"],
+        }
         experiments.keep(directory, options["experiment"], document)
         _show(directory, options["experiment"])
         if failed:

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import cost
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
     COST_EXAMPLE,
     PRICES,
@@ -18,6 +16,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     measured_run,
     own_directory,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, publish
 
 
 class ActionModule(ControllerAction):

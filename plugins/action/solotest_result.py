@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ from ansible.plugins.action import ActionBase
 POLL_SECONDS = 0.25
 
 ARGUMENTS = {
-    "job": {"type": "dict", "required": True, "options": {
-        "path": {"type": "str", "required": True},
-        "pid": {"type": "int", "required": True},
-    }},
+    "job": {
+        "type": "dict",
+        "required": True,
+        "options": {
+            "path": {"type": "str", "required": True},
+            "pid": {"type": "int", "required": True},
+        },
+    },
     "not_before": {"type": "float", "default": 0},
     "timeout": {"type": "float", "required": True},
 }
@@ -44,7 +48,10 @@ class ActionModule(ActionBase):
             # A process that is gone may have written its result since the look; hence a last one.
             answer = self._look(path)
             if answer is None and not self._is_running(pid):
-                answer = self._look(path) or {"failed": True, "msg": f"the module's process {pid} was ended before it had a result"}
+                answer = self._look(path) or {
+                    "failed": True,
+                    "msg": f"the module's process {pid} was ended before it had a result",
+                }
             if answer is not None:
                 break
             if time.monotonic() > deadline:

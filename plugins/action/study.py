@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number
-from ansible_collections.memstretch.density.plugins.plugin_utils import cost, study_plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, publish
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
     CHECKED_RUN,
     COST_EXAMPLE,
@@ -18,8 +16,20 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     RESULTS_DIR,
     ControllerAction,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_sequence import DONE, FINISHED, INVALID, PLANNED, SKIPPED, Sequence, choose, in_common
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import arms as study_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
+    DONE,
+    FINISHED,
+    INVALID,
+    PLANNED,
+    SKIPPED,
+    Sequence,
+    choose,
+    in_common,
+)
 
 FILE = "study.json"
 
@@ -32,13 +42,16 @@ class ActionModule(ControllerAction):
         "study_id": {"type": "str"},
         "resume": {"type": "bool", "default": True},
         "profiles": {"type": "raw"},
-        "ablation": {"type": "dict", "options": {
-            "profile": {"type": "str", "required": True},
-            "data": {"type": "dict", "required": True},
-            "settings": {"type": "raw"},
-            "put_back": {"type": "bool", "default": False},
-            "reboot": {"type": "bool", "default": False},
-        }},
+        "ablation": {
+            "type": "dict",
+            "options": {
+                "profile": {"type": "str", "required": True},
+                "data": {"type": "dict", "required": True},
+                "settings": {"type": "raw"},
+                "put_back": {"type": "bool", "default": False},
+                "reboot": {"type": "bool", "default": False},
+            },
+        },
         "order": {"type": "str", "default": "interleaved"},
         "rounds": {"type": "raw", "default": 1},
         "run": CHECKED_RUN,
@@ -111,7 +124,11 @@ def _run_all(sequence: Sequence, arms: t.Mapping[str, study_plan.StudyArm]) -> N
             run.update(state=SKIPPED, note=why)
         else:
             left = sum(1 for each in runs[position:] if each["state"] not in DONE)
-            rounds = f", run {run['round']} of {sequence.document['plan']['rounds']}" if sequence.document["plan"]["rounds"] > 1 else ""
+            rounds = (
+                f", run {run['round']} of {sequence.document['plan']['rounds']}"
+                if sequence.document["plan"]["rounds"] > 1
+                else ""
+            )
             sequence.announce(f"Run {position + 1} of {len(runs)}: {arm.name}{rounds}", left)
             run.update(_measured(sequence, run["run_id"], arm))
         sequence.save()
@@ -137,7 +154,9 @@ def _without_effect(sequence: Sequence, arm: study_plan.StudyArm) -> str:
         return ""
     run = RunDirectory(sequence.directory.results_dir, first["run_id"]).read_json("run.json")
     found = [
-        setting for record in run["hosts"].values() for setting in (record.get("tuning") or {}).get("settings", [])
+        setting
+        for record in run["hosts"].values()
+        for setting in (record.get("tuning") or {}).get("settings", [])
         if arm.setting in (setting["name"], setting["section"]) or setting["name"].endswith(f" {arm.setting}")
     ]
     if found and all(setting["absent"] for setting in found):
@@ -147,11 +166,16 @@ def _without_effect(sequence: Sequence, arm: study_plan.StudyArm) -> str:
     return ""
 
 
-def _conclude(directory: RunDirectory, document: dict[str, t.Any], paid: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
+def _conclude(
+    directory: RunDirectory, document: dict[str, t.Any], paid: t.Mapping[str, t.Any] | None
+) -> dict[str, t.Any]:
     """Compare what was measured, and say what was not."""
     measured = [run for run in document["runs"] if run["state"] in (FINISHED, INVALID)]
     arms = [
-        Arm(arm["name"], [RunDirectory(directory.results_dir, run["run_id"]) for run in measured if run["arm"] == arm["name"]])
+        Arm(
+            arm["name"],
+            [RunDirectory(directory.results_dir, run["run_id"]) for run in measured if run["arm"] == arm["name"]],
+        )
         for arm in document["plan"]["arms"]
     ]
     arms = [arm for arm in arms if arm.runs]

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ import typing as t
 
 from ansible.plugins.callback import CallbackBase
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import adhoc
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import RunRecorder
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder import adhoc
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 
 
 class CallbackModule(CallbackBase):
@@ -137,7 +137,11 @@ class CallbackModule(CallbackBase):
         message = str(answer.get("msg", "failed without a message"))
         if self._recorder:
             self._recorder.fail(host, message, partial)
-        elif "results" not in answer and (partial or result.task.action.endswith("solotest")) and _mode(result, partial) != "probe":
+        elif (
+            "results" not in answer
+            and (partial or result.task.action.endswith("solotest"))
+            and _mode(result, partial) != "probe"
+        ):
             self._collector().fail(host, result.task_name, message, partial)
 
     def _collector(self) -> adhoc.Collector:

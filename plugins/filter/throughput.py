@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The filters C(throughput_plan) and C(throughput_document)."""
 
@@ -9,7 +9,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils import throughput
 
 
@@ -23,7 +23,11 @@ def throughput_plan(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def throughput_document(
-    results: t.Sequence[t.Mapping[str, t.Any]], steps: t.Sequence[t.Mapping[str, t.Any]], profile: str, host: str, settings: t.Mapping[str, t.Any]
+    results: t.Sequence[t.Mapping[str, t.Any]],
+    steps: t.Sequence[t.Mapping[str, t.Any]],
+    profile: str,
+    host: str,
+    settings: t.Mapping[str, t.Any],
 ) -> dict[str, t.Any]:
     """Return the result of one profile."""
     return throughput.document(profile, host, steps, results, settings)

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ _raw:
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.memstretch.density.plugins.plugin_utils.host_profile import ProfileError, changed, load
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.profile import ProfileError, changed, load
 
 
 class LookupModule(LookupBase):
@@ -68,8 +69,12 @@ class LookupModule(LookupBase):
         self.set_options(var_options=variables, direct=kwargs)
         try:
             return [
-                changed(load(str(term), self.get_option("directory"), self.get_option("places")),
-                        self.get_option("settings"), self.get_option("without"), self.get_option("swap"))
+                changed(
+                    load(str(term), self.get_option("directory"), self.get_option("places")),
+                    self.get_option("settings"),
+                    self.get_option("without"),
+                    self.get_option("swap"),
+                )
                 for term in terms
             ]
         except ProfileError as error:

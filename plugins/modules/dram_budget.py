@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -96,15 +96,20 @@ budget:
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils.dram_budget import (
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import (
     BudgetError,
     GroupBudget,
     HugepageBudget,
     SliceBudget,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.host_record import DIRECTORY, HostRecord, HostRecordError
-from ansible_collections.memstretch.density.plugins.module_utils.service_manager import booted
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import (
+    DIRECTORY,
+    HostRecord,
+    HostRecordError,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
 
 SMALLEST = 16 * 2**20
 
@@ -115,7 +120,9 @@ def budget_of(module: AnsibleModule, asked: dict) -> GroupBudget | HugepageBudge
     group = asked["group"]
     if booted():
         if not re.match(r"^[A-Za-z0-9_.]+(-[A-Za-z0-9_.]+)*\.slice$", group):
-            module.fail_json(msg=f"group is {group!r}; on a host with systemd it takes the name of a slice, such as fleet.slice")
+            module.fail_json(
+                msg=f"group is {group!r}; on a host with systemd it takes the name of a slice, such as fleet.slice"
+            )
         return SliceBudget(asked["size_bytes"], group, module.run_command)
     if not re.match(r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$", group) or ".." in group:
         module.fail_json(msg=f"group is {group!r}; it takes the path of a control group, such as fleet")
@@ -148,8 +155,11 @@ def play(module: AnsibleModule, record: HostRecord) -> dict:
     budget = budget_of(module, asked)
     present = budget.observe()
     original = known["original"] if known else present
-    aim = {"applied": lambda: budget.wanted(present, original), "lifted": lambda: budget.lifted(present, original),
-           "restored": lambda: original}[state]()
+    aim = {
+        "applied": lambda: budget.wanted(present, original),
+        "lifted": lambda: budget.lifted(present, original),
+        "restored": lambda: original,
+    }[state]()
     if state == "applied" and aim != present:
         budget.refuse(present)
     changed = aim != present or state == "restored" or (state == "applied" and (known or {}).get("asked") != asked)
@@ -164,7 +174,9 @@ def play(module: AnsibleModule, record: HostRecord) -> dict:
     return {
         "changed": changed,
         "diff": {"before": text_of(present), "after": text_of(aim)},
-        "differences": [f"{name} is {present[name]} and not {value}" for name, value in aim.items() if present[name] != value],
+        "differences": [
+            f"{name} is {present[name]} and not {value}" for name, value in aim.items() if present[name] != value
+        ],
         "budget": {**told, "persistent": budget.persistent} if state == "applied" else None,
     }
 

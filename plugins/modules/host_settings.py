@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -158,9 +158,14 @@ recorded:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils.host_record import DIRECTORY, HostRecord, HostRecordError
-from ansible_collections.memstretch.density.plugins.module_utils.host_settings import SettingsError, mistakes
-from ansible_collections.memstretch.density.plugins.module_utils.host_tuner import HostTuner
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import (
+    DIRECTORY,
+    HostRecord,
+    HostRecordError,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError, mistakes
+from ansible_collections.memstretch.density.plugins.module_utils.host.tuner import HostTuner
 
 
 def main() -> None:
@@ -182,7 +187,9 @@ def main() -> None:
     if wrong:
         module.fail_json(msg="; ".join(wrong))
     try:
-        tuner = HostTuner(module.params, HostRecord("host_settings", module.params["record_directory"]), module.run_command)
+        tuner = HostTuner(
+            module.params, HostRecord("host_settings", module.params["record_directory"]), module.run_command
+        )
         before = tuner.state_text()
         changes = tuner.changes()
         if changes and not module.check_mode:

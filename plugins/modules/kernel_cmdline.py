@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -137,9 +137,10 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.memstretch.density.plugins.module_utils import boot_arguments as ba
-from ansible_collections.memstretch.density.plugins.module_utils import boot_loader as bl
-from ansible_collections.memstretch.density.plugins.module_utils.host_record import HostRecord, HostRecordError, write_file
+from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as ba
+from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as bl
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord, HostRecordError
 
 # Until the next boot, the names of arguments that were restored: the running kernel still has our values.
 PENDING = "/run/memstretch-kernel_cmdline.json"
@@ -160,8 +161,10 @@ class Host:
     def read(self):
         self.data = self.record.read()
         if self.data and self.data["boot_loader"] != self.loader.NAME:
-            raise CmdlineError(f"{self.record.path} is of the boot loader {self.data['boot_loader']}, and this host has {self.loader.NAME} now; set the "
-                               "kernel command line right by hand and remove the file")
+            raise CmdlineError(
+                f"{self.record.path} is of the boot loader {self.data['boot_loader']}, and this host has {self.loader.NAME} now; set the "
+                "kernel command line right by hand and remove the file"
+            )
 
     @property
     def restoring(self):
@@ -176,13 +179,19 @@ class Host:
         if not self.data and not ours:
             return bool(wrong)  # it may be so already without us
         recorded = [self.data["arguments"], self.data["removed"]] if self.data else None
-        return bool(wrong) or recorded != [self.arguments, self.removed] or ours != self.loader.text(self.arguments, self.removed)
+        return (
+            bool(wrong)
+            or recorded != [self.arguments, self.removed]
+            or ours != self.loader.text(self.arguments, self.removed)
+        )
 
     def foresee(self):
         """The entries after the change."""
         data = self.data or {"originals": {}, "arguments": []}
-        return [bl.Entry(entry.kernel, " ".join(ba.changed(entry.words, self.arguments, self.removed)))
-                for entry in self.loader.base(data["originals"], data["arguments"])]
+        return [
+            bl.Entry(entry.kernel, " ".join(ba.changed(entry.words, self.arguments, self.removed)))
+            for entry in self.loader.base(data["originals"], data["arguments"])
+        ]
 
     def change(self):
         """Restore or apply; return notes."""
@@ -207,8 +216,10 @@ class Host:
     def _apply(self):
         before = self.data
         if not before and self.loader.ours():
-            raise CmdlineError(f"{self.loader.drop_in} is ours, but the record of what was there before it, {self.record.path}, is missing; "
-                               "restore first (state restored), which makes the boot menu without it")
+            raise CmdlineError(
+                f"{self.loader.drop_in} is ours, but the record of what was there before it, {self.record.path}, is missing; "
+                "restore first (state restored), which makes the boot menu without it"
+            )
         data = before or {"boot_loader": self.loader.NAME, "originals": self.loader.prepare()}
         self.data = {**data, "arguments": self.arguments, "removed": self.removed, "names": sorted(self.names())}
         self.record.write(self.data)
@@ -227,11 +238,17 @@ class Host:
     def names(self):
         """The arguments that the running kernel may have other values for than the boot menu because of us."""
         pending = json.loads(bl.read_text(PENDING) or "[]")
-        return {*map(ba.name, self.arguments), *map(ba.name, self.removed), *(self.data or {}).get("names", []), *pending}
+        return {
+            *map(ba.name, self.arguments),
+            *map(ba.name, self.removed),
+            *(self.data or {}).get("names", []),
+            *pending,
+        }
 
     def reboot_required(self, entries, running, names):
         def values(words):
             return [(ba.name(word), word.partition("=")[1:]) for word in sorted(words) if ba.name(word) in names]
+
         return bool(entries) and values(entries[0].words) != values(ba.words(running))
 
     def verify(self, running):
@@ -244,10 +261,14 @@ class Host:
             wrong = [f"the boot menu is not right: {'; '.join(wrong)}; {self.loader.blame()}"]
         if self.data and [self.data["arguments"], self.data["removed"]] == [self.arguments, self.removed]:
             if self.loader.ours() != self.loader.text(self.arguments, self.removed):
-                wrong.append(f"{self.loader.drop_in} is not what was written there: the next kernel that is installed would get other arguments")
+                wrong.append(
+                    f"{self.loader.drop_in} is not what was written there: the next kernel that is installed would get other arguments"
+                )
         elif not self.data and self.loader.ours():
             wrong.append(f"{self.loader.drop_in} is there without a record")
-        return wrong, [f"the running kernel: {text}" for text in ba.problems(ba.words(running), self.arguments, self.removed)]
+        return wrong, [
+            f"the running kernel: {text}" for text in ba.problems(ba.words(running), self.arguments, self.removed)
+        ]
 
 
 def describe(entries, drop_in):
@@ -272,7 +293,9 @@ def verify(host, params, running):
         host.arguments, host.removed = host.data["arguments"], host.data["removed"]
     wrong, wrong_running = host.verify(running)
     if params["running"]:
-        wrong += wrong_running and [f"{'; '.join(wrong_running)}; reboot the host, or look for what else its boot loader has been told"]
+        wrong += wrong_running and [
+            f"{'; '.join(wrong_running)}; reboot the host, or look for what else its boot loader has been told"
+        ]
     if wrong:
         raise CmdlineError("; ".join(wrong))
     return result(host, running, host.loader.entries())
@@ -286,9 +309,20 @@ def converge(host, running, check_mode):
     notes = [] if check_mode else host.change()
     after = foreseen if check_mode else host.loader.entries()
     text = host.loader.text(host.arguments, host.removed)
-    return result(host, running, after, changed=True, notes=notes, reboot_required=host.reboot_required(after, running, names),
-                  diff={"before_header": "kernel command lines", "before": describe(entries, ours), "after_header": "kernel command lines",
-                        "after": describe(after, text)})
+    return result(
+        host,
+        running,
+        after,
+        changed=True,
+        notes=notes,
+        reboot_required=host.reboot_required(after, running, names),
+        diff={
+            "before_header": "kernel command lines",
+            "before": describe(entries, ours),
+            "after_header": "kernel command lines",
+            "after": describe(after, text),
+        },
+    )
 
 
 def run(module):
@@ -298,11 +332,22 @@ def run(module):
     running = bl.read_text("/proc/cmdline").strip()
     loader = bl.find(module.run_command, module.get_bin_path)
     if loader is None:
-        text = ("this host has no boot loader that is known here (GRUB with grub-mkconfig and /boot/grub/grub.cfg, or grubby), so that its kernel "
-                "command line cannot be changed")
-        if params["required"] and not (params["state"] == "restored" or ba.problems(ba.words(running), arguments, removed) == []):
+        text = (
+            "this host has no boot loader that is known here (GRUB with grub-mkconfig and /boot/grub/grub.cfg, or grubby), so that its kernel "
+            "command line cannot be changed"
+        )
+        if params["required"] and not (
+            params["state"] == "restored" or ba.problems(ba.words(running), arguments, removed) == []
+        ):
             raise CmdlineError(text)
-        return {"changed": False, "boot_loader": None, "entries": [], "running": running, "reboot_required": False, "notes": [text]}
+        return {
+            "changed": False,
+            "boot_loader": None,
+            "entries": [],
+            "running": running,
+            "reboot_required": False,
+            "notes": [text],
+        }
     host = Host(loader, arguments, removed)
     if params["state"] == "verified":
         return verify(host, params, running)

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -70,9 +70,10 @@ import tempfile
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils.host_record import write_file
-from ansible_collections.memstretch.density.plugins.module_utils.service_manager import RunCommand
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, size_in_bytes
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
 
 KEPT = "/run/memstretch-kvm.json"
 # More than a boot loader that notes a failed boot, less than any system that mounts its file system.
@@ -97,7 +98,9 @@ class Monitor:
                 return answer.get("return")
 
 
-def try_it(run_command: RunCommand, qemu: str, image: str, image_format: str, memory: int, timeout: float) -> tuple[bool, str]:
+def try_it(
+    run_command: RunCommand, qemu: str, image: str, image_format: str, memory: int, timeout: float
+) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory(prefix="kvm-", dir="/run") as work:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(os.path.join(work, "qmp"))
@@ -105,15 +108,39 @@ def try_it(run_command: RunCommand, qemu: str, image: str, image_format: str, me
         listener.settimeout(timeout)
         machine = "q35" if platform.machine() == "x86_64" else "virt"
         command = [
-            qemu, "-machine", machine, "-accel", "kvm", "-cpu", "host", "-m", str(memory // 2**20), "-nodefaults", "-no-user-config", "-display", "none",
-            "-no-reboot", "-snapshot", "-drive", f"if=none,id=root,file={image},format={image_format},file.locking=off", "-device", "virtio-blk-pci,drive=root",
-            "-qmp", f"unix:{work}/qmp", "-daemonize", "-pidfile", os.path.join(work, "pid"),
+            qemu,
+            "-machine",
+            machine,
+            "-accel",
+            "kvm",
+            "-cpu",
+            "host",
+            "-m",
+            str(memory // 2**20),
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-snapshot",
+            "-drive",
+            f"if=none,id=root,file={image},format={image_format},file.locking=off",
+            "-device",
+            "virtio-blk-pci,drive=root",
+            "-qmp",
+            f"unix:{work}/qmp",
+            "-daemonize",
+            "-pidfile",
+            os.path.join(work, "pid"),
         ]
         started = time.monotonic()
         # Its snapshot is a file that has no name any more, and goes with it.
         status, output, errors = run_command(command, environ_update={"TMPDIR": "/var/tmp"})
         if status != 0:
-            return False, f"QEMU ended with status {status} under KVM: {(errors or output).strip()[-300:] or 'without a word'}"
+            return (
+                False,
+                f"QEMU ended with status {status} under KVM: {(errors or output).strip()[-300:] or 'without a word'}",
+            )
         with open(os.path.join(work, "pid"), encoding="ascii") as file:
             pid = int(file.read())
         try:
@@ -153,7 +180,9 @@ def answer(module: AnsibleModule) -> dict:
         return {"works": False, "reason": "there is no /dev/kvm"}
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return {"works": False, "reason": "/dev/kvm is there, but may not be used"}
-    qemu = module.get_bin_path(f"qemu-system-{platform.machine()}") or module.get_bin_path("qemu-kvm", opt_dirs=["/usr/libexec"], required=True)
+    qemu = module.get_bin_path(f"qemu-system-{platform.machine()}") or module.get_bin_path(
+        "qemu-kvm", opt_dirs=["/usr/libexec"], required=True
+    )
     dummy, version, dummy = module.run_command([qemu, "--version"], check_rc=True)
     kernel = platform.release()
     try:
@@ -163,7 +192,9 @@ def answer(module: AnsibleModule) -> dict:
             return {"works": kept["works"], "reason": kept["reason"]}
     except FileNotFoundError:
         pass  # the first time since the boot
-    dummy, facts, dummy = module.run_command([module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", image], check_rc=True)
+    dummy, facts, dummy = module.run_command(
+        [module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", image], check_rc=True
+    )
     works, reason = try_it(module.run_command, qemu, image, json.loads(facts)["format"], memory, timeout)
     write_file(KEPT, json.dumps({"tried": [version, kernel], "works": works, "reason": reason}) + "\n")
     return {"works": works, "reason": reason}

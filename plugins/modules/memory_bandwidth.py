@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -122,10 +122,17 @@ memory_bandwidth:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils import host_memory, memory_channels, numa_placement
-from ansible_collections.memstretch.density.plugins.module_utils import memory_bandwidth as bandwidth
-from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
+
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth as bandwidth
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import (
+    channels as memory_channels,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import (
+    numa as numa_placement,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
 ARGUMENTS = dict(
     executable=dict(type="path", default="membw"),
@@ -142,15 +149,26 @@ ARGUMENTS = dict(
 def theory_of(module: AnsibleModule, files: HostFiles, channels: int | None, pairs: list) -> dict:
     """Return what the channels could give, and the share that was reached."""
     dmidecode = module.get_bin_path("dmidecode", opt_dirs=["/usr/sbin", "/sbin"])
-    status, output, diagnostics = module.run_command([dmidecode, "--type", "17"]) if dmidecode else (1, "", "dmidecode is not installed")
+    status, output, diagnostics = (
+        module.run_command([dmidecode, "--type", "17"]) if dmidecode else (1, "", "dmidecode is not installed")
+    )
     modules = memory_channels.modules(output) if status == 0 else []
     if modules:
         found = memory_channels.theory(modules, host_memory.cpu(files)["sockets"] or 1, channels)
     else:
-        found = {"bytes_per_second": None, "channels": channels,
-                 "reason": diagnostics.strip().splitlines()[-1] if diagnostics.strip() else "the firmware lists no memory modules"}
+        found = {
+            "bytes_per_second": None,
+            "channels": channels,
+            "reason": diagnostics.strip().splitlines()[-1]
+            if diagnostics.strip()
+            else "the firmware lists no memory modules",
+        }
     reached = sum(pair["highest"]["median"] for pair in pairs if pair["local"] and pair["highest"])
-    return {**found, "modules": modules, "share": round(reached / found["bytes_per_second"], 4) if found["bytes_per_second"] else None}
+    return {
+        **found,
+        "modules": modules,
+        "share": round(reached / found["bytes_per_second"], 4) if found["bytes_per_second"] else None,
+    }
 
 
 def ratio_text(pairs: list, cpu_node: int, memory_node: int) -> str:
@@ -166,7 +184,9 @@ def notes_of(facts: dict) -> list[str]:
     nodes = {pair["memory_node"] for pair in facts["pairs"]} | {pair["cpu_node"] for pair in facts["pairs"]}
     if not facts["numa"]:
         return ["the kernel of this machine knows no NUMA: there is one pair, and nothing to compare it with"]
-    return ["this machine has one NUMA node: there is one pair, and nothing to compare it with"] if len(nodes) == 1 else []
+    return (
+        ["this machine has one NUMA node: there is one pair, and nothing to compare it with"] if len(nodes) == 1 else []
+    )
 
 
 def main() -> None:
@@ -177,7 +197,10 @@ def main() -> None:
         nodes = bandwidth.nodes(files, bandwidth.allowed_cpus())
         measurements = bandwidth.plan(nodes, options)
         options["buffer_bytes"] = bandwidth.check_room(files, nodes, options)
-        planned = dict(measurements=len(measurements), reading_seconds=len(measurements) * options["repetitions"] * options["seconds"])
+        planned = dict(
+            measurements=len(measurements),
+            reading_seconds=len(measurements) * options["repetitions"] * options["seconds"],
+        )
         if module.check_mode:
             module.exit_json(changed=False, msg="check mode: nothing was measured", **planned)
         path = module.params["executable"]
@@ -188,11 +211,20 @@ def main() -> None:
     pairs = facts["pairs"]
     drives, machines = numa_placement.swap_drives(files), numa_placement.virtual_machines(files)
     warnings = numa_placement.warnings(
-        [node.number for node in nodes if node.cpus], drives, machines, lambda cpu_node, memory_node: ratio_text(pairs, cpu_node, memory_node)
+        [node.number for node in nodes if node.cpus],
+        drives,
+        machines,
+        lambda cpu_node, memory_node: ratio_text(pairs, cpu_node, memory_node),
     )
     result = dict(
-        schema=bandwidth.SCHEMA, settings=options, cpu_model=host_memory.cpu(files)["model"], **facts, notes=notes_of(facts), warnings=warnings,
-        theory=theory_of(module, files, options["channels"], pairs), placement=dict(swap_drives=drives, virtual_machines=machines),
+        schema=bandwidth.SCHEMA,
+        settings=options,
+        cpu_model=host_memory.cpu(files)["model"],
+        **facts,
+        notes=notes_of(facts),
+        warnings=warnings,
+        theory=theory_of(module, files, options["channels"], pairs),
+        placement=dict(swap_drives=drives, virtual_machines=machines),
     )
     module.exit_json(changed=False, memory_bandwidth=result, **planned)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ TOOLS = ("genisoimage", "mkisofs", "xorrisofs")
 def make(module: AnsibleModule, files: t.Mapping[str, str], path: str) -> None:
     tool = next(filter(None, (module.get_bin_path(name) for name in TOOLS)), None)
     if tool is None:
-        module.fail_json(msg=f"none of {', '.join(TOOLS)} is installed on the host; on Debian the package genisoimage has it")
+        module.fail_json(
+            msg=f"none of {', '.join(TOOLS)} is installed on the host; on Debian the package genisoimage has it"
+        )
     # Beside the target, so that it can take its place at once; readable by nobody else from the first byte.
     with tempfile.TemporaryDirectory(prefix=".seed-", dir=os.path.dirname(path)) as work:
         tree = os.path.join(work, "tree")
@@ -84,7 +86,10 @@ def make(module: AnsibleModule, files: t.Mapping[str, str], path: str) -> None:
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"directory": {"type": "path", "required": True}, "files": {"type": "dict", "required": True, "no_log": True}},
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "files": {"type": "dict", "required": True, "no_log": True},
+        },
         supports_check_mode=True,
     )
     files = module.params["files"]

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
@@ -161,8 +161,12 @@ LOG_LINES = 20
 POLL_SECONDS = 0.02
 # Debian's redis-server is a link to redis-check-rdb: one binary that goes by its name.
 SERVER_EXECUTABLES = {
-    "redis-server", "redis-check-rdb", "redis-check-aof",
-    "valkey-server", "valkey-check-rdb", "valkey-check-aof",
+    "redis-server",
+    "redis-check-rdb",
+    "redis-check-aof",
+    "valkey-server",
+    "valkey-check-rdb",
+    "valkey-check-aof",
 }
 # The first version whose arguments stay readable in /proc when asked to (set-proc-title).
 KEEPS_ARGUMENTS = (6, 2)
@@ -249,7 +253,9 @@ class Config:
             raise DaemonError(f"config: {self.path} does not exist")
         for name in ("dir", "pidfile"):
             if not os.path.isabs(self._last(name)):
-                raise DaemonError(f"config: {self.path} must set {name} to an absolute path, it has {self._last(name)!r}")
+                raise DaemonError(
+                    f"config: {self.path} must set {name} to an absolute path, it has {self._last(name)!r}"
+                )
         if not self.port and not self.socket:
             raise DaemonError(f"config: {self.path} has port 0 and no unixsocket: nothing could reach the server")
 
@@ -287,8 +293,12 @@ class Process:
         if len(arguments) > 1 and arguments[1]:
             return os.path.isabs(arguments[1]) and os.path.realpath(arguments[1]) == os.path.realpath(config.path)
         endpoint = arguments[0].split(" ")[1:2]
-        return (bool(config.directory) and directory == os.path.realpath(config.directory)
-                and bool(endpoint) and endpoint[0].endswith((f":{config.port}", f"unixsocket:{config.socket}")))
+        return (
+            bool(config.directory)
+            and directory == os.path.realpath(config.directory)
+            and bool(endpoint)
+            and endpoint[0].endswith((f":{config.port}", f"unixsocket:{config.socket}"))
+        )
 
     def terminate(self, config, executable):
         """SIGTERM, to this very process: between check and signal a handle keeps its number from being reused."""
@@ -407,8 +417,10 @@ class Daemon:
     def _group_processes(self):
         path = next((f"{root}/{self.cgroup}/cgroup.procs" for root in CGROUP_ROOTS if os.path.isdir(root)), None)
         if not path or not os.path.exists(path):
-            raise DaemonError(f"cgroup: there is no control group {self.cgroup!r} of the memory controller on this host; make it first, for example "
-                              "with the module dram_budget, or leave the option empty")
+            raise DaemonError(
+                f"cgroup: there is no control group {self.cgroup!r} of the memory controller on this host; make it first, for example "
+                "with the module dram_budget, or leave the option empty"
+            )
         return path
 
     def start(self):
@@ -418,7 +430,9 @@ class Daemon:
         self._launch()
         process = self._find_patiently()
         if process:
-            with open(os.open(self.config.record, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+            with open(
+                os.open(self.config.record, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii"
+            ) as file:
                 json.dump({"pid": process.pid, "started": process.started, "checksum": checksum}, file)
         self.wait(process, log_position)
         return process
@@ -428,8 +442,10 @@ class Daemon:
         deadline = time.monotonic() + self.timeout
         while process.alive:
             if time.monotonic() > deadline:
-                raise DaemonError(f"the server of {self.config.path}, process {process.pid}, has not ended within {self.timeout} s "
-                                  "after SIGTERM (it may be saving its data): wait for it, or raise the option timeout")
+                raise DaemonError(
+                    f"the server of {self.config.path}, process {process.pid}, has not ended within {self.timeout} s "
+                    "after SIGTERM (it may be saving its data): wait for it, or raise the option timeout"
+                )
             time.sleep(POLL_SECONDS)
 
     def wait(self, process, log_position=None):
@@ -437,16 +453,22 @@ class Daemon:
         deadline = time.monotonic() + self.timeout
         while True:
             if not process or not process.alive:
-                raise DaemonError(f"the server of {self.config.path} has ended before it answered" + self._log_tail(log_position))
+                raise DaemonError(
+                    f"the server of {self.config.path} has ended before it answered" + self._log_tail(log_position)
+                )
             reply = self._ping()
             if reply == "+PONG" and process.alive:
                 return
             if reply.startswith(("-WRONGPASS", "-NOAUTH", "-NOPERM", "-DENIED", "-ERR")):
-                raise DaemonError(f"the server of {self.config.path} runs (process {process.pid}) but refuses user {self.username!r}: "
-                                  f"{reply[1:]!r}; check the options username and password")
+                raise DaemonError(
+                    f"the server of {self.config.path} runs (process {process.pid}) but refuses user {self.username!r}: "
+                    f"{reply[1:]!r}; check the options username and password"
+                )
             if time.monotonic() > deadline:
-                raise DaemonError(f"the server of {self.config.path} runs (process {process.pid}) but has not answered on {self.config.endpoint} "
-                                  f"within {self.timeout} s (last reply: {reply[1:] or 'none'})" + self._log_tail(log_position))
+                raise DaemonError(
+                    f"the server of {self.config.path} runs (process {process.pid}) but has not answered on {self.config.endpoint} "
+                    f"within {self.timeout} s (last reply: {reply[1:] or 'none'})" + self._log_tail(log_position)
+                )
             time.sleep(POLL_SECONDS)
 
     def info(self):
@@ -479,8 +501,10 @@ class Daemon:
             except OSError:
                 continue  # nobody listens there
             where = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else f"unix socket {address}"
-            raise DaemonError(f"cannot start the server of {self.config.path}: another process listens on {where} already; "
-                              "stop that one, or choose another port or unixsocket")
+            raise DaemonError(
+                f"cannot start the server of {self.config.path}: another process listens on {where} already; "
+                "stop that one, or choose another port or unixsocket"
+            )
 
     def _launch(self):
         command = [self.executable, self.config.path, "--daemonize", "yes"]
@@ -501,7 +525,9 @@ class Daemon:
     def _run(self, command):
         """Run a command within the time that is left to it, and return its status, output and errors."""
         try:
-            status, output, errors = self.run_command(["timeout", str(self.timeout), *command], cwd="/", handle_exceptions=False)
+            status, output, errors = self.run_command(
+                ["timeout", str(self.timeout), *command], cwd="/", handle_exceptions=False
+            )
         except OSError as error:
             raise DaemonError(f"executable: cannot run {self.executable}: {error.strerror}") from error
         if status == TIMED_OUT:
@@ -582,7 +608,10 @@ def run(module):
         daemon.config.require()
     with locked(daemon.config):
         process = daemon.find()
-        before = {"state": "started" if process else "stopped", "configuration": "current" if daemon.is_current(process) else "outdated"}
+        before = {
+            "state": "started" if process else "stopped",
+            "configuration": "current" if daemon.is_current(process) else "outdated",
+        }
         actions, reason = plan(state, process, before["configuration"] == "current", daemon.is_in_place(process))
         if actions:
             process = None if check_mode else act(daemon, actions, process)

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -288,8 +288,9 @@ solotest:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils import solotest_client as client
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import client as client
 
 ARGUMENTS = dict(
     mode=dict(type="str", choices=["test", "fill", "probe"], default="test"),
@@ -339,7 +340,9 @@ def main() -> None:
     if "/" not in path:
         path = module.get_bin_path(path, required=True)
     if options["detach"]:
-        module.exit_json(changed=False, job=client.in_background(lambda: client.execute(options, path, module.run_command)))
+        module.exit_json(
+            changed=False, job=client.in_background(lambda: client.execute(options, path, module.run_command))
+        )
     result = client.execute(options, path, module.run_command)
     if result.get("failed"):
         module.fail_json(**result)

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -223,16 +223,21 @@ refusals:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils.block_guard import Guard, GuardError
-from ansible_collections.memstretch.density.plugins.module_utils.host_record import DIRECTORY, HostRecord, HostRecordError
-from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles, meminfo
-from ansible_collections.memstretch.density.plugins.module_utils.service_manager import booted
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
-from ansible_collections.memstretch.density.plugins.module_utils.swap_areas import SwapError, areas
-from ansible_collections.memstretch.density.plugins.module_utils.swap_format import FormatError
-from ansible_collections.memstretch.density.plugins.module_utils.swap_options import read
-from ansible_collections.memstretch.density.plugins.module_utils.swap_plan import Plan, listing
-from ansible_collections.memstretch.density.plugins.module_utils.swap_units import Systemd, UnitError
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import (
+    DIRECTORY,
+    HostRecord,
+    HostRecordError,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import SwapError, areas
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FormatError
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard, GuardError
+from ansible_collections.memstretch.density.plugins.module_utils.swap.options import read
+from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import Plan, listing
+from ansible_collections.memstretch.density.plugins.module_utils.swap.units import Systemd, UnitError
 
 # What each kind needs, beside the programs that only some hosts have.
 NEEDED = ("wipefs", "sfdisk", "partx", "mkswap", "swapon", "swapoff")
@@ -281,7 +286,9 @@ def tools_of(module):
     tools = {name: module.get_bin_path(name) for name in (*NEEDED, *PERHAPS)}
     missing = [name for name in NEEDED if not tools[name]]
     if missing and not module.check_mode:
-        raise RefusedError([f"{name} is missing on this host; Debian has it in the package fdisk or util-linux" for name in missing])
+        raise RefusedError(
+            [f"{name} is missing on this host; Debian has it in the package fdisk or util-linux" for name in missing]
+        )
     if module.check_mode:
         tools["cryptsetup"] = tools["cryptsetup"] or "cryptsetup"
     return tools
@@ -294,7 +301,9 @@ def plan_of(module, systemd):
     if params["state"] == "restored":
         params = {**params, "kind": "none", "encrypted": False, "others": "keep"}
     options = read(params, meminfo(files)["MemTotal"], tools_of(module))
-    plan = Plan(options, Guard(module.run_command, files), HostRecord("swap_space", module.params["record_directory"]), systemd)
+    plan = Plan(
+        options, Guard(module.run_command, files), HostRecord("swap_space", module.params["record_directory"]), systemd
+    )
     (plan.present if module.params["state"] == "present" else plan.restored)()
     if plan.refusals:
         raise RefusedError(plan.refusals)
@@ -319,9 +328,9 @@ def run(module):
         "persistent": systemd is not None,
         "diff": {
             "before": before + "".join(f"{path}: {was}\n" for path, was, dummy in contents),
-            "after": plan.predicted_listing() if predicted else listing(areas(plan.files)) + "".join(
-                f"{path}: {now}\n" for path, dummy, now in contents
-            ),
+            "after": plan.predicted_listing()
+            if predicted
+            else listing(areas(plan.files)) + "".join(f"{path}: {now}\n" for path, dummy, now in contents),
         },
     }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -245,12 +245,16 @@ import typing as t
 import xml.etree.ElementTree as ET
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils.dram_budget import CgroupFiles
-from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles, meminfo
-from ansible_collections.memstretch.density.plugins.module_utils.service_manager import booted, checked
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, size_in_bytes
-from ansible_collections.memstretch.density.plugins.module_utils.vm_admission import OVERHEAD, Host, Wish, judge
-from ansible_collections.memstretch.density.plugins.module_utils.vm_domain import (
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_checked
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Host, Wish, judge
+from ansible_collections.memstretch.density.plugins.module_utils.vm.fleet import Fleet, Step, wait_for_addresses
+from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError, file_state
+from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
     NUMBER_RANGE,
     TRANSLATION_CACHE,
     DomainError,
@@ -261,8 +265,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm_domain impor
     max_memory_of,
     pinned_memory,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.vm_fleet import Fleet, Step, wait_for_addresses
-from ansible_collections.memstretch.density.plugins.module_utils.vm_host import VmHost, VmHostError, file_state
 
 SMALLEST_MEMORY = 64 * 2**20
 # Where a VM's address can be asked for, the surest first.
@@ -278,13 +280,22 @@ NETWORK_OPTIONS = {
 def checked_options(module: AnsibleModule) -> None:
     """Raise SettingError for what no host could do."""
     asked = module.params
-    for option, low, high in (("parallel", 1, 256), ("stop_timeout", 0, 86400), ("address_timeout", 0, 86400), ("vcpus", 1, 1024)):
+    for option, low, high in (
+        ("parallel", 1, 256),
+        ("stop_timeout", 0, 86400),
+        ("address_timeout", 0, 86400),
+        ("vcpus", 1, 1024),
+    ):
         if asked[option] is not None and not low <= asked[option] <= high:
-            raise SettingError(f"{option}: {asked[option]} is out of range; it takes a whole number from {low} to {high}")
+            raise SettingError(
+                f"{option}: {asked[option]} is out of range; it takes a whole number from {low} to {high}"
+            )
     numbers = list(asked["vms"].values())
     for name, vm_number in asked["vms"].items():
         if not str(vm_number).isdigit() or not NUMBER_RANGE[0] <= int(vm_number) <= NUMBER_RANGE[1]:
-            raise SettingError(f"vms: number {vm_number!r} of {name} is not allowed; it takes a whole number from {NUMBER_RANGE[0]} to {NUMBER_RANGE[1]}")
+            raise SettingError(
+                f"vms: number {vm_number!r} of {name} is not allowed; it takes a whole number from {NUMBER_RANGE[0]} to {NUMBER_RANGE[1]}"
+            )
     if len(set(numbers)) != len(numbers):
         raise SettingError(f"vms: a number stands twice among {numbers}")
     if asked["pin"] and not asked["cpus"]:
@@ -310,25 +321,44 @@ def plan_of(module: AnsibleModule, fleet: Fleet) -> Plan:
     if asked["master"]:
         known = fleet.known.get(asked["master"])
         if known is None:
-            raise VmHostError(f"master: there is no VM {asked['master']} on this host; there are: {', '.join(sorted(fleet.known)) or 'none'}")
+            raise VmHostError(
+                f"master: there is no VM {asked['master']} on this host; there are: {', '.join(sorted(fleet.known)) or 'none'}"
+            )
         if known.running:
-            raise VmHostError(f"master: {known.name} runs; shut it down, and leave it so as long as clones of its disk are in use")
+            raise VmHostError(
+                f"master: {known.name} runs; shut it down, and leave it so as long as clones of its disk are in use"
+            )
         master = known.xml
         base, dummy = disk_of_master(master, known.name)
     if not os.path.exists(base):
         raise VmHostError(f"golden image: {base} is not there")
     return Plan(
-        domain_type=asked["accelerator"], architecture=platform.machine(), cpu_model=asked["cpu_model"], memory=memory,
-        vcpus=asked["vcpus"] or (0 if master else 1), cpus=asked["cpus"], pin=asked["pin"],
-        numa_nodes=tuple(asked["numa_nodes"]), bus=asked["bus"], network=asked["network"] or {"type": "network", "name": "default"},
-        locked=asked["locked"], hugepages=asked["hugepages"], balloon=asked["balloon"], free_page_reporting=asked["free_page_reporting"],
-        partition=asked["partition"], seed=asked["seed"] or "", directory=asked["directory"], base=base, base_state=file_state(base), master=master,
+        domain_type=asked["accelerator"],
+        architecture=platform.machine(),
+        cpu_model=asked["cpu_model"],
+        memory=memory,
+        vcpus=asked["vcpus"] or (0 if master else 1),
+        cpus=asked["cpus"],
+        pin=asked["pin"],
+        numa_nodes=tuple(asked["numa_nodes"]),
+        bus=asked["bus"],
+        network=asked["network"] or {"type": "network", "name": "default"},
+        locked=asked["locked"],
+        hugepages=asked["hugepages"],
+        balloon=asked["balloon"],
+        free_page_reporting=asked["free_page_reporting"],
+        partition=asked["partition"],
+        seed=asked["seed"] or "",
+        directory=asked["directory"],
+        base=base,
+        base_state=file_state(base),
+        master=master,
     )
 
 
 def image_facts(module: AnsibleModule, path: str) -> dict[str, t.Any]:
     command = [module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", path]
-    return json.loads(checked(module.run_command, command, VmHostError))
+    return json.loads(run_checked(module.run_command, command, VmHostError))
 
 
 def free_space(directory: str) -> int:
@@ -351,7 +381,9 @@ def addresses_of(host: VmHost, network: t.Mapping[str, t.Any]) -> int | None:
     if network["type"] != "network":
         return None
     if network.get("address"):
-        return ipaddress.ip_interface(network["address"]).network.num_addresses - 3  # of the network, of the host, of all
+        return (
+            ipaddress.ip_interface(network["address"]).network.num_addresses - 3
+        )  # of the network, of the host, of all
     return host.network_addresses(network["name"])
 
 
@@ -362,14 +394,23 @@ def refuse_what_does_not_fit(module: AnsibleModule, fleet: Fleet, plan: Plan, st
     info = meminfo(HostFiles())
     network = plan.network
     host = Host(
-        memory=info["MemTotal"], budget=budget_of(plan.partition), swap=info.get("SwapTotal", 0), reserve=size_in_bytes("reserve", asked["reserve"]),
-        foreign=sum(each.max_memory for each in fleet.known.values() if each.running and each.name not in fleet.ours), cpus=os.cpu_count() or 1,
-        disk_free=free_space(asked["directory"]), addresses=addresses_of(fleet.host, network),
+        memory=info["MemTotal"],
+        budget=budget_of(plan.partition),
+        swap=info.get("SwapTotal", 0),
+        reserve=size_in_bytes("reserve", asked["reserve"]),
+        foreign=sum(each.max_memory for each in fleet.known.values() if each.running and each.name not in fleet.ours),
+        cpus=os.cpu_count() or 1,
+        disk_free=free_space(asked["directory"]),
+        addresses=addresses_of(fleet.host, network),
     )
     wish = Wish(
-        vms=len(fleet.vms), new_disks=sum("clone" in step.actions for step in steps), memory=max_memory_of(ET.tostring(xml, encoding="unicode")),
-        overhead=OVERHEAD + (TRANSLATION_CACHE if plan.domain_type == "qemu" else 0), vcpus=int(xml.findtext("vcpu") or 1),
-        disk_growth=size_in_bytes("disk_growth", asked["disk_growth"]), disk_size=image_facts(module, plan.base)["virtual-size"],
+        vms=len(fleet.vms),
+        new_disks=sum("clone" in step.actions for step in steps),
+        memory=max_memory_of(ET.tostring(xml, encoding="unicode")),
+        overhead=OVERHEAD + (TRANSLATION_CACHE if plan.domain_type == "qemu" else 0),
+        vcpus=int(xml.findtext("vcpu") or 1),
+        disk_growth=size_in_bytes("disk_growth", asked["disk_growth"]),
+        disk_size=image_facts(module, plan.base)["virtual-size"],
         unswappable=pinned_memory(xml),
     )
     refusals, warnings = judge(host, wish)
@@ -381,14 +422,23 @@ def refuse_what_does_not_fit(module: AnsibleModule, fleet: Fleet, plan: Plan, st
 def seen(fleet: Fleet, plan: Plan | None, addresses: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
     user = plan is not None and plan.network["type"] == "user"
     return [
-        {"name": vm.name, "number": vm.number, "mac": vm.mac, "running": vm.name in fleet.ours and fleet.ours[vm.name].running,
-         "address": "127.0.0.1" if user else addresses.get(vm.name, ""), "port": plan.port(vm) if user and plan else 22}
+        {
+            "name": vm.name,
+            "number": vm.number,
+            "mac": vm.mac,
+            "running": vm.name in fleet.ours and fleet.ours[vm.name].running,
+            "address": "127.0.0.1" if user else addresses.get(vm.name, ""),
+            "port": plan.port(vm) if user and plan else 22,
+        }
         for vm in fleet.vms
     ]
 
 
 def states(fleet: Fleet) -> str:
-    return "".join(f"{name}: {'paused' if each.paused else 'running' if each.running else 'shut off'}\n" for name, each in sorted(fleet.ours.items()))
+    return "".join(
+        f"{name}: {'paused' if each.paused else 'running' if each.running else 'shut off'}\n"
+        for name, each in sorted(fleet.ours.items())
+    )
 
 
 def after(fleet: Fleet, steps: list[Step]) -> str:
@@ -407,7 +457,12 @@ def play(module: AnsibleModule) -> dict[str, t.Any]:
     checked_options(module)
     asked = module.params
     host = VmHost(asked["uri"])
-    fleet = Fleet(asked["fleet"], [Vm(asked["fleet"], name, int(each)) for name, each in asked["vms"].items()], asked["directory"], host)
+    fleet = Fleet(
+        asked["fleet"],
+        [Vm(asked["fleet"], name, int(each)) for name, each in asked["vms"].items()],
+        asked["directory"],
+        host,
+    )
     fleet.refuse_strangers()
     plan = plan_of(module, fleet) if asked["state"] != "absent" and fleet.vms else None
     if plan:
@@ -421,7 +476,13 @@ def play(module: AnsibleModule) -> dict[str, t.Any]:
     before, aim = states(fleet), after(fleet, steps)
     if not module.check_mode and (steps or files):
         with fleet.locked():
-            fleet.play(steps, plan, asked["parallel"], asked["stop_timeout"], lambda path: make_clone(module, t.cast(Plan, plan), path))
+            fleet.play(
+                steps,
+                plan,
+                asked["parallel"],
+                asked["stop_timeout"],
+                lambda path: make_clone(module, t.cast(Plan, plan), path),
+            )
         if asked["state"] == "absent":
             fleet.remove_files()
     fleet = Fleet(fleet.name, fleet.vms, fleet.directory, host)
@@ -430,14 +491,32 @@ def play(module: AnsibleModule) -> dict[str, t.Any]:
         running = [vm for vm in fleet.vms if vm.name in fleet.ours and fleet.ours[vm.name].running]
         addresses = wait_for_addresses(host, running, ADDRESS_SOURCES[plan.network["type"]], asked["address_timeout"])
     return {
-        "changed": bool(steps or files), "diff": {"before": before, "after": aim}, "actions": [str(step) for step in steps],
-        "pending": [step.vm.name for step in steps], "vms": seen(fleet, plan, addresses),
+        "changed": bool(steps or files),
+        "diff": {"before": before, "after": aim},
+        "actions": [str(step) for step in steps],
+        "pending": [step.vm.name for step in steps],
+        "vms": seen(fleet, plan, addresses),
     }
 
 
 def make_clone(module: AnsibleModule, plan: Plan, path: str) -> None:
     kind = image_facts(module, plan.base)["format"]
-    checked(module.run_command, [module.get_bin_path("qemu-img", required=True), "create", "-q", "-f", "qcow2", "-F", kind, "-b", plan.base, path], VmHostError)
+    run_checked(
+        module.run_command,
+        [
+            module.get_bin_path("qemu-img", required=True),
+            "create",
+            "-q",
+            "-f",
+            "qcow2",
+            "-F",
+            kind,
+            "-b",
+            plan.base,
+            path,
+        ],
+        VmHostError,
+    )
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -117,11 +117,17 @@ writeback:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.memstretch.density.plugins.module_utils import host_memory, writeback
-from ansible_collections.memstretch.density.plugins.module_utils.host_record import DIRECTORY, HostRecord, HostRecordError
-from ansible_collections.memstretch.density.plugins.module_utils.host_settings import SettingsError
-from ansible_collections.memstretch.density.plugins.module_utils.memory_pressure import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
+
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback
+from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import (
+    DIRECTORY,
+    HostRecord,
+    HostRecordError,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
 ARGUMENTS = dict(
     state=dict(type="str", choices=["measured", "restored"], default="measured"),
@@ -144,8 +150,13 @@ def measured(module: AnsibleModule, host: writeback.Host, options: dict) -> dict
     settings = writeback.judged(writeback.measure(module.params["directory"], host, options, fio, module.run_command))
     chosen, reason = writeback.choose(settings)
     return dict(
-        schema=writeback.SCHEMA, settings=options, settings_measured=settings, chosen=chosen, reason=reason,
-        disk=dict(name=host.disk, **host_memory.block_queue(HostFiles(), host.disk)), fio=writeback.fio_version(module.run_command([fio, "--version"])[1]),
+        schema=writeback.SCHEMA,
+        settings=options,
+        settings_measured=settings,
+        chosen=chosen,
+        reason=reason,
+        disk=dict(name=host.disk, **host_memory.block_queue(HostFiles(), host.disk)),
+        fio=writeback.fio_version(module.run_command([fio, "--version"])[1]),
     )
 
 

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the actions have in common that do all their work on the controller."""
 
@@ -11,8 +11,8 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 
 RESULTS_DIR = {"type": "str", "default": "results"}
 PRICES = {"type": "dict", "default": {}}

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The throughput of one large Redis: what is run, and what its figures mean.
 
@@ -12,7 +12,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError, number, numbers, size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    SettingError,
+    number,
+    numbers,
+    size_in_bytes,
+)
 
 # What Redis takes beside a value, in bytes: entry, key, object and string header. Measured: 1.09 MB for 1,000 values of 1,000 bytes.
 OVERHEAD = 96
@@ -23,7 +28,9 @@ MIN_CPU_SHARE = 0.95
 # Words of the study: each compares a case with one of the same operation on the same size of values, all in DRAM. That hot data reach 85 % and cold
 # data 27 % comes out only beside the random updates, that new keys reach 70 % only beside those in sequence.
 RATIOS = (
-    ("hot data", "hot", "random", ("SET", "GET")), ("cold data", "cold", "random", ("SET", "GET")), ("new keys", "sequential", "sequential", ("SET",)),
+    ("hot data", "hot", "random", ("SET", "GET")),
+    ("cold data", "cold", "random", ("SET", "GET")),
+    ("new keys", "sequential", "sequential", ("SET",)),
 )
 
 
@@ -44,7 +51,9 @@ def plan(settings: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     for name in ("connections", "pipeline", "compressibility"):
         number(f"throughput_benchmark_{name}", settings[name], name)
     if data < 10 * sizes[-1]:
-        raise SettingError(f"throughput_benchmark_data: {settings['data']!r} is too little; ten values of {sizes[-1]:,} bytes are {10 * sizes[-1]:,}")
+        raise SettingError(
+            f"throughput_benchmark_data: {settings['data']!r} is too little; ten values of {sizes[-1]:,} bytes are {10 * sizes[-1]:,}"
+        )
     steps = []
     for size in sizes:
         steps += _empty(size) + _both("sequential", size, data // size, "sequential")
@@ -60,8 +69,17 @@ def plan(settings: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
 
 
 def _step(case: str, op: str | None, size: int, keys: int, pattern: str, read_mix: int) -> dict[str, t.Any]:
-    return {"case": case, "op": op, "mode": "test", "value_size": size, "key_count": keys, "pattern": pattern, "read_mix": read_mix,
-            "keys": keys, "bytes": keys * (size + OVERHEAD)}
+    return {
+        "case": case,
+        "op": op,
+        "mode": "test",
+        "value_size": size,
+        "key_count": keys,
+        "pattern": pattern,
+        "read_mix": read_mix,
+        "keys": keys,
+        "bytes": keys * (size + OVERHEAD),
+    }
 
 
 def _both(case: str, size: int, keys: int, pattern: str) -> list[dict[str, t.Any]]:
@@ -83,7 +101,11 @@ def figures(step: t.Mapping[str, t.Any], measured: t.Mapping[str, t.Any]) -> dic
     """Return what counts of one step: the module's result in a few numbers."""
     latency, seconds = measured["latency"]["response"], measured["seconds"]
     before, after = measured["server"]["before"], measured["server"]["after"]
-    cpu = after["cpu_s"] - before["cpu_s"] if after and before and None not in (after.get("cpu_s"), before.get("cpu_s")) else None
+    cpu = (
+        after["cpu_s"] - before["cpu_s"]
+        if after and before and None not in (after.get("cpu_s"), before.get("cpu_s"))
+        else None
+    )
     counters = measured["pressure"]["counters"]
     return {
         **{name: step[name] for name in ("case", "op", "value_size")},
@@ -111,8 +133,13 @@ def _curve(measured: t.Mapping[str, t.Any]) -> list[list[float]]:
     return curve
 
 
-def document(profile: str, host: str, steps: t.Sequence[t.Mapping[str, t.Any]], results: t.Sequence[t.Mapping[str, t.Any]],
-             settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def document(
+    profile: str,
+    host: str,
+    steps: t.Sequence[t.Mapping[str, t.Any]],
+    results: t.Sequence[t.Mapping[str, t.Any]],
+    settings: t.Mapping[str, t.Any],
+) -> dict[str, t.Any]:
     """Return the result of one profile.
 
     Args:
@@ -122,13 +149,21 @@ def document(profile: str, host: str, steps: t.Sequence[t.Mapping[str, t.Any]], 
     cases = [figures(step, measured) for step, measured in zip(steps, results) if step["op"]]
     doubts = [
         f"{each['case']} {each['op']} of {each['value_size']:,} bytes: Redis had {each['redis_cpu_share']:.2f} of a CPU, {MIN_CPU_SHARE} is needed"
-        for each in cases if each["redis_cpu_share"] is not None and each["redis_cpu_share"] < MIN_CPU_SHARE
+        for each in cases
+        if each["redis_cpu_share"] is not None and each["redis_cpu_share"] < MIN_CPU_SHARE
     ]
     unknown = sum(1 for each in cases if each["redis_cpu_share"] is None)
     if unknown:
         doubts.append(f"{unknown} cases: this Redis does not tell its CPU time")
     version = next((each["server"]["after"]["redis_version"] for each in results if each["server"]["after"]), None)
-    return {"profile": profile, "host": host, "settings": dict(settings), "redis_version": version, "cases": cases, "doubts": doubts}
+    return {
+        "profile": profile,
+        "host": host,
+        "settings": dict(settings),
+        "redis_version": version,
+        "cases": cases,
+        "doubts": doubts,
+    }
 
 
 def ratios(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
@@ -148,7 +183,15 @@ def ratios(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.A
             for op in ops:
                 own, other = mine.get((case, op, smallest)), yardstick.get((beside, op, smallest))
                 if own and other:
-                    found.append({"profile": name, "baseline": names[0], "words": words, "op": op, "ratio": round(own / other, 4)})
+                    found.append(
+                        {
+                            "profile": name,
+                            "baseline": names[0],
+                            "words": words,
+                            "op": op,
+                            "ratio": round(own / other, 4),
+                        }
+                    )
     return found
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the fleet machinery costs: start skew, the playbook's own time, callback and report on large fleets.
 
-    python tests/bench/fleet.py [skew] [overhead] [scale] [--write]
+python tests/bench/fleet.py [skew] [overhead] [scale] [--write]
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import yaml  # noqa: E402
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import RunRecorder, publish  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory  # noqa: E402
 
 INSTANCES = 32
 FORKS = 2
@@ -36,15 +37,30 @@ SCALES = (10, 100, 1000)
 PHASES = 25
 
 
-def play(inventory: pathlib.Path, results: pathlib.Path, variables: dict[str, t.Any], playbook: str, *arguments: str) -> float:
+def play(
+    inventory: pathlib.Path, results: pathlib.Path, variables: dict[str, t.Any], playbook: str, *arguments: str
+) -> float:
     """Play a playbook and return its seconds; what it printed is in results/../playbook.log."""
     environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
     began = time.monotonic()
     with open(results.parent / "playbook.log", "w", encoding="utf-8") as log:
         status = subprocess.run(
-            [pathlib.Path(sys.executable).with_name("ansible-playbook"), "-i", inventory, ROOT / "playbooks" / f"{playbook}.yml",
-             "-e", f"results_dir={results}", "-e", json.dumps(variables), *arguments],
-            cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False,
+            [
+                pathlib.Path(sys.executable).with_name("ansible-playbook"),
+                "-i",
+                inventory,
+                ROOT / "playbooks" / f"{playbook}.yml",
+                "-e",
+                f"results_dir={results}",
+                "-e",
+                json.dumps(variables),
+                *arguments,
+            ],
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            check=False,
         ).returncode
     seconds = time.monotonic() - began
     if status and not (results / "latest" / "summary.json").exists():
@@ -65,9 +81,12 @@ def redis_servers(directory: pathlib.Path, count: int) -> t.Iterator[list[int]]:
         for port in ports:
             place = directory / str(port)
             place.mkdir()
-            servers.append(subprocess.Popen(
-                ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(place)], stdout=subprocess.DEVNULL
-            ))
+            servers.append(
+                subprocess.Popen(
+                    ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(place)],
+                    stdout=subprocess.DEVNULL,
+                )
+            )
         time.sleep(2)
         yield ports
     finally:
@@ -80,28 +99,62 @@ def skew(directory: pathlib.Path) -> list[tuple[str, str, str]]:
     """32 instances, two forks: how far the first requests are from where they were due."""
     with redis_servers(directory, INSTANCES) as ports:
         inventory = directory / "hosts.yml"
-        inventory.write_text(yaml.safe_dump({"fleet": {
-            "hosts": {f"i{port}": {"latency_benchmark_port": port} for port in ports},
-            "vars": {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"},
-        }}), encoding="utf-8")
-        play(inventory, directory / "results", {
-            "latency_benchmark_key_count": 2000, "latency_benchmark_rate": 200, "latency_benchmark_influences": [0],
-            "latency_benchmark_read_mixes": [100], "latency_benchmark_warmups": 0, "latency_benchmark_iterations": 8,
-            "latency_benchmark_max_lateness_p99_us": 1e6,
-        }, "benchmark", "--forks", str(FORKS))
+        inventory.write_text(
+            yaml.safe_dump(
+                {
+                    "fleet": {
+                        "hosts": {f"i{port}": {"latency_benchmark_port": port} for port in ports},
+                        "vars": {
+                            "ansible_connection": "local",
+                            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+                        },
+                    }
+                }
+            ),
+            encoding="utf-8",
+        )
+        play(
+            inventory,
+            directory / "results",
+            {
+                "latency_benchmark_key_count": 2000,
+                "latency_benchmark_rate": 200,
+                "latency_benchmark_influences": [0],
+                "latency_benchmark_read_mixes": [100],
+                "latency_benchmark_warmups": 0,
+                "latency_benchmark_iterations": 8,
+                "latency_benchmark_max_lateness_p99_us": 1e6,
+            },
+            "benchmark",
+            "--forks",
+            str(FORKS),
+        )
     measured = [document for document in documents(directory / "results") if document["phase"]["kind"] != "fill"]
     clocks = json.loads((directory / "results" / "latest" / "run.json").read_text(encoding="utf-8"))["fleet"]
     skews = sorted(
-        1000 * (result["started_at"] - clocks[host]["clock_correction"] - document["start_at"]
-                - result["settings"]["stagger"] / result["settings"]["rate"])
-        for document in measured for host, result in document["hosts"].items()
+        1000
+        * (
+            result["started_at"]
+            - clocks[host]["clock_correction"]
+            - document["start_at"]
+            - result["settings"]["stagger"] / result["settings"]["rate"]
+        )
+        for document in measured
+        for host, result in document["hosts"].items()
     )
     p99 = skews[-(-99 * len(skews) // 100) - 1]
     overlap = min(document["overlap"] for document in measured)
     return [
-        (f"start skew, {INSTANCES} local instances, forks={FORKS}: p50 / p99 / max of {len(skews)} starts",
-         f"{statistics.median(skews):.3f} / {p99:.3f} / {skews[-1]:.3f} ms", f"p99 <= 2 ms: {'met' if p99 <= 2 else 'missed'}"),
-        ("the same: smallest overlap of a phase", f"{overlap:.4f}", f">= 0.95: {'met' if overlap >= 0.95 else 'missed'}"),
+        (
+            f"start skew, {INSTANCES} local instances, forks={FORKS}: p50 / p99 / max of {len(skews)} starts",
+            f"{statistics.median(skews):.3f} / {p99:.3f} / {skews[-1]:.3f} ms",
+            f"p99 <= 2 ms: {'met' if p99 <= 2 else 'missed'}",
+        ),
+        (
+            "the same: smallest overlap of a phase",
+            f"{overlap:.4f}",
+            f">= 0.95: {'met' if overlap >= 0.95 else 'missed'}",
+        ),
     ]
 
 
@@ -119,9 +172,16 @@ def overhead(directory: pathlib.Path) -> list[tuple[str, str, str]]:
     play(inventory, results, variables, "teardown")
     own = seconds - load
     return [
-        (f"the playbook's own time, {len(phases)} phases on 4 instances", f"{own:.1f} s of {seconds:.1f} s",
-         f"<= 90 s: {'met' if own <= 90 else 'missed'}"),
-        ("the same: smallest overlap of a phase", f"{overlap:.4f}", f">= 0.95: {'met' if overlap >= 0.95 else 'missed'}"),
+        (
+            f"the playbook's own time, {len(phases)} phases on 4 instances",
+            f"{own:.1f} s of {seconds:.1f} s",
+            f"<= 90 s: {'met' if own <= 90 else 'missed'}",
+        ),
+        (
+            "the same: smallest overlap of a phase",
+            f"{overlap:.4f}",
+            f">= 0.95: {'met' if overlap >= 0.95 else 'missed'}",
+        ),
     ]
 
 
@@ -129,14 +189,36 @@ def record_example(directory: pathlib.Path) -> pathlib.Path:
     """Measure one real phase whose result stands for those of all hosts."""
     with redis_servers(directory, 1) as ports:
         inventory = directory / "one.yml"
-        inventory.write_text(yaml.safe_dump({"fleet": {"hosts": {"example": {
-            "ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}", "latency_benchmark_port": ports[0],
-        }}}}), encoding="utf-8")
-        play(inventory, directory / "results", {
-            "latency_benchmark_key_count": 20000, "latency_benchmark_rate": 2500, "latency_benchmark_influences": [10],
-            "latency_benchmark_read_mixes": [70], "latency_benchmark_warmups": 0, "latency_benchmark_iterations": 1,
-            "latency_benchmark_max_lateness_p99_us": 1e6,
-        }, "benchmark")
+        inventory.write_text(
+            yaml.safe_dump(
+                {
+                    "fleet": {
+                        "hosts": {
+                            "example": {
+                                "ansible_connection": "local",
+                                "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+                                "latency_benchmark_port": ports[0],
+                            }
+                        }
+                    }
+                }
+            ),
+            encoding="utf-8",
+        )
+        play(
+            inventory,
+            directory / "results",
+            {
+                "latency_benchmark_key_count": 20000,
+                "latency_benchmark_rate": 2500,
+                "latency_benchmark_influences": [10],
+                "latency_benchmark_read_mixes": [70],
+                "latency_benchmark_warmups": 0,
+                "latency_benchmark_iterations": 1,
+                "latency_benchmark_max_lateness_p99_us": 1e6,
+            },
+            "benchmark",
+        )
     example = directory / "example.json"
     example.write_text(json.dumps(documents(directory / "results")[-1]["hosts"]["example"]), encoding="utf-8")
     return example
@@ -146,24 +228,61 @@ def replay(example: pathlib.Path, hosts: int, directory: pathlib.Path) -> dict[s
     """Put recorded results through the callback's recorder and the report, in this process."""
     result = json.loads(example.read_text(encoding="utf-8"))
     names = [f"vm{number:04d}" for number in range(hosts)]
-    config = run_plan.configuration({
-        "profile": "dram", "key_count": 20000, "value_size": 1000, "compressibility": 0, "requests": None, "duration": None, "rate": 2500,
-        "pattern": "gaussian", "connections": 1, "pipeline": 1, "pacing": "hybrid", "cpu": "any",
-        "influences": [0, 10, 25], "read_mixes": [100, 70], "warmups": 1, "iterations": 3, "slo_avg_us": 50, "slo_p99_us": 300,
-        "min_overlap": 0, "min_rate_ratio": 0, "max_lateness_p99_us": 1e9, "stop_when_failed": False,
-    })
-    phases = [{**phase, "finished": False} for phase in run_plan.phases(config)]
+    config = configuration.checked(
+        {
+            "profile": "dram",
+            "key_count": 20000,
+            "value_size": 1000,
+            "compressibility": 0,
+            "requests": None,
+            "duration": None,
+            "rate": 2500,
+            "pattern": "gaussian",
+            "connections": 1,
+            "pipeline": 1,
+            "pacing": "hybrid",
+            "cpu": "any",
+            "influences": [0, 10, 25],
+            "read_mixes": [100, 70],
+            "warmups": 1,
+            "iterations": 3,
+            "slo_avg_us": 50,
+            "slo_p99_us": 300,
+            "min_overlap": 0,
+            "min_rate_ratio": 0,
+            "max_lateness_p99_us": 1e9,
+            "stop_when_failed": False,
+        }
+    )
+    phases = [{**phase, "finished": False} for phase in configuration.phases(config)]
     fill = {**result, "latency": None, "fill": {"keys": 20000, "seconds": 1.0}}
     began = time.monotonic()
-    recorder = RunRecorder({
-        "session": "1", "directory": str(directory / "run"), "resumed": False, "run_id": "run", "started_at": time.time(),
-        "config": config, "config_hash": "0", "hashed": config, "labels": [], "expected": names, "hosts": {}, "phases": phases,
-        "fleet": {name: {"endpoint": name, "keys": 0, "clock_correction": 0.0} for name in names},
-    }, lambda line: None)
+    recorder = RunRecorder(
+        {
+            "session": "1",
+            "directory": str(directory / "run"),
+            "resumed": False,
+            "run_id": "run",
+            "started_at": time.time(),
+            "config": config,
+            "config_hash": "0",
+            "hashed": config,
+            "labels": [],
+            "expected": names,
+            "hosts": {},
+            "phases": phases,
+            "fleet": {name: {"endpoint": name, "keys": 0, "clock_correction": 0.0} for name in names},
+        },
+        lambda line: None,
+    )
     for phase in phases:
         recorder.begin_phase({"phase": phase, "begun_at": result["started_at"] - 1, "start_at": result["started_at"]})
         for name in names:
-            settings = {**result["settings"], "influence": phase.get("influence", 0), "read_mix": phase.get("read_mix", 100)}
+            settings = {
+                **result["settings"],
+                "influence": phase.get("influence", 0),
+                "read_mix": phase.get("read_mix", 100),
+            }
             recorder.add(name, {**(fill if phase["kind"] == "fill" else result), "settings": settings})
     recorder.close()
     callback = time.monotonic() - began
@@ -172,8 +291,11 @@ def replay(example: pathlib.Path, hosts: int, directory: pathlib.Path) -> dict[s
     report = time.monotonic() - began
     size = sum(path.stat().st_size for path in (directory / "run").rglob("*") if path.is_file())
     return {
-        "callback_s": callback, "report_s": report, "result_kb": len(json.dumps(result, separators=(",", ":"))) / 1000,
-        "disk_mb": size / 1e6, "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+        "callback_s": callback,
+        "report_s": report,
+        "result_kb": len(json.dumps(result, separators=(",", ":"))) / 1000,
+        "disk_mb": size / 1e6,
+        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
     }
 
 
@@ -185,14 +307,19 @@ def scale(directory: pathlib.Path) -> list[tuple[str, str, str]]:
         place = directory / str(hosts)
         place.mkdir()
         done = subprocess.run(
-            [sys.executable, __file__, "--replay", str(example), str(hosts), str(place)], check=True, capture_output=True, text=True
+            [sys.executable, __file__, "--replay", str(example), str(hosts), str(place)],
+            check=True,
+            capture_output=True,
+            text=True,
         )
         seen = json.loads(done.stdout)
-        rows.append((
-            f"{hosts} hosts x {PHASES} phases: callback / report / memory / files",
-            f"{seen['callback_s']:.1f} s / {seen['report_s']:.1f} s / {seen['rss_mb']:.0f} MB / {seen['disk_mb']:.1f} MB",
-            f"a result is {seen['result_kb']:.1f} KB",
-        ))
+        rows.append(
+            (
+                f"{hosts} hosts x {PHASES} phases: callback / report / memory / files",
+                f"{seen['callback_s']:.1f} s / {seen['report_s']:.1f} s / {seen['rss_mb']:.0f} MB / {seen['disk_mb']:.1f} MB",
+                f"a result is {seen['result_kb']:.1f} KB",
+            )
+        )
     return rows
 
 
@@ -221,7 +348,9 @@ def main() -> None:
         (ROOT / "docs" / "bench").mkdir(exist_ok=True)
         (ROOT / "docs" / "bench" / "fleet.md").write_text(
             f"# What the fleet machinery costs\n\n`make bench`, {time.strftime('%Y-%m-%d')}, {machine}.\n\n"
-            f"| what | measured | bar |\n| --- | --- | --- |\n{table}\n", encoding="utf-8")
+            f"| what | measured | bar |\n| --- | --- | --- |\n{table}\n",
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

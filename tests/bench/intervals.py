@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How often the 95 % intervals hold the truth, on synthetic fleets whose truth is known.
 
-    python tests/bench/intervals.py [--fleets N] [--write]
+python tests/bench/intervals.py [--fleets N] [--write]
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
 
-from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.confidence import FIGURES, CellSample  # noqa: E402
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (  # noqa: E402
+    FIGURES,
+    CellSample,
+)
 
 REQUESTS = 150
 
@@ -42,7 +45,9 @@ class World:
         factor = host[0] * moment * chance.lognormvariate(0, self.by_both) * 25_000
         slow = int(REQUESTS * (0.06 if host[1] else 0.02))
         values = [factor * chance.lognormvariate(0, 0.25) for dummy in range(REQUESTS - slow)]
-        return Histogram.from_values(int(value) for value in values + [factor * 10 * chance.lognormvariate(0, 0.5) for dummy in range(slow)])
+        return Histogram.from_values(
+            int(value) for value in values + [factor * 10 * chance.lognormvariate(0, 0.5) for dummy in range(slow)]
+        )
 
 
 WORLDS = (
@@ -72,13 +77,15 @@ def truth(world: World, chance: random.Random, draws: int) -> dict[str, float]:
     """Return the figures of a fleet of hosts and iterations without end."""
     whole = Histogram()
     for dummy in range(draws):
-        host, = world.hosts(1, chance)
+        (host,) = world.hosts(1, chance)
         whole.merge(world.measure(host, chance.lognormvariate(0, world.by_iteration), chance))
     figures = whole.figures()
     return {name: figures[name] for name in FIGURES}
 
 
-def coverage(world: World, hosts: int, iterations: int, fleets: int, seed: int = 1, draws: int = 3000) -> dict[str, tuple[float, float]]:
+def coverage(
+    world: World, hosts: int, iterations: int, fleets: int, seed: int = 1, draws: int = 3000
+) -> dict[str, tuple[float, float]]:
     """Return for each figure the share of the intervals that hold the truth, and the median of high / low.
 
     The truth of a maximum depends on how long one looks: it is the median of the maxima of runs of the same size.
@@ -108,15 +115,24 @@ def main() -> None:
     for world in WORLDS:
         for hosts, iterations in SIZES:
             found = coverage(world, hosts, iterations, options.fleets)
-            lines.append(f"| {world.name} | {hosts} x {iterations} | " + " | ".join(
-                f"{100 * share:.0f} % (x {width:.2f})" for share, width in (found[name] for name in FIGURES)) + " |")
+            lines.append(
+                f"| {world.name} | {hosts} x {iterations} | "
+                + " | ".join(
+                    f"{100 * share:.0f} % (x {width:.2f})" for share, width in (found[name] for name in FIGURES)
+                )
+                + " |"
+            )
             print(lines[-1], flush=True)
     if options.write:
         (ROOT / "docs" / "bench" / "intervals.md").write_text(
             "# How often the intervals hold the truth\n\n"
             f"`tests/bench/intervals.py`, {time.strftime('%Y-%m-%d')}: {options.fleets} synthetic fleets of each kind, whose truth is known. In "
             "brackets how wide an interval is in the median, upper bound / lower bound. The aim is 95 %.\n\n"
-            "| fleet | hosts x iterations | average | p99 | maximum |\n| --- | --- | --- | --- | --- |\n" + "\n".join(lines) + "\n", encoding="utf-8")
+            "| fleet | hosts x iterations | average | p99 | maximum |\n| --- | --- | --- | --- | --- |\n"
+            + "\n".join(lines)
+            + "\n",
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

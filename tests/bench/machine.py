@@ -15,5 +15,7 @@ def describe(load):
     """Return the lines of a page about the machine; load is the load average at the start."""
     model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     busy = " (busy with other work: absolute figures say little)" if load > BUSY else ""
-    return (f"- CPU: {model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} usable CPUs\n- kernel: {platform.release()}\n"
-            f"- load average at the start: {load:.2f}{busy}\n\n")
+    return (
+        f"- CPU: {model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} usable CPUs\n- kernel: {platform.release()}\n"
+        f"- load average at the start: {load:.2f}{busy}\n\n"
+    )

@@ -43,6 +43,7 @@ def membw(pattern):
     def run():
         words = ("--cpus", CPU, "--pattern", pattern, "--buffer", MEGABYTES << 20, "--allow-cached")
         return json.loads(output(PROGRAM, *words))["bytes_per_second"]
+
     return run
 
 
@@ -50,12 +51,20 @@ def likwid(kernel):
     def run():
         text = output("likwid-bench", "-t", kernel, "-w", f"S0:{MEGABYTES}MB:1", "-s", 1)
         return float(re.search(r"^MByte/s:\s+([0-9.]+)", text, re.MULTILINE).group(1)) * 1e6
+
     return run
 
 
 def sysbench():
-    text = output("sysbench", "memory", f"--memory-block-size={MEGABYTES}M", "--memory-oper=read",
-                  "--memory-total-size=1000G", "--time=1", "run")
+    text = output(
+        "sysbench",
+        "memory",
+        f"--memory-block-size={MEGABYTES}M",
+        "--memory-oper=read",
+        "--memory-total-size=1000G",
+        "--time=1",
+        "run",
+    )
     return float(re.search(r"\(([0-9.]+) MiB/sec\)", text).group(1)) * 2**20
 
 
@@ -102,10 +111,16 @@ def cache_lines(repetitions):
         f"steps of a chase, 1 MiB relative to {default >> 20} MiB": ("chase", IN_CACHE, default),
     }
     bars = ((0.8, 1.2), (1, math.inf), (2, math.inf))
-    rounds = [[figure(pattern, first) / figure(pattern, second) for pattern, first, second in comparisons.values()]
-              for dummy in range(repetitions)]
-    lines = [f"What the cache of {report['cache_bytes'] >> 20} MiB changes, median of {repetitions} ratios:", "",
-             "| membw | ratio (95 %) | bar | met |", "| --- | --- | --- | --- |"]
+    rounds = [
+        [figure(pattern, first) / figure(pattern, second) for pattern, first, second in comparisons.values()]
+        for dummy in range(repetitions)
+    ]
+    lines = [
+        f"What the cache of {report['cache_bytes'] >> 20} MiB changes, median of {repetitions} ratios:",
+        "",
+        "| membw | ratio (95 %) | bar | met |",
+        "| --- | --- | --- | --- |",
+    ]
     for name, (low, high), ratios in zip(comparisons, bars, zip(*rounds)):
         ratio, (least, most) = statistics.median(ratios), interval(ratios)
         bar = f"> {low}" if high == math.inf else f"{low} to {high}"
@@ -136,20 +151,25 @@ def main():
     figures = {name: [each[name] for each in rounds] for name in programs}
     medians = {name: statistics.median(values) for name, values in figures.items()}
     lines = ["| program | GB/s, median | least to most |", "| --- | --- | --- |"]
-    lines += [f"| {name} | {medians[name] / 1e9:.2f} | {min(values) / 1e9:.2f} to {max(values) / 1e9:.2f} |"
-              for name, values in figures.items()]
+    lines += [
+        f"| {name} | {medians[name] / 1e9:.2f} | {min(values) / 1e9:.2f} to {max(values) / 1e9:.2f} |"
+        for name, values in figures.items()
+    ]
     best = max(PEERS, key=medians.__getitem__)
     # Paired within a round, so that what disturbs the machine for some seconds disturbs both.
     ratio = statistics.median(each["membw --pattern all"] / each[best] for each in rounds)
-    verdict = (f"membw relative to the best peer ({best}), every byte in sequence, median of {len(rounds)} interleaved "
-               f"rounds: {ratio:.3f}, bar >= {BAR}: {'met' if ratio >= BAR else 'NOT met'}")
+    verdict = (
+        f"membw relative to the best peer ({best}), every byte in sequence, median of {len(rounds)} interleaved "
+        f"rounds: {ratio:.3f}, bar >= {BAR}: {'met' if ratio >= BAR else 'NOT met'}"
+    )
     lines += ["", verdict, "", *cache_lines(arguments.repetitions)]
     text = "\n".join(lines)
     print(text)
     if arguments.write:
-        head = ("# Bench of membw\n\nWritten by `tests/bench/memory_bandwidth.py --write`: one reader on CPU "
-                f"{CPU}, a buffer of {MEGABYTES} MiB.\n\n"
-                + describe(load))
+        head = (
+            "# Bench of membw\n\nWritten by `tests/bench/memory_bandwidth.py --write`: one reader on CPU "
+            f"{CPU}, a buffer of {MEGABYTES} MiB.\n\n" + describe(load)
+        )
         (ROOT / "docs" / "bench" / "memory_bandwidth.md").write_text(head + text + "\n", encoding="utf-8")
 
 

@@ -35,7 +35,9 @@ BAR = 1.0
 
 
 def output(*words):
-    done = subprocess.run(["taskset", "-c", str(CPUS[0]), *map(str, words)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["taskset", "-c", str(CPUS[0]), *map(str, words)], capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{words}: {done.stderr}")
     return done.stdout
@@ -48,14 +50,51 @@ def cpu_seconds(pid):
 
 
 def solotest(port, operation, connections, pipeline, requests):
-    report = json.loads(output(PROGRAM, "--json", "--pacing", "none", "--pattern", "uniform", "--connections", connections, "--pipeline", pipeline,
-                               "--requests", requests, "test", port, VALUE_SIZE, KEYS, 0, 1, -1 if operation == "SET" else 100))
+    report = json.loads(
+        output(
+            PROGRAM,
+            "--json",
+            "--pacing",
+            "none",
+            "--pattern",
+            "uniform",
+            "--connections",
+            connections,
+            "--pipeline",
+            pipeline,
+            "--requests",
+            requests,
+            "test",
+            port,
+            VALUE_SIZE,
+            KEYS,
+            0,
+            1,
+            -1 if operation == "SET" else 100,
+        )
+    )
     return report["test"]["requests"]["ok"] / report["test"]["seconds"]
 
 
 def redis_benchmark(port, operation, connections, pipeline, requests):
-    text = output("redis-benchmark", "-p", port, "-t", operation.lower(), "-c", connections, "-P", pipeline, "-n", requests, "-r", KEYS,
-                  "-d", VALUE_SIZE, "--csv")
+    text = output(
+        "redis-benchmark",
+        "-p",
+        port,
+        "-t",
+        operation.lower(),
+        "-c",
+        connections,
+        "-P",
+        pipeline,
+        "-n",
+        requests,
+        "-r",
+        KEYS,
+        "-d",
+        VALUE_SIZE,
+        "--csv",
+    )
     return float(re.search(rf'^"{operation}","([0-9.]+)"', text, re.M).group(1))
 
 
@@ -76,12 +115,17 @@ def interval(ratios, resamples=2000):
 
 def row(operation, shape, rounds):
     """One line of the table. Ratios are paired within a round: what disturbs the machine for some seconds disturbs both."""
-    columns = {client: [statistics.median(column) for column in zip(*(each[client] for each in rounds))] for client in (solotest, redis_benchmark)}
+    columns = {
+        client: [statistics.median(column) for column in zip(*(each[client] for each in rounds))]
+        for client in (solotest, redis_benchmark)
+    }
     ratios = [each[solotest][0] / each[redis_benchmark][0] for each in rounds]
     ratio, (low, high) = statistics.median(ratios), interval(ratios)
     (own, own_busy, own_cost), (other, other_busy, other_cost) = columns.values()
-    return (f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} | {ratio:.3f} ({low:.3f} to {high:.3f}) | >= {BAR} "
-            f"| {'yes' if ratio >= BAR else 'NO'} | {own_busy:.2f}, {other_busy:.2f} | {own_cost:.2f}, {other_cost:.2f} |")
+    return (
+        f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} | {ratio:.3f} ({low:.3f} to {high:.3f}) | >= {BAR} "
+        f"| {'yes' if ratio >= BAR else 'NO'} | {own_busy:.2f}, {other_busy:.2f} | {own_cost:.2f}, {other_cost:.2f} |"
+    )
 
 
 def main():
@@ -92,8 +136,10 @@ def main():
     arguments = options.parse_args()
     subprocess.run(["make", "-s", "-C", TESTS, "build/solotest"], check=True)
     load = os.getloadavg()[0]
-    lines = ["| op | connections x pipeline | solotest ops/s | redis-benchmark ops/s | ratio (95 %) | bar | met | Redis' CPU, busy | us per request |",
-             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| op | connections x pipeline | solotest ops/s | redis-benchmark ops/s | ratio (95 %) | bar | met | Redis' CPU, busy | us per request |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
     with Redis(cpu=CPUS[-1]) as server:
         output(PROGRAM, "fill", server.port, VALUE_SIZE, KEYS)
         redis_benchmark(server.port, "SET", 8, 16, 5 * KEYS)  # its keys have other names
@@ -107,11 +153,12 @@ def main():
                 lines.append(row(operation, shape, rounds))
                 print(lines[-1], flush=True)
     if arguments.write:
-        head = (f"# Bench of solotest's throughput\n\nWritten by `tests/bench/throughput.py --write`: closed loop, {KEYS:,} keys of {VALUE_SIZE} bytes at "
-                f"random, Redis on CPU {CPUS[-1]}, clients on CPU {CPUS[0]}.\n"
-                f"Medians of {arguments.repetitions} interleaved rounds; the ratio is the median of the rounds' ratios. Two figures in a cell: solotest, "
-                "redis-benchmark.\n\n"
-                + describe(load))
+        head = (
+            f"# Bench of solotest's throughput\n\nWritten by `tests/bench/throughput.py --write`: closed loop, {KEYS:,} keys of {VALUE_SIZE} bytes at "
+            f"random, Redis on CPU {CPUS[-1]}, clients on CPU {CPUS[0]}.\n"
+            f"Medians of {arguments.repetitions} interleaved rounds; the ratio is the median of the rounds' ratios. Two figures in a cell: solotest, "
+            "redis-benchmark.\n\n" + describe(load)
+        )
         (ROOT / "docs" / "bench" / "throughput.md").write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Real libvirt in hypervisors inside this machine, each in a network and a mount namespace of its own. Needs root."""
 
@@ -22,7 +22,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
-LAB = ROOT / "playbooks" / "files" / "lab.py"
+LAB = ROOT / "tools" / "lab.py"
 IMAGES = "/var/lib/libvirt/images"
 FLEET = "try"
 
@@ -53,8 +53,16 @@ class Hypervisor:
         self.name, self.environment = name, environment
 
     def run(self, *words: str, text: str | None = None) -> str:
-        done = subprocess.run([sys.executable, str(LAB), "exec", self.name, *words], env=self.environment, input=text, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False, timeout=300)
+        done = subprocess.run(
+            [sys.executable, str(LAB), "exec", self.name, *words],
+            env=self.environment,
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=300,
+        )
         assert done.returncode == 0, f"{words}: {done.stdout}"
         return done.stdout
 
@@ -71,7 +79,11 @@ class Hypervisor:
         """What stays as it is as long as a VM is not made anew."""
         xml = self.virsh("dumpxml", "--inactive", name)
         disk = re.search(r"<source file='(\S+clone\S+qcow2)'", xml)[1]
-        return self.virsh("domuuid", name), re.search(r"mac(?: address='|=)([0-9a-f:]{17})", xml)[1], self.run("stat", "-c", "%i", disk).strip()
+        return (
+            self.virsh("domuuid", name),
+            re.search(r"mac(?: address='|=)([0-9a-f:]{17})", xml)[1],
+            self.run("stat", "-c", "%i", disk).strip(),
+        )
 
 
 class Lab:
@@ -79,14 +91,26 @@ class Lab:
 
     def __init__(self, path: pathlib.Path, names: tuple[str, ...]) -> None:
         self.path = path
-        self.environment = {**os.environ, "LAB_DIRECTORY": str(path / "lab"), "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+        self.environment = {
+            **os.environ,
+            "LAB_DIRECTORY": str(path / "lab"),
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_NOCOLOR": "1",
+        }
         self.lab("up", *names)
         self.hypervisors = [Hypervisor(name, self.environment) for name in names]
         self.variables: dict[str, t.Any] = {}
 
     def lab(self, *words: str) -> None:
-        done = subprocess.run([sys.executable, str(LAB), *words], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False, timeout=300)
+        done = subprocess.run(
+            [sys.executable, str(LAB), *words],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=300,
+        )
         assert done.returncode == 0, done.stdout
 
     def play(self, playbook: str = "fleet", *arguments: str, timeout: float = 300, **options: t.Any) -> Outcome:
@@ -100,29 +124,54 @@ class Lab:
 
     def start(self, playbook: str, *arguments: str, hypervisors: int = 1, **variables: t.Any) -> subprocess.Popen[str]:
         inventory = self.path / "hosts.yml"
-        inventory.write_text(yaml.safe_dump({"hypervisors": {"hosts": {each.name: {} for each in self.hypervisors[:hypervisors]}, "vars": {
-            "ansible_ssh_common_args": f"-F {self.path}/lab/ssh_config",
-            "ansible_python_interpreter": "/usr/bin/python3",
-            "vm_fleet_name": FLEET,
-            "vm_fleet_image": f"{IMAGES}/golden/blank.qcow2",
-            "vm_fleet_memory": "64M",
-            "vm_fleet_disk_growth": "1M",
-            "vm_fleet_accelerator": "qemu",
-            "vm_fleet_install": False,
-            "vm_fleet_network": {"type": "network", "name": "try", "address": "10.78.0.1/24"},
-            "vm_fleet_local_directory": str(self.path / "fleet"),
-            "vm_fleet_stop_timeout": 0,
-            **variables,
-        }}}), encoding="utf-8")
-        return subprocess.Popen([str(ANSIBLE_PLAYBOOK), "-i", str(inventory), str(ROOT / "playbooks" / f"{playbook}.yml"), *arguments], cwd=ROOT,
-                                env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        inventory.write_text(
+            yaml.safe_dump(
+                {
+                    "hypervisors": {
+                        "hosts": {each.name: {} for each in self.hypervisors[:hypervisors]},
+                        "vars": {
+                            "ansible_ssh_common_args": f"-F {self.path}/lab/ssh_config",
+                            "ansible_python_interpreter": "/usr/bin/python3",
+                            "vm_fleet_name": FLEET,
+                            "vm_fleet_image": f"{IMAGES}/golden/blank.qcow2",
+                            "vm_fleet_memory": "64M",
+                            "vm_fleet_disk_growth": "1M",
+                            "vm_fleet_accelerator": "qemu",
+                            "vm_fleet_install": False,
+                            "vm_fleet_network": {"type": "network", "name": "try", "address": "10.78.0.1/24"},
+                            "vm_fleet_local_directory": str(self.path / "fleet"),
+                            "vm_fleet_stop_timeout": 0,
+                            **variables,
+                        },
+                    }
+                }
+            ),
+            encoding="utf-8",
+        )
+        return subprocess.Popen(
+            [str(ANSIBLE_PLAYBOOK), "-i", str(inventory), str(ROOT / "playbooks" / f"{playbook}.yml"), *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def module(self, hypervisor: int = 0, check: bool = False, **asked: t.Any) -> dict[str, t.Any]:
         """Run the module vm_fleet on a hypervisor, as Ansible does there, and return its result."""
         options = {
-            "fleet": FLEET, "state": "present", "directory": f"{IMAGES}/fleet-{FLEET}", "image": f"{IMAGES}/golden/blank.qcow2", "memory": "64M",
+            "fleet": FLEET,
+            "state": "present",
+            "directory": f"{IMAGES}/fleet-{FLEET}",
+            "image": f"{IMAGES}/golden/blank.qcow2",
+            "memory": "64M",
             "disk_growth": "1M",
-            "accelerator": "qemu", "network": {"type": "user"}, "stop_timeout": 0, **asked, "_ansible_check_mode": check,
+            "accelerator": "qemu",
+            "network": {"type": "user"},
+            "stop_timeout": 0,
+            **asked,
+            "_ansible_check_mode": check,
         }
         if "count" in options:
             options["vms"] = {f"{FLEET}-{number:03}": number for number in range(1, options.pop("count") + 1)}
@@ -131,9 +180,24 @@ class Lab:
         packages = [str(pathlib.Path(ansible.__file__).parents[1]), str(ROOT / ".ansible" / "collections")]
         # The hypervisor's own Python, which has libvirt, and there the collection and Ansible's own part of it.
         done = subprocess.run(
-            [sys.executable, str(LAB), "exec", self.hypervisors[hypervisor].name, "env", f"PYTHONPATH={':'.join(packages)}", "/usr/bin/python3",
-             str(ROOT / "plugins" / "modules" / "vm_fleet.py"), str(arguments)],
-            env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=300,
+            [
+                sys.executable,
+                str(LAB),
+                "exec",
+                self.hypervisors[hypervisor].name,
+                "env",
+                f"PYTHONPATH={':'.join(packages)}",
+                "/usr/bin/python3",
+                str(ROOT / "plugins" / "modules" / "vm_fleet.py"),
+                str(arguments),
+            ],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=300,
         )
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
@@ -163,7 +227,12 @@ def lab() -> t.Iterator[Lab]:
     try:
         yield Lab(path, ("try1", "try2"))
     finally:
-        subprocess.run([sys.executable, str(LAB), "down"], env={**os.environ, "LAB_DIRECTORY": str(path / "lab")}, check=True, timeout=300)
+        subprocess.run(
+            [sys.executable, str(LAB), "down"],
+            env={**os.environ, "LAB_DIRECTORY": str(path / "lab")},
+            check=True,
+            timeout=300,
+        )
         shutil.rmtree(path)
 
 
@@ -173,9 +242,16 @@ def fleet(lab: Lab) -> t.Iterator[Lab]:
     yield lab
     if (lab.path / "fleet").exists():
         shutil.rmtree(lab.path / "fleet")
-    if any(f"fleet-{FLEET}" in each.files(IMAGES) or each.vms() & {f"{FLEET}-{number:03}" for number in range(1, 9)} for each in lab.hypervisors):
+    if any(
+        f"fleet-{FLEET}" in each.files(IMAGES) or each.vms() & {f"{FLEET}-{number:03}" for number in range(1, 9)}
+        for each in lab.hypervisors
+    ):
         for number in range(len(lab.hypervisors)):
             assert "failed" not in lab.module(number, state="absent", image=None, memory=None)
     for each in lab.hypervisors:
-        each.run("sh", "-c", "for net in $(virsh net-list --name --all); do virsh net-destroy $net; virsh net-undefine $net; done >/dev/null 2>&1")
+        each.run(
+            "sh",
+            "-c",
+            "for net in $(virsh net-list --name --all); do virsh net-destroy $net; virsh net-undefine $net; done >/dev/null 2>&1",
+        )
         assert not {name for name in each.vms() if name.startswith(f"{FLEET}-")}

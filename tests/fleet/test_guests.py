@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Guests that boot: a VM on each of two hypervisors. They are emulated, and take their minutes; the other files here need none that boots."""
 
@@ -21,10 +21,20 @@ GOLDEN = ROOT / ".cache" / "golden"
 PATIENCE = 1800
 # Two phases of 20 s; nothing here is about speed.
 LOAD = {
-    "latency_benchmark_key_count": 2000, "latency_benchmark_requests": 1000, "latency_benchmark_rate": 50, "latency_benchmark_influences": [0],
-    "latency_benchmark_read_mixes": [100], "latency_benchmark_warmups": 0, "latency_benchmark_iterations": 2, "latency_benchmark_pacing": "sleep",
-    "latency_benchmark_max_clock_offset": 60, "latency_benchmark_slo_avg_us": 1e8, "latency_benchmark_slo_p99_us": 1e8,
-    "latency_benchmark_min_overlap": 0, "latency_benchmark_min_rate_ratio": 0, "latency_benchmark_max_lateness_p99_us": 1e9,
+    "latency_benchmark_key_count": 2000,
+    "latency_benchmark_requests": 1000,
+    "latency_benchmark_rate": 50,
+    "latency_benchmark_influences": [0],
+    "latency_benchmark_read_mixes": [100],
+    "latency_benchmark_warmups": 0,
+    "latency_benchmark_iterations": 2,
+    "latency_benchmark_pacing": "sleep",
+    "latency_benchmark_max_clock_offset": 60,
+    "latency_benchmark_slo_avg_us": 1e8,
+    "latency_benchmark_slo_p99_us": 1e8,
+    "latency_benchmark_min_overlap": 0,
+    "latency_benchmark_min_rate_ratio": 0,
+    "latency_benchmark_max_lateness_p99_us": 1e9,
 }
 
 
@@ -37,8 +47,13 @@ class Guests:
         shutil.copyfile(GOLDEN / f"{image}.qcow2", lab.path / "golden" / f"{image}.qcow2")
         self.lab = lab
         self.options = {
-            "vm_fleet_image": f"{IMAGES}/golden/{image}.qcow2", "vm_fleet_memory": "384M", "vm_fleet_disk_growth": "200M",
-            "vm_fleet_address_timeout": PATIENCE, "vm_fleet_connection_timeout": PATIENCE, "vm_fleet_stop_timeout": 60, **options,
+            "vm_fleet_image": f"{IMAGES}/golden/{image}.qcow2",
+            "vm_fleet_memory": "384M",
+            "vm_fleet_disk_growth": "200M",
+            "vm_fleet_address_timeout": PATIENCE,
+            "vm_fleet_connection_timeout": PATIENCE,
+            "vm_fleet_stop_timeout": 60,
+            **options,
         }
 
     def play(self, playbook: str = "fleet", *arguments: str, **options: t.Any) -> Outcome:
@@ -47,8 +62,13 @@ class Guests:
     def later(self, command: str, *arguments: str) -> subprocess.Popen[str]:
         """A later run, which has the fleet's own inventory only; the hypervisors, which are this machine, are not tuned."""
         return subprocess.Popen(
-            [str(ANSIBLE_PLAYBOOK.parent / command), "-i", str(self.lab.path / "fleet" / "inventory.yml"), *arguments], cwd=ROOT,
-            env=self.lab.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            [str(ANSIBLE_PLAYBOOK.parent / command), "-i", str(self.lab.path / "fleet" / "inventory.yml"), *arguments],
+            cwd=ROOT,
+            env=self.lab.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     def read(self, *words: str) -> dict[str, str]:
@@ -56,7 +76,9 @@ class Guests:
         process = self.later("ansible", "fleet", "-m", "ansible.builtin.command", "-a", " ".join(words))
         output, dummy = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, output
-        said = re.findall(r"^(\S+) \| CHANGED \| rc=0 >>\n(.*?)(?=^\S+ \| CHANGED|\Z)", output, re.MULTILINE | re.DOTALL)
+        said = re.findall(
+            r"^(\S+) \| CHANGED \| rc=0 >>\n(.*?)(?=^\S+ \| CHANGED|\Z)", output, re.MULTILINE | re.DOTALL
+        )
         return {name: text.strip() for name, text in said}
 
     def remove(self) -> None:
@@ -72,7 +94,10 @@ def test_cloud_init_takes_name_and_keys_from_the_seed(fleet: Lab) -> None:
     assert outcome.status == 0, outcome.output
     try:
         assert guests.read("hostname") == {f"{FLEET}-001": f"{FLEET}-001"}
-        assert "DataSourceNoCloud" in guests.read("cat", "/run/cloud-init/cloud-id", "/run/cloud-init/result.json")[f"{FLEET}-001"]
+        assert (
+            "DataSourceNoCloud"
+            in guests.read("cat", "/run/cloud-init/cloud-id", "/run/cloud-init/result.json")[f"{FLEET}-001"]
+        )
     finally:
         guests.remove()
 
@@ -91,7 +116,9 @@ def test_the_kernels_of_the_vms_have_the_arguments_of_the_profile(guests: Guests
     assert [each.vms("--state-running") for each in guests.lab.hypervisors] == [{f"{FLEET}-001"}, {f"{FLEET}-002"}]
     found = guests.read("cat", "/proc/cmdline")
     assert set(found) == {f"{FLEET}-001", f"{FLEET}-002"}
-    assert all(set(line.split()) >= {"nohz=off", "highres=off", "lapic=notscdeadline"} for line in found.values()), found
+    assert all(set(line.split()) >= {"nohz=off", "highres=off", "lapic=notscdeadline"} for line in found.values()), (
+        found
+    )
     assert {name: name for name in found} == guests.read("hostname")
     again = guests.play("fleet", "-e", "profile=swap_2018")
     assert again.status == 0 and again.changed == 0, again.output
@@ -124,7 +151,9 @@ def test_a_vm_that_loses_its_network_is_named(guests: Guests) -> None:
     card = host.virsh("domiflist", f"{FLEET}-002").split()[0]
     host.virsh("domif-setlink", f"{FLEET}-002", card, "down")
     try:
-        outcome = guests.play("fleet", "-e", "profile=swap_2018", vm_fleet_connection_timeout=20, vm_fleet_address_timeout=20)
+        outcome = guests.play(
+            "fleet", "-e", "profile=swap_2018", vm_fleet_connection_timeout=20, vm_fleet_address_timeout=20
+        )
     finally:
         host.virsh("domif-setlink", f"{FLEET}-002", card, "up")
     assert outcome.status != 0 and f"{FLEET}-002" in outcome.output, outcome.output

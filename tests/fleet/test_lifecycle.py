@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The playbooks fleet and teardown on real libvirt. None of it needs a guest that boots, so their disks are blank."""
 
@@ -17,7 +17,11 @@ def test_check_mode_changes_nothing_and_says_what_would_change(fleet: Lab) -> No
     assert outcome.status == 0, outcome.output
     assert "+try-001: shut off" in outcome.output and outcome.changed > 0
     host = fleet.hypervisors[0]
-    assert not host.vms() and "fleet-try" not in host.files(IMAGES) and "try" not in host.virsh("net-list", "--all", "--name").split()
+    assert (
+        not host.vms()
+        and "fleet-try" not in host.files(IMAGES)
+        and "try" not in host.virsh("net-list", "--all", "--name").split()
+    )
     assert not (fleet.path / "fleet").exists()
 
 
@@ -46,18 +50,21 @@ def test_teardown_leaves_what_is_not_ours(fleet: Lab) -> None:
     host.virsh("net-undefine", "foreign")
 
 
-@pytest.mark.parametrize("wish, said", [
-    ({"vm_fleet_image": f"{IMAGES}/golden/none.qcow2"}, "none.qcow2 is not there"),
-    ({"vm_fleet_image_checksum": "sha256:" + "0" * 64}, "has the checksum"),
-    ({"vm_fleet_image": "", "vm_fleet_master": "nobody"}, "there is no VM nobody"),
-    ({"vm_fleet_memory": "4T"}, "0 VMs fit"),
-    ({"vm_fleet_disk_growth": "400T"}, "disk: 2 new clones"),
-    ({"vm_fleet_count": 254}, "the network can give 253"),
-    ({"vm_fleet_count": -1}, "vm_fleet_count: "),
-    ({"vm_fleet_image": "https://example.com/x.qcow2"}, "vm_fleet_image_checksum: is missing"),
-    ({"vm_fleet_name": "No Name"}, "vm_fleet_name: "),
-    ({"vm_fleet_pin": True}, "pin: true needs cpus"),
-])
+@pytest.mark.parametrize(
+    "wish, said",
+    [
+        ({"vm_fleet_image": f"{IMAGES}/golden/none.qcow2"}, "none.qcow2 is not there"),
+        ({"vm_fleet_image_checksum": "sha256:" + "0" * 64}, "has the checksum"),
+        ({"vm_fleet_image": "", "vm_fleet_master": "nobody"}, "there is no VM nobody"),
+        ({"vm_fleet_memory": "4T"}, "0 VMs fit"),
+        ({"vm_fleet_disk_growth": "400T"}, "disk: 2 new clones"),
+        ({"vm_fleet_count": 254}, "the network can give 253"),
+        ({"vm_fleet_count": -1}, "vm_fleet_count: "),
+        ({"vm_fleet_image": "https://example.com/x.qcow2"}, "vm_fleet_image_checksum: is missing"),
+        ({"vm_fleet_name": "No Name"}, "vm_fleet_name: "),
+        ({"vm_fleet_pin": True}, "pin: true needs cpus"),
+    ],
+)
 def test_what_cannot_work_is_refused_before_anything_is_touched(fleet: Lab, wish: dict, said: str) -> None:
     host = fleet.hypervisors[0]
     outcome = fleet.play(**{"vm_fleet_state": "present", "vm_fleet_count": 2, **wish})

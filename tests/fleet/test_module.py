@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the module vm_fleet does to VMs, on real libvirt. None of it needs a guest that boots, so their disks are blank."""
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.memstretch.density.plugins.module_utils.vm_domain import Vm
+
+from ansible_collections.memstretch.density.plugins.module_utils.vm.template import Vm
 
 from .conftest import IMAGES, OTHERS, Lab, foreign
 
@@ -27,7 +28,10 @@ def test_grows_shrinks_and_is_idempotent(fleet: Lab) -> None:
     assert host.vms() == {f"try-00{number}" for number in range(1, 5)} and not host.vms("--state-running")
     assert fleet.module(count=2)["actions"] == ["try-003: undefine, delete", "try-004: undefine, delete"]
     assert host.vms() == {"try-001", "try-002"}
-    assert {name for name in host.files(PLACE) if name.startswith("clone")} == {"clone-try-001.qcow2", "clone-try-002.qcow2"}
+    assert {name for name in host.files(PLACE) if name.startswith("clone")} == {
+        "clone-try-001.qcow2",
+        "clone-try-002.qcow2",
+    }
     assert {name: host.identity(name) for name in before} == before
 
 
@@ -81,12 +85,22 @@ def test_changed_wish_defines_anew_and_keeps_the_disk(fleet: Lab) -> None:
     assert host.identity("try-001") == before
 
 
-@pytest.mark.parametrize("name, uuid, devices, said", [
-    ("try-002", OTHERS, "", "has the name of our try-002"),
-    ("foreign", Vm("try", "try-002", 2).uuid, "", "has the UUID of our try-002"),
-    ("foreign", OTHERS, f"<interface type='user'><mac address='{Vm('try', 'try-002', 2).mac}'/></interface>", "has the MAC address of our try-002"),
-])
-def test_foreign_vm_in_the_place_of_one_of_ours_is_refused(fleet: Lab, name: str, uuid: str, devices: str, said: str) -> None:
+@pytest.mark.parametrize(
+    "name, uuid, devices, said",
+    [
+        ("try-002", OTHERS, "", "has the name of our try-002"),
+        ("foreign", Vm("try", "try-002", 2).uuid, "", "has the UUID of our try-002"),
+        (
+            "foreign",
+            OTHERS,
+            f"<interface type='user'><mac address='{Vm('try', 'try-002', 2).mac}'/></interface>",
+            "has the MAC address of our try-002",
+        ),
+    ],
+)
+def test_foreign_vm_in_the_place_of_one_of_ours_is_refused(
+    fleet: Lab, name: str, uuid: str, devices: str, said: str
+) -> None:
     host = fleet.hypervisors[0]
     foreign(fleet, name, uuid, devices)
     try:
@@ -96,17 +110,20 @@ def test_foreign_vm_in_the_place_of_one_of_ours_is_refused(fleet: Lab, name: str
         host.virsh("undefine", name)
 
 
-@pytest.mark.parametrize("wish, said", [
-    ({"memory": "4T"}, "0 VMs fit"),
-    ({"disk_growth": "400T"}, "disk: 2 new clones"),
-    ({"pin": True}, "pin: true needs cpus"),
-    ({"parallel": 0}, "parallel: 0 is out of range"),
-    ({"memory": "1M"}, "it takes at least 64M"),
-    ({"network": {"type": "network", "name": "none"}}, "'none' is no network"),
-    ({"image": None, "master": "nobody", "memory": None}, "there is no VM nobody"),
-    ({"image": "/none.qcow2"}, "golden image: /none.qcow2 is not there"),
-    ({"directory": IMAGES}, "was not made for a fleet"),
-])
+@pytest.mark.parametrize(
+    "wish, said",
+    [
+        ({"memory": "4T"}, "0 VMs fit"),
+        ({"disk_growth": "400T"}, "disk: 2 new clones"),
+        ({"pin": True}, "pin: true needs cpus"),
+        ({"parallel": 0}, "parallel: 0 is out of range"),
+        ({"memory": "1M"}, "it takes at least 64M"),
+        ({"network": {"type": "network", "name": "none"}}, "'none' is no network"),
+        ({"image": None, "master": "nobody", "memory": None}, "there is no VM nobody"),
+        ({"image": "/none.qcow2"}, "golden image: /none.qcow2 is not there"),
+        ({"directory": IMAGES}, "was not made for a fleet"),
+    ],
+)
 def test_what_cannot_work_is_refused_before_anything_is_touched(fleet: Lab, wish: dict, said: str) -> None:
     assert said in fleet.module(count=2, **wish)["msg"]
     assert not fleet.hypervisors[0].vms() and "fleet-try" not in fleet.hypervisors[0].files(IMAGES)
@@ -149,7 +166,13 @@ def test_clones_of_a_master(fleet: Lab) -> None:
 def test_libvirtd_that_is_restarted(fleet: Lab) -> None:
     fleet.module(count=1, state="started")
     host = fleet.hypervisors[0]
-    host.run("sh", "-c", 'pid=$(cat "$1"); kill "$pid"; while [ -e "/proc/$pid" ]; do sleep 0.1; done', "sh", f"{fleet.path}/lab/try1/libvirtd.pid")
+    host.run(
+        "sh",
+        "-c",
+        'pid=$(cat "$1"); kill "$pid"; while [ -e "/proc/$pid" ]; do sleep 0.1; done',
+        "sh",
+        f"{fleet.path}/lab/try1/libvirtd.pid",
+    )
     assert "libvirt does not answer" in fleet.module(count=1, state="started")["msg"]
     fleet.lab("up", "try1", "try2")
     assert fleet.module(count=1, state="started")["changed"] is False

@@ -92,7 +92,12 @@ class RedisServer:
     def command(self, *words: str) -> str:
         environment = {**os.environ, **({"REDISCLI_AUTH": self.password} if self.password else {})}
         return subprocess.run(
-            ["redis-cli", "-p", str(self.port), *words], env=environment, check=True, capture_output=True, text=True, timeout=30
+            ["redis-cli", "-p", str(self.port), *words],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=30,
         ).stdout.strip()
 
 
@@ -133,26 +138,51 @@ class Lab:
 
     def inventory(self) -> pathlib.Path:
         path = self.path / "hosts.yml"
-        path.write_text(yaml.safe_dump({
-            "all": {
-                "vars": {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"},
-                "children": {"fleet": {"hosts": {
-                    name: {"latency_benchmark_port": server.port} for name, server in self.servers.items()
-                }, "vars": self.variables}},
-            }
-        }), encoding="utf-8")
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "all": {
+                        "vars": {
+                            "ansible_connection": "local",
+                            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+                        },
+                        "children": {
+                            "fleet": {
+                                "hosts": {
+                                    name: {"latency_benchmark_port": server.port}
+                                    for name, server in self.servers.items()
+                                },
+                                "vars": self.variables,
+                            }
+                        },
+                    }
+                }
+            ),
+            encoding="utf-8",
+        )
         return path
 
     def command(self, playbook: str = "benchmark", *arguments: str, inventory: pathlib.Path | None = None) -> list[str]:
         path = ROOT / "playbooks" / f"{playbook}.yml" if "/" not in playbook else pathlib.Path(playbook)
         return [
-            str(ANSIBLE_PLAYBOOK), "-i", str(inventory or self.inventory()), str(path), "-e", f"results_dir={self.results}", *arguments
+            str(ANSIBLE_PLAYBOOK),
+            "-i",
+            str(inventory or self.inventory()),
+            str(path),
+            "-e",
+            f"results_dir={self.results}",
+            *arguments,
         ]
 
     def start(self, *arguments: str, playbook: str = "benchmark") -> subprocess.Popen:
         process = subprocess.Popen(
-            self.command(playbook, *arguments), cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            self.command(playbook, *arguments),
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         self.playbooks.append(process)
         return process
@@ -163,8 +193,15 @@ class Lab:
 
     def play(self, *arguments: str, playbook: str = "benchmark", inventory: pathlib.Path | None = None) -> Outcome:
         done = subprocess.run(
-            self.command(playbook, *arguments, inventory=inventory), cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False,
+            self.command(playbook, *arguments, inventory=inventory),
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
         )
         return Outcome(done.returncode, done.stdout, (self.results / "latest").resolve())
 

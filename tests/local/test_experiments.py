@@ -82,11 +82,14 @@ def test_memory_bandwidth_in_check_mode_measures_nothing(fleet):
     assert not fleet.results.exists()
 
 
-@pytest.mark.parametrize("name, value, text", [
-    ("memory_bandwidth_seconds", 0, "seconds: 0 is out of range"),
-    ("memory_bandwidth_buffer", "much", "buffer: 'much' is no size"),
-    ("run_id", "a/b", "run_id: 'a/b' is not allowed"),
-])
+@pytest.mark.parametrize(
+    "name, value, text",
+    [
+        ("memory_bandwidth_seconds", 0, "seconds: 0 is out of range"),
+        ("memory_bandwidth_buffer", "much", "buffer: 'much' is no size"),
+        ("run_id", "a/b", "run_id: 'a/b' is not allowed"),
+    ],
+)
 def test_memory_bandwidth_refuses_bad_input(fleet, name, value, text):
     done = fleet.play("-e", json.dumps({name: value}), playbook="memory_bandwidth")
 
@@ -95,7 +98,12 @@ def test_memory_bandwidth_refuses_bad_input(fleet, name, value, text):
     assert not fleet.results.exists()
 
 
-THROUGHPUT = {"throughput_benchmark_data": "1M", "throughput_port": None, "host_tuning_state": "recorded", "redis_supervisor": "daemon"}
+THROUGHPUT = {
+    "throughput_benchmark_data": "1M",
+    "throughput_port": None,
+    "host_tuning_state": "recorded",
+    "redis_supervisor": "daemon",
+}
 
 
 @pytest.fixture
@@ -103,10 +111,20 @@ def one_host(lab):
     """An inventory with one hypervisor that is not tuned, and a port that nothing listens on."""
     variables = {**THROUGHPUT, "throughput_port": free_port(), "redis_directory": str(lab.path / "throughput")}
     path = lab.path / "one_host.yml"
-    path.write_text(yaml.safe_dump({"all": {
-        "vars": {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"},
-        "children": {"hypervisors": {"hosts": {"big": None}, "vars": variables}},
-    }}), encoding="utf-8")
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "all": {
+                    "vars": {
+                        "ansible_connection": "local",
+                        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+                    },
+                    "children": {"hypervisors": {"hosts": {"big": None}, "vars": variables}},
+                }
+            }
+        ),
+        encoding="utf-8",
+    )
 
     def play(*arguments):
         return lab.play(*arguments, playbook="throughput", inventory=path)
@@ -130,11 +148,18 @@ def test_throughput_of_two_profiles_from_one_command(lab, one_host):
         socket.create_connection(("127.0.0.1", one_host.port), timeout=5)
 
 
-@pytest.mark.parametrize("name, value, text", [
-    ("throughput_benchmark_data", "100T", "of memory and swap free; take less data"),
-    ("throughput_benchmark_stretch", 0, "throughput_benchmark_stretch: 0 is out of range; it takes a number from 1 to 1,000"),
-    ("profiles", "dram,none_such", "none_such"),
-])
+@pytest.mark.parametrize(
+    "name, value, text",
+    [
+        ("throughput_benchmark_data", "100T", "of memory and swap free; take less data"),
+        (
+            "throughput_benchmark_stretch",
+            0,
+            "throughput_benchmark_stretch: 0 is out of range; it takes a number from 1 to 1,000",
+        ),
+        ("profiles", "dram,none_such", "none_such"),
+    ],
+)
 def test_throughput_refuses_bad_input(lab, one_host, name, value, text):
     done = one_host("-e", json.dumps({name: value}))
 
@@ -151,8 +176,13 @@ def test_throughput_in_check_mode_measures_nothing(lab, one_host):
 
 
 WRITEBACK = {
-    "writeback_benchmark_seconds": 0.5, "writeback_benchmark_repetitions": 1, "writeback_benchmark_dirty_bytes": ["15M"], "writeback_benchmark_threads": [1],
-    "writeback_benchmark_file_size": "1M", "writeback_benchmark_flood_size": "8M", "writeback_benchmark_install": False,
+    "writeback_benchmark_seconds": 0.5,
+    "writeback_benchmark_repetitions": 1,
+    "writeback_benchmark_dirty_bytes": ["15M"],
+    "writeback_benchmark_threads": [1],
+    "writeback_benchmark_file_size": "1M",
+    "writeback_benchmark_flood_size": "8M",
+    "writeback_benchmark_install": False,
 }
 DIRTY = ("/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio")
 RECORD = pathlib.Path("/var/lib/memstretch/writeback_benchmark.json")
@@ -167,7 +197,9 @@ def disk(lab, tmp_path):
     """A fleet of one host with a directory on a disk; whatever happens, the host is as before."""
     if os.geteuid() != 0:
         pytest.skip("vm.dirty_bytes can be set by root only")
-    assert not RECORD.exists(), f"{RECORD} is there: play playbooks/writeback.yml -e writeback_benchmark_state=restored first"
+    assert not RECORD.exists(), (
+        f"{RECORD} is there: play playbooks/writeback.yml -e writeback_benchmark_state=restored first"
+    )
     place = tmp_path / "disk"
     place.mkdir()
     lab.add("alone")
@@ -185,7 +217,10 @@ def test_writeback_measures_and_leaves_nothing_behind(lab, disk):
     assert done.status == 0, done.output
     kept = result(lab, "wb", "writeback_benchmark")["hosts"]["alone"]
     assert [setting["dirty_bytes"] for setting in kept["settings_measured"]] == [0, 15 << 20]
-    assert all(setting["sequential"]["median"] > 0 and setting["threads"][0]["flood_iops"]["median"] > 0 for setting in kept["settings_measured"])
+    assert all(
+        setting["sequential"]["median"] > 0 and setting["threads"][0]["flood_iops"]["median"] > 0
+        for setting in kept["settings_measured"]
+    )
     assert "knee" in done.output
     assert dirty() == before and not RECORD.exists() and list(disk.iterdir()) == []
 
@@ -219,18 +254,25 @@ def module_above_fio(place):
     """The pid of the module whose fio writes into a directory."""
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if entry.name.isdigit() and (entry / "comm").read_text(encoding="ascii").strip() == "fio" and str(place) in os.readlink(entry / "cwd"):
+            if (
+                entry.name.isdigit()
+                and (entry / "comm").read_text(encoding="ascii").strip() == "fio"
+                and str(place) in os.readlink(entry / "cwd")
+            ):
                 parent = int((entry / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
                 if pathlib.Path(f"/proc/{parent}/comm").read_text(encoding="ascii").startswith("python"):
                     return parent
     return None
 
 
-@pytest.mark.parametrize("name, value, text", [
-    ("writeback_benchmark_flood_size", "1000T", "must stay free. Take a smaller flood_size"),
-    ("writeback_benchmark_dirty_bytes", ["1"], "dirty_bytes: ['1'] is not allowed"),
-    ("writeback_benchmark_directory", "/none/such", "directory: /none/such is no directory"),
-])
+@pytest.mark.parametrize(
+    "name, value, text",
+    [
+        ("writeback_benchmark_flood_size", "1000T", "must stay free. Take a smaller flood_size"),
+        ("writeback_benchmark_dirty_bytes", ["1"], "dirty_bytes: ['1'] is not allowed"),
+        ("writeback_benchmark_directory", "/none/such", "directory: /none/such is no directory"),
+    ],
+)
 def test_writeback_refuses_bad_input(lab, disk, name, value, text):
     done = lab.play("-e", json.dumps({name: value}), playbook="writeback")
 

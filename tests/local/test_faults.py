@@ -14,21 +14,33 @@ import pytest
 LONG = ("-e", "latency_benchmark_key_count=2000")  # phases of two seconds
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (["profile=turbo"], ["profile", "turbo", "dram", "imdt", "zram"]),
-    (["latency_benchmark_rate=fast"], ["latency_benchmark_rate", "'fast'", "0.001 to 10,000,000"]),
-    (["latency_benchmark_rate=0"], ["latency_benchmark_rate", "0.001 to 10,000,000"]),
-    (["latency_benchmark_key_count=0"], ["latency_benchmark_key_count", "1 to 4,000,000,000"]),
-    (["latency_benchmark_value_size=1e3x"], ["latency_benchmark_value_size", "1 to 67,108,864"]),
-    (["latency_benchmark_read_mixes=100,101"], ["latency_benchmark_read_mixes", "'101'", "-1 to 100"]),
-    (["latency_benchmark_influences=5000"], ["latency_benchmark_influences", "-1,000 to 1,000"]),
-    (["latency_benchmark_iterations=0"], ["latency_benchmark_iterations", "1 to 1,000"]),
-    (["latency_benchmark_cpu=beside"], ["latency_benchmark_cpu", "'beside'", "any, beside_redis, own or a whole number from 0 to 1,023"]),
-    (["latency_benchmark_duration=0"], ["latency_benchmark_duration", "0.1 to 604,800"]),
-    (["latency_benchmark_duration=2", "latency_benchmark_requests=7"], ["latency_benchmark_duration", "2,000 requests", "says 7"]),
-    (["latency_benchmark_pattern=uniform", "latency_benchmark_influences=10"], ["latency_benchmark_influences", "it takes [0]"]),
-    (["run_id=../elsewhere"], ["run_id", "../elsewhere"]),
-])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["profile=turbo"], ["profile", "turbo", "dram", "imdt", "zram"]),
+        (["latency_benchmark_rate=fast"], ["latency_benchmark_rate", "'fast'", "0.001 to 10,000,000"]),
+        (["latency_benchmark_rate=0"], ["latency_benchmark_rate", "0.001 to 10,000,000"]),
+        (["latency_benchmark_key_count=0"], ["latency_benchmark_key_count", "1 to 4,000,000,000"]),
+        (["latency_benchmark_value_size=1e3x"], ["latency_benchmark_value_size", "1 to 67,108,864"]),
+        (["latency_benchmark_read_mixes=100,101"], ["latency_benchmark_read_mixes", "'101'", "-1 to 100"]),
+        (["latency_benchmark_influences=5000"], ["latency_benchmark_influences", "-1,000 to 1,000"]),
+        (["latency_benchmark_iterations=0"], ["latency_benchmark_iterations", "1 to 1,000"]),
+        (
+            ["latency_benchmark_cpu=beside"],
+            ["latency_benchmark_cpu", "'beside'", "any, beside_redis, own or a whole number from 0 to 1,023"],
+        ),
+        (["latency_benchmark_duration=0"], ["latency_benchmark_duration", "0.1 to 604,800"]),
+        (
+            ["latency_benchmark_duration=2", "latency_benchmark_requests=7"],
+            ["latency_benchmark_duration", "2,000 requests", "says 7"],
+        ),
+        (
+            ["latency_benchmark_pattern=uniform", "latency_benchmark_influences=10"],
+            ["latency_benchmark_influences", "it takes [0]"],
+        ),
+        (["run_id=../elsewhere"], ["run_id", "../elsewhere"]),
+    ],
+)
 def test_bad_input_is_refused_before_anything_is_touched(lab, arguments, message):
     lab.add("a")
     lab.servers["a"].command("set", "precious", "1")

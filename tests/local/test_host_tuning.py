@@ -10,12 +10,27 @@ import yaml
 @pytest.fixture
 def play(lab, tmp_path):
     playbook = tmp_path / "record.yml"
-    playbook.write_text(yaml.safe_dump([{
-        "hosts": "localhost", "connection": "local", "gather_facts": False, "roles": ["memstretch.density.host_tuning"],
-        "tasks": [{"name": "Show", "ansible.builtin.debug": {
-            "msg": "{{ host_tuning_profile_name }}: {{ host_tuning_labels | join(' / ') }}; {{ host_tuning_record.kernel.release }}"
-        }}],
-    }]), encoding="utf-8")
+    playbook.write_text(
+        yaml.safe_dump(
+            [
+                {
+                    "hosts": "localhost",
+                    "connection": "local",
+                    "gather_facts": False,
+                    "roles": ["memstretch.density.host_tuning"],
+                    "tasks": [
+                        {
+                            "name": "Show",
+                            "ansible.builtin.debug": {
+                                "msg": "{{ host_tuning_profile_name }}: {{ host_tuning_labels | join(' / ') }}; {{ host_tuning_record.kernel.release }}"
+                            },
+                        }
+                    ],
+                }
+            ]
+        ),
+        encoding="utf-8",
+    )
     inventory = tmp_path / "hosts.yml"
     inventory.write_text("all: {}\n", encoding="utf-8")
     lab.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
@@ -55,12 +70,15 @@ def test_a_profile_of_ones_own(play, tmp_path):
     assert unknown.status != 0 and "'sysctls' is not a key" in unknown.output
 
 
-@pytest.mark.parametrize("variable, message", [
-    ("host_tuning_profile=turbo", "Allowed: dram, imdt, swap, swap_2018, swap_2018_advice, tiering, zram, zswap"),
-    ("host_tuning_profile=/nowhere/mine.yml", "there is no such file"),
-    ("host_tuning_without=['vm.nothing']", "cannot be left out"),
-    ("host_tuning_state=tuned", "value of host_tuning_state must be one of"),
-])
+@pytest.mark.parametrize(
+    "variable, message",
+    [
+        ("host_tuning_profile=turbo", "Allowed: dram, imdt, swap, swap_2018, swap_2018_advice, tiering, zram, zswap"),
+        ("host_tuning_profile=/nowhere/mine.yml", "there is no such file"),
+        ("host_tuning_without=['vm.nothing']", "cannot be left out"),
+        ("host_tuning_state=tuned", "value of host_tuning_state must be one of"),
+    ],
+)
 def test_what_it_cannot_do_is_refused(play, variable, message):
     outcome = play(variable)
     assert outcome.status != 0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where the client runs, on real Redis servers of this machine."""
+
 from __future__ import annotations
 
 import os
@@ -30,10 +31,19 @@ def test_beside_redis_and_on_a_cpu_of_its_own(lab):
     assert beside.status == 0, beside.output
     for name, cpu in (("a", CPUS[0]), ("b", CPUS[-1])):
         assert measured(beside)[name] == {
-            "requested": "beside_redis", "client_cpus": str(cpu), "client_last_cpu": cpu, "server_pid": lab.servers[name].process.pid,
-            "server_cpus": str(cpu), "server_last_cpu": cpu, "shares_cpu": "always", "unknown": None,
+            "requested": "beside_redis",
+            "client_cpus": str(cpu),
+            "client_last_cpu": cpu,
+            "server_pid": lab.servers[name].process.pid,
+            "server_cpus": str(cpu),
+            "server_last_cpu": cpu,
+            "shares_cpu": "always",
+            "unknown": None,
         }
-    assert beside.summary["placement"] == {"requested": "beside_redis", "shares_cpu": {"always": 2, "possibly": 0, "never": 0, "unknown": 0}}
+    assert beside.summary["placement"] == {
+        "requested": "beside_redis",
+        "shares_cpu": {"always": 2, "possibly": 0, "never": 0, "unknown": 0},
+    }
     assert "Client's CPU: asked for beside_redis; shared with its Redis always on 2 of the hosts" in beside.output
 
     own = lab.play("-e", "latency_benchmark_cpu=own")
@@ -60,14 +70,25 @@ def test_no_second_cpu(lab):
     unbound, lab.command = lab.command, lambda *arguments, **more: wrapper + unbound(*arguments, **more)
     outcome = lab.play("-e", "latency_benchmark_cpu=own")
     assert outcome.status != 0
-    assert f"cpu: own is not possible: a CPU of its own needs one that Redis is not on; the client may use CPU {CPUS[0]} only" in outcome.output
+    assert (
+        f"cpu: own is not possible: a CPU of its own needs one that Redis is not on; the client may use CPU {CPUS[0]} only"
+        in outcome.output
+    )
     assert lab.servers["a"].command("get", "1") == "mine" and not lab.results.exists()
 
 
 class ContainedRedis(RedisServer):
     """A server that counts processes by itself, as one in a container does."""
 
-    COMMAND = ("unshare", *(() if os.getuid() == 0 else ("--map-root-user",)), "--pid", "--fork", "--kill-child", "redis-server", "-")
+    COMMAND = (
+        "unshare",
+        *(() if os.getuid() == 0 else ("--map-root-user",)),
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "redis-server",
+        "-",
+    )
 
 
 def test_a_redis_whose_process_cannot_be_told(lab, tmp_path):
@@ -82,20 +103,31 @@ def test_a_redis_whose_process_cannot_be_told(lab, tmp_path):
     found = measured(pinned)["a"]
     assert found["requested"] == CPUS[0] and found["client_cpus"] == str(CPUS[0]) and found["shares_cpu"] is None
     assert "does it run in a container?" in found["unknown"]
-    assert pinned.summary["placement"] == {"requested": CPUS[0], "shares_cpu": {"always": 0, "possibly": 0, "never": 0, "unknown": 1}}
+    assert pinned.summary["placement"] == {
+        "requested": CPUS[0],
+        "shares_cpu": {"always": 0, "possibly": 0, "never": 0, "unknown": 1},
+    }
 
 
 def test_another_load_than_the_briefs(lab):
     lab.add("a")
     lab.variables.update(
-        ONE_CELL, latency_benchmark_connections=4, latency_benchmark_pipeline=2, latency_benchmark_pattern="sequential",
-        latency_benchmark_compressibility=1, latency_benchmark_duration=0.4,
+        ONE_CELL,
+        latency_benchmark_connections=4,
+        latency_benchmark_pipeline=2,
+        latency_benchmark_pattern="sequential",
+        latency_benchmark_compressibility=1,
+        latency_benchmark_duration=0.4,
     )
     outcome = lab.play()
     assert outcome.status == 0, outcome.output
     settings = outcome.phase(outcome.phase_files[-1])["hosts"]["a"]["settings"]
     assert {name: settings[name] for name in ("connections", "pipeline", "pattern", "compressibility", "requests")} == {
-        "connections": 4, "pipeline": 2, "pattern": "sequential", "compressibility": 1, "requests": 400,
+        "connections": 4,
+        "pipeline": 2,
+        "pattern": "sequential",
+        "compressibility": 1,
+        "requests": 400,
     }
     value = lab.servers["a"].command("get", "7")
     assert len(value) == 1000 and len(set(value)) == 1
@@ -105,13 +137,35 @@ def test_a_closed_loop_in_a_playbook_of_ones_own(lab, tmp_path):
     lab.add("a")
     playbook = tmp_path / "closed.yml"
     common = {"executable": "{{ client }}", "port": "{{ latency_benchmark_port }}", "key_count": 100}
-    playbook.write_text(yaml.safe_dump([{"hosts": "fleet", "gather_facts": False, "tasks": [
-        {"name": "Fill", "memstretch.density.solotest": {**common, "mode": "fill"}},
-        {"name": "Load", "memstretch.density.solotest": {**common, "pacing": "none", "duration": 0.3, "connections": 2, "pipeline": 8}},
-    ]}]), encoding="utf-8")
+    playbook.write_text(
+        yaml.safe_dump(
+            [
+                {
+                    "hosts": "fleet",
+                    "gather_facts": False,
+                    "tasks": [
+                        {"name": "Fill", "memstretch.density.solotest": {**common, "mode": "fill"}},
+                        {
+                            "name": "Load",
+                            "memstretch.density.solotest": {
+                                **common,
+                                "pacing": "none",
+                                "duration": 0.3,
+                                "connections": 2,
+                                "pipeline": 8,
+                            },
+                        },
+                    ],
+                }
+            ]
+        ),
+        encoding="utf-8",
+    )
     lab.environment["MEMSTRETCH_RESULTS_DIR"] = str(lab.results)
     outcome = lab.play("-e", f"client={client(tmp_path)}", playbook=str(playbook))
-    assert outcome.status == 0 and "could not record" not in outcome.output and "[WARNING]" not in outcome.output, outcome.output
+    assert outcome.status == 0 and "could not record" not in outcome.output and "[WARNING]" not in outcome.output, (
+        outcome.output
+    )
     document = outcome.phase(outcome.phase_files[-1])
     assert document["valid"] and document["achieved_rate_ratio"] is None
     assert document["hosts"]["a"]["rate"]["target"] is None and document["hosts"]["a"]["requests"]["ok"] > 100

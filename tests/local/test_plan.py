@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import access_model
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import access_model
 
 from .conftest import ROOT
 from .test_run import client
@@ -32,13 +32,17 @@ def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(lab):
     if os.geteuid() != 0:
         pytest.skip("to ask what a profile would change on this machine needs root")
     if RECORDS.exists():
-        pytest.fail(f"{RECORDS} is there: this machine carries a profile already; restore it first (playbooks/restore.yml)")
+        pytest.fail(
+            f"{RECORDS} is there: this machine carries a profile already; restore it first (playbooks/restore.yml)"
+        )
     before = snapshot()
     outcome = lab.play("-e", "profiles=dram,swap,zram", "-e", "fleet_sizes=1,8", playbook="plan", inventory=STRETCHED)
     assert outcome.status == 0, outcome.output
     assert differences(before, snapshot()) == {} and not RECORDS.exists()
     plan = document(outcome)
-    assert {(each["profile"], each["size"]) for each in plan["fleets"]} == {(profile, size) for profile in ("dram", "swap", "zram") for size in (1, 8)}
+    assert {(each["profile"], each["size"]) for each in plan["fleets"]} == {
+        (profile, size) for profile in ("dram", "swap", "zram") for size in (1, 8)
+    }
     # What the inventory makes of each profile: 1 GiB under dram, 130 MiB and a swap file or zram under the others.
     assert of(plan, "dram", 8)["dram_bytes"] == 2**30 and of(plan, "dram", 8)["cells"][0]["hit_rate"] == 1
     assert of(plan, "swap", 8)["dram_bytes"] == 130 * 2**20 and of(plan, "swap", 8)["tier"] == "file"
@@ -47,8 +51,18 @@ def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(lab):
     assert plan["duration"]["runs"] == 6 and plan["duration"]["phases"] == 9
     assert "Nothing was changed." in outcome.output
 
-    checked = lab.play("--check", "-e", "profile=swap", "-e", "results_dir=" + str(lab.path / "other"), playbook="plan", inventory=STRETCHED)
-    assert checked.status == 0 and "Nothing was changed." in checked.output and not (lab.path / "other").exists(), checked.output
+    checked = lab.play(
+        "--check",
+        "-e",
+        "profile=swap",
+        "-e",
+        "results_dir=" + str(lab.path / "other"),
+        playbook="plan",
+        inventory=STRETCHED,
+    )
+    assert checked.status == 0 and "Nothing was changed." in checked.output and not (lab.path / "other").exists(), (
+        checked.output
+    )
 
 
 def test_servers_that_are_there_can_be_planned_for_too(lab):
@@ -61,8 +75,12 @@ def test_servers_that_are_there_can_be_planned_for_too(lab):
 
     lab.add("a", "b")
     fleet_only = lab.play("-e", "fleet_sizes=2,500000", playbook="plan")
-    assert fleet_only.status != 0 and "density_plan_fleet_sizes: '500000' is out of range" in fleet_only.output.replace("\\'", "'"), fleet_only.output
-    assert lab.play(playbook="plan").status == 0 and list(document(outcome)["machines"]) == ["a"], "two Redis on one machine are one machine"
+    assert fleet_only.status != 0 and "density_plan_fleet_sizes: '500000' is out of range" in fleet_only.output.replace(
+        "\\'", "'"
+    ), fleet_only.output
+    assert lab.play(playbook="plan").status == 0 and list(document(outcome)["machines"]) == ["a"], (
+        "two Redis on one machine are one machine"
+    )
 
 
 def test_a_fleet_that_is_still_to_be_made_is_planned_with_its_groups_variables(lab):
@@ -70,7 +88,9 @@ def test_a_fleet_that_is_still_to_be_made_is_planned_with_its_groups_variables(l
     inventory.parent.mkdir()
     inventory.write_text(
         "all:\n  vars: {ansible_connection: local, ansible_python_interpreter: '{{ ansible_playbook_python }}', host_tuning_state: recorded}\n"
-        "  children: {hypervisors: {hosts: {kvm01: }}, fleet: {}}\n", encoding="utf-8")
+        "  children: {hypervisors: {hosts: {kvm01: }}, fleet: {}}\n",
+        encoding="utf-8",
+    )
     (inventory.parent / "group_vars").mkdir()
     (inventory.parent / "group_vars" / "fleet.yml").write_text("latency_benchmark_key_count: 1234\n", encoding="utf-8")
     outcome = lab.play("-e", "fleet_sizes=2", playbook="plan", inventory=inventory)
@@ -78,14 +98,20 @@ def test_a_fleet_that_is_still_to_be_made_is_planned_with_its_groups_variables(l
     assert document(outcome)["load"]["key_count"] == 1234 and list(document(outcome)["machines"]) == ["kvm01"]
 
 
-@pytest.mark.parametrize("variable, message", [
-    ("profiles=dram,turbo", "Allowed: dram, imdt"),
-    ("fleet_sizes=many", "density_plan_fleet_sizes: 'many' is not allowed; it takes a whole number from 1 to 100,000"),
-    ('{"density_plan_tiers": {"tape": {"avg_us": 1}}}', "density_plan_tiers: 'tape' is not a tier"),
-    ("density_plan_baseline_run=none", "density_plan_baseline_run: there is no run 'none'"),
-    ("density_plan_host_reserve=most", "density_plan_host_reserve: 'most' is no size"),
-    ("latency_benchmark_rate=0", "latency_benchmark_rate"),
-])
+@pytest.mark.parametrize(
+    "variable, message",
+    [
+        ("profiles=dram,turbo", "Allowed: dram, imdt"),
+        (
+            "fleet_sizes=many",
+            "density_plan_fleet_sizes: 'many' is not allowed; it takes a whole number from 1 to 100,000",
+        ),
+        ('{"density_plan_tiers": {"tape": {"avg_us": 1}}}', "density_plan_tiers: 'tape' is not a tier"),
+        ("density_plan_baseline_run=none", "density_plan_baseline_run: there is no run 'none'"),
+        ("density_plan_host_reserve=most", "density_plan_host_reserve: 'most' is no size"),
+        ("latency_benchmark_rate=0", "latency_benchmark_rate"),
+    ],
+)
 def test_a_mistake_is_named(lab, variable, message):
     outcome = lab.play("-e", variable, playbook="plan", inventory=LOCAL)
     assert outcome.status != 0 and message in outcome.output.replace("\\'", "'"), outcome.output
@@ -103,12 +129,32 @@ def test_the_hot_set_is_the_one_that_the_model_expects(lab, tmp_path, influence)
     program = client(tmp_path)
     subprocess.run([program, "fill", port, "10", "20000"], check=True, capture_output=True)
     done = subprocess.run(
-        [program, "--json", "--seed", "7", "--pacing", "none", "--pipeline", "32", "--requests", "40000", "test", port, "10", "20000", str(influence)],
-        check=True, capture_output=True, text=True,
+        [
+            program,
+            "--json",
+            "--seed",
+            "7",
+            "--pacing",
+            "none",
+            "--pipeline",
+            "32",
+            "--requests",
+            "40000",
+            "test",
+            port,
+            "10",
+            "20000",
+            str(influence),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     hot = json.loads(done.stdout)["test"]["hot_set"]
     exact = collections.Counter(access_model.weights(20000, influence))
-    expected = access_model.realised_hot_set([access_model.Step(keys, weight / 2e6) for weight, keys in exact.items()], 40000)
+    expected = access_model.realised_hot_set(
+        [access_model.Step(keys, weight / 2e6) for weight, keys in exact.items()], 40000
+    )
     assert hot["distinct_keys"] == pytest.approx(expected["distinct_keys"], rel=0.01)
     for name, keys in zip(("p50_keys", "p90_keys", "p99_keys"), expected["keys"]):
         assert hot[name] == pytest.approx(keys, rel=0.02), name

@@ -41,11 +41,13 @@ def test_a_run_is_measured_kept_and_judged(lab):
     assert any(record["kernel"]["release"] == os.uname().release for record in run["hosts"].values())
     assert run["inventory"]["groups"] == {"fleet": ["a", "b", "c"]} and "profile=swap" in run["command"]
     assert set(run["versions"]) == {"ansible-core", "memstretch.density", "python"}
-    assert (outcome.run / "report.txt").exists() and "Verdict" in (outcome.run / "log.txt").read_text(encoding="utf-8") + outcome.output
+    assert (outcome.run / "report.txt").exists() and "Verdict" in (outcome.run / "log.txt").read_text(
+        encoding="utf-8"
+    ) + outcome.output
 
     # The six figures of the brief, by hand from the hosts' own values.
     for index, cell in enumerate(summary["cells"]):
-        documents = [outcome.phase(name) for name in outcome.phase_files[2 + 3 * index:4 + 3 * index]]
+        documents = [outcome.phase(name) for name in outcome.phase_files[2 + 3 * index : 4 + 3 * index]]
         service = [host["latency"]["service"] for document in documents for host in document["hosts"].values()]
         assert len(service) == 6
         assert cell["brief"] == {
@@ -65,10 +67,15 @@ def test_a_run_is_measured_kept_and_judged(lab):
         theirs.decode_and_add(host["latency"]["response"]["histogram"])
     merged = document["merged"]["response"]
     for name, percent in (("p50_us", 50), ("p95_us", 95), ("p99_us", 99)):
-        assert merged[name] == pytest.approx(min(theirs.get_value_at_percentile(percent), merged["max_ns"]) / 1000, abs=0.001)
+        assert merged[name] == pytest.approx(
+            min(theirs.get_value_at_percentile(percent), merged["max_ns"]) / 1000, abs=0.001
+        )
 
     # So does adding up a cell's log.
-    reader, logged = HistogramLogReader(str(outcome.run / "histograms" / "i10-r70.hlog"), theirs), HdrHistogram(1, 2**63 - 1, 2)
+    reader, logged = (
+        HistogramLogReader(str(outcome.run / "histograms" / "i10-r70.hlog"), theirs),
+        HdrHistogram(1, 2**63 - 1, 2),
+    )
     while (interval := reader.get_next_interval_histogram()) is not None:
         if interval.tag == "response":
             logged.add(interval)
@@ -76,16 +83,20 @@ def test_a_run_is_measured_kept_and_judged(lab):
     response = summary["cells"][3]["response"]
     assert (summary["cells"][3]["influence"], summary["cells"][3]["read_mix"]) == (10, 70)
     assert logged.get_total_count() == response["count"] == 3000
-    assert min(logged.get_value_at_percentile(99) / 1000, response["max_us"]) == pytest.approx(response["p99_us"], abs=0.001)
+    assert min(logged.get_value_at_percentile(99) / 1000, response["max_us"]) == pytest.approx(
+        response["p99_us"], abs=0.001
+    )
 
     # Judging it again changes nothing; another objective gives another verdict, and enforcing it fails.
     again = lab.play(playbook="report")
     assert again.status == 0 and "changed=0" in again.output
-    assert outcome.summary["cost"] is None and 'id="cost"' not in (outcome.run / "report.html").read_text(encoding="utf-8")
+    assert outcome.summary["cost"] is None and 'id="cost"' not in (outcome.run / "report.html").read_text(
+        encoding="utf-8"
+    )
     paid = {"date": "2026-01-31", "currency": "EUR", "server": 4800, "dram_per_gb": 0, "months": 48, "servers": 4}
     priced = lab.play("-e", json.dumps({"density_report_prices": paid}), playbook="report")
     assert priced.status == 0 and "Cost of a VM (EUR, prices of 2026-01-31, 48 months)" in priced.output, priced.output
-    arm, = priced.summary["cost"]["arms"]
+    (arm,) = priced.summary["cost"]["arms"]
     assert (arm["vms"], arm["server_month"], arm["per_vm_month"]) == (3, 100, pytest.approx(33.3333))
     wrong = lab.play("-e", json.dumps({"density_report_prices": {**paid, "months": 0}}), playbook="report")
     assert wrong.status != 0 and "prices.months: 0 is out of range" in wrong.output
@@ -97,17 +108,45 @@ def test_a_run_is_measured_kept_and_judged(lab):
 def test_merged_percentiles_are_those_of_the_raw_samples(lab, tmp_path):
     lab.add("a", "b")
     playbook = tmp_path / "raw.yml"
-    playbook.write_text(yaml.safe_dump([{
-        "hosts": "fleet", "gather_facts": False, "tasks": [
-            {"memstretch.density.solotest": {
-                "executable": "{{ client }}", "port": "{{ latency_benchmark_port }}", "mode": "{{ item }}", "key_count": 3000,
-                "rate": 2000, "influence": 10, "read_mix": 70, "raw_samples": f"{tmp_path}/{{{{ inventory_hostname }}}}.raw",
-            }, "name": "Load", "loop": ["fill"]},
-            {"memstretch.density.solotest": {
-                "executable": "{{ client }}", "port": "{{ latency_benchmark_port }}", "key_count": 3000,
-                "rate": 2000, "influence": 10, "read_mix": 70, "raw_samples": f"{tmp_path}/{{{{ inventory_hostname }}}}.raw",
-            }, "name": "Measure"},
-        ]}]), encoding="utf-8")
+    playbook.write_text(
+        yaml.safe_dump(
+            [
+                {
+                    "hosts": "fleet",
+                    "gather_facts": False,
+                    "tasks": [
+                        {
+                            "memstretch.density.solotest": {
+                                "executable": "{{ client }}",
+                                "port": "{{ latency_benchmark_port }}",
+                                "mode": "{{ item }}",
+                                "key_count": 3000,
+                                "rate": 2000,
+                                "influence": 10,
+                                "read_mix": 70,
+                                "raw_samples": f"{tmp_path}/{{{{ inventory_hostname }}}}.raw",
+                            },
+                            "name": "Load",
+                            "loop": ["fill"],
+                        },
+                        {
+                            "memstretch.density.solotest": {
+                                "executable": "{{ client }}",
+                                "port": "{{ latency_benchmark_port }}",
+                                "key_count": 3000,
+                                "rate": 2000,
+                                "influence": 10,
+                                "read_mix": 70,
+                                "raw_samples": f"{tmp_path}/{{{{ inventory_hostname }}}}.raw",
+                            },
+                            "name": "Measure",
+                        },
+                    ],
+                }
+            ]
+        ),
+        encoding="utf-8",
+    )
     lab.environment["MEMSTRETCH_RESULTS_DIR"] = str(lab.results)
     outcome = lab.play("-e", f"client={client(tmp_path)}", playbook=str(playbook))
     assert outcome.status == 0, outcome.output
@@ -117,7 +156,8 @@ def test_merged_percentiles_are_those_of_the_raw_samples(lab, tmp_path):
     columns = {"service": 0, "response": 1, "intended": 2, "lateness": 3}
     rows = [
         [int(word) for word in line.split()]
-        for host in lab.servers for line in (tmp_path / f"{host}.raw").read_text(encoding="ascii").splitlines()
+        for host in lab.servers
+        for line in (tmp_path / f"{host}.raw").read_text(encoding="ascii").splitlines()
     ]
     assert len(rows) == 6000
     for name, column in columns.items():
@@ -141,12 +181,18 @@ def client(tmp_path: pathlib.Path) -> pathlib.Path:
 def test_the_redis_role_and_the_benchmark_together(lab, tmp_path):
     """site.yml as make demo plays it, in small: our own instances, made and removed."""
     variables = {
-        **SMALL, "latency_benchmark_key_count": 300, "latency_benchmark_read_mixes": [100], "redis_directory": str(tmp_path / "state"),
+        **SMALL,
+        "latency_benchmark_key_count": 300,
+        "latency_benchmark_read_mixes": [100],
+        "redis_directory": str(tmp_path / "state"),
     }
     arguments = ["-e", json.dumps(variables), "-e", "profile=imdt"]
     inventory = ROOT / "inventories" / "local" / "hosts.yml"
     below = free_ports(4) - 1  # of its own, since this test may run twice on a machine
-    arguments += ["-e", json.dumps({"redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}"})]
+    arguments += [
+        "-e",
+        json.dumps({"redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}"}),
+    ]
     checked = lab.play("--check", *arguments, playbook="site", inventory=inventory)
     assert checked.status == 0, checked.output
     assert not lab.results.exists() and not (tmp_path / "state").exists()
@@ -167,19 +213,33 @@ def test_the_collection_works_from_where_galaxy_installs_it(lab, tmp_path):
     # Nothing of the checkout's own configuration, in which the collection would be there already.
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
-        "ANSIBLE_COLLECTIONS_PATH": str(tmp_path / "collections"), "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_COLLECTIONS_PATH": str(tmp_path / "collections"),
+        "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_CALLBACKS_ENABLED": "memstretch.density.fleet_latency",
     }
     build = tmp_path / "build"
     galaxy = ANSIBLE_PLAYBOOK.with_name("ansible-galaxy")
-    subprocess.run([galaxy, "collection", "build", ROOT, "--output-path", build], check=True, capture_output=True, cwd=tmp_path, env=environment)
-    archive, = build.glob("memstretch-density-*.tar.gz")
+    subprocess.run(
+        [galaxy, "collection", "build", ROOT, "--output-path", build],
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
+        env=environment,
+    )
+    (archive,) = build.glob("memstretch-density-*.tar.gz")
     with tarfile.open(archive) as tar:
         names = tar.getnames()
     assert "files/solotest.c" in names and "roles/redis/tasks/main.yml" in names
-    assert not [name for name in names if name.startswith((".venv/", "results/", ".ansible/", ".cache/", ".build/", "tests/output/"))]
+    assert not [
+        name
+        for name in names
+        if name.startswith((".venv/", "results/", ".ansible/", ".cache/", ".build/", "tests/output/"))
+    ]
     subprocess.run(
-        [galaxy, "collection", "install", archive, "-p", tmp_path / "collections", "--no-deps"], check=True, capture_output=True, cwd=tmp_path,
+        [galaxy, "collection", "install", archive, "-p", tmp_path / "collections", "--no-deps"],
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
         env=environment,
     )
     # Only what a collection may rely on: meta, plugins, roles, playbooks, files.
@@ -190,7 +250,14 @@ def test_the_collection_works_from_where_galaxy_installs_it(lab, tmp_path):
     lab.variables.update(latency_benchmark_read_mixes=[100])
     done = subprocess.run(
         [ANSIBLE_PLAYBOOK, "-i", lab.inventory(), "memstretch.density.benchmark", "-e", "profile=dram"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads((tmp_path / "results" / "latest" / "summary.json").read_text(encoding="utf-8"))["verdict"] == "pass"
+    assert (
+        json.loads((tmp_path / "results" / "latest" / "summary.json").read_text(encoding="utf-8"))["verdict"] == "pass"
+    )

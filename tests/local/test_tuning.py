@@ -14,7 +14,9 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INVENTORY = ROOT / "inventories" / "stretched" / "hosts.yml"
 RECORDS = pathlib.Path("/var/lib/memstretch")
-COUNTERS = re.compile(r"/(pages_|full_scans|stable_node|ksm_zero|general_profit|free_hugepages|resv_hugepages|stats/|damon/|stat_refresh|compact_memory)")
+COUNTERS = re.compile(
+    r"/(pages_|full_scans|stable_node|ksm_zero|general_profit|free_hugepages|resv_hugepages|stats/|damon/|stat_refresh|compact_memory)"
+)
 
 
 def value(path):
@@ -26,19 +28,43 @@ def value(path):
 
 def snapshot():
     """All that a profile could touch here."""
-    places = ("/proc/sys/vm/*", "/proc/sys/kernel/numa*", "/sys/kernel/mm/**/*", "/sys/module/zswap/parameters/*", "/sys/block/*/queue/*",
-              "/sys/block/zram*/disksize", "/sys/block/zram*/comp_algorithm")
-    state = {path: value(path) for place in places for path in glob.glob(place, recursive=True)
-             if os.path.isfile(path) and not COUNTERS.search(path)}
-    state["swap"] = [line.split()[0] for line in pathlib.Path("/proc/swaps").read_text(encoding="utf-8").splitlines()[1:]]
-    for directory in ("/etc/sysctl.d", "/etc/tmpfiles.d", "/etc/udev/rules.d", "/etc/systemd/system", "/var/tmp", "/sys/fs/cgroup/memory"):
+    places = (
+        "/proc/sys/vm/*",
+        "/proc/sys/kernel/numa*",
+        "/sys/kernel/mm/**/*",
+        "/sys/module/zswap/parameters/*",
+        "/sys/block/*/queue/*",
+        "/sys/block/zram*/disksize",
+        "/sys/block/zram*/comp_algorithm",
+    )
+    state = {
+        path: value(path)
+        for place in places
+        for path in glob.glob(place, recursive=True)
+        if os.path.isfile(path) and not COUNTERS.search(path)
+    }
+    state["swap"] = [
+        line.split()[0] for line in pathlib.Path("/proc/swaps").read_text(encoding="utf-8").splitlines()[1:]
+    ]
+    for directory in (
+        "/etc/sysctl.d",
+        "/etc/tmpfiles.d",
+        "/etc/udev/rules.d",
+        "/etc/systemd/system",
+        "/var/tmp",
+        "/sys/fs/cgroup/memory",
+    ):
         state[directory] = sorted(os.listdir(directory)) if os.path.isdir(directory) else None
     state["records"] = RECORDS.exists()
     return state
 
 
 def differences(before, after):
-    return {key: (before.get(key), after.get(key)) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    return {
+        key: (before.get(key), after.get(key))
+        for key in before.keys() | after.keys()
+        if before.get(key) != after.get(key)
+    }
 
 
 @pytest.fixture
@@ -47,7 +73,9 @@ def tune(lab):
     if os.geteuid() != 0:
         pytest.skip("tuning this machine needs root")
     if RECORDS.exists():
-        pytest.fail(f"{RECORDS} is there: this machine carries a profile already; restore it first (playbooks/restore.yml)")
+        pytest.fail(
+            f"{RECORDS} is there: this machine carries a profile already; restore it first (playbooks/restore.yml)"
+        )
     lab.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
 
     def play(playbook, profile, *arguments, check=False):
@@ -98,8 +126,13 @@ def test_a_machine_is_tuned_switched_and_put_back(tune):
 
 def test_settings_of_the_inventory_and_a_host_budget(tune):
     before = snapshot()
-    outcome = tune("tune", "dram", "host_tuning_dirty_bytes=15728640", '{"host_tuning_without": ["kernel.numa_balancing"]}',
-                   '{"host_tuning_dram_budget": {"mechanism": "hugepages", "size": "8G"}}')
+    outcome = tune(
+        "tune",
+        "dram",
+        "host_tuning_dirty_bytes=15728640",
+        '{"host_tuning_without": ["kernel.numa_balancing"]}',
+        '{"host_tuning_dram_budget": {"mechanism": "hugepages", "size": "8G"}}',
+    )
     assert outcome.status == 0 and "DRAM budget of 8192 MiB by hugepages" in outcome.output, outcome.output
     assert value("/proc/sys/vm/dirty_bytes") == ["15728640"] and value("/proc/sys/vm/dirty_ratio") == ["0"]
     assert int(value("/proc/sys/vm/nr_hugepages")[0]) > 0
@@ -107,13 +140,16 @@ def test_settings_of_the_inventory_and_a_host_budget(tune):
     assert differences(before, snapshot()) == {}
 
 
-@pytest.mark.parametrize("argument, message", [
-    ('{"host_tuning_dram_budget": {"mechanism": "hugepages", "size": "16M"}}', "would push the host into OOM"),
-    ('{"host_tuning_swap": {"kind": "devices"}, "swap_space_devices": ["/dev/nvme0n1"]}', "/dev/disk/by-id"),
-    ('{"host_tuning_swap": {"kind": "tape"}}', "kind"),
-    ('{"host_tuning_dram_budget": {"mechanism": "cgroup"}}', "it takes a size"),
-    ('{"host_tuning_settings": {"sysctl": {"swappiness": 1}}}', "such as vm.swappiness"),
-])
+@pytest.mark.parametrize(
+    "argument, message",
+    [
+        ('{"host_tuning_dram_budget": {"mechanism": "hugepages", "size": "16M"}}', "would push the host into OOM"),
+        ('{"host_tuning_swap": {"kind": "devices"}, "swap_space_devices": ["/dev/nvme0n1"]}', "/dev/disk/by-id"),
+        ('{"host_tuning_swap": {"kind": "tape"}}', "kind"),
+        ('{"host_tuning_dram_budget": {"mechanism": "cgroup"}}', "it takes a size"),
+        ('{"host_tuning_settings": {"sysctl": {"swappiness": 1}}}', "such as vm.swappiness"),
+    ],
+)
 def test_a_mistake_is_refused(tune, argument, message):
     outcome = tune("tune", "dram", argument)
     assert outcome.status != 0 and message in outcome.output, outcome.output

@@ -26,8 +26,16 @@ from selenium.webdriver.support.ui import WebDriverWait
 CHROMIUM = "/usr/bin/chromium"
 DRIVER = "/usr/bin/chromedriver"
 ARGUMENTS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
 )
 
 
@@ -49,19 +57,31 @@ class Browser:
 
     def emulate(self, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Be a screen of that width, or a phone if it is narrow, with that taste in colours."""
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600,
-        })
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
-            "media": "", "features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
-        })
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {
+                "width": width,
+                "height": height,
+                "deviceScaleFactor": 1,
+                "mobile": width < 600,
+            },
+        )
+        self.driver.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {
+                "media": "",
+                "features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+            },
+        )
 
     def open(self, page: pathlib.Path) -> None:
         """Open a page and wait until its charts are drawn."""
         self.driver.get_log("browser")
         self.driver.get_log("performance")
         self.driver.get(page.resolve().as_uri())
-        WebDriverWait(self.driver, 30).until(lambda driver: driver.execute_script("return document.documentElement.dataset.charts"))
+        WebDriverWait(self.driver, 30).until(
+            lambda driver: driver.execute_script("return document.documentElement.dataset.charts")
+        )
 
     def console(self) -> list[str]:
         """Return what the page has written to the console since it was asked last."""
@@ -81,10 +101,19 @@ class Browser:
         if series is not None:
             x, y = self.driver.execute_script(
                 "const chart = echarts.getInstanceByDom(arguments[0]), first = chart.getOption().series[arguments[1]].data[0];"
-                "return chart.convertToPixel({seriesIndex: arguments[1]}, first.value || first)", place, series)
-        ActionChains(self.driver, duration=50).move_to_element_with_offset(place, int(x - width / 2) + 2, int(y - height / 2)).move_by_offset(-2, 0).perform()
-        return WebDriverWait(self.driver, 10).until(lambda driver: driver.execute_script(
-            "return [...arguments[0].children].slice(1).filter(e => getComputedStyle(e).visibility !== 'hidden').map(e => e.innerText).join('').trim()", place))
+                "return chart.convertToPixel({seriesIndex: arguments[1]}, first.value || first)",
+                place,
+                series,
+            )
+        ActionChains(self.driver, duration=50).move_to_element_with_offset(
+            place, int(x - width / 2) + 2, int(y - height / 2)
+        ).move_by_offset(-2, 0).perform()
+        return WebDriverWait(self.driver, 10).until(
+            lambda driver: driver.execute_script(
+                "return [...arguments[0].children].slice(1).filter(e => getComputedStyle(e).visibility !== 'hidden').map(e => e.innerText).join('').trim()",
+                place,
+            )
+        )
 
     def picture(self, path: pathlib.Path) -> None:
         """Save what the whole page looks like."""

@@ -8,11 +8,11 @@ import pathlib
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import density_result
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, compare
-from ansible_collections.memstretch.density.plugins.plugin_utils.report_html import comparison_page
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.html import comparison_page
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, compare
 
 from .browser import Browser
 from .fleets import fleet_run
@@ -49,24 +49,66 @@ def density(tmp_path_factory):
     """A search under three profiles: one ends at a failure, one not at all, one at an invalid probe and with a contradiction."""
     place = tmp_path_factory.mktemp("density")
     probes = {
-        "dram": [(1, "pass"), (2, "pass"), (4, "pass"), (8, "fail"), (6, "fail"), (5, "fail"), (4, "pass"), (5, "fail")],
+        "dram": [
+            (1, "pass"),
+            (2, "pass"),
+            (4, "pass"),
+            (8, "fail"),
+            (6, "fail"),
+            (5, "fail"),
+            (4, "pass"),
+            (5, "fail"),
+        ],
         "zram": [(1, "pass"), (2, "pass"), (4, "pass"), (8, "pass"), (16, "pass"), (16, "pass")],
-        "swap": [(1, "pass"), (2, "pass"), (4, "pass"), (8, "fail"), (6, "pass"), (8, "pass"), (8, "fail"), (12, "pass"), (7, "invalid"), (7, "invalid")],
+        "swap": [
+            (1, "pass"),
+            (2, "pass"),
+            (4, "pass"),
+            (8, "fail"),
+            (6, "pass"),
+            (8, "pass"),
+            (8, "fail"),
+            (12, "pass"),
+            (7, "invalid"),
+            (7, "invalid"),
+        ],
     }
     runs = [
         {
-            "run_id": f"d-{arm}-n{size:04d}-{number}", "arm": arm, "size": size, "outcome": outcome, "state": "finished",
+            "run_id": f"d-{arm}-n{size:04d}-{number}",
+            "arm": arm,
+            "size": size,
+            "outcome": outcome,
+            "state": "finished",
             "note": "" if outcome == "pass" else "why",
-            "verdict": outcome, "lost": ["vm0003"] if (arm, size) == ("dram", 8) else [], "slo": {"avg_us": 50, "p99_us": 300, "basis": "response"},
-            "labels": ["DRAM budget of 130 MiB by cgroup fleet"], "hosts_within_slo": size if outcome == "pass" else size // 2,
-            "avg_us": 20.0 + size, "p99_us": 50.0 * size, "worst_host_p99_us": 60.0 * size,
+            "verdict": outcome,
+            "lost": ["vm0003"] if (arm, size) == ("dram", 8) else [],
+            "slo": {"avg_us": 50, "p99_us": 300, "basis": "response"},
+            "labels": ["DRAM budget of 130 MiB by cgroup fleet"],
+            "hosts_within_slo": size if outcome == "pass" else size // 2,
+            "avg_us": 20.0 + size,
+            "p99_us": 50.0 * size,
+            "worst_host_p99_us": 60.0 * size,
         }
-        for arm, each in probes.items() for number, (size, outcome) in enumerate(each, 1)
+        for arm, each in probes.items()
+        for number, (size, outcome) in enumerate(each, 1)
     ]
     document = {
-        "schema": 1, "id": "density-1", "kind": "density", "finished": True, "restored": True, "created_at": 0, "runs": runs,
-        "plan": {"arms": [{"name": arm, "variables": {}, "setting": None} for arm in probes], "maximum": 16, "start": 1, "repeats": 3, "vms": False,
-                 "probe": {}},
+        "schema": 1,
+        "id": "density-1",
+        "kind": "density",
+        "finished": True,
+        "restored": True,
+        "created_at": 0,
+        "runs": runs,
+        "plan": {
+            "arms": [{"name": arm, "variables": {}, "setting": None} for arm in probes],
+            "maximum": 16,
+            "start": 1,
+            "repeats": 3,
+            "vms": False,
+            "probe": {},
+        },
     }
     directory = RunDirectory(str(place), "density-1")
     pathlib.Path(directory.path).mkdir()

@@ -8,11 +8,11 @@ import pathlib
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import cost
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import publish as publish_comparison
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import publish as publish_comparison
 
 from .fleets import fleet_run
 
@@ -29,7 +29,8 @@ def look(request, browser):
 def drawn(browser, charts):
     """Return how many shapes each chart has."""
     return {
-        name: browser.driver.execute_script(f"return document.querySelectorAll('#chart-{name} svg path').length") for name in charts
+        name: browser.driver.execute_script(f"return document.querySelectorAll('#chart-{name} svg path').length")
+        for name in charts
     }
 
 
@@ -39,7 +40,9 @@ def test_a_report_draws_its_charts_and_asks_no_network(browser, fleet, look):
     assert browser.console() == []
     assert browser.requests() == [page.resolve().as_uri()]
     assert all(count > 10 for count in drawn(browser, RUN_CHARTS).values()), drawn(browser, RUN_CHARTS)
-    assert browser.driver.execute_script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth"), "wider than its screen"
+    assert browser.driver.execute_script(
+        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    ), "wider than its screen"
     assert browser.driver.find_element("css selector", ".verdict .word").text.endswith("FAIL")
 
 
@@ -61,7 +64,9 @@ def test_another_latency_can_be_chosen_by_keyboard(browser, fleet):
     choice = browser.driver.find_element("id", "latency")
     choice.send_keys("service")
     assert choice.get_attribute("value") == "service"
-    assert browser.driver.execute_script("return !document.querySelector('#chart-percentiles svg').dataset.old"), "not drawn anew"
+    assert browser.driver.execute_script("return !document.querySelector('#chart-percentiles svg').dataset.old"), (
+        "not drawn anew"
+    )
     assert browser.console() == []
 
 
@@ -71,15 +76,21 @@ def test_what_a_screen_reader_and_a_keyboard_need(browser, fleet):
     script = browser.driver.execute_script
     assert script("return document.documentElement.lang") == "en"
     assert script("return document.querySelectorAll('h1').length") == 1
-    assert script("return [...document.querySelectorAll('.chart')].every(e => e.getAttribute('role') === 'img' && e.getAttribute('aria-label'))")
-    assert script("return [...document.querySelectorAll('.chart')].every(e => e.closest('section').querySelector('table')"
-                  " || document.querySelector('#figures table'))"), "a chart without its table"
+    assert script(
+        "return [...document.querySelectorAll('.chart')].every(e => e.getAttribute('role') === 'img' && e.getAttribute('aria-label'))"
+    )
+    assert script(
+        "return [...document.querySelectorAll('.chart')].every(e => e.closest('section').querySelector('table')"
+        " || document.querySelector('#figures table'))"
+    ), "a chart without its table"
     assert script("return [...document.querySelectorAll('table')].every(e => e.querySelector('th[scope=col]'))")
     assert script("return [...document.querySelectorAll('select')].every(e => e.closest('label'))")
     browser.driver.find_element("tag name", "body").send_keys("\ue004")
     assert script("return document.activeElement.className") == "skip"
     assert script("return getComputedStyle(document.activeElement).left") != "-15984px"
-    assert script("return [...document.querySelectorAll('[aria-labelledby]')].every(e => document.getElementById(e.getAttribute('aria-labelledby')))")
+    assert script(
+        "return [...document.querySelectorAll('[aria-labelledby]')].every(e => document.getElementById(e.getAttribute('aria-labelledby')))"
+    )
 
 
 def test_it_prints(browser, fleet, tmp_path):
@@ -105,7 +116,9 @@ def test_a_search_for_the_density_draws_its_curve(browser, density, look):
     assert browser.console() == []
     assert browser.requests() == [page.resolve().as_uri()]
     assert drawn(browser, ["curve"])["curve"] > 20
-    assert browser.driver.execute_script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth"), "wider than its screen"
+    assert browser.driver.execute_script(
+        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    ), "wider than its screen"
     header = browser.driver.find_element("tag name", "header").text
     assert "dram 4, zram 16, swap 6" in header and "zram carries 4.00 times as many as dram." in header
     assert "no fleet of more than 16 was probed" in header and "a fleet of 8 fails and one of 12 passes" in header
@@ -118,16 +131,34 @@ def test_the_density_as_text_and_as_data(density):
     assert "2 of 2 probes of 4 passed; 0 of 2 probes of 5 passed" in text
     assert "2 of 2 probes of 16 passed; no larger fleet was to be probed" in text
     assert "swap: not monotonic: a fleet of 8 fails and one of 12 passes" in text
-    found = {each["name"]: each for each in json.loads((density / "density.json").read_text(encoding="utf-8"))["density"]}
+    found = {
+        each["name"]: each for each in json.loads((density / "density.json").read_text(encoding="utf-8"))["density"]
+    }
     assert found["zram"]["ratio"] == 4 and found["swap"]["limited_by"] == "invalid" and found["swap"]["next_size"] == 7
     assert found["dram"]["curve"][-1] == {
-        "size": 8, "passed": 0, "failed": 1, "invalid": 0, "hosts_within_slo": 4, "avg_us": 28, "p99_us": 400, "worst_host_p99_us": 480, "lost": ["vm0003"],
+        "size": 8,
+        "passed": 0,
+        "failed": 1,
+        "invalid": 0,
+        "hosts_within_slo": 4,
+        "avg_us": 28,
+        "p99_us": 400,
+        "worst_host_p99_us": 480,
+        "lost": ["vm0003"],
     }
 
 
 PAID = {
-    "date": "2026-01-31", "currency": "EUR", "server": 9000, "dram_per_gb": 10, "tier_per_gb": 0.3, "months": 48, "servers": 8, "power_w": 500,
-    "price_per_kwh": 0.25, "tier_drive_writes_per_day": 3,
+    "date": "2026-01-31",
+    "currency": "EUR",
+    "server": 9000,
+    "dram_per_gb": 10,
+    "tier_per_gb": 0.3,
+    "months": 48,
+    "servers": 8,
+    "power_w": 500,
+    "price_per_kwh": 0.25,
+    "tier_drive_writes_per_day": 3,
 }
 
 
@@ -140,14 +171,18 @@ def test_the_cost_is_shown_where_prices_are_given(browser, tmp_path, look):
     section = browser.driver.find_element("id", "cost")
     assert "EUR, prices of 2026-01-31" in section.text and "50.0%" in section.text and "xample" not in section.text
     assert browser.driver.find_element("css selector", "nav a[href='#cost']").text == "Cost"
-    assert browser.driver.execute_script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth"), "wider than its screen"
+    assert browser.driver.execute_script(
+        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    ), "wider than its screen"
 
 
 def test_example_prices_say_so(browser, tmp_path):
     arms = [Arm(None, [fleet_run(tmp_path, hosts=4, profile=profile)]) for profile in ("dram", "swap")]
     publish_comparison(RunDirectory(str(tmp_path), "plain"), arms, lambda line: None)
     assert 'id="cost"' not in (tmp_path / "plain" / "comparison.html").read_text(encoding="utf-8")
-    publish_comparison(RunDirectory(str(tmp_path), "priced"), arms, lambda line: None, cost.prices("prices", {}, example=True))
+    publish_comparison(
+        RunDirectory(str(tmp_path), "priced"), arms, lambda line: None, cost.prices("prices", {}, example=True)
+    )
     page = tmp_path / "priced" / "comparison.html"
     browser.emulate()
     browser.open(page)
@@ -160,15 +195,23 @@ def test_it_says_how_to_do_it_again(browser, tmp_path):
     run = fleet_run(tmp_path, hosts=30)
     document = run.read_json("run.json")
     document.update(
-        command="ansible-playbook site.yml -e profile=dram", versions={"memstretch.density": "0.1.0", "ansible-core": "2.19.4"},
-        inventory={"sources": ["hosts.yml"], "groups": {"fleet": document["expected"]}, "addresses": {"vm0001": "192.0.2.1"}},
+        command="ansible-playbook site.yml -e profile=dram",
+        versions={"memstretch.density": "0.1.0", "ansible-core": "2.19.4"},
+        inventory={
+            "sources": ["hosts.yml"],
+            "groups": {"fleet": document["expected"]},
+            "addresses": {"vm0001": "192.0.2.1"},
+        },
     )
     run.write_json("run.json", document)
     publish(run, lambda line: None)
     browser.emulate()
     browser.open(tmp_path / run.run_id / "report.html")
     text = browser.driver.find_element("id", "reproduce").text
-    assert "ansible-playbook site.yml -e profile=dram" in text and "vm0001 ansible_host=192.0.2.1  # Redis at vm0001" in text
+    assert (
+        "ansible-playbook site.yml -e profile=dram" in text
+        and "vm0001 ansible_host=192.0.2.1  # Redis at vm0001" in text
+    )
     assert "# and 6 more" in text and "2.19.4" in text and document["config_hash"] in text
 
 
@@ -197,7 +240,9 @@ def test_text_from_a_host_cannot_become_a_part_of_the_page(browser, tmp_path):
     path = tmp_path / run.run_id / "phases"
     last = sorted(path.iterdir())[-1]
     document = json.loads(last.read_text(encoding="utf-8"))
-    document["reasons"] = ["vm0001: </script><script>document.title = 'owned'</script><img src=https://example.com/x.png>"]
+    document["reasons"] = [
+        "vm0001: </script><script>document.title = 'owned'</script><img src=https://example.com/x.png>"
+    ]
     last.write_text(json.dumps(document), encoding="utf-8")
     publish(run, lambda line: None)
     browser.emulate()

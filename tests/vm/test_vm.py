@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What vm.py does before and after a machine runs. That one runs is shown by the scenarios of molecule/."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -31,10 +32,14 @@ def test_sources_of_both_formats_for_another_suite(vm, tmp_path):
     (tmp_path / "sources.list.d").mkdir()
     (tmp_path / "sources.list").write_text(
         "# a comment\ndeb http://mirror.invalid/debian bookworm main contrib\ndeb-src http://mirror.invalid/debian bookworm main\n"
-        "deb [arch=amd64] http://other.invalid/tool stable main\n", encoding="utf-8")
+        "deb [arch=amd64] http://other.invalid/tool stable main\n",
+        encoding="utf-8",
+    )
     (tmp_path / "sources.list.d" / "debian.sources").write_text(
         "Types: deb deb-src\n# a comment\nURIs: http://mirror.invalid/security\nSuites: bookworm-security bookworm-updates\nComponents: main\n"
-        "Signed-By: /usr/share/keyrings/debian.gpg\n\nTypes: deb\nURIs: http://other.invalid/node\nSuites: nodistro\nComponents: main\n", encoding="utf-8")
+        "Signed-By: /usr/share/keyrings/debian.gpg\n\nTypes: deb\nURIs: http://other.invalid/node\nSuites: nodistro\nComponents: main\n",
+        encoding="utf-8",
+    )
     assert [line.strip() for line in vm.debian_image.apt_sources("trixie", tmp_path, "bookworm")] == [
         "deb http://mirror.invalid/debian trixie main contrib",
         "deb [signed-by=/usr/share/keyrings/debian.gpg] http://mirror.invalid/security trixie-security main",
@@ -64,7 +69,17 @@ def test_a_bad_name(vm, name):
 
 def test_equal_recipes_are_one_image(vm):
     assert vm.Image(offer=("a", "b")).directory == vm.Image(offer=("a", "b")).directory
-    assert len({vm.Image().directory, vm.Image(suite="trixie").directory, vm.Image(offer=("a",)).directory, vm.Image(include=("a",)).directory}) == 4
+    assert (
+        len(
+            {
+                vm.Image().directory,
+                vm.Image(suite="trixie").directory,
+                vm.Image(offer=("a",)).directory,
+                vm.Image(include=("a",)).directory,
+            }
+        )
+        == 4
+    )
 
 
 def test_a_stale_pidfile_never_leads_to_a_signal(vm):
@@ -82,8 +97,13 @@ def test_a_stale_pidfile_never_leads_to_a_signal(vm):
 
 def test_the_command_line_says_what_is_wrong(tmp_path):
     def say(*words):
-        run = subprocess.run([sys.executable, TOOL, *words], env={**os.environ, "VM_CACHE": str(tmp_path)}, capture_output=True, encoding="utf-8",
-                             check=False)
+        run = subprocess.run(
+            [sys.executable, TOOL, *words],
+            env={**os.environ, "VM_CACHE": str(tmp_path)},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
         assert run.returncode
         return run.stderr
 
@@ -101,7 +121,9 @@ def test_refuses_a_node_that_it_does_not_understand(vm, text):
 def test_nodes_for_qemu(vm):
     words = vm.numa_arguments([vm.Node.parse("512M:0-1"), vm.Node.parse("1G")], 2)
     assert words[:2] == ["-machine", "hmat=on"]
-    assert "node,nodeid=0,memdev=node0,initiator=0,cpus=0-1" in words and "node,nodeid=1,memdev=node1,initiator=0" in words
+    assert (
+        "node,nodeid=0,memdev=node0,initiator=0,cpus=0-1" in words and "node,nodeid=1,memdev=node1,initiator=0" in words
+    )
     assert "memory-backend-ram,id=node1,size=1024M" in words
     # The node without processors is slower, or the kernel would see one tier.
     assert "hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-latency,latency=10" in words

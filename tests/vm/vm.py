@@ -1,11 +1,12 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Throwaway Debian machines for tests: built from packages, run by qemu without KVM, reached by ssh on 127.0.0.1.
 
 An image is made once for each recipe and kept in .cache/vm of the checkout. A machine is a disk on top of an
 image, so whatever a test does to it is gone with it. See README.md.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -25,8 +26,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "playbooks" / "files"))
-import debian_image  # noqa: E402
-from debian_image import QEMU, ImageError as VmError, Recipe, root_disk, run, say  # noqa: E402
+import debian_image
+from debian_image import QEMU, Recipe, root_disk, run, say
+from debian_image import ImageError as VmError
 
 CACHE = Path(os.environ.get("VM_CACHE") or Path(__file__).resolve().parents[2] / ".cache" / "vm")
 # Raise it when what follows or debian_image.py changes what a build makes.
@@ -47,14 +49,25 @@ def only_one(path):
 
 # --- the image -------------------------------------------------------------------------------------------------
 
+
 @dataclasses.dataclass(frozen=True)
 class Image(Recipe):
     """A Debian system on a disk, with its kernel beside it or a boot loader before it, and its keys. Equal recipes are the same image."""
 
     @property
     def directory(self):
-        recipe = json.dumps([RECIPE_VERSION, debian_image.PACKAGES_THERE, debian_image.INITRD_MODULES, debian_image.KERNEL_ARGUMENTS, debian_image.UNITS_OFF,
-                             debian_image.FIRST_BOOT_UNIT, dataclasses.asdict(self)], sort_keys=True)
+        recipe = json.dumps(
+            [
+                RECIPE_VERSION,
+                debian_image.PACKAGES_THERE,
+                debian_image.INITRD_MODULES,
+                debian_image.KERNEL_ARGUMENTS,
+                debian_image.UNITS_OFF,
+                debian_image.FIRST_BOOT_UNIT,
+                dataclasses.asdict(self),
+            ],
+            sort_keys=True,
+        )
         return CACHE / "images" / f"{self.suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
     def make(self):
@@ -68,7 +81,9 @@ class Image(Recipe):
                 try:
                     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "throwaway", "-f", work / "key")
                     self.build(work, lambda tree, write: self._give_keys(work, tree, write))
-                    (work / "recipe.json").write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
+                    (work / "recipe.json").write_text(
+                        json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8"
+                    )
                     work.rename(self.directory)
                 except BaseException:
                     shutil.rmtree(work, ignore_errors=True)
@@ -79,11 +94,17 @@ class Image(Recipe):
     def _give_keys(work, tree, write):
         (tree / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
         write("root/.ssh/authorized_keys", (work / "key.pub").read_text(encoding="utf-8"), 0o600)
-        write("etc/systemd/network/10-vm.network", f"[Match]\nType=ether\n[Network]\nAddress={ADDRESS}\nGateway={GATEWAY}\n")
-        (work / "hostkey").write_text((tree / "etc/ssh/ssh_host_ed25519_key.pub").read_text(encoding="utf-8").rsplit(" ", 1)[0], encoding="utf-8")
+        write(
+            "etc/systemd/network/10-vm.network",
+            f"[Match]\nType=ether\n[Network]\nAddress={ADDRESS}\nGateway={GATEWAY}\n",
+        )
+        (work / "hostkey").write_text(
+            (tree / "etc/ssh/ssh_host_ed25519_key.pub").read_text(encoding="utf-8").rsplit(" ", 1)[0], encoding="utf-8"
+        )
 
 
 # --- the machine -----------------------------------------------------------------------------------------------
+
 
 class Machine:
     """One running system. Its name is its directory."""
@@ -114,18 +135,35 @@ class Machine:
             return None
         return pid if str(self.directory / "pid").encode() in arguments else None
 
-    def start(self, image, memory=512, cpus=2, drives=(), append="", qemu=(), accel="tcg,thread=multi", timeout=900, nodes=()):
+    def start(
+        self, image, memory=512, cpus=2, drives=(), append="", qemu=(), accel="tcg,thread=multi", timeout=900, nodes=()
+    ):
         """Boot it and wait until it answers by ssh. One that runs is left as it is."""
         if append and image.boot == "grub":
-            raise VmError(f"--append {append!r} is not allowed with --boot grub: the machine's own boot loader has the kernel command line")
+            raise VmError(
+                f"--append {append!r} is not allowed with --boot grub: the machine's own boot loader has the kernel command line"
+            )
         with only_one(CACHE / "machines" / f".{self.name}.lock"):
             if self.pid:
                 return self
             image.make()
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._options_file.write_text(json.dumps({
-                "image": dataclasses.asdict(image), "memory": memory, "cpus": cpus, "append": append, "qemu": list(qemu), "accel": accel,
-                "drives": [dataclasses.asdict(drive) for drive in drives], "nodes": [dataclasses.asdict(node) for node in nodes]}) + "\n", encoding="utf-8")
+            self._options_file.write_text(
+                json.dumps(
+                    {
+                        "image": dataclasses.asdict(image),
+                        "memory": memory,
+                        "cpus": cpus,
+                        "append": append,
+                        "qemu": list(qemu),
+                        "accel": accel,
+                        "drives": [dataclasses.asdict(drive) for drive in drives],
+                        "nodes": [dataclasses.asdict(node) for node in nodes],
+                    }
+                )
+                + "\n",
+                encoding="utf-8",
+            )
             self._make_disks(image, drives)
             started = time.monotonic()
             self._boot(image, memory, cpus, drives, append, [*numa_arguments(nodes, cpus), *qemu], accel)
@@ -136,7 +174,9 @@ class Machine:
     def restart(self, drives=None, timeout=900):
         """Switch it off in good order and start it again, at the same port; with other drives if they are given."""
         if self.pid:
-            subprocess.run(self.ssh_command("systemctl", "poweroff"), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            subprocess.run(
+                self.ssh_command("systemctl", "poweroff"), stdin=subprocess.DEVNULL, capture_output=True, check=False
+            )
         deadline = time.monotonic() + SWITCH_OFF_S
         while self.pid and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -144,8 +184,13 @@ class Machine:
         options = json.loads(self._options_file.read_text(encoding="utf-8"))
         before = [Drive(**drive) for drive in options.pop("drives")]
         image = options.pop("image")
-        return self.start(Image(**{key: tuple(value) if isinstance(value, list) else value for key, value in image.items()}), timeout=timeout,
-                          drives=before if drives is None else drives, nodes=[Node(**node) for node in options.pop("nodes")], **options)
+        return self.start(
+            Image(**{key: tuple(value) if isinstance(value, list) else value for key, value in image.items()}),
+            timeout=timeout,
+            drives=before if drives is None else drives,
+            nodes=[Node(**node) for node in options.pop("nodes")],
+            **options,
+        )
 
     def _make_disks(self, image, drives):
         disk = self.directory / "disk.qcow2"
@@ -163,31 +208,72 @@ class Machine:
         host_key = (image.directory / "hostkey").read_text(encoding="utf-8")
         (self.directory / "known_hosts").write_text(f"[127.0.0.1]:{port} {host_key}\n", encoding="utf-8")
         (self.directory / "pid").unlink(missing_ok=True)
-        direct = ["-kernel", image.directory / "vmlinuz", "-initrd", image.directory / "initrd.img",
-                  "-append", f"root={image.root} rw quiet {debian_image.KERNEL_ARGUMENTS} {append}".strip()]
+        direct = [
+            "-kernel",
+            image.directory / "vmlinuz",
+            "-initrd",
+            image.directory / "initrd.img",
+            "-append",
+            f"root={image.root} rw quiet {debian_image.KERNEL_ARGUMENTS} {append}".strip(),
+        ]
         command = [
-            *QEMU, "-name", self.name, "-accel", accel, "-smp", cpus, "-m", memory, "-serial", f"file:{self.console}",
-            *(direct if image.boot == "direct" else []), *root_disk(self.directory / "disk.qcow2"),
-            "-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22", "-device", "virtio-net-pci,netdev=net",
-            "-device", "virtio-rng-pci", *(word for drive in drives for word in drive.arguments(self.directory)), *qemu,
-            "-pidfile", self.directory / "pid", "-daemonize",
+            *QEMU,
+            "-name",
+            self.name,
+            "-accel",
+            accel,
+            "-smp",
+            cpus,
+            "-m",
+            memory,
+            "-serial",
+            f"file:{self.console}",
+            *(direct if image.boot == "direct" else []),
+            *root_disk(self.directory / "disk.qcow2"),
+            "-netdev",
+            f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22",
+            "-device",
+            "virtio-net-pci,netdev=net",
+            "-device",
+            "virtio-rng-pci",
+            *(word for drive in drives for word in drive.arguments(self.directory)),
+            *qemu,
+            "-pidfile",
+            self.directory / "pid",
+            "-daemonize",
         ]
         run(*command)
-        facts = {"name": self.name, "host": "127.0.0.1", "port": port, "user": "root", "identity_file": str(key),
-                 "known_hosts": str(self.directory / "known_hosts"), "console": str(self.console), "pid": self.pid, "suite": image.suite}
+        facts = {
+            "name": self.name,
+            "host": "127.0.0.1",
+            "port": port,
+            "user": "root",
+            "identity_file": str(key),
+            "known_hosts": str(self.directory / "known_hosts"),
+            "console": str(self.console),
+            "pid": self.pid,
+            "suite": image.suite,
+        }
         self.facts_file.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
     def boot_id(self):
         """Which boot it is in; empty if it does not answer."""
-        return subprocess.run(self.ssh_command("cat", "/proc/sys/kernel/random/boot_id"), stdin=subprocess.DEVNULL, capture_output=True,
-                              check=False, text=True).stdout.strip()
+        return subprocess.run(
+            self.ssh_command("cat", "/proc/sys/kernel/random/boot_id"),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            text=True,
+        ).stdout.strip()
 
     def reboot(self, timeout=900):
         """Reboot it as its administrator would, and wait for it. Returns the new boot's identity."""
         before = self.boot_id()
         if not before:
             raise VmError(f"{self.name} does not answer by ssh, so that it cannot be asked to reboot")
-        subprocess.run(self.ssh_command("systemctl", "reboot"), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        subprocess.run(
+            self.ssh_command("systemctl", "reboot"), stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
         return self.wait(timeout, before)
 
     def wait(self, timeout=900, before=""):
@@ -200,15 +286,38 @@ class Machine:
             if not self.pid:
                 raise VmError(f"{self.name} has ended while it booted; its console ends with:\n{self._console_tail()}")
             if time.monotonic() > deadline:
-                raise VmError(f"{self.name} has not answered by ssh within {timeout} s; its console ends with:\n{self._console_tail()}")
+                raise VmError(
+                    f"{self.name} has not answered by ssh within {timeout} s; its console ends with:\n{self._console_tail()}"
+                )
             time.sleep(0.5)
 
     def ssh_command(self, *words):
         facts = self.facts
-        return ["ssh", "-F", "none", "-i", facts["identity_file"], "-p", str(facts["port"]), "-o", "BatchMode=yes",
-                "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5",
-                "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR", "-o", f"UserKnownHostsFile={facts['known_hosts']}",
-                "-o", "StrictHostKeyChecking=yes", f"{facts['user']}@{facts['host']}", *words]
+        return [
+            "ssh",
+            "-F",
+            "none",
+            "-i",
+            facts["identity_file"],
+            "-p",
+            str(facts["port"]),
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "ConnectTimeout=20",
+            "-o",
+            "ServerAliveInterval=5",
+            "-o",
+            "IdentitiesOnly=yes",
+            "-o",
+            "LogLevel=ERROR",
+            "-o",
+            f"UserKnownHostsFile={facts['known_hosts']}",
+            "-o",
+            "StrictHostKeyChecking=yes",
+            f"{facts['user']}@{facts['host']}",
+            *words,
+        ]
 
     def stop(self):
         """Switch it off, at once: its disk is not worth a clean end. Its files stay."""
@@ -248,8 +357,10 @@ class Drive:
         """From KIND:SERIAL:SIZE, for example nvme:FAST0:1G."""
         match = re.fullmatch(r"(nvme|virtio):([A-Za-z0-9_-]{1,20}):(\d+[KMGT]?)", text)
         if not match:
-            raise VmError(f"--drive {text!r} is not allowed; it takes KIND:SERIAL:SIZE with KIND nvme or virtio, a SERIAL of 1 to 20 letters, "
-                          "digits, '_' and '-', and a SIZE such as 512M")
+            raise VmError(
+                f"--drive {text!r} is not allowed; it takes KIND:SERIAL:SIZE with KIND nvme or virtio, a SERIAL of 1 to 20 letters, "
+                "digits, '_' and '-', and a SIZE such as 512M"
+            )
         return cls(*match.groups())
 
     def path(self, directory):
@@ -257,8 +368,12 @@ class Drive:
 
     def arguments(self, directory):
         device = {"nvme": "nvme", "virtio": "virtio-blk-pci"}[self.kind]
-        return ["-drive", f"if=none,id={self.kind}-{self.serial},file={self.path(directory)},format=raw,cache=unsafe,discard=unmap",
-                "-device", f"{device},serial={self.serial},drive={self.kind}-{self.serial}"]
+        return [
+            "-drive",
+            f"if=none,id={self.kind}-{self.serial},file={self.path(directory)},format=raw,cache=unsafe,discard=unmap",
+            "-device",
+            f"{device},serial={self.serial},drive={self.kind}-{self.serial}",
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,7 +388,9 @@ class Node:
         """From SIZE[:CPUS], for example 512M:0-1, or 256M for a node with memory only."""
         match = re.fullmatch(r"(\d+)([MG])(?::(\d+(?:-\d+)?))?", text)
         if not match:
-            raise VmError(f"--numa {text!r} is not allowed; it takes SIZE or SIZE:CPUS with a SIZE such as 512M, and CPUS such as 0 or 0-1")
+            raise VmError(
+                f"--numa {text!r} is not allowed; it takes SIZE or SIZE:CPUS with a SIZE such as 512M, and CPUS such as 0 or 0-1"
+            )
         return cls(int(match[1]) * (1024 if match[2] == "G" else 1), match[3] or "")
 
 
@@ -287,14 +404,23 @@ def numa_arguments(nodes, cpus):
     words = ["-machine", "hmat=on"]
     for number, node in enumerate(nodes):
         initiator = number if node.cpus else near[0]
-        words += ["-object", f"memory-backend-ram,id=node{number},size={node.size}M", "-numa",
-                  f"node,nodeid={number},memdev=node{number},initiator={initiator}" + (f",cpus={node.cpus}" if node.cpus else "")]
+        words += [
+            "-object",
+            f"memory-backend-ram,id=node{number},size={node.size}M",
+            "-numa",
+            f"node,nodeid={number},memdev=node{number},initiator={initiator}"
+            + (f",cpus={node.cpus}" if node.cpus else ""),
+        ]
     for initiator in near:
         for number, node in enumerate(nodes):
             latency, bandwidth = (10, "10G") if number == initiator else (20, "5G") if node.cpus else (60, "1G")
             where = f"hmat-lb,initiator={initiator},target={number},hierarchy=memory"
-            words += ["-numa", f"{where},data-type=access-latency,latency={latency}",
-                      "-numa", f"{where},data-type=access-bandwidth,bandwidth={bandwidth}"]
+            words += [
+                "-numa",
+                f"{where},data-type=access-latency,latency={latency}",
+                "-numa",
+                f"{where},data-type=access-bandwidth,bandwidth={bandwidth}",
+            ]
     return words
 
 
@@ -316,6 +442,7 @@ def machines():
 
 # --- the command line ------------------------------------------------------------------------------------------
 
+
 def parse_arguments(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -327,11 +454,26 @@ def parse_arguments(arguments):
         if recipe:
             sub.add_argument("--suite", default=Image.suite, help="Debian release (default: %(default)s)")
             sub.add_argument("--kernel", default=Image.kernel, help="package of the kernel (default: %(default)s)")
-            sub.add_argument("--include", action="append", default=[], metavar="PACKAGE", help="package to install in the image; may be repeated")
-            sub.add_argument("--offer", action="append", default=[], metavar="PACKAGE",
-                             help="package that the machine can install with apt, with all it needs; may be repeated")
-            sub.add_argument("--boot", choices=["direct", "grub"], default=Image.boot,
-                             help="give the kernel to the machine directly, or have a boot loader on its disk (default: %(default)s)")
+            sub.add_argument(
+                "--include",
+                action="append",
+                default=[],
+                metavar="PACKAGE",
+                help="package to install in the image; may be repeated",
+            )
+            sub.add_argument(
+                "--offer",
+                action="append",
+                default=[],
+                metavar="PACKAGE",
+                help="package that the machine can install with apt, with all it needs; may be repeated",
+            )
+            sub.add_argument(
+                "--boot",
+                choices=["direct", "grub"],
+                default=Image.boot,
+                help="give the kernel to the machine directly, or have a boot loader on its disk (default: %(default)s)",
+            )
             sub.add_argument("--disk", default=Image.disk, help="size of the root disk, sparse (default: %(default)s)")
         return sub
 
@@ -340,16 +482,44 @@ def parse_arguments(arguments):
     start = command("start", "start a machine, wait for ssh, and say how to reach it, as JSON", recipe=True)
     start.add_argument("--memory", type=int, default=512, metavar="MIB", help="(default: %(default)s)")
     start.add_argument("--cpus", type=int, default=2, help="(default: %(default)s)")
-    start.add_argument("--drive", action="append", default=[], type=Drive.parse, metavar="KIND:SERIAL:SIZE",
-                       help="empty disk, for example nvme:FAST0:1G; may be repeated")
-    start.add_argument("--numa", action="append", default=[], type=Node.parse, metavar="SIZE[:CPUS]",
-                       help="NUMA node, for example 512M:0-1, or 256M for one with memory only; may be repeated, and replaces --memory")
+    start.add_argument(
+        "--drive",
+        action="append",
+        default=[],
+        type=Drive.parse,
+        metavar="KIND:SERIAL:SIZE",
+        help="empty disk, for example nvme:FAST0:1G; may be repeated",
+    )
+    start.add_argument(
+        "--numa",
+        action="append",
+        default=[],
+        type=Node.parse,
+        metavar="SIZE[:CPUS]",
+        help="NUMA node, for example 512M:0-1, or 256M for one with memory only; may be repeated, and replaces --memory",
+    )
     start.add_argument("--append", default="", metavar="ARGUMENTS", help="more for the kernel command line")
-    start.add_argument("--qemu", action="append", default=[], metavar="WORD", help="one more word for qemu's command line; may be repeated")
-    start.add_argument("--accel", default="tcg,thread=multi", help="how qemu runs the guest (default: software, %(default)s)")
-    start.add_argument("--timeout", type=int, default=900, metavar="SECONDS", help="for the boot (default: %(default)s)")
+    start.add_argument(
+        "--qemu",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="one more word for qemu's command line; may be repeated",
+    )
+    start.add_argument(
+        "--accel", default="tcg,thread=multi", help="how qemu runs the guest (default: software, %(default)s)"
+    )
+    start.add_argument(
+        "--timeout", type=int, default=900, metavar="SECONDS", help="for the boot (default: %(default)s)"
+    )
     restart = command("restart", "have a machine switch itself off, and start it as before")
-    restart.add_argument("--drive", action="append", type=Drive.parse, metavar="KIND:SERIAL:SIZE", help="with these drives instead; may be repeated")
+    restart.add_argument(
+        "--drive",
+        action="append",
+        type=Drive.parse,
+        metavar="KIND:SERIAL:SIZE",
+        help="with these drives instead; may be repeated",
+    )
     command("show", "say how to reach a machine, as JSON")
     wait = command("wait", "wait until a machine answers by ssh, and say its boot's identity")
     wait.add_argument("--after", default="", metavar="BOOT", help="wait for another boot than this one")
@@ -366,8 +536,18 @@ def main():
     try:
         options = parse_arguments(sys.argv[1:])
         machine = Machine(options.name) if hasattr(options, "name") else None
-        image = (Image(options.suite, options.kernel, tuple(sorted(options.include)), tuple(sorted(options.offer)), options.disk, options.boot)
-                 if hasattr(options, "suite") else None)
+        image = (
+            Image(
+                options.suite,
+                options.kernel,
+                tuple(sorted(options.include)),
+                tuple(sorted(options.offer)),
+                options.disk,
+                options.boot,
+            )
+            if hasattr(options, "suite")
+            else None
+        )
         match options.command:
             case "packages":
                 print(" ".join(PACKAGES_HERE))
@@ -375,7 +555,17 @@ def main():
                 print(image.make().directory)
             case "start":
                 memory = sum(node.size for node in options.numa) or options.memory
-                machine.start(image, memory, options.cpus, options.drive, options.append, options.qemu, options.accel, options.timeout, options.numa)
+                machine.start(
+                    image,
+                    memory,
+                    options.cpus,
+                    options.drive,
+                    options.append,
+                    options.qemu,
+                    options.accel,
+                    options.timeout,
+                    options.numa,
+                )
                 print(json.dumps(machine.facts, indent=1))
             case "restart":
                 machine.restart(options.drive)

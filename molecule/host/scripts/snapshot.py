@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A host's state as sorted lines of text, to be compared with diff: everything that a profile could touch.
 
 What changes by itself is left out by name, below, so that whatever is not named there counts.
 """
+
 from __future__ import annotations
 
 import glob
@@ -15,23 +16,39 @@ import stat
 import subprocess
 
 # Counters, random numbers, and what the kernel works out anew at each boot from the memory that is free then.
-VOLATILE = re.compile("|".join((
-    r"/proc/sys/fs/(dentry-state|inode-nr|inode-state|file-nr|file-max|aio-nr|binfmt_misc/.*|quota/.*)",
-    r"/proc/sys/fs/epoll/max_user_watches", r"/proc/sys/fs/(inotify|fanotify)/max_.*",
-    r"/proc/sys/kernel/(random/(boot_id|uuid|entropy_avail)|ns_last_pid|pty/nr|threads-max|core_modes)",
-    r"/proc/sys/(user|net)/.*",  # no profile sets one, and many count
-    r"/proc/sys/vm/(stat_refresh|user_reserve_kbytes|admin_reserve_kbytes)",
-    r"/sys/kernel/mm/(ksm/(pages_|full_scans|stable_|zero_|general_profit|ksm_zero|pages_skipped).*|damon/.*|swap/.*stats.*)",
-    r"/sys/kernel/mm/hugepages/[^/]*/(free|resv|surplus)_hugepages",
-    r"/sys/kernel/mm/transparent_hugepage/(khugepaged/(pages_collapsed|full_scans)|hugepages-[^/]*/stats/.*)",
-    r"/sys/block/[^/]*/queue/(iosched/async_depth|wbt_lat_usec)",
-    r"/sys/module/(zswap|nvme|nvme_core|zram|ksm)/(refcnt|coresize|initsize|taint|uevent|holders|notes|sections|drivers|srcversion|version).*",
-    r"/etc/(mtab|machine-id|resolv\.conf|\.pwd\.lock|ld\.so\.cache)",
-    r"/var/lib/systemd/.*", r"/boot/grub/grubenv", r"/root/\.(ansible|cache)/.*", r"/tmp/.*",
-)))
-VALUES = ["/proc/sys", "/sys/kernel/mm", "/sys/module/zswap/parameters", "/sys/module/nvme/parameters", "/sys/module/nvme_core/parameters"]
+VOLATILE = re.compile(
+    "|".join(
+        (
+            r"/proc/sys/fs/(dentry-state|inode-nr|inode-state|file-nr|file-max|aio-nr|binfmt_misc/.*|quota/.*)",
+            r"/proc/sys/fs/epoll/max_user_watches",
+            r"/proc/sys/fs/(inotify|fanotify)/max_.*",
+            r"/proc/sys/kernel/(random/(boot_id|uuid|entropy_avail)|ns_last_pid|pty/nr|threads-max|core_modes)",
+            r"/proc/sys/(user|net)/.*",  # no profile sets one, and many count
+            r"/proc/sys/vm/(stat_refresh|user_reserve_kbytes|admin_reserve_kbytes)",
+            r"/sys/kernel/mm/(ksm/(pages_|full_scans|stable_|zero_|general_profit|ksm_zero|pages_skipped).*|damon/.*|swap/.*stats.*)",
+            r"/sys/kernel/mm/hugepages/[^/]*/(free|resv|surplus)_hugepages",
+            r"/sys/kernel/mm/transparent_hugepage/(khugepaged/(pages_collapsed|full_scans)|hugepages-[^/]*/stats/.*)",
+            r"/sys/block/[^/]*/queue/(iosched/async_depth|wbt_lat_usec)",
+            r"/sys/module/(zswap|nvme|nvme_core|zram|ksm)/(refcnt|coresize|initsize|taint|uevent|holders|notes|sections|drivers|srcversion|version).*",
+            r"/etc/(mtab|machine-id|resolv\.conf|\.pwd\.lock|ld\.so\.cache)",
+            r"/var/lib/systemd/.*",
+            r"/boot/grub/grubenv",
+            r"/root/\.(ansible|cache)/.*",
+            r"/tmp/.*",
+        )
+    )
+)
+VALUES = [
+    "/proc/sys",
+    "/sys/kernel/mm",
+    "/sys/module/zswap/parameters",
+    "/sys/module/nvme/parameters",
+    "/sys/module/nvme_core/parameters",
+]
 FILES = ["/boot", "/etc", "/root", "/usr/local", "/var/lib", "/var/spool/cron"]
-UNITS = re.compile(r"^(user|session|systemd-|ssh@|modprobe@|run-|sys-|dev-|init\.scope|cut|e2scrub|logrotate|dpkg|man-db|fstrim|apt)")
+UNITS = re.compile(
+    r"^(user|session|systemd-|ssh@|modprobe@|run-|sys-|dev-|init\.scope|cut|e2scrub|logrotate|dpkg|man-db|fstrim|apt)"
+)
 EDGE = 1024 * 1024
 
 
@@ -61,8 +78,14 @@ def walk(root):
 
 def kernel_values():
     paths = [path for root in VALUES for path, is_directory in walk(root) if not is_directory]
-    paths += [path for path in glob.glob("/sys/block/*/queue/**", recursive=True) if os.path.isfile(path) and not re.match(r"/sys/block/(loop|ram)", path)]
-    paths += glob.glob("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor") + glob.glob("/sys/devices/system/node/node*/hugepages/*/nr_hugepages")
+    paths += [
+        path
+        for path in glob.glob("/sys/block/*/queue/**", recursive=True)
+        if os.path.isfile(path) and not re.match(r"/sys/block/(loop|ram)", path)
+    ]
+    paths += glob.glob("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor") + glob.glob(
+        "/sys/devices/system/node/node*/hugepages/*/nr_hugepages"
+    )
     for path in paths:
         if not volatile(path) and not os.path.islink(path):
             text = value(path)
@@ -99,13 +122,17 @@ def disks():
                 device.seek(-EDGE, os.SEEK_END)
                 yield f"disk {name} ends {hashlib.sha256(head + device.read()).hexdigest()}"
     # Not by-diskseq: the order in which the kernel found the disks, another one at each boot.
-    for link in sorted(path for path in glob.glob("/dev/disk/by-*/*") if os.path.islink(path) and "/by-diskseq/" not in path):
+    for link in sorted(
+        path for path in glob.glob("/dev/disk/by-*/*") if os.path.islink(path) and "/by-diskseq/" not in path
+    ):
         yield f"link {link} -> {os.readlink(link)}"
 
 
 def services():
     # Which ones are enabled or masked shows in the links below /etc/systemd.
-    for line in output("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", "--type=service,swap,slice").splitlines():
+    for line in output(
+        "systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", "--type=service,swap,slice"
+    ).splitlines():
         words = line.split()
         if not UNITS.match(words[0]) and words[1] != "not-found":
             yield f"unit {words[0]} {words[2]}"

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Plays the role redis on this machine, on throwaway inventories. No root needed."""
+
 from __future__ import annotations
 
 import json
@@ -36,18 +37,29 @@ class Play:
 
     def results(self, name):
         """Per host, the result of the task whose name contains that."""
-        return {host: result for task in self.tasks if name in task["task"]["name"] for host, result in task["hosts"].items()}
+        return {
+            host: result
+            for task in self.tasks
+            if name in task["task"]["name"]
+            for host, result in task["hosts"].items()
+        }
 
     @property
     def facts(self):
         """Per host, its instances by name."""
-        return {host: {facts["name"]: facts for facts in result["ansible_facts"]["redis_instances_facts"]}
-                for host, result in self.results("Export the facts").items()}
+        return {
+            host: {facts["name"]: facts for facts in result["ansible_facts"]["redis_instances_facts"]}
+            for host, result in self.results("Export the facts").items()
+        }
 
     @property
     def messages(self):
-        return "\n".join(str(result.get("msg", "")) + "\n".join(str(item.get("msg", "")) for item in result.get("results", []))
-                         for task in self.tasks for result in task["hosts"].values() if result.get("failed") or result.get("unreachable"))
+        return "\n".join(
+            str(result.get("msg", "")) + "\n".join(str(item.get("msg", "")) for item in result.get("results", []))
+            for task in self.tasks
+            for result in task["hosts"].values()
+            if result.get("failed") or result.get("unreachable")
+        )
 
 
 class Site:
@@ -60,7 +72,8 @@ class Site:
         self.root = directory / "redis"
         self.servers = set()
         (directory / "play.yml").write_text(json.dumps(PLAYBOOK), encoding="utf-8")
-        (directory / "ansible.cfg").write_text(f"""[defaults]
+        (directory / "ansible.cfg").write_text(
+            f"""[defaults]
 collections_path = {CHECKOUT / ".ansible" / "collections"}
 stdout_callback = ansible.posix.json
 forks = 16
@@ -68,23 +81,49 @@ localhost_warning = false
 remote_tmp = {self.home / ".ansible" / "tmp"}
 [connection]
 pipelining = true
-""", encoding="utf-8")
+""",
+            encoding="utf-8",
+        )
 
     def play(self, hosts, *arguments, **variables):
         """Run the role; hosts is {inventory hostname: variables}, or the variables of the only host."""
         if not all(isinstance(value, dict) for value in hosts.values()):
             hosts = {"one": hosts}
-        inventory = {"all": {"hosts": hosts, "vars": {
-            "ansible_connection": "local", "ansible_python_interpreter": sys.executable, "redis_supervisor": "daemon",
-            "redis_directory": str(self.root), **variables}}}
+        inventory = {
+            "all": {
+                "hosts": hosts,
+                "vars": {
+                    "ansible_connection": "local",
+                    "ansible_python_interpreter": sys.executable,
+                    "redis_supervisor": "daemon",
+                    "redis_directory": str(self.root),
+                    **variables,
+                },
+            }
+        }
         (self.directory / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
         environment.update(HOME=str(self.home), ANSIBLE_CONFIG=str(self.directory / "ansible.cfg"))
-        command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(self.directory / "hosts.json"),
-                   str(self.directory / "play.yml"), *arguments]
+        command = [
+            str(Path(sys.executable).with_name("ansible-playbook")),
+            "-i",
+            str(self.directory / "hosts.json"),
+            str(self.directory / "play.yml"),
+            *arguments,
+        ]
         try:
-            return Play(subprocess.run(command, cwd=self.directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                                       encoding="utf-8", timeout=300, check=False))
+            return Play(
+                subprocess.run(
+                    command,
+                    cwd=self.directory,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    encoding="utf-8",
+                    timeout=300,
+                    check=False,
+                )
+            )
         finally:
             for pidfile in self.directory.rglob("redis.pid"):
                 text = pidfile.read_text(encoding="utf-8").strip()
@@ -101,7 +140,11 @@ pipelining = true
         return play.messages
 
     def files(self):
-        return sorted(str(path.relative_to(self.directory)) for path in self.root.rglob("*")) if self.root.exists() else None
+        return (
+            sorted(str(path.relative_to(self.directory)) for path in self.root.rglob("*"))
+            if self.root.exists()
+            else None
+        )
 
     def own(self, pid):
         try:

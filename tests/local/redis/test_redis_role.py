@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The role redis with daemons, from the first run to the last."""
+
 from __future__ import annotations
 
 import os
@@ -26,7 +27,12 @@ def test_several_hosts_and_instances_from_first_run_to_last(site, ports, ask):
     hosts = {
         "a": {"redis_port": ports[0]},
         "b": {"redis_port": ports[1], "redis_maxmemory": "64mb"},
-        "c": {"redis_instances": [{"name": "tcp", "port": ports[2]}, {"name": "sock", "port": 0, "socket": "auto", "socket_mode": "0770"}]},
+        "c": {
+            "redis_instances": [
+                {"name": "tcp", "port": ports[2]},
+                {"name": "sock", "port": 0, "socket": "auto", "socket_mode": "0770"},
+            ]
+        },
     }
     check = site.ok(hosts, "--check", "--diff")
     assert check.changed > 0 and site.files() is None, "check mode said what it would do, and did not"
@@ -53,7 +59,9 @@ def test_several_hosts_and_instances_from_first_run_to_last(site, ports, ask):
     hosts["c"]["redis_instances"][0]["maxmemory"] = "16mb"
     assert site.ok(hosts, "--check", "--diff").changed == 4, "two files, and the two restarts that follow"
     third = site.ok(hosts)
-    assert {name: host["changed"] for name, host in third.stats.items()} == {"a": 0, "b": 2, "c": 2}, "check mode had not done it"
+    assert {name: host["changed"] for name, host in third.stats.items()} == {"a": 0, "b": 2, "c": 2}, (
+        "check mode had not done it"
+    )
     assert third.facts["b"][str(ports[1])]["maxmemory"] == 32 * 1024 * 1024
     assert third.facts["b"][str(ports[1])]["run_id"] != facts["b"][str(ports[1])]["run_id"]
     assert third.facts["a"][str(ports[0])]["run_id"] == facts["a"][str(ports[0])]["run_id"]
@@ -76,9 +84,14 @@ def test_password(site, ports, ask):
     for address in (ports[0], site.root / str(ports[0]) / "redis.sock"):
         assert "NOAUTH" in ask(address, "PING")
         assert "WRONGPASS" in ask(address, f"AUTH {username} wrong")
-        assert ask(address, f'AUTH {username} "{secret}"', "PING", "PUBLISH a b", "SET a b") == "+OK\r\n+PONG\r\n:0\r\n+OK"
+        assert (
+            ask(address, f'AUTH {username} "{secret}"', "PING", "PUBLISH a b", "SET a b") == "+OK\r\n+PONG\r\n:0\r\n+OK"
+        )
     assert secret not in first.output
-    assert secret.encode() not in Path(f"/proc/{told['pid']}/cmdline").read_bytes() + Path(f"/proc/{told['pid']}/environ").read_bytes()
+    assert (
+        secret.encode()
+        not in Path(f"/proc/{told['pid']}/cmdline").read_bytes() + Path(f"/proc/{told['pid']}/environ").read_bytes()
+    )
     files = [path for path in site.root.rglob("*") if path.is_file()]
     assert not any(secret.encode() in path.read_bytes() for path in files)
     acl = site.root / str(ports[0]) / "users.acl"
@@ -153,8 +166,11 @@ def test_absent_leaves_what_is_not_ours(site, ports):
 
 
 def test_persistence_and_extra_config(site, ports, ask):
-    host = {"redis_port": ports[0], "redis_persistence": True,
-            "redis_extra_config": {"io-threads": 2, "appendonly": True, "save": ["900 1", "300 10"]}}
+    host = {
+        "redis_port": ports[0],
+        "redis_persistence": True,
+        "redis_extra_config": {"io-threads": 2, "appendonly": True, "save": ["900 1", "300 10"]},
+    }
     site.ok(host)
     assert "900 1 300 10" in ask(ports[0], "CONFIG GET save") and "2" in ask(ports[0], "CONFIG GET io-threads")
     assert ask(ports[0], "SET survivor yes") == "+OK"
@@ -168,11 +184,13 @@ def test_what_only_redis_can_refuse(site, ports, ask):
     with socket.socket() as other:
         other.bind(("127.0.0.1", ports[1]))
         other.listen()
-        message = site.refused({
-            "bad": {"redis_port": ports[0], "redis_extra_config": {"no-such-directive": "1"}},
-            "taken": {"redis_port": ports[1]},
-            "good": {"redis_port": ports[2]},
-        })
+        message = site.refused(
+            {
+                "bad": {"redis_port": ports[0], "redis_extra_config": {"no-such-directive": "1"}},
+                "taken": {"redis_port": ports[1]},
+                "good": {"redis_port": ports[2]},
+            }
+        )
     assert "no-such-directive" in message
     assert f"127.0.0.1:{ports[1]}" in message and "another process" in message
     assert ask(ports[2], "PING") == "+PONG"
@@ -220,7 +238,12 @@ BAD = [
 
 def test_bad_values_are_all_named_before_anything_is_touched(site):
     instances = [{"name": f"i{index}", "port": 1000 + index, **bad} for index, (bad, _words) in enumerate(BAD)]
-    message = site.refused({"redis_instances": instances}, redis_start_timeout=0, redis_systemd_slice="a b", redis_systemd_oom_score_adjust=1001)
+    message = site.refused(
+        {"redis_instances": instances},
+        redis_start_timeout=0,
+        redis_systemd_slice="a b",
+        redis_systemd_oom_score_adjust=1001,
+    )
     lines = message.splitlines()
     for bad, words in BAD[:8] + BAD[9:]:
         assert any(all(word in line for word in words) for line in lines), (bad, message)
@@ -230,14 +253,17 @@ def test_bad_values_are_all_named_before_anything_is_touched(site):
     assert site.files() is None
 
 
-@pytest.mark.parametrize("variables, words", [
-    ({"redis_port": "many"}, ["redis_port", "many", "int"]),
-    ({"redis_state": "gone"}, ["redis_state", "gone", "present, stopped, absent"]),
-    ({"redis_supervisor": "upstart"}, ["redis_supervisor", "upstart", "auto, systemd, daemon"]),
-    ({"redis_instances": [{"prot": 1}]}, ["prot", "port"]),
-    ({"redis_directory": "relative/path"}, ["redis_directory", "relative/path", "absolute"]),
-    ({"redis_bind": "0.0.0.0"}, ["redis_bind", "0.0.0.0", "redis_password"]),
-])
+@pytest.mark.parametrize(
+    "variables, words",
+    [
+        ({"redis_port": "many"}, ["redis_port", "many", "int"]),
+        ({"redis_state": "gone"}, ["redis_state", "gone", "present, stopped, absent"]),
+        ({"redis_supervisor": "upstart"}, ["redis_supervisor", "upstart", "auto, systemd, daemon"]),
+        ({"redis_instances": [{"prot": 1}]}, ["prot", "port"]),
+        ({"redis_directory": "relative/path"}, ["redis_directory", "relative/path", "absolute"]),
+        ({"redis_bind": "0.0.0.0"}, ["redis_bind", "0.0.0.0", "redis_password"]),
+    ],
+)
 def test_bad_scalars(site, variables, words):
     message = site.refused({"redis_port": 1000, **variables})
     assert all(word in message for word in words), message

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Loop devices that stand below /dev/disk/by-id like disks."""
 
@@ -51,4 +51,6 @@ def _host_is_free_to_use():
     with open("/proc/swaps", encoding="ascii") as file:
         used = file.read().splitlines()[1:]
     if used or records:
-        pytest.fail(f"this host's swap or settings are in use ({', '.join(used + records)}); restore them before these tests")
+        pytest.fail(
+            f"this host's swap or settings are in use ({', '.join(used + records)}); restore them before these tests"
+        )

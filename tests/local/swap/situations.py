@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Disks that the module swap_space must refuse, made for real, one after another, on one disk that may be lost.
 
@@ -54,7 +54,11 @@ def call_module(check: bool = False, **params: t.Any) -> dict[str, t.Any]:
     path = importlib.util.find_spec(MODULE).origin
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     result = subprocess.run(
-        [sys.executable, path], input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}), text=True, capture_output=True, check=False,
+        [sys.executable, path],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+        text=True,
+        capture_output=True,
+        check=False,
         env=environment,
     )
     try:
@@ -119,7 +123,14 @@ class Bench:
 
     def partition(self, label: str, *lines: str) -> str:
         """Write a partition table, and return the first partition."""
-        run("sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", self.node, data=f"label: {label}\n" + "\n".join(lines) + "\n")
+        run(
+            "sfdisk",
+            "--quiet",
+            "--no-reread",
+            "--no-tell-kernel",
+            self.node,
+            data=f"label: {label}\n" + "\n".join(lines) + "\n",
+        )
         run("partx", "--update", self.node)
         settle()
         return f"{self.node}p1" if self.name[-1].isdigit() else f"{self.node}1"
@@ -133,13 +144,16 @@ SITUATIONS: dict[str, t.Callable[[Bench], t.ContextManager[Attempt]]] = {}
 
 def situation(name: str) -> t.Callable:
     """Register a situation: a generator that makes it, yields the attempt, and takes it down."""
+
     def register(function: t.Callable) -> t.Callable:
         SITUATIONS[name] = contextlib.contextmanager(function)
         return function
+
     return register
 
 
 # ---- what is on the disk
+
 
 @contextlib.contextmanager
 def mounted(node: str, *options: str) -> t.Iterator[str]:
@@ -164,20 +178,26 @@ def _mounted(bench):
 def _mounted_overwrite(bench):
     run("mkfs.ext4", "-q", "-F", bench.node)
     with mounted(bench.node, "-o", "ro,noload") as directory:
-        yield Attempt(bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that")
+        yield Attempt(
+            bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that"
+        )
 
 
 @situation("Btrfs, mounted")
 def _mounted_btrfs(bench):
     run("mkfs.btrfs", "-q", "-f", bench.node)
     with mounted(bench.node, "-o", "ro") as directory:
-        yield Attempt(bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that")
+        yield Attempt(
+            bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that"
+        )
 
 
 @situation("ext4, not mounted")
 def _ext4(bench):
     run("mkfs.ext4", "-q", "-F", "-L", "precious", bench.node)
-    yield Attempt(bench.params(), f"holds ext4 .label precious.*name this one disk in the option overwrite: {bench.path}")
+    yield Attempt(
+        bench.params(), f"holds ext4 .label precious.*name this one disk in the option overwrite: {bench.path}"
+    )
 
 
 @situation("XFS, not mounted")
@@ -223,7 +243,11 @@ def _md(bench):
     arrays = os.listdir(f"/sys/block/{bench.name}/holders")
     try:
         yield Attempt(
-            bench.params(), f"is part of {arrays[0]}.*holds linux_raid_member.*No option" if arrays else "holds linux_raid_member.*overwrite")
+            bench.params(),
+            f"is part of {arrays[0]}.*holds linux_raid_member.*No option"
+            if arrays
+            else "holds linux_raid_member.*overwrite",
+        )
     finally:
         for array in arrays:
             run("mdadm", "--stop", f"/dev/{array}")
@@ -231,7 +255,18 @@ def _md(bench):
 
 @situation("LUKS")
 def _luks(bench):
-    run("cryptsetup", "luksFormat", "--batch-mode", "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000", bench.node, "-", data="secret")
+    run(
+        "cryptsetup",
+        "luksFormat",
+        "--batch-mode",
+        "--pbkdf",
+        "pbkdf2",
+        "--pbkdf-force-iterations",
+        "1000",
+        bench.node,
+        "-",
+        data="secret",
+    )
     yield Attempt(bench.params(), "holds crypto_LUKS.*overwrite")
 
 
@@ -258,7 +293,9 @@ def _partition_mounted(bench):
     node = bench.partition("gpt", "size=64MiB")
     run("mkfs.ext4", "-q", "-F", node)
     with mounted(node, "-o", "ro,noload") as directory:
-        yield Attempt(bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that")
+        yield Attempt(
+            bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that"
+        )
 
 
 @situation("GPT with our partition's name, and a file system in it")
@@ -302,6 +339,7 @@ def _swap_used(bench):
 
 # ---- who uses the disk
 
+
 @situation("held by the device mapper, as multipath, LVM and encryption do")
 def _holder(bench):
     if "linear" not in subprocess.run(["dmsetup", "targets"], text=True, capture_output=True, check=False).stdout:
@@ -317,8 +355,13 @@ def _holder(bench):
 @contextlib.contextmanager
 def holding(node: str, flags: str) -> t.Iterator[int]:
     process = subprocess.Popen(
-        [sys.executable, "-c", f"import os, sys, time; os.open({node!r}, {flags}); print('open', flush=True); time.sleep(600)"],
-        stdout=subprocess.PIPE, text=True,
+        [
+            sys.executable,
+            "-c",
+            f"import os, sys, time; os.open({node!r}, {flags}); print('open', flush=True); time.sleep(600)",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout.readline() == "open\n"
@@ -331,20 +374,26 @@ def holding(node: str, flags: str) -> t.Iterator[int]:
 @situation("held exclusively, as file systems, RAID and pools do")
 def _exclusive(bench):
     with holding(bench.node, "os.O_RDONLY | os.O_EXCL"):
-        yield Attempt(bench.params(overwrite=[bench.path]), "is in use by the kernel or by a program.*No option allows that")
+        yield Attempt(
+            bench.params(overwrite=[bench.path]), "is in use by the kernel or by a program.*No option allows that"
+        )
 
 
 @situation("blank, and open in a program, as a virtual machine has it")
 def _open(bench):
     with holding(bench.node, "os.O_RDWR") as pid:
-        yield Attempt(bench.params(overwrite=[bench.path]), rf"is open in python\S* \(process {pid}\).*No option allows that")
+        yield Attempt(
+            bench.params(overwrite=[bench.path]), rf"is open in python\S* \(process {pid}\).*No option allows that"
+        )
 
 
 @situation("behind a loop device")
 def _loop(bench):
     loop = run("losetup", "--find", "--show", "--read-only", bench.node).strip()
     try:
-        yield Attempt(bench.params(overwrite=[bench.path]), f"is behind {os.path.basename(loop)}.*No option allows that")
+        yield Attempt(
+            bench.params(overwrite=[bench.path]), f"is behind {os.path.basename(loop)}.*No option allows that"
+        )
     finally:
         run("losetup", "--detach", loop)
 
@@ -371,13 +420,18 @@ def extra_file(path: str, text: str) -> t.Iterator[None]:
 def _pool(bench):
     text = f"<pool type='disk'><name>situation</name><source><device path='{bench.path}'/></source><target><path>/dev</path></target></pool>"
     with extra_file("/etc/libvirt/storage/situation.xml", text):
-        yield Attempt(bench.params(overwrite=[bench.path]), "belongs to the storage pool situation of libvirt.*No option allows that")
+        yield Attempt(
+            bench.params(overwrite=[bench.path]),
+            "belongs to the storage pool situation of libvirt.*No option allows that",
+        )
 
 
 @situation("mounted, the directory of a storage pool of libvirt lies on it")
 def _directory_pool(bench):
     run("mkfs.ext4", "-q", "-F", bench.node)
-    text = "<pool type='dir'><name>situation</name><target><path>/mnt/memstretch-situation/images</path></target></pool>"
+    text = (
+        "<pool type='dir'><name>situation</name><target><path>/mnt/memstretch-situation/images</path></target></pool>"
+    )
     with extra_file("/etc/libvirt/storage/situation.xml", text), mounted(bench.node, "-o", "ro,noload"):
         yield Attempt(bench.params(), "the storage pool situation of libvirt is on it.*No option allows that")
 
@@ -386,7 +440,10 @@ def _directory_pool(bench):
 def _machine(bench):
     text = f"<domain><name>situation</name><devices><disk type='block'><source dev='{bench.node}'/></disk></devices></domain>"
     with extra_file("/etc/libvirt/qemu/situation.xml", text):
-        yield Attempt(bench.params(overwrite=[bench.path]), "belongs to the virtual machine situation of libvirt.*No option allows that")
+        yield Attempt(
+            bench.params(overwrite=[bench.path]),
+            "belongs to the virtual machine situation of libvirt.*No option allows that",
+        )
 
 
 @situation("blank, but in /etc/fstab")
@@ -403,6 +460,7 @@ def _fstab(bench):
 
 
 # ---- the wrong disk
+
 
 def aliases_of_root() -> list[str]:
     """Return the disk that this system runs from, under every path that a user could give."""
@@ -434,11 +492,16 @@ def _root(bench):
     found = aliases_of_root()
     disk = [node for node in found if not re.search(r"\dp\d+$|[a-z]\d+$", node)][0]
     with link(disk, "situation-root") as path:
-        paths = [path, *(name for name in found if not name.startswith(BY_ID)), *(name for name in found if name.startswith(BY_ID))]
+        paths = [
+            path,
+            *(name for name in found if not name.startswith(BY_ID)),
+            *(name for name in found if name.startswith(BY_ID)),
+        ]
         why = {BY_ID: "(carries the file system on /|is the same disk as|is a partition)"}
         yield Attempt(
             {**bench.params(devices=paths, overwrite=[path]), "check": True},
-            "(?s)which this system runs from.*" + ".*".join(
+            "(?s)which this system runs from.*"
+            + ".*".join(
                 f"{re.escape(name)} [^\n]*{why.get(os.path.dirname(name), 'is not a path below')}" for name in paths[1:]
             ),
         )
@@ -501,12 +564,17 @@ def _partition(bench):
 
 @situation("the wrong serial number")
 def _serial(bench):
-    yield Attempt(bench.params(devices=[{"path": bench.path, "serial": "WRONG"}]), "has the serial number .*'WRONG'.*No option allows that")
+    yield Attempt(
+        bench.params(devices=[{"path": bench.path, "serial": "WRONG"}]),
+        "has the serial number .*'WRONG'.*No option allows that",
+    )
 
 
 @situation("the wrong size")
 def _size(bench):
-    yield Attempt(bench.params(devices=[{"path": bench.path, "size": bench.size + 512}]), f"has {bench.size} bytes, and size says")
+    yield Attempt(
+        bench.params(devices=[{"path": bench.path, "size": bench.size + 512}]), f"has {bench.size} bytes, and size says"
+    )
 
 
 @situation("too small")
@@ -531,6 +599,7 @@ def _beside(bench):
 
 # ---- between the check and the write
 
+
 def race(bench: Bench, happens: t.Callable[[], None]) -> str:
     """Make a plan, let something happen, run the plan; return how that is refused."""
     base = "ansible_collections.memstretch.density.plugins.module_utils."
@@ -547,7 +616,9 @@ def race(bench: Bench, happens: t.Callable[[], None]) -> str:
     params = {**defaults_of(spec), **bench.params()}
     options = options_.read(params, 2**30, {})
     directory = "/run/memstretch-situation"
-    plan = plan_.Plan(options, guard_.Guard(run_command, files_.HostFiles()), record_.HostRecord("swap_space", directory), None)
+    plan = plan_.Plan(
+        options, guard_.Guard(run_command, files_.HostFiles()), record_.HostRecord("swap_space", directory), None
+    )
     plan.present()
     assert not plan.refusals, plan.refusals
     happens()
@@ -576,13 +647,17 @@ class Race(t.NamedTuple):
 
 RACES: dict[str, Race] = {
     "a file system appears between check and write": Race(
-        lambda bench: run("mkfs.ext4", "-q", "-F", bench.node), "holds ext4 since it was checked"),
+        lambda bench: run("mkfs.ext4", "-q", "-F", bench.node), "holds ext4 since it was checked"
+    ),
     "a partition table appears between check and write": Race(
-        lambda bench: bench.partition("gpt", "size=32MiB"), "holds gpt with 1 partitions since it was checked"),
+        lambda bench: bench.partition("gpt", "size=32MiB"), "holds gpt with 1 partitions since it was checked"
+    ),
     "foreign swap appears between check and write": Race(
-        lambda bench: run("mkswap", bench.node), "holds swap since it was checked"),
+        lambda bench: run("mkswap", bench.node), "holds swap since it was checked"
+    ),
     "data without a format appears between check and write": Race(
-        lambda bench: bench.write(0, b"precious"), "holds data in no format that wipefs knows .* since it was checked"),
+        lambda bench: bench.write(0, b"precious"), "holds data in no format that wipefs knows .* since it was checked"
+    ),
 }
 
 

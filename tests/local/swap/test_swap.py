@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Swap made, changed and taken back for real: on loop devices, in a file and in zram of this machine."""
 
@@ -13,8 +13,9 @@ import sys
 import uuid
 
 import pytest
-from ansible_collections.memstretch.density.plugins.module_utils.swap_format import header
 from situations import MIB, call_module, run
+
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
 
 RECORD = "/var/lib/memstretch/swap_space.json"
 
@@ -36,7 +37,11 @@ def snapshot():
     zram = {name for name in os.listdir("/sys/block") if name.startswith("zram")}
     with open("/proc/swaps", encoding="ascii") as file:
         swaps = file.read()
-    return swaps, {name: open(f"/sys/block/{name}/disksize", encoding="ascii").read() for name in zram}, os.path.exists("/var/lib/memstretch")
+    return (
+        swaps,
+        {name: open(f"/sys/block/{name}/disksize", encoding="ascii").read() for name in zram},
+        os.path.exists("/var/lib/memstretch"),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +76,9 @@ def test_disks_get_equal_priorities_and_come_back_blank(pair):
     before = [bench.checksum() for bench in pair]
     result = settled(**on(pair, priority=7))
     assert in_use() == {bench.node: 7 for bench in pair}
-    assert [(area["source"], area["device"], area["priority"]) for area in result["areas"]] == [(b.path, b.node, 7) for b in pair]
+    assert [(area["source"], area["device"], area["priority"]) for area in result["areas"]] == [
+        (b.path, b.node, 7) for b in pair
+    ]
     assert swap(state="restored")["changed"]
     assert not in_use()
     assert [bench.checksum() for bench in pair] == before
@@ -110,7 +117,9 @@ def test_partitions_are_equal_and_go_again(pair, count):
     assert len({area["size_bytes"] for area in result["areas"]}) == 1
     assert sorted(in_use()) == sorted(f"{bench.node}p{number}" for bench in pair for number in range(1, count + 1))
     swap(state="restored")
-    assert not [name for bench in pair for name in os.listdir(f"/sys/block/{bench.name}") if name.startswith(bench.name)]
+    assert not [
+        name for bench in pair for name in os.listdir(f"/sys/block/{bench.name}") if name.startswith(bench.name)
+    ]
     # What was between the ends has been written to by the partitions' own ends.
     assert [run("wipefs", bench.node) for bench in pair] == ["", ""]
     assert len(before) == 2
@@ -272,7 +281,10 @@ def test_swap_in_use_is_not_turned_off_without_head_room(disks):
             assert process.stdout.readline() == "out\n"
             for params in ({"state": "restored"}, {"kind": "none"}, on([bench], priority=11)):
                 result = call_module(reserve="1000T", **params)
-                assert re.search(rf"[\d.]+ MiB are swapped out to {bench.node}, and would have to fit into memory: .* are available", result["msg"])
+                assert re.search(
+                    rf"[\d.]+ MiB are swapped out to {bench.node}, and would have to fit into memory: .* are available",
+                    result["msg"],
+                )
                 assert in_use() == {bench.node: 10}
             assert swap(**on([bench], priority=11))["changed"]  # with head-room it goes
             assert in_use() == {bench.node: 11}
@@ -299,7 +311,14 @@ def test_an_interrupted_run_is_finished_or_undone(disks, moment):
             file.write(bytes(4096))
     elif moment == "half a partition table":
         bench.blank()
-        run("sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", bench.node, data='label: gpt\nsize=30MiB, type=S, name="memstretch-swap"\n')
+        run(
+            "sfdisk",
+            "--quiet",
+            "--no-reread",
+            "--no-tell-kernel",
+            bench.node,
+            data='label: gpt\nsize=30MiB, type=S, name="memstretch-swap"\n',
+        )
     result = swap(**params)
     assert result["changed"] is (moment != "nothing done yet")
     assert len(in_use()) == 2
@@ -345,9 +364,16 @@ def test_a_record_that_cannot_be_read_is_not_overwritten(pair):
 
 
 def test_two_runs_at_once_end_in_one_of_the_two_and_agree(pair):
-    with subprocess.Popen([sys.executable, "-c", "import fcntl, os, sys, time\nos.makedirs('/var/lib/memstretch', mode=0o700, exist_ok=True)\n"
-                           "f = open('/var/lib/memstretch/.lock', 'w')\nfcntl.flock(f, fcntl.LOCK_EX)\nprint('held', flush=True)\ntime.sleep(3)\n"],
-                          stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import fcntl, os, sys, time\nos.makedirs('/var/lib/memstretch', mode=0o700, exist_ok=True)\n"
+            "f = open('/var/lib/memstretch/.lock', 'w')\nfcntl.flock(f, fcntl.LOCK_EX)\nprint('held', flush=True)\ntime.sleep(3)\n",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stdout.readline() == "held\n"
         assert swap(**on(pair))["changed"]  # waits for the other one
         assert process.poll() == 0

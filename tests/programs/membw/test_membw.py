@@ -25,8 +25,17 @@ LINES = [pytest.param(BUFFER // LINE - 1, id="last"), pytest.param(BUFFER // LIN
 
 
 def arguments(pattern="all", *, seconds=0.1, buffer=BUFFER, cpus=CPUS[:1]):
-    return ("--pattern", pattern, "--seconds", seconds, "--buffer", buffer, "--allow-cached",
-            "--cpus", ",".join(map(str, cpus)))
+    return (
+        "--pattern",
+        pattern,
+        "--seconds",
+        seconds,
+        "--buffer",
+        buffer,
+        "--allow-cached",
+        "--cpus",
+        ",".join(map(str, cpus)),
+    )
 
 
 def largest_cache(cpu):
@@ -97,8 +106,10 @@ def test_the_buffer_must_be_16_times_the_cache(membw, cache, buffer):
 
     refused = membw.run(*short, "--buffer", buffer - 1)
     assert refused.returncode == 2 and refused.stdout == ""
-    assert refused.stderr == (f"membw: --buffer: {buffer - 1} is too small; a cache of {cache} bytes requires at least "
-                              f"{buffer} (or --allow-cached)\n")
+    assert refused.stderr == (
+        f"membw: --buffer: {buffer - 1} is too small; a cache of {cache} bytes requires at least "
+        f"{buffer} (or --allow-cached)\n"
+    )
     assert membw.run(*short, "--buffer", buffer - 1, "--allow-cached").returncode == 0
 
 

@@ -51,8 +51,9 @@ class Client:
 
     def start(self, *arguments, environment=None, **options):
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
-        return subprocess.Popen([self.program, *map(str, arguments)],
-                                env={**os.environ, **(environment or {})}, **options)
+        return subprocess.Popen(
+            [self.program, *map(str, arguments)], env={**os.environ, **(environment or {})}, **options
+        )
 
     def finish(self, process, timeout=60):
         try:

@@ -36,9 +36,25 @@ class Redis:
         for _attempt in range(5):
             self.port = free_port()
             self.process = subprocess.Popen(
-                ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.socket,
-                 "--save", "", "--appendonly", "no", "--dir", self.directory, *self.options],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                [
+                    "redis-server",
+                    "--port",
+                    str(self.port),
+                    "--bind",
+                    "127.0.0.1",
+                    "--unixsocket",
+                    self.socket,
+                    "--save",
+                    "",
+                    "--appendonly",
+                    "no",
+                    "--dir",
+                    self.directory,
+                    *self.options,
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
             if self.cpu is not None:
                 os.sched_setaffinity(self.process.pid, {self.cpu})
             if self._answers():
@@ -164,6 +180,7 @@ def serving(reply):
 
     A reply of None ends the connection.
     """
+
     def script(connection, _number):
         count = 0
         for words in requests(connection):
@@ -174,4 +191,5 @@ def serving(reply):
             if answer is None:
                 return
             connection.sendall(answer)
+
     return script

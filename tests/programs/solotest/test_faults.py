@@ -30,6 +30,7 @@ def accounted(report):
 
 # ---- getting in ----
 
+
 def test_connection_refused(any_solotest):
     result = any_solotest.run(*measure(1))
     assert result.code == 3 and error(result) == "connect" and "refused" in result.messages
@@ -100,7 +101,7 @@ def test_no_password(any_solotest, locked):
 def test_wrong_password(any_solotest, locked):
     result = any_solotest.run(*measure(locked.port), environment={"SOLOTEST_PASSWORD": "wrong"})
     assert result.code == 3 and error(result) == "auth" and "WRONGPASS" in result.messages
-    assert "wrong\"" not in result.output
+    assert 'wrong"' not in result.output
 
 
 def test_right_password_by_environment_and_by_file(any_solotest, locked, tmp_path):
@@ -117,8 +118,9 @@ def test_right_password_by_environment_and_by_file(any_solotest, locked, tmp_pat
 
 
 def test_the_password_is_not_in_the_process_table(solotest, locked):
-    process = solotest.start("--json", "--duration", 1, "test", locked.port, 10, 100, 0, 100,
-                             environment={"SOLOTEST_PASSWORD": PASSWORD})
+    process = solotest.start(
+        "--json", "--duration", 1, "test", locked.port, 10, 100, 0, 100, environment={"SOLOTEST_PASSWORD": PASSWORD}
+    )
     time.sleep(0.5)
     with open(f"/proc/{process.pid}/environ", "rb") as environ, open(f"/proc/{process.pid}/cmdline", "rb") as line:
         assert PASSWORD.encode() not in environ.read() + line.read()
@@ -127,6 +129,7 @@ def test_the_password_is_not_in_the_process_table(solotest, locked):
 
 
 # ---- replies ----
+
 
 def test_torn_replies_are_replies(any_solotest):
     def script(connection, _number):
@@ -179,8 +182,7 @@ def test_a_nil_for_a_key_that_should_be_there(solotest, fresh):
     assert result.code == 1 and result.json["test"]["requests"]["errors"] == {"nil": 50}
 
 
-@pytest.mark.parametrize("reply", [b"HTTP/1.1 400 Bad Request\r\n", b"$abc\r\n", b"+OK\r\n" * 3,
-                                   b"$-5\r\n"])
+@pytest.mark.parametrize("reply", [b"HTTP/1.1 400 Bad Request\r\n", b"$abc\r\n", b"+OK\r\n" * 3, b"$-5\r\n"])
 def test_nonsense_is_a_protocol_error(any_solotest, reply):
     with FakeServer(serving(lambda n, words: reply if n == 7 else good_reply(words))) as server:
         result = any_solotest.run(*measure(server.port))
@@ -191,7 +193,9 @@ def test_nonsense_is_a_protocol_error(any_solotest, reply):
     assert result.json["test"]["requests"]["ok"] == 7 and accounted(result.json)
 
 
-@pytest.mark.parametrize("head, rest", [(b"$536870912\r\n", b"x" * 4), (b"+", b"x" * 4), (b"*100000000\r\n", b":1\r\n")])
+@pytest.mark.parametrize(
+    "head, rest", [(b"$536870912\r\n", b"x" * 4), (b"+", b"x" * 4), (b"*100000000\r\n", b":1\r\n")]
+)
 def test_an_endless_reply_ends(any_solotest, head, rest):
     def endless(connection, _number):
         for n, words in enumerate(requests(connection)):
@@ -217,6 +221,7 @@ def test_no_reply_is_a_time_out(any_solotest):
 @pytest.mark.parametrize("extra", [[], ["--connections", 3, "--pipeline", 4]])
 def test_a_reply_that_only_dribbles_is_a_time_out(any_solotest, extra):
     """One byte at a time keeps the socket's own time-out from ever passing."""
+
     def script(connection, _number):
         for words in requests(connection):
             if words[0] == b"GET":
@@ -277,8 +282,22 @@ def test_a_redis_that_is_killed_in_the_middle(any_solotest, fresh, extra):
 
 @pytest.mark.parametrize("extra", [[], ["--connections", 3], ["--pacing", "none"]])
 def test_a_client_that_was_stopped_does_not_blame_the_server(any_solotest, filled, extra):
-    process = any_solotest.start("--json", "--timeout", 0.4, *extra, "--max-seconds", 4, "--requests", 10000000,
-                                 "test", filled.port, 100, 1000, 0, 2000)
+    process = any_solotest.start(
+        "--json",
+        "--timeout",
+        0.4,
+        *extra,
+        "--max-seconds",
+        4,
+        "--requests",
+        10000000,
+        "test",
+        filled.port,
+        100,
+        1000,
+        0,
+        2000,
+    )
     for _stop in range(3):
         time.sleep(0.2)
         process.send_signal(signal.SIGSTOP)
@@ -291,8 +310,9 @@ def test_a_client_that_was_stopped_does_not_blame_the_server(any_solotest, fille
 @pytest.mark.parametrize("extra", [[], ["--connections", 3], ["--pacing", "none"], ["--pipeline", 8]])
 def test_a_server_that_stays_stopped_is_a_time_out(any_solotest, fresh, extra):
     assert any_solotest.run("fill", fresh.port, 100, 1000).code == 0
-    process = any_solotest.start("--json", "--timeout", 0.6, *extra, "--requests", 10000000,
-                                 "test", fresh.port, 100, 1000, 0, 2000)
+    process = any_solotest.start(
+        "--json", "--timeout", 0.6, *extra, "--requests", 10000000, "test", fresh.port, 100, 1000, 0, 2000
+    )
     time.sleep(0.5)
     fresh.process.send_signal(signal.SIGSTOP)
     result = any_solotest.finish(process, timeout=20)
@@ -300,6 +320,7 @@ def test_a_server_that_stays_stopped_is_a_time_out(any_solotest, fresh, extra):
 
 
 # ---- fill ----
+
 
 def test_fill_into_a_redis_without_enough_memory(any_solotest):
     with Redis("--maxmemory", "3mb", "--maxmemory-policy", "noeviction") as server:
@@ -356,8 +377,9 @@ def test_protect_refuses_another_database(any_solotest, fresh):
 def test_protect_refuses_what_it_cannot_look_at(solotest):
     with Redis() as server:
         server.command("ACL", "SETUSER", "blind", "on", ">x", "~*", "+@all", "-info")
-        result = solotest.run("--protect", "--user", "blind", "fill", server.port, 10, 100,
-                              environment={"SOLOTEST_PASSWORD": "x"})
+        result = solotest.run(
+            "--protect", "--user", "blind", "fill", server.port, 10, 100, environment={"SOLOTEST_PASSWORD": "x"}
+        )
     assert result.code == 5 and "cannot look" in result.messages
 
 
@@ -367,6 +389,7 @@ def test_without_protect_the_fill_flushes(solotest, fresh):
 
 
 # ---- the client itself ----
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_test_prints_what_it_has(any_solotest, filled, number):
@@ -388,8 +411,9 @@ def test_an_interrupted_test_prints_six_lines(solotest, filled):
     assert result.code == 143 and 100 < result.lines[0] < 5000 and "interrupted by signal 15" in result.messages
 
 
-@pytest.mark.parametrize("arguments", [["--start-at", time.time() + 3600, "test"], ["test"],
-                                       ["--start-at", time.time() + 3600, "fill"]])
+@pytest.mark.parametrize(
+    "arguments", [["--start-at", time.time() + 3600, "test"], ["test"], ["--start-at", time.time() + 3600, "fill"]]
+)
 def test_an_interruption_while_waiting(any_solotest, fresh, arguments):
     """Before the start, and while a stopped server keeps the reply to itself."""
     process = any_solotest.start("--json", *arguments, fresh.port, 100, 1000, 0, 1)
@@ -415,8 +439,7 @@ def test_a_reader_that_is_gone(solotest, filled):
 
 
 def test_closed_standard_streams_do_not_become_sockets(solotest, filled):
-    process = solotest.start("--requests", 100, "test", filled.port, 100, 1000, 0, 5000,
-                             preexec_fn=lambda: os.close(1))
+    process = solotest.start("--requests", 100, "test", filled.port, 100, 1000, 0, 5000, preexec_fn=lambda: os.close(1))
     result = solotest.finish(process)
     assert result.code == 6 and filled.dbsize() == 1000
 

@@ -124,25 +124,46 @@ def test_values_of_chance_do_not_compress(solotest):
 
 
 def test_several_connections_and_a_pipeline(solotest, filled):
-    report = solotest.run("--json", "--connections", 8, "--pipeline", 16, "--pacing", "none", "--requests", 50000,
-                          "test", filled.port, 100, 1000, 10, 1, 70).json
+    report = solotest.run(
+        "--json",
+        "--connections",
+        8,
+        "--pipeline",
+        16,
+        "--pacing",
+        "none",
+        "--requests",
+        50000,
+        "test",
+        filled.port,
+        100,
+        1000,
+        10,
+        1,
+        70,
+    ).json
     assert report["error"] is None
     assert report["test"]["requests"]["ok"] == report["test"]["requests"]["sent"] == 50000
-    report = solotest.run("--json", "--connections", 4, "--pipeline", 2, "--requests", 2000,
-                          "test", filled.port, 100, 1000, 10, 4000, 70).json
+    report = solotest.run(
+        "--json", "--connections", 4, "--pipeline", 2, "--requests", 2000, "test", filled.port, 100, 1000, 10, 4000, 70
+    ).json
     assert report["error"] is None and report["test"]["requests"]["ok"] == 2000
     assert report["test"]["rate"]["achieved"] == pytest.approx(4000, rel=0.5)  # how exactly: see the bench
 
 
 def test_a_unix_socket(solotest, filled):
-    report = solotest.run("--json", "--socket", filled.socket, "--requests", 1000, "test", 6379, 100, 1000, 0, 5000).json
+    report = solotest.run(
+        "--json", "--socket", filled.socket, "--requests", 1000, "test", 6379, 100, 1000, 0, 5000
+    ).json
     assert report["error"] is None and report["test"]["requests"]["ok"] == 1000
     assert report["settings"]["socket"] == filled.socket and report["settings"]["port"] is None
 
 
 @pytest.mark.parametrize("pacing", ["hybrid", "sleep", "spin"])
 def test_pacing_keeps_the_rate(solotest, filled, pacing):
-    report = solotest.run("--json", "--pacing", pacing, "--requests", 2000, "test", filled.port, 100, 1000, 0, 2500.5).json
+    report = solotest.run(
+        "--json", "--pacing", pacing, "--requests", 2000, "test", filled.port, 100, 1000, 0, 2500.5
+    ).json
     assert report["test"]["rate"]["achieved"] == pytest.approx(2500.5, rel=0.5)  # how exactly: see the bench
 
 
@@ -152,8 +173,9 @@ def test_duration_is_a_number_of_requests_on_a_schedule(solotest, filled):
 
 
 def test_max_seconds_ends_a_test_that_falls_behind(solotest, filled):
-    report = solotest.run("--json", "--max-seconds", 0.5, "--requests", 100000000,
-                          "test", filled.port, 100, 1000, 0, 1e6).json
+    report = solotest.run(
+        "--json", "--max-seconds", 0.5, "--requests", 100000000, "test", filled.port, 100, 1000, 0, 1e6
+    ).json
     assert report["error"] is None
     assert report["test"]["requests"]["sent"] < report["test"]["requests"]["planned"]
     assert 0.4 < report["test"]["seconds"] < 5

@@ -86,32 +86,83 @@ def test_merged_histograms_are_those_of_all_raw_samples(solotest, filled, tmp_pa
 
 def test_every_part_of_the_json_is_there(solotest, filled):
     report = solotest.run("--json", "--seed", 7, "--requests", 1000, *measure(filled.port)).json
-    assert set(report) >= {"schema", "client", "mode", "settings", "error", "interrupted", "fill", "test",
-                           "client_health"}
+    assert set(report) >= {
+        "schema",
+        "client",
+        "mode",
+        "settings",
+        "error",
+        "interrupted",
+        "fill",
+        "test",
+        "client_health",
+    }
     assert report["schema"] == 1 and report["mode"] == "test" and report["error"] is None
     assert set(report["client"]) == {"name", "version", "hiredis", "compiler", "static"}
     assert report["client"]["static"] is True
     assert report["settings"] == {
-        "host": "127.0.0.1", "port": filled.port, "socket": None, "value_size": 100, "key_count": 1000,
-        "requests": 1000, "duration_s": None, "influence": 0, "rate": 5000, "read_mix": 100,
-        "pattern": "gaussian", "connections": 1, "pipeline": 1, "pacing": "hybrid", "spin_us": 40,
-        "start_at": None, "stagger": 0, "seed": 7, "compressibility": 0, "cpu": None, "timeout_s": 30}
+        "host": "127.0.0.1",
+        "port": filled.port,
+        "socket": None,
+        "value_size": 100,
+        "key_count": 1000,
+        "requests": 1000,
+        "duration_s": None,
+        "influence": 0,
+        "rate": 5000,
+        "read_mix": 100,
+        "pattern": "gaussian",
+        "connections": 1,
+        "pipeline": 1,
+        "pacing": "hybrid",
+        "spin_us": 40,
+        "start_at": None,
+        "stagger": 0,
+        "seed": 7,
+        "compressibility": 0,
+        "cpu": None,
+        "timeout_s": 30,
+    }
     test = report["test"]
-    assert set(test) == {"started_at", "finished_at", "ready_at", "seconds", "requests", "rate", "latency",
-                         "hot_set", "series"}
+    assert set(test) == {
+        "started_at",
+        "finished_at",
+        "ready_at",
+        "seconds",
+        "requests",
+        "rate",
+        "latency",
+        "hot_set",
+        "series",
+    }
     assert test["requests"] == {"planned": 1000, "sent": 1000, "ok": 1000, "gets": 1000, "sets": 0, "errors": {}}
     assert test["ready_at"] <= test["started_at"] < test["finished_at"]
     assert test["rate"]["target"] == 5000
     assert set(report["client_health"]) == {
-        "major_faults", "minor_faults", "voluntary_switches", "involuntary_switches", "user_s", "system_s",
-        "cpu_share", "steal_ticks", "clock_source", "memory_locked", "max_rss_kb", "cpu_first", "cpu_last",
-        "cpus_allowed", "realtime", "spin_us_at_end"}
+        "major_faults",
+        "minor_faults",
+        "voluntary_switches",
+        "involuntary_switches",
+        "user_s",
+        "system_s",
+        "cpu_share",
+        "steal_ticks",
+        "clock_source",
+        "memory_locked",
+        "max_rss_kb",
+        "cpu_first",
+        "cpu_last",
+        "cpus_allowed",
+        "realtime",
+        "spin_us_at_end",
+    }
 
 
 def test_the_spin_at_the_end_is_that_of_hybrid_pacing(solotest, filled):
     def spin(*options):
         report = solotest.run("--json", *options, "--requests", 500, *measure(filled.port)).json
         return report["client_health"]["spin_us_at_end"]
+
     assert 40 <= spin() <= 150
     assert 10 <= spin("--spin-us", 10) <= 150
     assert spin("--spin-us", 160) == 160
@@ -187,9 +238,26 @@ def test_the_manual_names_every_option(solotest):
 
 
 def test_minus_one_is_sets_only_and_the_servers_cpu_time_is_told(solotest, fresh):
-    result = solotest.run("--json", "--pacing", "none", "--pattern", "sequential", "--pipeline", 16, "test", fresh.port, 100, 5000, 0, 1, -1).json
+    result = solotest.run(
+        "--json",
+        "--pacing",
+        "none",
+        "--pattern",
+        "sequential",
+        "--pipeline",
+        16,
+        "test",
+        fresh.port,
+        100,
+        5000,
+        0,
+        1,
+        -1,
+    ).json
 
     assert result["settings"]["read_mix"] == -1
     assert (result["test"]["requests"]["sets"], result["test"]["requests"]["gets"]) == (5000, 0)
     assert result["server_after"]["dbsize"] == 5000
-    assert 0 < result["server_after"]["cpu_s"] - result["server_before"]["cpu_s"] <= 1.1 * result["test"]["seconds"] + 0.1
+    assert (
+        0 < result["server_after"]["cpu_s"] - result["server_before"]["cpu_s"] <= 1.1 * result["test"]["seconds"] + 0.1
+    )

@@ -14,10 +14,14 @@ import pytest
 MEMORY_LIMIT_KB = 20 * 1024
 
 
-@pytest.mark.parametrize("arguments", [
-    ["--requests", 500000, "--pacing", "none", "--pipeline", 64],
-    ["--requests", 200000, "--pacing", "none", "--connections", 64, "--pipeline", 16],
-], ids=["pipeline", "connections"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--requests", 500000, "--pacing", "none", "--pipeline", 64],
+        ["--requests", 200000, "--pacing", "none", "--connections", 64, "--pipeline", 16],
+    ],
+    ids=["pipeline", "connections"],
+)
 def test_memory_is_bounded_whatever_the_count(solotest, filled, arguments):
     report = solotest.run("--json", *arguments, "test", filled.port, 100, 1000, 10, 1, 70).json
     assert report["error"] is None
@@ -26,8 +30,9 @@ def test_memory_is_bounded_whatever_the_count(solotest, filled, arguments):
 
 def test_many_keys_take_no_more_memory(solotest, fresh):
     """3.3 million keys, as in the brief: the hot set is counted in passes."""
-    result = solotest.run("--json", "--requests", 200000, "--pacing", "none", "--pipeline", 64,
-                          "test", fresh.port, 10, 3300000, 10, 1, 0)
+    result = solotest.run(
+        "--json", "--requests", 200000, "--pacing", "none", "--pipeline", 64, "test", fresh.port, 10, 3300000, 10, 1, 0
+    )
     report = result.json
     assert result.code in (0, 1) and report["test"]["requests"]["sent"] == 200000
     assert report["test"]["hot_set"]["accesses"] == 200000
@@ -96,8 +101,12 @@ def test_cpu_placement(solotest, filled):
 def start_together(solotest, server):
     """Eight clients with one start; return by how much each missed it, in seconds."""
     start_at = time.time() + 1.5
-    clients = [solotest.start("--json", "--start-at", f"{start_at:.6f}", "--requests", 200,
-                              "test", server.port, 100, 1000, 0, 200) for dummy in range(8)]
+    clients = [
+        solotest.start(
+            "--json", "--start-at", f"{start_at:.6f}", "--requests", 200, "test", server.port, 100, 1000, 0, 200
+        )
+        for dummy in range(8)
+    ]
     tests = [solotest.finish(client).json["test"] for client in clients]
     assert all(test["ready_at"] < start_at for test in tests)
     return [test["started_at"] - start_at for test in tests]
@@ -114,8 +123,21 @@ def test_clients_start_together(solotest, filled):
 
 def test_stagger_shifts_the_first_request(solotest, filled):
     start_at = time.time() + 1
-    report = solotest.run("--json", "--start-at", f"{start_at:.6f}", "--stagger", 0.5, "--requests", 3,
-                          "test", filled.port, 100, 1000, 0, 2).json
+    report = solotest.run(
+        "--json",
+        "--start-at",
+        f"{start_at:.6f}",
+        "--stagger",
+        0.5,
+        "--requests",
+        3,
+        "test",
+        filled.port,
+        100,
+        1000,
+        0,
+        2,
+    ).json
     assert 0.25 - 1e-6 <= report["test"]["started_at"] - start_at < 0.75
     assert report["test"]["rate"]["achieved"] == pytest.approx(2, rel=0.5)
 
@@ -131,7 +153,31 @@ def test_a_start_in_the_past_is_now(solotest, filled):
 def test_valgrind_finds_nothing(build_of, fresh):
     program = build_of("solotest-dynamic").program
     result = subprocess.run(
-        ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", program,
-         "--json", "--pacing", "none", "--connections", "2", "--pipeline", "8", "filltest", str(fresh.port), "100",
-         "2000", "10", "1", "70"], capture_output=True, text=True, timeout=120, check=False)
+        [
+            "valgrind",
+            "-q",
+            "--error-exitcode=9",
+            "--leak-check=full",
+            "--errors-for-leak-kinds=definite",
+            program,
+            "--json",
+            "--pacing",
+            "none",
+            "--connections",
+            "2",
+            "--pipeline",
+            "8",
+            "filltest",
+            str(fresh.port),
+            "100",
+            "2000",
+            "10",
+            "1",
+            "70",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr

@@ -16,8 +16,12 @@ DRAWS = 200000
 
 def choose(seed, keys, pattern, bias, read_mix=100, draws=DRAWS):
     """What the program's chooser draws: (key, is a SET)."""
-    output = subprocess.run([PRINT_KEYS, str(seed), str(keys), pattern, str(bias), str(read_mix), str(draws)],
-                            check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(
+        [PRINT_KEYS, str(seed), str(keys), pattern, str(bias), str(read_mix), str(draws)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     words = output.split()
     return list(zip(map(int, words[::2]), map(int, words[1::2])))
 
@@ -95,10 +99,26 @@ def test_share_of_sets(read_mix, share):
 
 def test_hot_set_is_that_of_the_requests_sent(solotest, filled):
     """The program replays its chooser; here the same seed's draws are simply counted."""
-    report = solotest.run("--json", "--seed", 5, "--pacing", "none", "--pipeline", 32, "--requests", 50000,
-                          "test", filled.port, 100, 1000, 25, 1).json
-    accesses = sorted(collections.Counter(key for key, dummy in choose(5, 1000, "gaussian", 25, draws=50000)).values(),
-                      reverse=True)
+    report = solotest.run(
+        "--json",
+        "--seed",
+        5,
+        "--pacing",
+        "none",
+        "--pipeline",
+        32,
+        "--requests",
+        50000,
+        "test",
+        filled.port,
+        100,
+        1000,
+        25,
+        1,
+    ).json
+    accesses = sorted(
+        collections.Counter(key for key, dummy in choose(5, 1000, "gaussian", 25, draws=50000)).values(), reverse=True
+    )
     hot = report["test"]["hot_set"]
     assert hot["accesses"] == 50000 and hot["distinct_keys"] == len(accesses)
     for name, permille in (("p50", 500), ("p90", 900), ("p99", 990)):

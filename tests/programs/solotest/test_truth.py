@@ -31,8 +31,7 @@ def close(errors, *names):
 def attempts(solotest, server, stop, plan):
     """Measure again and again, for the caller to stop when it is satisfied."""
     for _attempt in range(ATTEMPTS):
-        yield truth.measure_with_stalls(solotest.program, server.port, stop, plan, RATE, SECONDS,
-                                        server.process.pid)
+        yield truth.measure_with_stalls(solotest.program, server.port, stop, plan, RATE, SECONDS, server.process.pid)
 
 
 @pytest.fixture(autouse=True)
@@ -94,8 +93,15 @@ def test_a_reply_that_waits_for_a_stopped_client_is_the_clients(solotest, server
     """
     for _attempt in range(ATTEMPTS):
         report, columns, _expected = truth.measure_with_stalls(
-            solotest.program, server.port, "client", PLANS["regular"], 4000, SECONDS, server.process.pid,
-            ["--connections", "2"])
+            solotest.program,
+            server.port,
+            "client",
+            PLANS["regular"],
+            4000,
+            SECONDS,
+            server.process.pid,
+            ["--connections", "2"],
+        )
         service, response, intended, lateness = (max(column) for column in columns)
         assert report["test"]["requests"]["ok"] == 4000 * SECONDS
         if response < 25e6:

@@ -105,8 +105,25 @@ def measure_with_stalls(program, port, stop, plan, rate, seconds, server_pid, op
     with tempfile.TemporaryDirectory() as directory:
         raw = os.path.join(directory, "raw")
         client = subprocess.Popen(
-            [program, "--json", "--raw", raw, "--start-at", f"{start_at:.6f}", "--requests", str(count), *options,
-             "test", str(port), "1000", "1000", "0", str(rate)], stdout=subprocess.PIPE)
+            [
+                program,
+                "--json",
+                "--raw",
+                raw,
+                "--start-at",
+                f"{start_at:.6f}",
+                "--requests",
+                str(count),
+                *options,
+                "test",
+                str(port),
+                "1000",
+                "1000",
+                "0",
+                str(rate),
+            ],
+            stdout=subprocess.PIPE,
+        )
         stalls = Stalls(server_pid if stop == "server" else client.pid, plan, round(start_at * 1e9) - offset)
         stalls.start()
         output = client.communicate(timeout=seconds * 10 + 60)[0]

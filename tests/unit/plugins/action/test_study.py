@@ -4,8 +4,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.action import study
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_sequence import FAILED, FINISHED, INVALID
-from ansible_collections.memstretch.density.plugins.plugin_utils.study_plan import StudyArm
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import StudyArm
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import FAILED, FINISHED, INVALID
 
 
 class Sequence:
@@ -22,9 +22,16 @@ class Sequence:
         self.said.append(text)
 
 
-@pytest.mark.parametrize("states, times", [
-    ([FINISHED], 1), ([FAILED], 1), ([INVALID, FINISHED], 2), ([INVALID, INVALID], 2), ([INVALID, FAILED], 2),
-])
+@pytest.mark.parametrize(
+    "states, times",
+    [
+        ([FINISHED], 1),
+        ([FAILED], 1),
+        ([INVALID, FINISHED], 2),
+        ([INVALID, INVALID], 2),
+        ([INVALID, FAILED], 2),
+    ],
+)
 def test_a_run_that_is_not_valid_is_taken_up_once_more(states, times):
     sequence = Sequence(*states)
     outcome = study._measured(sequence, "s-zram", StudyArm("zram", {"profile": "zram"}))

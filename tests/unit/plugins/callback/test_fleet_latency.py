@@ -11,13 +11,31 @@ from ansible.inventory.host import Host
 from ansible.playbook.task import Task
 from ansible.plugins.loader import callback_loader
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import run_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
 SETTINGS = {
-    "profile": "zram", "key_count": 100, "value_size": 10, "compressibility": 0, "requests": None, "duration": None, "rate": 100,
-    "pattern": "gaussian", "connections": 1, "pipeline": 1, "pacing": "hybrid", "cpu": "any", "influences": [0],
-    "read_mixes": [100], "warmups": 0, "iterations": 1, "slo_avg_us": 50, "slo_p99_us": 300, "min_overlap": 0.95,
-    "min_rate_ratio": 0.99, "max_lateness_p99_us": 1000, "stop_when_failed": False,
+    "profile": "zram",
+    "key_count": 100,
+    "value_size": 10,
+    "compressibility": 0,
+    "requests": None,
+    "duration": None,
+    "rate": 100,
+    "pattern": "gaussian",
+    "connections": 1,
+    "pipeline": 1,
+    "pacing": "hybrid",
+    "cpu": "any",
+    "influences": [0],
+    "read_mixes": [100],
+    "warmups": 0,
+    "iterations": 1,
+    "slo_avg_us": 50,
+    "slo_p99_us": 300,
+    "min_overlap": 0.95,
+    "min_rate_ratio": 0.99,
+    "max_lateness_p99_us": 1000,
+    "stop_when_failed": False,
 }
 HOSTS = ["a", "b"]
 
@@ -43,23 +61,37 @@ def callback(tmp_path, monkeypatch):
 
 @pytest.fixture
 def begun(tmp_path):
-    config = run_plan.configuration(SETTINGS)
+    config = configuration.checked(SETTINGS)
     return {
-        "session": "1", "directory": str(tmp_path / "run"), "resumed": False, "run_id": "run", "started_at": 1000.0,
-        "config": config, "config_hash": "0", "hashed": config, "labels": [], "expected": HOSTS, "hosts": {},
+        "session": "1",
+        "directory": str(tmp_path / "run"),
+        "resumed": False,
+        "run_id": "run",
+        "started_at": 1000.0,
+        "config": config,
+        "config_hash": "0",
+        "hashed": config,
+        "labels": [],
+        "expected": HOSTS,
+        "hosts": {},
         "fleet": {host: {"endpoint": host, "keys": 0, "clock_correction": 0.0} for host in HOSTS},
-        "phases": [{**phase, "finished": False} for phase in run_plan.phases(config)],
+        "phases": [{**phase, "finished": False} for phase in configuration.phases(config)],
     }
 
 
 def begin(callback, begun, index):
     phase = begun["phases"][index]
     start = None if phase["kind"] == "fill" else 1000.0
-    callback.v2_runner_on_ok(task_result("a", {"benchmark_phase": {"phase": phase, "begun_at": 999.0, "start_at": start}}))
+    callback.v2_runner_on_ok(
+        task_result("a", {"benchmark_phase": {"phase": phase, "begun_at": 999.0, "start_at": start}})
+    )
 
 
 def measured(make_result, host=0, **changes):
-    return {"solotest": {**make_result({"kind": "iteration", "influence": 0, "read_mix": 100}, host, 1000.0), **changes}, "changed": False}
+    return {
+        "solotest": {**make_result({"kind": "iteration", "influence": 0, "read_mix": 100}, host, 1000.0), **changes},
+        "changed": False,
+    }
 
 
 @pytest.fixture
@@ -70,20 +102,37 @@ def run(callback, begun):
 
 @pytest.fixture
 def make_result():
-    from ansible_collections.memstretch.density.plugins.module_utils.histogram import Histogram
+    from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 
     def make(phase, host, start):
         figures = Histogram.from_values([10_000 + host] * 100).figures()
         fill = phase["kind"] == "fill"
         return {
-            "schema": 1, "mode": "fill" if fill else "test", "machine": "m", "pressure": {}, "started_at": start, "finished_at": start + 1,
-            "seconds": 1.0, "placement": {"shares_cpu": "never"},
-            "ready_at": start, "rate": {"target": 100, "achieved": 100}, "fill": {"keys": 100, "seconds": 1.0},
+            "schema": 1,
+            "mode": "fill" if fill else "test",
+            "machine": "m",
+            "pressure": {},
+            "started_at": start,
+            "finished_at": start + 1,
+            "seconds": 1.0,
+            "placement": {"shares_cpu": "never"},
+            "ready_at": start,
+            "rate": {"target": 100, "achieved": 100},
+            "fill": {"keys": 100, "seconds": 1.0},
             "settings": {
-                "key_count": 100, "value_size": 10, "compressibility": 0, "requests": 100, "rate": 100, "pattern": "gaussian",
-                "connections": 1, "pipeline": 1, "influence": 0, "read_mix": 100, "stagger": 0,
+                "key_count": 100,
+                "value_size": 10,
+                "compressibility": 0,
+                "requests": 100,
+                "rate": 100,
+                "pattern": "gaussian",
+                "connections": 1,
+                "pipeline": 1,
+                "influence": 0,
+                "read_mix": 100,
+                "stagger": 0,
             },
-            "latency": None if fill else {name: figures for name in ("service", "response", "intended", "lateness")},
+            "latency": None if fill else dict.fromkeys(("service", "response", "intended", "lateness"), figures),
         }
 
     return make
@@ -152,7 +201,9 @@ def test_what_cannot_be_written_is_said(run, begun, tmp_path, make_result, capsy
 def test_other_tasks_are_none_of_its_business(callback, tmp_path):
     callback.v2_runner_on_ok(task_result("a", {"stdout": "hello"}, action="ansible.builtin.command"))
     callback.v2_runner_on_failed(task_result("a", {"msg": "no"}, action="ansible.builtin.command"))
-    callback.v2_runner_on_failed(task_result("a", {"msg": "no", "solotest": {"mode": "probe"}}, action="memstretch.density.solotest"))
+    callback.v2_runner_on_failed(
+        task_result("a", {"msg": "no", "solotest": {"mode": "probe"}}, action="memstretch.density.solotest")
+    )
     callback.v2_playbook_on_task_start(None, False)
     callback.v2_playbook_on_stats(None)
     assert list(tmp_path.iterdir()) == []
@@ -166,7 +217,7 @@ def test_a_playbook_of_ones_own(callback, tmp_path, make_result, capsys):
     for number, host in enumerate(HOSTS):
         callback.v2_runner_on_ok(task_result(host, measured(make_result, number), action, "Measure"))
     callback.v2_playbook_on_stats(None)
-    directory, = tmp_path.glob("adhoc-*")
+    (directory,) = tmp_path.glob("adhoc-*")
     summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     assert summary["verdict"] == "pass" and summary["cells"][0]["response"]["count"] == 200
     assert "Verdict: PASS" in capsys.readouterr().out
@@ -177,6 +228,6 @@ def test_a_failure_in_a_playbook_of_ones_own(callback, tmp_path, make_result):
     callback.v2_runner_on_ok(task_result("a", measured(make_result), action))
     callback.v2_runner_on_failed(task_result("b", {"msg": "Redis is gone", "failed": True}, action))
     callback.v2_playbook_on_stats(None)
-    directory, = tmp_path.glob("adhoc-*")
+    (directory,) = tmp_path.glob("adhoc-*")
     summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     assert summary["verdict"] == "invalid" and "b: Redis is gone" in summary["reasons"][0]

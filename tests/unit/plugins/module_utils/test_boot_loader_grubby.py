@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Red Hat's family, with a model of grubby: no distribution that this runs on has the real one.
 
@@ -7,6 +7,7 @@ The model does to files of the BootLoader Specification what grubby's manual and
 the entries, newest first; --update-kernel takes a path or ALL; arguments are taken away before others are added; one that is added
 takes the place of those with its name; ALL reaches /etc/kernel/cmdline, for kernels to come, too.
 """
+
 from __future__ import annotations
 
 import json
@@ -14,7 +15,7 @@ import re
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils import boot_loader as bl
+from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as bl
 
 NEW, OLD = "/boot/vmlinuz-5.14.0-503.el9.x86_64", "/boot/vmlinuz-5.14.0-427.el9.x86_64"
 LINE = "root=/dev/mapper/rhel-root ro crashkernel=1G-4G:192M,4G-64G:256M console=tty0 console=ttyS0 quiet"
@@ -37,37 +38,61 @@ class Grubby:
         version = kernel.partition("-")[2]
         (self.entries / f"0123-{version}.conf").write_text(
             f"title Red Hat Enterprise Linux ({version})\nversion {version}\nlinux {kernel}\ninitrd /boot/initramfs-{version}.img\noptions {line}\n"
-            "grub_users $grub_users\n", encoding="utf-8")
+            "grub_users $grub_users\n",
+            encoding="utf-8",
+        )
 
     def lines(self):
-        return {re.search(r"^linux (.*)$", text, re.M)[1]: re.search(r"^options (.*)$", text, re.M)[1]
-                for text in (file.read_text(encoding="utf-8") for file in self.entries.iterdir())}
+        return {
+            re.search(r"^linux (.*)$", text, re.M)[1]: re.search(r"^options (.*)$", text, re.M)[1]
+            for text in (file.read_text(encoding="utf-8") for file in self.entries.iterdir())
+        }
 
     def __call__(self, command):
         options = dict(word[2:].partition("=")[::2] for word in command[1:])
         if options == {"info": "ALL"}:
             mark = self.quote
-            return 0, "".join(f'index={index}\nkernel={mark}{kernel}{mark}\nargs="{line}"\nroot="x"\n'
-                              for index, (kernel, line) in enumerate(sorted(self.lines().items(), reverse=True))), ""
+            return (
+                0,
+                "".join(
+                    f'index={index}\nkernel={mark}{kernel}{mark}\nargs="{line}"\nroot="x"\n'
+                    for index, (kernel, line) in enumerate(sorted(self.lines().items(), reverse=True))
+                ),
+                "",
+            )
         assert set(options) <= {"update-kernel", "args", "remove-args"}, command
         self.updates += 1
         if self.updates == self.broken:
             return 1, "", "cannot write"
-        files = [file for file in self.entries.iterdir()
-                 if options["update-kernel"] in ("ALL", re.search(r"^linux (.*)$", file.read_text(encoding="utf-8"), re.M)[1])]
+        files = [
+            file
+            for file in self.entries.iterdir()
+            if options["update-kernel"]
+            in ("ALL", re.search(r"^linux (.*)$", file.read_text(encoding="utf-8"), re.M)[1])
+        ]
         for file in files:
             text = file.read_text(encoding="utf-8")
-            file.write_text(re.sub(r"^options (.*)$", lambda found: "options " + self.updated(found[1], options), text, flags=re.M), encoding="utf-8")
+            file.write_text(
+                re.sub(r"^options (.*)$", lambda found: "options " + self.updated(found[1], options), text, flags=re.M),
+                encoding="utf-8",
+            )
         if options["update-kernel"] == "ALL":
-            self.cmdline.write_text(self.updated(self.cmdline.read_text(encoding="utf-8").strip(), options) + "\n", encoding="utf-8")
+            self.cmdline.write_text(
+                self.updated(self.cmdline.read_text(encoding="utf-8").strip(), options) + "\n", encoding="utf-8"
+            )
         return 0, "", ""
 
     @staticmethod
     def updated(line, options):
-        words = [word for word in line.split()
-                 if not any(word == away or word.startswith(away + "=") for away in options.get("remove-args", "").split())]
+        words = [
+            word
+            for word in line.split()
+            if not any(word == away or word.startswith(away + "=") for away in options.get("remove-args", "").split())
+        ]
         added = options.get("args", "").split()
-        return " ".join([word for word in words if word.partition("=")[0] not in {new.partition("=")[0] for new in added}] + added)
+        return " ".join(
+            [word for word in words if word.partition("=")[0] not in {new.partition("=")[0] for new in added}] + added
+        )
 
 
 @pytest.fixture(params=[True, False], ids=["quoted", "bare"])
@@ -85,7 +110,9 @@ def files(model):
 
 
 def test_it_is_chosen_where_it_is_there():
-    assert isinstance(bl.find(None, {"grubby": "/usr/sbin/grubby", "grub-mkconfig": "/usr/sbin/grub-mkconfig"}.get), bl.Grubby)
+    assert isinstance(
+        bl.find(None, {"grubby": "/usr/sbin/grubby", "grub-mkconfig": "/usr/sbin/grub-mkconfig"}.get), bl.Grubby
+    )
 
 
 def test_apply_and_restore_leave_every_byte_as_it_was(grubby):

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The module as Ansible runs it, on this machine; its documentation against what it returns."""
 
@@ -12,7 +12,8 @@ import sys
 
 import pytest
 import yaml
-from ansible_collections.memstretch.density.plugins.module_utils import host_memory
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
 from ansible_collections.memstretch.density.plugins.modules import host_memory_info
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
@@ -20,7 +21,11 @@ from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner im
 def run(check_mode=False, **options):
     arguments = {"ANSIBLE_MODULE_ARGS": {"_ansible_check_mode": check_mode, **options}}
     completed = subprocess.run(
-        [sys.executable, host_memory_info.__file__], input=json.dumps(arguments), text=True, capture_output=True, check=False,
+        [sys.executable, host_memory_info.__file__],
+        input=json.dumps(arguments),
+        text=True,
+        capture_output=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     return json.loads(completed.stdout.splitlines()[-1])

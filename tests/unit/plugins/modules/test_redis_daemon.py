@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The module redis_daemon, run as Ansible runs it, on real Redis servers. Processes are ended by number only."""
+
 from __future__ import annotations
 
 import hashlib
@@ -57,14 +58,37 @@ class Server:
         self.write(**directives)
 
     def write(self, **directives):
-        lines = {"port": self.port, "bind": "127.0.0.1", "dir": self.directory, "pidfile": self.pidfile,
-                 "logfile": self.directory / "redis.log", "save": '""', **directives}
-        self.config.write_text("# a comment\n" + "".join(f"{name.replace('_', '-')} {value}\n" for name, value in lines.items()), encoding="utf-8")
+        lines = {
+            "port": self.port,
+            "bind": "127.0.0.1",
+            "dir": self.directory,
+            "pidfile": self.pidfile,
+            "logfile": self.directory / "redis.log",
+            "save": '""',
+            **directives,
+        }
+        self.config.write_text(
+            "# a comment\n" + "".join(f"{name.replace('_', '-')} {value}\n" for name, value in lines.items()),
+            encoding="utf-8",
+        )
 
     def play(self, state="started", check=False, **options):
-        arguments = {"config": str(self.config), "state": state, "timeout": 10, "_ansible_check_mode": check, "_ansible_diff": True, **options}
-        run = subprocess.run([sys.executable, str(MODULE)], input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
-                             capture_output=True, encoding="utf-8", timeout=60, check=False)
+        arguments = {
+            "config": str(self.config),
+            "state": state,
+            "timeout": 10,
+            "_ansible_check_mode": check,
+            "_ansible_diff": True,
+            **options,
+        }
+        run = subprocess.run(
+            [sys.executable, str(MODULE)],
+            input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
         assert run.stdout, run.stderr
         result = json.loads(run.stdout)
         self.output = run.stdout
@@ -123,7 +147,9 @@ def spawn():
 
 def acl(server, password):
     path = server.directory / "users.acl"
-    path.write_text(f"user default reset on #{hashlib.sha256(password.encode()).hexdigest()} ~* &* +@all\n", encoding="utf-8")
+    path.write_text(
+        f"user default reset on #{hashlib.sha256(password.encode()).hexdigest()} ~* &* +@all\n", encoding="utf-8"
+    )
     return path
 
 
@@ -154,7 +180,11 @@ def test_restarted_always_restarts(make):
 def test_check_mode_says_and_does_nothing(make):
     server = make()
     would = server.ok(check=True)
-    assert would["changed"] and would["diff"]["before"]["state"] == "stopped" and would["diff"]["after"]["state"] == "started"
+    assert (
+        would["changed"]
+        and would["diff"]["before"]["state"] == "stopped"
+        and would["diff"]["after"]["state"] == "started"
+    )
     assert sorted(path.name for path in server.directory.iterdir()) == ["redis.conf"]
 
     pid = server.ok()["pid"]
@@ -197,7 +227,10 @@ def test_password(make):
     server.write(aclfile=acl(server, "first secret"))
     result = server.ok(password="first secret")
     assert "first secret" not in server.output
-    assert b"first secret" not in Path(f"/proc/{result['pid']}/cmdline").read_bytes() + Path(f"/proc/{result['pid']}/environ").read_bytes()
+    assert (
+        b"first secret"
+        not in Path(f"/proc/{result['pid']}/cmdline").read_bytes() + Path(f"/proc/{result['pid']}/environ").read_bytes()
+    )
     assert not any(b"first secret" in path.read_bytes() for path in server.directory.iterdir() if path.is_file())
 
     assert "WRONGPASS" in server.refused(password="no such")
@@ -213,8 +246,9 @@ def test_password(make):
 def test_another_user_than_default(make):
     server = make()
     users = acl(server, "unused")
-    users.write_text("user default off\nuser bench reset on "
-                     f"#{hashlib.sha256(b's3').hexdigest()} ~* +ping\n", encoding="utf-8")
+    users.write_text(
+        f"user default off\nuser bench reset on #{hashlib.sha256(b's3').hexdigest()} ~* +ping\n", encoding="utf-8"
+    )
     server.write(aclfile=users)
     result = server.ok(username="bench", password="s3")
     assert result["changed"] and result["version"] is None, "bench may not ask INFO"
@@ -364,7 +398,14 @@ def test_a_child_that_saves_is_not_taken_for_the_server(make):
     spec = importlib.util.spec_from_file_location("redis_daemon", MODULE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    options = {"config": str(server.config), "executable": REDIS, "username": "default", "password": None, "timeout": 10, "cgroup": ""}
+    options = {
+        "config": str(server.config),
+        "executable": REDIS,
+        "username": "default",
+        "password": None,
+        "timeout": 10,
+        "cgroup": "",
+    }
     daemon = module.Daemon(options, run_command=None)
     assert module.Process(child).serves(daemon.config, REDIS), "they look the same"
     assert daemon._select([child, pid]).pid == pid
@@ -372,8 +413,17 @@ def test_a_child_that_saves_is_not_taken_for_the_server(make):
 
 def test_a_server_in_a_container_with_the_same_path_is_not_ours(make, spawn):
     server = make()
-    contained = spawn("unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--pid", "--fork", "--kill-child",
-                      REDIS, str(server.config), "--set-proc-title", "no")
+    contained = spawn(
+        "unshare",
+        *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]),
+        "--pid",
+        "--fork",
+        "--kill-child",
+        REDIS,
+        str(server.config),
+        "--set-proc-title",
+        "no",
+    )
     wait_until(lambda: contained.poll() is not None or server.pidfile.exists())
     if contained.poll() is not None:
         pytest.skip("this user may not make a process namespace")
@@ -386,8 +436,13 @@ def test_two_runs_at_the_same_moment_start_one_server(make):
     slow = server.directory / "slow-redis-server"
     slow.write_text(f'#!/bin/sh\nsleep 0.5\nexec {REDIS} "$@"\n', encoding="utf-8")
     slow.chmod(0o755)
-    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": {"config": str(server.config), "executable": str(slow), "timeout": 20}})
-    runs = [subprocess.Popen([sys.executable, str(MODULE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") for _index in range(4)]
+    arguments = json.dumps(
+        {"ANSIBLE_MODULE_ARGS": {"config": str(server.config), "executable": str(slow), "timeout": 20}}
+    )
+    runs = [
+        subprocess.Popen([sys.executable, str(MODULE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+        for _index in range(4)
+    ]
     for run in runs:
         run.stdin.write(arguments)
         run.stdin.close()
@@ -401,13 +456,16 @@ def test_two_runs_at_the_same_moment_start_one_server(make):
     assert sorted(result["changed"] for result in results) == [False, False, False, True]
 
 
-@pytest.mark.parametrize("options, words", [
-    ({"timeout": 0}, ["timeout", "0", "1 to 3600"]),
-    ({"timeout": 3601}, ["timeout", "3601", "1 to 3600"]),
-    ({"config": "redis.conf"}, ["config", "redis.conf", "absolute"]),
-    ({"executable": "no-such-redis"}, ["executable", "no-such-redis"]),
-    ({"state": "running"}, ["state", "running", "started"]),
-])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"timeout": 0}, ["timeout", "0", "1 to 3600"]),
+        ({"timeout": 3601}, ["timeout", "3601", "1 to 3600"]),
+        ({"config": "redis.conf"}, ["config", "redis.conf", "absolute"]),
+        ({"executable": "no-such-redis"}, ["executable", "no-such-redis"]),
+        ({"state": "running"}, ["state", "running", "started"]),
+    ],
+)
 def test_bad_options(make, options, words):
     server = make()
     message = server.refused(**options)
@@ -415,14 +473,17 @@ def test_bad_options(make, options, words):
     assert [path.name for path in server.directory.iterdir()] == ["redis.conf"]
 
 
-@pytest.mark.parametrize("directives, words", [
-    ({"pidfile": "redis.pid"}, ["pidfile", "absolute", "redis.pid"]),
-    ({"dir": "."}, ["dir", "absolute"]),
-    ({"port": 0}, ["port 0", "unixsocket"]),
-    ({"port": 65536}, ["65536", "65535"]),
-    ({"bind": '"127.0.0.1'}, ["quote", "bind"]),
-    ({"aclfile": "/nonexistent/users.acl"}, ["/nonexistent/users.acl"]),
-])
+@pytest.mark.parametrize(
+    "directives, words",
+    [
+        ({"pidfile": "redis.pid"}, ["pidfile", "absolute", "redis.pid"]),
+        ({"dir": "."}, ["dir", "absolute"]),
+        ({"port": 0}, ["port 0", "unixsocket"]),
+        ({"port": 65536}, ["65536", "65535"]),
+        ({"bind": '"127.0.0.1'}, ["quote", "bind"]),
+        ({"aclfile": "/nonexistent/users.acl"}, ["/nonexistent/users.acl"]),
+    ],
+)
 def test_bad_configuration_files(make, directives, words):
     server = make()
     server.write(**directives)
@@ -462,7 +523,9 @@ def test_it_runs_in_the_group_that_was_asked_for(group, make):
     server.ok("stopped")
 
 
-@pytest.mark.parametrize("name, message", [("no-such-group", "there is no control group"), ("../x", "is not the path of a control group")])
+@pytest.mark.parametrize(
+    "name, message", [("no-such-group", "there is no control group"), ("../x", "is not the path of a control group")]
+)
 def test_a_group_that_is_not_there_is_refused(make, name, message):
     server = make()
     assert message in server.refused(cgroup=name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.action.density import _figures
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_recorder import publish
+from ansible_collections.memstretch.density.plugins.action.density_search import _figures
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 
 from .conftest import START, latencies
 
@@ -15,10 +15,12 @@ from .conftest import START, latencies
 @pytest.fixture
 def probe(record):
     """A function that plays a probe, judges it as a playbook does, and returns what the search takes from it."""
+
     def play(change=lambda phase, host, result: result, size=3, **more):
         directory = record(change, **more)[0]
         publish(directory, lambda line: None)
         return _figures(directory, size)
+
     return play
 
 
@@ -41,12 +43,19 @@ def test_one_sick_host_in_one_cell_fails_the_fleet(probe, make_result):
 
 @pytest.mark.parametrize("index", [1, 2, 4])  # the fill, a warm-up, a measured iteration
 def test_a_host_that_died_fails_the_fleet_and_is_named(probe, index):
-    found = probe(lambda phase, host, result: "killed" if host == "b" and phase["index"] == index else result, skip=range(index + 1, 14))
+    found = probe(
+        lambda phase, host, result: "killed" if host == "b" and phase["index"] == index else result,
+        skip=range(index + 1, 14),
+    )
     assert found["outcome"] == "fail" and found["lost"] == ["b"]
 
 
 def test_an_invalid_probe_says_nothing(probe):
-    found = probe(lambda phase, host, result: {**result, "rate": {"target": 1000, "achieved": 900}} if phase["index"] == 3 else result)
+    found = probe(
+        lambda phase, host, result: (
+            {**result, "rate": {"target": 1000, "achieved": 900}} if phase["index"] == 3 else result
+        )
+    )
     assert found["outcome"] == "invalid" and found["lost"] == []
 
 

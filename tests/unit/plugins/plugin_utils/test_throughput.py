@@ -1,15 +1,25 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The cases of the throughput experiment, and that its ratios are those of the study when fed with the study's figures."""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.memstretch.density.plugins.module_utils.settings import SettingError
-from ansible_collections.memstretch.density.plugins.plugin_utils import experiments, report_text, throughput
 
-SETTINGS = {"data": "10M", "value_sizes": [1000, 10000, 100000], "stretch": 3, "connections": 8, "pipeline": 16, "compressibility": 0}
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils import throughput
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
+
+SETTINGS = {
+    "data": "10M",
+    "value_sizes": [1000, 10000, 100000],
+    "stretch": 3,
+    "connections": 8,
+    "pipeline": 16,
+    "compressibility": 0,
+}
 
 
 def names(steps):
@@ -18,10 +28,23 @@ def names(steps):
 
 def test_the_cases_are_those_of_the_study():
     assert names(throughput.plan(SETTINGS)) == [
-        ("empty", None, 1000), ("sequential", "SET", 1000), ("sequential", "GET", 1000), ("random", "SET", 1000), ("random", "GET", 1000),
-        ("empty", None, 10000), ("sequential", "SET", 10000), ("sequential", "GET", 10000),
-        ("empty", None, 100000), ("sequential", "SET", 100000), ("sequential", "GET", 100000),
-        ("empty", None, 1000), ("cold", "SET", 1000), ("cold", "GET", 1000), ("warm-up", None, 1000), ("hot", "SET", 1000), ("hot", "GET", 1000),
+        ("empty", None, 1000),
+        ("sequential", "SET", 1000),
+        ("sequential", "GET", 1000),
+        ("random", "SET", 1000),
+        ("random", "GET", 1000),
+        ("empty", None, 10000),
+        ("sequential", "SET", 10000),
+        ("sequential", "GET", 10000),
+        ("empty", None, 100000),
+        ("sequential", "SET", 100000),
+        ("sequential", "GET", 100000),
+        ("empty", None, 1000),
+        ("cold", "SET", 1000),
+        ("cold", "GET", 1000),
+        ("warm-up", None, 1000),
+        ("hot", "SET", 1000),
+        ("hot", "GET", 1000),
     ]
 
 
@@ -36,11 +59,26 @@ def test_each_size_of_values_has_the_same_bytes_and_cold_has_more():
 
 
 def test_without_stretch_nothing_is_cold():
-    assert {case for case, dummy, size in names(throughput.plan({**SETTINGS, "stretch": 1}))} == {"empty", "sequential", "random"}
+    assert {case for case, dummy, size in names(throughput.plan({**SETTINGS, "stretch": 1}))} == {
+        "empty",
+        "sequential",
+        "random",
+    }
 
 
-@pytest.mark.parametrize("name, value", [("data", "much"), ("data", "900K"), ("value_sizes", []), ("value_sizes", [0]), ("stretch", 0.5),
-                                         ("connections", 513), ("pipeline", 0), ("compressibility", 2)])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("data", "much"),
+        ("data", "900K"),
+        ("value_sizes", []),
+        ("value_sizes", [0]),
+        ("stretch", 0.5),
+        ("connections", 513),
+        ("pipeline", 0),
+        ("compressibility", 2),
+    ],
+)
 def test_a_setting_that_cannot_be_is_named(name, value):
     with pytest.raises(SettingError, match=f"throughput_benchmark_{name}"):
         throughput.plan({**SETTINGS, name: value})
@@ -49,8 +87,13 @@ def test_a_setting_that_cannot_be_is_named(name, value):
 def measured(ok=1000, seconds=2.0, cpu=1.9):
     server = {"redis_version": "7.0.15", "used_memory": 10**6, "cpu_s": 5.0}
     return {
-        "latency": {"response": {"p99_us": 2000.0, "max_us": 61000.0}}, "seconds": seconds, "requests": {"ok": ok},
-        "server": {"before": server, "after": {**server, "used_memory": 3 * 10**6, "cpu_s": None if cpu is None else 5.0 + cpu}},
+        "latency": {"response": {"p99_us": 2000.0, "max_us": 61000.0}},
+        "seconds": seconds,
+        "requests": {"ok": ok},
+        "server": {
+            "before": server,
+            "after": {**server, "used_memory": 3 * 10**6, "cpu_s": None if cpu is None else 5.0 + cpu},
+        },
         "pressure": {"counters": {"pswpin": 100, "zswpin": 20}},
         "series": {"interval_s": 0.5, "points": [[400, 1, 1, 1], [300, 1, 1, 1], [300, 1, 1, 1], [0, 1, 1, 1]]},
     }
@@ -65,8 +108,9 @@ def test_figures_of_a_case():
     result = document()
     first = result["cases"][0]
 
-    assert {name: first[name] for name in ("ops_per_second", "p99_ms", "max_ms", "redis_cpu_share", "page_ins_per_second")} == {
-        "ops_per_second": 500.0, "p99_ms": 2.0, "max_ms": 61.0, "redis_cpu_share": 0.95, "page_ins_per_second": 60.0}
+    assert {
+        name: first[name] for name in ("ops_per_second", "p99_ms", "max_ms", "redis_cpu_share", "page_ins_per_second")
+    } == {"ops_per_second": 500.0, "p99_ms": 2.0, "max_ms": 61.0, "redis_cpu_share": 0.95, "page_ins_per_second": 60.0}
     assert len(result["cases"]) == 12 and result["doubts"] == []
 
 
@@ -84,21 +128,43 @@ def test_it_says_when_redis_was_not_what_limited():
 
 def result_of(**ops):
     """A result with the figures of cases, named case_op."""
-    return {"cases": [{"case": name.split("_")[0], "op": name.split("_")[1], "value_size": 1000, "ops_per_second": value, "p99_ms": 2.0, "max_ms": 61.0,
-                       "redis_cpu_share": 1.0, "page_ins_per_second": 0.0, "curve": [[1e6, value]] if name == "cold_SET" else None}
-                      for name, value in ops.items()], "doubts": []}
+    return {
+        "cases": [
+            {
+                "case": name.split("_")[0],
+                "op": name.split("_")[1],
+                "value_size": 1000,
+                "ops_per_second": value,
+                "p99_ms": 2.0,
+                "max_ms": 61.0,
+                "redis_cpu_share": 1.0,
+                "page_ins_per_second": 0.0,
+                "curve": [[1e6, value]] if name == "cold_SET" else None,
+            }
+            for name, value in ops.items()
+        ],
+        "doubts": [],
+    }
 
 
 STUDY = {
     "dram": result_of(sequential_SET=224530, sequential_GET=232694, random_SET=215800, random_GET=229631),
-    "imdt": result_of(sequential_SET=159887, sequential_GET=180684, cold_SET=58377, cold_GET=61206, hot_SET=184604, hot_GET=196066),
+    "imdt": result_of(
+        sequential_SET=159887, sequential_GET=180684, cold_SET=58377, cold_GET=61206, hot_SET=184604, hot_GET=196066
+    ),
 }
 
 
 def test_the_studys_figures_give_the_studys_words():
     found = {(ratio["words"], ratio["op"]): round(ratio["ratio"], 2) for ratio in throughput.ratios(STUDY)}
 
-    assert found == {("hot data", "SET"): 0.86, ("hot data", "GET"): 0.85, ("cold data", "SET"): 0.27, ("cold data", "GET"): 0.27, ("new keys", "SET"): 0.71}
+    assert found == {
+        ("hot data", "SET"): 0.86,
+        ("hot data", "GET"): 0.85,
+        ("cold data", "SET"): 0.27,
+        ("cold data", "GET"): 0.27,
+        ("new keys", "SET"): 0.71,
+    }
 
 
 def test_the_first_profile_is_the_yardstick_whatever_its_name():

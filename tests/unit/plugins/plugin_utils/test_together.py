@@ -9,9 +9,13 @@ import shutil
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.comparison import Arm, compare
-from ansible_collections.memstretch.density.plugins.plugin_utils.run_directory import RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.summary import Futility, evaluate, evaluate_together
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import (
+    Futility,
+    evaluate,
+    evaluate_together,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, compare
 
 from .conftest import START, latencies
 
@@ -66,10 +70,18 @@ def test_a_comparison_names_what_differs_beside_the_profile(record):
     def other(run):
         run["config"]["profile"] = "zram"
         run["config"]["load"]["value_size"] = 10
-        run["hosts"] = {"kvm": {"kernel": {"release": "7.0"}, "tuning": {
-            "settings": [{"name": "vm.swappiness", "effective": "150", "absent": False}, {"name": "vm.new", "effective": None, "absent": True}],
-            "swap_areas": [{"source": "/dev/zram0", "priority": 100}],
-        }}}
+        run["hosts"] = {
+            "kvm": {
+                "kernel": {"release": "7.0"},
+                "tuning": {
+                    "settings": [
+                        {"name": "vm.swappiness", "effective": "150", "absent": False},
+                        {"name": "vm.new", "effective": None, "absent": True},
+                    ],
+                    "swap_areas": [{"source": "/dev/zram0", "priority": 100}],
+                },
+            }
+        }
 
     document = compare([Arm("slow", [first]), Arm(None, [copy(first, "other", other)])])[0]
     assert [run["name"] for run in document["runs"]] == ["slow", "zram"]
@@ -77,7 +89,8 @@ def test_a_comparison_names_what_differs_beside_the_profile(record):
     assert "config" not in " ".join(differences)
     assert "load.value_size: 1000 -> 10" in differences and "kernel: unknown -> 7.0" in differences
     assert document["settings"] == [
-        {"name": "vm.swappiness", "values": ["", "150"]}, {"name": "swap", "values": ["", "/dev/zram0, priority 100"]},
+        {"name": "vm.swappiness", "values": ["", "150"]},
+        {"name": "swap", "values": ["", "/dev/zram0, priority 100"]},
     ]
 
 
@@ -86,6 +99,7 @@ def test_page_ins_have_a_ratio_with_an_interval(record):
         def change(phase, host, result):
             pages = per_phase * (1 + 0.1 * (phase.get("iteration") or 0))
             return {**result, "pressure": {"counters": {"clock_s": 1.0, "pswpin": pages}, "gauges": {}, "doubtful": []}}
+
         return change
 
     busy = copy(record(paging(300))[0], "busy")
@@ -95,7 +109,10 @@ def test_page_ins_have_a_ratio_with_an_interval(record):
     assert row["page_ins_ratio"]["value"] == 3
     low, high = row["page_ins_ratio"]["interval"]
     assert low < 3 < high
-    assert compare([Arm(None, [copy(record(paging(0))[0], "none")]), Arm(None, [quiet])])[0]["cells"][1]["page_ins_ratio"] is None
+    assert (
+        compare([Arm(None, [copy(record(paging(0))[0], "none")]), Arm(None, [quiet])])[0]["cells"][1]["page_ins_ratio"]
+        is None
+    )
 
 
 @pytest.fixture
@@ -110,6 +127,7 @@ def slow_from(make_result, index, average_us):
         if host == "b" and phase["index"] >= index and phase["kind"] == "iteration":
             return make_result(phase, 0, START, values=latencies(average_us=average_us))
         return result
+
     return change
 
 
@@ -117,12 +135,14 @@ def test_a_run_that_stopped_because_it_cannot_pass_has_failed(stopping, record, 
     # 120 us in the first of two iterations: above 50 us even if the second took no time at all.
     summary = evaluate(record(slow_from(make_result, 3, 120), skip=range(4, 14))[0])[0]
     assert summary["verdict"] == "fail"
-    assert summary["reasons"][0] == "stopped early: b cannot meet the SLO any more after iteration 1 of influence 0, 100 % GET"
+    assert (
+        summary["reasons"][0]
+        == "stopped early: b cannot meet the SLO any more after iteration 1 of influence 0, 100 % GET"
+    )
     assert "2 of 3 hosts" not in summary["reasons"][1] and "1 of 3 hosts miss the SLO" in summary["reasons"][1]
     assert [cell["valid"] for cell in summary["cells"]] == [True] * 4 and summary["cells"][1]["iterations"] == 0
     # By a looser objective it could have passed, so what is missing is missing.
-    looser = evaluate(RunDirectory.at(stopping["directory"]),
-                      {"avg_us": 500, "p99_us": 5000})[0]
+    looser = evaluate(RunDirectory.at(stopping["directory"]), {"avg_us": 500, "p99_us": 5000})[0]
     assert looser["verdict"] == "invalid"
 
 
@@ -147,6 +167,7 @@ def test_the_tail_alone_makes_a_run_hopeless(stopping, record, make_result):
         def change(phase, host, result):
             values = [400_000] * count + [20_000] * (1000 - count)
             return make_result(phase, 0, START, values=values) if host == "b" and phase["index"] == 3 else result
+
         return change
 
     # two iterations of 1,000 requests: 20 of them may be too slow

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the memstretch.density contributors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import MembersError, dhcp_range, members
 
 
@@ -39,7 +40,12 @@ def test_somebody_must_carry_them():
 
 
 def test_addresses_behind_the_hypervisor():
-    assert dhcp_range("10.77.0.1/22") == {"address": "10.77.0.1", "netmask": "255.255.252.0", "first": "10.77.0.2", "last": "10.77.3.254"}
+    assert dhcp_range("10.77.0.1/22") == {
+        "address": "10.77.0.1",
+        "netmask": "255.255.252.0",
+        "first": "10.77.0.2",
+        "last": "10.77.3.254",
+    }
 
 
 @pytest.mark.parametrize("address", ["10.77.0.1", "10.77.0.1/31", "10.77.0.0/24", "10.77.0.254/24", "x/24"])

@@ -1,0 +1,172 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.utils.display import Display
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    CHECKED_RUN,
+    COST_EXAMPLE,
+    PRICES,
+    RESULTS_DIR,
+    ControllerAction,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import arms as study_plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import (
+    FAIL,
+    INVALID,
+    PASS,
+    DensitySearch,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
+    FAILED,
+    Sequence,
+    choose,
+    in_common,
+)
+
+FILE = "density.json"
+# A probe is a short run: what is different of it from a run that measures.
+PROBE = {"latency_benchmark_iterations": 1, "latency_benchmark_stop_when_failed": True}
+
+
+class ActionModule(ControllerAction):
+    """Search the largest fleet whose hosts all meet the SLO, under one profile after another, and leave the hosts as they were."""
+
+    ARGUMENTS = {
+        "results_dir": RESULTS_DIR,
+        "density_id": {"type": "str"},
+        "resume": {"type": "bool", "default": True},
+        "profiles": {"type": "raw", "required": True},
+        "maximum": {"type": "raw"},
+        "start": {"type": "raw", "default": 1},
+        "repeats": {"type": "raw", "default": 3},
+        "probe": {"type": "dict", "default": {}},
+        "run": CHECKED_RUN,
+        "prices": PRICES,
+        "cost_example": COST_EXAMPLE,
+    }
+
+    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        paid = cost.prices("prices", options["prices"], options["cost_example"])
+        arms = study_plan.profile_arms("profiles", options["profiles"], at_least=1)
+        plan = {
+            "arms": [arm._asdict() for arm in arms],
+            **_bounds(options, task_vars),
+            "probe": {**PROBE, **options["probe"]},
+            **in_common(options["run"]),
+        }
+        directory, document = choose(
+            options["results_dir"], FILE, "density", options["density_id"], plan, options["resume"]
+        )
+        for line in _opening(directory, document):
+            Display().display(line)
+        if self._task.check_mode:
+            return {"changed": False, "density": {"id": document["id"], "directory": directory.path}}
+        with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors"))) as sequence:
+            for arm in arms:
+                sequence.check(arm.name, {**arm.variables, **plan["probe"], **_size(plan["start"], plan)})
+            for arm in arms:
+                _search(sequence, arm)
+            document["finished"] = True
+            sequence.save()
+        density_result.publish(directory, document, Display().display, paid)
+        found = {each["name"]: each["density"] for each in document["density"]}
+        return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": found}}
+
+
+def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return maximum, start and repeats, and whether hypervisors make the fleet's hosts."""
+    groups = task_vars["groups"]
+    fleet = len(groups.get("fleet", []))
+    grows = any("vm_fleet_count" in task_vars["hostvars"][name] for name in groups.get("hypervisors", []))
+    if options["maximum"] in (None, "") and (grows or not fleet):
+        raise SettingError("density_max: nothing is given; a fleet of VMs needs the largest number to try")
+    maximum = number("density_max", options["maximum"]) if options["maximum"] not in (None, "") else fleet
+    if maximum > fleet and not grows:
+        raise SettingError(f"density_max: {maximum} is more than the {fleet} hosts of the group fleet")
+    start = number("density_start", options["start"])
+    if start > maximum:
+        raise SettingError(f"density_start: {start} is more than density_max, {maximum}")
+    return {"maximum": maximum, "start": start, "repeats": number("density_repeats", options["repeats"]), "vms": grows}
+
+
+def _size(size: int, plan: t.Mapping[str, t.Any]) -> dict[str, int]:
+    """Return what makes site.yml bring the fleet to a size: its first hosts, or so many VMs."""
+    return {"fleet_size": size, **({"vm_fleet_count": size} if plan["vms"] else {})}
+
+
+def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[str]:
+    plan = document["plan"]
+    return [
+        f"{'Resuming density' if document['runs'] else 'Density'} {document['id']}: {', '.join(arm['name'] for arm in plan['arms'])}",
+        f"  the largest fleet of 1 to {plan['maximum']} hosts that all meet the SLO; a size is decided by up to {plan['repeats']} probes",
+        f"{len(document['runs'])} probes are done; results in {directory.path}",
+    ]
+
+
+def _search(sequence: Sequence, arm: study_plan.StudyArm) -> None:
+    """Probe one size after another until the density of an arm is known."""
+    document, plan = sequence.document, sequence.document["plan"]
+    search = DensitySearch(plan["maximum"], plan["start"], plan["repeats"])
+    done = [run for run in document["runs"] if run["arm"] == arm.name]
+    for run in done:
+        search.add(run["size"], run["outcome"])
+    clean = True
+    while (size := search.next_size()) is not None:
+        attempt = 1 + sum(1 for run in done if run["size"] == size)
+        run_id = study_plan.run_names(document["id"], [(arm, 1)])[0] + f"-n{size:04d}-{attempt}"
+        sequence.announce(f"{arm.name}: probe {len(done) + 1}, a fleet of {size}")
+        measured = sequence.measure(run_id, {**arm.variables, **plan["probe"], **_size(size, plan)}, clean)
+        clean = False
+        if measured["state"] == FAILED:
+            raise RunError(
+                f"the probe of {size} hosts under {arm.name} could not be made: {measured['note']}. The same command goes on from here"
+            )
+        directory = RunDirectory(sequence.directory.results_dir, run_id)
+        run = {"run_id": run_id, "arm": arm.name, "size": size, **measured, **_figures(directory, size)}
+        search.add(size, run["outcome"])
+        done.append(run)
+        document["runs"].append(run)
+        sequence.save()
+        for line in density_result.probed(run, search.finding()):
+            sequence.say(line)
+
+
+def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
+    """Return the outcome of a probe and its figures: those of its worst cell."""
+    summary = directory.read_json("summary.json")
+    if summary["fleet"]["expected"] != size:
+        raise RunError(
+            f"{directory.path} is a run of {summary['fleet']['expected']} hosts, not of {size}; choose another density_id"
+        )
+    cells = [cell for cell in summary["cells"] if cell["worst_host"]]
+
+    def worst(*keys: str) -> float | None:
+        values = []
+        for cell in cells:
+            for key in keys:
+                cell = cell[key]
+            values.append(cell)
+        return max(values, default=None)
+
+    lost = summary["fleet"]["failed"]
+    return {
+        # A host that died did not meet the SLO; whatever else makes a run invalid says nothing.
+        "outcome": {"pass": PASS, "fail": FAIL, "invalid": FAIL if lost else INVALID}[summary["verdict"]],
+        "lost": lost,
+        "slo": summary["slo"],
+        "labels": summary["labels"],
+        "hosts_within_slo": min((cell["hosts_within_slo"] for cell in cells), default=0),
+        "avg_us": worst("response", "avg_us"),
+        "p99_us": worst("response", "p99_us"),
+        "worst_host_p99_us": worst("worst_host", "p99_us"),
+    }

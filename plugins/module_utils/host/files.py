@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of a host: /proc and /sys are read in a way that costs little, files of ours are written atomically."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import typing as t
+
+# ESRCH: the process of a /proc/PID file has ended. EOPNOTSUPP: pressure figures are switched off.
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EOPNOTSUPP, errno.ENODEV, errno.ESRCH)
+# The kernel sets aside as much memory as a read of /proc/sys asks for.
+_READ_BYTES = 32768
+
+
+class HostFiles:
+    """The files below one root: of this host, or of a recorded tree.
+
+    What does not exist reads as None; what exists and cannot be read does too, and is named in
+    C(unreadable) with the reason.
+    """
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = root
+        self.unreadable: list[str] = []
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.root, name.lstrip("/"))
+
+    def raw(self, name: str, size: int = 4 * 1024 * 1024) -> bytes | None:
+        """Return at most size bytes of the file."""
+        try:
+            descriptor = os.open(self.path(name), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                parts = []
+                while size > 0:
+                    part = os.read(descriptor, min(size, _READ_BYTES))
+                    if not part:
+                        break
+                    parts.append(part)
+                    size -= len(part)
+                return b"".join(parts)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                self.unreadable.append(f"{name}: {error.strerror}")
+            return None
+
+    def text(self, name: str, size: int = 4 * 1024 * 1024) -> str | None:
+        content = self.raw(name, size)
+        return None if content is None else content.decode("utf-8", "replace").strip()
+
+    def number(self, name: str) -> int | None:
+        """Return the file's whole number, or None if it holds anything else."""
+        content = self.text(name)
+        return int(content) if content is not None and re.match(r"^-?\d+$", content) else None
+
+    def names(self, directory: str) -> list[str]:
+        """Return what the directory holds, numbers in their order; nothing if it does not exist."""
+        try:
+            found = os.listdir(self.path(directory))
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                self.unreadable.append(f"{directory}: {error.strerror}")
+            return []
+        return sorted(
+            found, key=lambda name: [(int(digits or -1), word) for digits, word in re.findall(r"(\d+)|(\D+)", name)]
+        )
+
+    def exists(self, name: str) -> bool:
+        return os.path.exists(self.path(name))
+
+
+def parse_cpu_list(text: str | None) -> list[int]:
+    """Return the numbers of a kernel list such as "0-3,8"."""
+    numbers: list[int] = []
+    for part in filter(None, (text or "").split(",")):
+        first, _dash, last = part.partition("-")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def meminfo(files: HostFiles, name: str = "/proc/meminfo") -> dict[str, int]:
+    """Return the figures of a meminfo file: bytes, or a plain count where the kernel gives no unit."""
+    found = re.findall(r"(\S+):\s+(\d+)( kB)?$", files.text(name) or "", re.MULTILINE)
+    return {key: int(value) * (1024 if unit else 1) for key, value, unit in found}
+
+
+def swap_areas(files: HostFiles) -> list[dict[str, t.Any]]:
+    """Return the swap areas in use as /proc/swaps lists them: name, type, sizes in bytes, priority."""
+    areas = []
+    for line in (files.text("/proc/swaps") or "").splitlines()[1:]:
+        name, kind, size, used, priority = line.split()
+        areas.append(
+            {
+                "name": re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), name),
+                "type": kind,
+                "size_bytes": int(size) * 1024,
+                "used_bytes": int(used) * 1024,
+                "priority": int(priority),
+            }
+        )
+    return areas
+
+
+def write_file(path: str, text: str, mode: int = 0o644) -> None:
+    """Replace a file so that after a power cut it is either the old or the new one."""
+    directory = os.path.dirname(path)
+    new = f"{path}.memstretch-new"
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(new, mode)
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise
+    sync_directory(directory)
+
+
+def remove_file(path: str) -> bool:
+    """Remove a file for good; return whether it was there."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    sync_directory(os.path.dirname(path))
+    return True
+
+
+def sync_directory(directory: str) -> None:
+    """Have the names in a directory reach the disk."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,432 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What decides how a host's memory behaves, read from /proc and /sys; nothing is changed.
+
+One function per section of the record; the module C(host_memory_info) documents every key. Two rules hold
+everywhere: a fixed key whose knob this kernel lacks is None, and a list or a dictionary of what was
+discovered (nodes, devices, page sizes) holds only what is there. What exists but cannot be read is named in
+C(unreadable).
+"""
+
+from __future__ import annotations
+
+import collections
+import glob
+import hashlib
+import json
+import os
+import re
+import typing as t
+import zlib
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_serial, numa_node, real_disks
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
+    HostFiles,
+    meminfo,
+    parse_cpu_list,
+    swap_areas,
+)
+
+# Kernel documentation: admin-guide/sysctl/vm.rst and kernel.rst.
+SYSCTLS = (
+    "vm.admin_reserve_kbytes",
+    "vm.compaction_proactiveness",
+    "vm.dirty_background_bytes",
+    "vm.dirty_background_ratio",
+    "vm.dirty_bytes",
+    "vm.dirty_expire_centisecs",
+    "vm.dirty_ratio",
+    "vm.dirty_writeback_centisecs",
+    "vm.min_free_kbytes",
+    "vm.overcommit_kbytes",
+    "vm.overcommit_memory",
+    "vm.overcommit_ratio",
+    "vm.page-cluster",
+    "vm.percpu_pagelist_high_fraction",
+    "vm.stat_interval",
+    "vm.swappiness",
+    "vm.vfs_cache_pressure",
+    "vm.watermark_boost_factor",
+    "vm.watermark_scale_factor",
+    "vm.zone_reclaim_mode",
+    "kernel.numa_balancing",
+    "kernel.numa_balancing_promote_rate_limit_MBps",
+)
+# The kernel works it out anew whenever huge pages are turned on or off, from the watermarks of that moment (mm/khugepaged.c,
+# set_recommended_min_free_kbytes): seen to differ by 1 % between two times that a host had the same profile.
+MOVING_SYSCTLS = ("vm.min_free_kbytes",)
+# admin-guide/mm/ksm.rst: the knobs, then the counters.
+KSM_KNOBS = (
+    "run",
+    "pages_to_scan",
+    "sleep_millisecs",
+    "merge_across_nodes",
+    "use_zero_pages",
+    "max_page_sharing",
+    "smart_scan",
+    "advisor_mode",
+)
+KSM_COUNTERS = ("pages_shared", "pages_sharing", "full_scans")
+KHUGEPAGED_KNOBS = (
+    "defrag",
+    "pages_to_scan",
+    "scan_sleep_millisecs",
+    "alloc_sleep_millisecs",
+    "max_ptes_none",
+    "max_ptes_shared",
+    "max_ptes_swap",
+)
+QUEUE_KNOBS = ("scheduler", "nr_requests", "max_sectors_kb", "nomerges", "read_ahead_kb", "rq_affinity", "wbt_lat_usec")
+
+IMDT_TOOLS = "/usr/local/bin/????version"
+IMDT_MARK = b"vsmpversion"
+IMDT_TOOL_MAX_BYTES = 64 * 1024 * 1024
+IMDT_TIMEOUT_S = 10.0
+
+_MM = "/sys/kernel/mm"
+_THP = f"{_MM}/transparent_hugepage"
+_NODES = "/sys/devices/system/node"
+_CPUS = "/sys/devices/system/cpu"
+_UNREADABLE_MAX = 20
+
+
+def gather(run_command: t.Callable, root: str = "/") -> dict[str, t.Any]:
+    """Return the record of the host whose /proc and /sys are below root; run_command is AnsibleModule's method."""
+    files = HostFiles(root)
+    record: dict[str, t.Any] = {
+        "kernel": kernel(files),
+        "cpu": cpu(files),
+        "numa": numa(files),
+        "memory": memory(files),
+        "swap": swap(files),
+        "thp": thp(files),
+        "ksm": ksm(files),
+        "mglru": {
+            "enabled": files.text(f"{_MM}/lru_gen/enabled"),
+            "min_ttl_ms": files.number(f"{_MM}/lru_gen/min_ttl_ms"),
+        },
+        "sysctl": {name: files.number("/proc/sys/" + name.replace(".", "/")) for name in SYSCTLS},
+        "block_queues": {
+            name: block_queue(files, name) for name in real_disks(files) if files.number(f"/sys/block/{name}/size")
+        },
+        "nvme": {"io_queue_depth": files.number("/sys/module/nvme/parameters/io_queue_depth")},
+        "cgroup": cgroup(files),
+        "imdt": imdt(files, run_command),
+    }
+    record["unreadable"] = _shortened(sorted(set(files.unreadable)))
+    record["settings_digest"] = settings_digest(record)
+    return record
+
+
+def settings(record: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return the part of a record that an operator can set, and nothing that moves by itself.
+
+    Two records of one host are equal in it unless somebody changed the host: another kernel or command
+    line, knob, swap area, disk queue or limit.
+    """
+    swap_, thp_, ksm_, cgroup_ = record["swap"], record["thp"], record["ksm"], record["cgroup"]
+    # ksmtuned and the kernel's own advisor turn this knob all the time.
+    moving = {"pages_to_scan"} if ksm_["ksmtuned_running"] or ksm_["advisor_mode"] not in (None, "none") else set()
+    return {
+        "kernel": {name: record["kernel"][name] for name in ("release", "version", "cmdline")},
+        "cpu": {name: record["cpu"][name] for name in ("online", "governors", "clocksource", "smt")},
+        "numa": {"demotion_enabled": record["numa"]["demotion_enabled"]},
+        "hugepages": record["memory"]["hugepages"],
+        "swap": {
+            "areas": [{name: area[name] for name in area if name != "used_bytes"} for area in swap_["areas"]],
+            "zram": swap_["zram"],
+            "zswap": swap_["zswap"],
+            "vma_readahead": swap_["vma_readahead"],
+        },
+        "thp": thp_,
+        "ksm": {name: ksm_[name] for name in (*KSM_KNOBS, "ksmtuned_running") if name not in moving},
+        "mglru": record["mglru"],
+        "sysctl": {name: value for name, value in record["sysctl"].items() if name not in MOVING_SYSCTLS},
+        "block_queues": {
+            disk: {name: queue[name] for name in QUEUE_KNOBS} for disk, queue in record["block_queues"].items()
+        },
+        "nvme": record["nvme"],
+        "cgroup": {name: cgroup_[name] for name in cgroup_ if name != "path"},
+        "imdt": {name: record["imdt"][name] for name in ("detected", "version")},
+    }
+
+
+def settings_digest(record: dict[str, t.Any]) -> str:
+    """Return the SHA-256 of what C(settings) gives, in hexadecimal: equal settings, equal digest."""
+    text = json.dumps(settings(record), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def chosen(text: str | None) -> str | None:
+    """Return the choice of a knob that lists all of them, as in "always [madvise] never"."""
+    match = re.search(r"\[([^]]+)\]", text or "")
+    return match.group(1) if match else text
+
+
+def kernel(files: HostFiles) -> dict[str, t.Any]:
+    machine_id = files.text("/etc/machine-id")
+    uptime = files.text("/proc/uptime")
+    hardware = [files.text(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
+    return {
+        "release": files.text("/proc/sys/kernel/osrelease"),
+        "version": files.text("/proc/sys/kernel/version"),
+        "architecture": files.text("/proc/sys/kernel/arch") or os.uname().machine,
+        "cmdline": files.text("/proc/cmdline"),
+        "boot_id": files.text("/proc/sys/kernel/random/boot_id"),
+        # machine-id(5) asks not to publish the identifier itself.
+        "machine": hashlib.sha256(f"memstretch.density {machine_id}".encode()).hexdigest()[:16] if machine_id else None,
+        "hardware": " ".join(filter(None, hardware)) or None,
+        "uptime_s": float(uptime.split()[0]) if uptime else None,
+    }
+
+
+def cpu(files: HostFiles) -> dict[str, t.Any]:
+    cpus = [name for name in files.names(_CPUS) if re.match(r"^cpu\d+$", name)]
+    packages = {files.text(f"{_CPUS}/{name}/topology/physical_package_id") for name in cpus} - {None}
+    governors = collections.Counter(
+        filter(None, (files.text(f"{_CPUS}/{name}/cpufreq/scaling_governor") for name in cpus))
+    )
+    # The first processor says it all; a whole cpuinfo takes long on a large host.
+    info = dict(
+        re.findall(r"^([^\t:]+?)\s*: ?(.*)$", files.text("/proc/cpuinfo", size=16384) or "", re.MULTILINE)[::-1]
+    )
+    flags = info.get("flags")
+    return {
+        "model": info.get("model name"),
+        "online": len(parse_cpu_list(files.text(f"{_CPUS}/online"))) or None,
+        "sockets": len(packages) or None,
+        "smt": {"0": False, "1": True}.get(files.text(f"{_CPUS}/smt/active") or ""),
+        "governors": dict(governors),
+        "frequency_driver": files.text(f"{_CPUS}/cpu0/cpufreq/scaling_driver"),
+        "hypervisor": "hypervisor" in flags.split() if flags is not None else None,
+        "clocksource": files.text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "rcu_nocb_config": kernel_option(files, "CONFIG_RCU_NOCB_CPU"),
+        "rcu_nocbs": boot_argument(files, "rcu_nocbs"),
+    }
+
+
+def kernel_option(files: HostFiles, name: str) -> bool | None:
+    """Return whether the kernel was built with the option; None if its configuration cannot be seen."""
+    packed = files.raw("/proc/config.gz")
+    if packed is not None:
+        config = zlib.decompress(packed, wbits=zlib.MAX_WBITS | 16)
+    else:
+        config = files.raw(f"/boot/config-{files.text('/proc/sys/kernel/osrelease')}")
+    return None if config is None else re.search(f"^{name}=y$".encode(), config, re.MULTILINE) is not None
+
+
+def boot_argument(files: HostFiles, name: str) -> str | None:
+    """Return the last value that the kernel command line gives the argument; an empty text without value."""
+    values = [
+        value
+        for key, _equals, value in (word.partition("=") for word in (files.text("/proc/cmdline") or "").split())
+        if key == name
+    ]
+    return values[-1] if values else None
+
+
+def numa(files: HostFiles) -> dict[str, t.Any]:
+    nodes = []
+    for name in files.names(_NODES):
+        if not re.match(r"^node\d+$", name):
+            continue
+        cpus = files.text(f"{_NODES}/{name}/cpulist")
+        info = meminfo(files, f"{_NODES}/{name}/meminfo")
+        nodes.append(
+            {
+                "id": int(name[4:]),
+                "cpus": cpus,
+                "total_bytes": info.get("MemTotal"),
+                "free_bytes": info.get("MemFree"),
+                "distances": [int(word) for word in (files.text(f"{_NODES}/{name}/distance") or "").split()],
+                "memory_only": cpus == "" and info.get("MemTotal", 0) > 0,
+            }
+        )
+    tiers = "/sys/devices/virtual/memory_tiering"
+    demotion = files.text(f"{_MM}/numa/demotion_enabled")
+    return {
+        "nodes": nodes,
+        "tiers": {
+            name: files.text(f"{tiers}/{name}/nodelist")
+            for name in files.names(tiers)
+            if re.match(r"^memory_tier\d+$", name)
+        },
+        "demotion_enabled": None if demotion is None else demotion.lower() in ("1", "true", "y"),
+    }
+
+
+def memory(files: HostFiles) -> dict[str, t.Any]:
+    info = meminfo(files)
+    pools = f"{_MM}/hugepages"
+    return {
+        "total_bytes": info.get("MemTotal"),
+        "available_bytes": info.get("MemAvailable"),
+        "page_bytes": os.sysconf("SC_PAGE_SIZE"),
+        "hugepages": {name[10:]: files.number(f"{pools}/{name}/nr_hugepages") for name in files.names(pools)},
+        "hugepages_free": {name[10:]: files.number(f"{pools}/{name}/free_hugepages") for name in files.names(pools)},
+    }
+
+
+def swap(files: HostFiles) -> dict[str, t.Any]:
+    zswap = "/sys/module/zswap/parameters"
+    vma_readahead = files.text(f"{_MM}/swap/vma_ra_enabled")
+    return {
+        "areas": swap_areas(files),
+        "zram": {
+            name: {
+                "disksize_bytes": files.number(f"/sys/block/{name}/disksize"),
+                "algorithm": chosen(files.text(f"/sys/block/{name}/comp_algorithm")),
+            }
+            for name in files.names("/sys/block")
+            if re.match(r"^zram\d+$", name)
+        },
+        "zswap": {"enabled": None, **{name: _value(files.text(f"{zswap}/{name}")) for name in files.names(zswap)}},
+        "vma_readahead": None if vma_readahead is None else vma_readahead == "true",
+    }
+
+
+def thp(files: HostFiles) -> dict[str, t.Any]:
+    sizes = [name for name in files.names(_THP) if name.startswith("hugepages-")]
+    return {
+        "enabled": chosen(files.text(f"{_THP}/enabled")),
+        "defrag": chosen(files.text(f"{_THP}/defrag")),
+        "shmem_enabled": chosen(files.text(f"{_THP}/shmem_enabled")),
+        "use_zero_page": files.number(f"{_THP}/use_zero_page"),
+        "khugepaged": {name: files.number(f"{_THP}/khugepaged/{name}") for name in KHUGEPAGED_KNOBS},
+        "sizes": {
+            knob: {
+                name[10:]: chosen(files.text(f"{_THP}/{name}/{knob}"))
+                for name in sizes
+                if files.exists(f"{_THP}/{name}/{knob}")
+            }
+            for knob in ("enabled", "shmem_enabled")
+        },
+    }
+
+
+def ksm(files: HostFiles) -> dict[str, t.Any]:
+    knobs = {name: files.number(f"{_MM}/ksm/{name}") for name in (*KSM_KNOBS, *KSM_COUNTERS) if name != "advisor_mode"}
+    return {
+        **knobs,
+        "advisor_mode": chosen(files.text(f"{_MM}/ksm/advisor_mode")),
+        "ksmtuned_running": process_runs(files, "ksmtuned"),
+    }
+
+
+def process_runs(files: HostFiles, name: str) -> bool | None:
+    """Return whether a process of that name runs; None where we may not see the processes of others."""
+    # The first process is always there; mount option hidepid hides it, and then others as well.
+    if HostFiles(files.root).text("/proc/1/comm") is None:
+        return None
+    # Processes come and go meanwhile: one that vanished reads as absent.
+    return any(files.text(f"/proc/{entry}/comm") == name for entry in files.names("/proc") if entry.isdigit())
+
+
+def block_queue(files: HostFiles, name: str) -> dict[str, t.Any]:
+    queue, device = f"/sys/block/{name}/queue", f"/sys/block/{name}/device"
+    size = files.number(f"/sys/block/{name}/size")
+    return {
+        "scheduler": chosen(files.text(f"{queue}/scheduler")),
+        **{knob: files.number(f"{queue}/{knob}") for knob in QUEUE_KNOBS if knob != "scheduler"},
+        "rotational": {0: False, 1: True}.get(files.number(f"{queue}/rotational")),
+        "size_bytes": None if size is None else size * 512,
+        "model": files.text(f"{device}/model"),
+        "serial": disk_serial(files, name),
+        "numa_node": numa_node(files, name),
+    }
+
+
+def cgroup(files: HostFiles) -> dict[str, t.Any]:
+    """Return the limits of the control group that we are in, those of its parents included."""
+    result: dict[str, t.Any] = {
+        "version": None,
+        "path": None,
+        "memory_controller": False,
+        "memory_max_bytes": None,
+        "memory_high_bytes": None,
+        "swap_max_bytes": None,
+        "memory_and_swap_max_bytes": None,
+        "cpus": None,
+        "mems": None,
+    }
+    for line in (files.text("/proc/self/status") or "").splitlines():
+        key, _colon, value = line.partition(":")
+        if key in ("Cpus_allowed_list", "Mems_allowed_list"):
+            result[key[:4].lower()] = value.strip()
+    memberships = {}
+    for line in (files.text("/proc/self/cgroup") or "").splitlines():
+        number, controllers, path = line.split(":", 2)
+        memberships["v2" if number == "0" else controllers] = path
+    v1 = next((path for names, path in memberships.items() if "memory" in names.split(",")), None)
+    if v1 is not None:
+        directories = _cgroup_directories(files, "cgroup", v1)
+        result.update(version=1, path=v1, memory_controller=bool(directories))
+        result["memory_max_bytes"] = _least(files, directories, "memory.limit_in_bytes")
+        result["memory_and_swap_max_bytes"] = _least(files, directories, "memory.memsw.limit_in_bytes")
+    elif "v2" in memberships:
+        directories = _cgroup_directories(files, "cgroup2", memberships["v2"])
+        controllers = files.text(f"{directories[-1]}/cgroup.controllers") if directories else None
+        result.update(version=2, path=memberships["v2"], memory_controller="memory" in (controllers or "").split())
+        result["memory_max_bytes"] = _least(files, directories, "memory.max")
+        result["memory_high_bytes"] = _least(files, directories, "memory.high")
+        result["swap_max_bytes"] = _least(files, directories, "memory.swap.max")
+    return result
+
+
+def imdt(files: HostFiles, run_command: t.Callable, timeout: float = IMDT_TIMEOUT_S) -> dict[str, t.Any]:
+    """Find Intel Memory Drive Technology, a hypervisor below this operating system.
+
+    Its version tool is the sign: an executable in /usr/local/bin whose name is four characters and "version",
+    that contains the text C(vsmpversion) and answers C(--long).
+    """
+    reason = f"no {IMDT_TOOLS} is there"
+    for path in sorted(glob.glob(files.path(IMDT_TOOLS))):
+        name = "/" + os.path.relpath(path, files.root)
+        if not os.path.isfile(path) or not os.access(path, os.X_OK):
+            reason = f"{name} is not an executable file"
+        elif IMDT_MARK not in (files.raw(name, IMDT_TOOL_MAX_BYTES) or b""):
+            reason = f"{name} does not contain {IMDT_MARK.decode()}"
+        else:
+            # timeout(1) ends the children of the tool as well, and with 124 says that it had to.
+            status, answer, _errors = run_command(["timeout", "--kill-after=1", str(timeout), path, "--long"], cwd="/")
+            if status == 0:
+                return {"detected": True, "tool": name, "version": answer[:200].strip(), "reason": None}
+            reason = f"{name} --long " + (
+                f"ended with status {status}" if status != 124 else f"did not end within {timeout:g} s"
+            )
+    return {"detected": False, "tool": None, "version": None, "reason": reason}
+
+
+def _shortened(reasons: list[str]) -> list[str]:
+    rest = reasons[_UNREADABLE_MAX:]
+    return reasons[:_UNREADABLE_MAX] + ([f"and {len(rest)} more"] if rest else [])
+
+
+def _value(text: str | None) -> bool | int | str | None:
+    """Return a module parameter as what it is."""
+    if text in ("Y", "N"):
+        return text == "Y"
+    return int(text) if text is not None and re.match(r"^-?\d+$", text) else text
+
+
+def _cgroup_directories(files: HostFiles, kind: str, path: str) -> list[str]:
+    """Return the directories of a control group and of its parents as far as they can be seen, topmost first."""
+    for line in (files.text("/proc/self/mountinfo") or "").splitlines():
+        mount, _dash, source = line.partition(" - ")
+        root, point = mount.split()[3:5]
+        fs_type, _device, options = source.split()[:3]
+        if fs_type != kind or (kind == "cgroup" and "memory" not in options.split(",")):
+            continue
+        # In a container the mount may begin at the container's own group.
+        inside = os.path.relpath(path, root) if path.startswith(root.rstrip("/") + "/") or path == root else "."
+        steps = [] if inside == "." else inside.split("/")
+        return ["/".join([point, *steps[:depth]]) for depth in range(len(steps) + 1)]
+    return []
+
+
+def _least(files: HostFiles, directories: list[str], name: str) -> int | None:
+    """Return the smallest limit of that name on the way up, or None if nothing limits."""
+    limits = [files.number(f"{directory}/{name}") for directory in directories]
+    # Version 1 writes "no limit" as the largest multiple of the page size.
+    return min((limit for limit in limits if limit is not None and limit < 2**62), default=None)

@@ -1,0 +1,370 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run the latency client once and turn its report into compact facts."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import tempfile
+import time
+import traceback
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import pressure as memory_pressure
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    RANGES,
+    SettingError,
+    cpu_choice,
+    number,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import placement as client_placement
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, HistogramError
+
+SCHEMA = 1
+LATENCIES = ("service", "response", "intended", "lateness")
+
+# Options of the module that are long options of the client under another name.
+_LONG_OPTIONS = {
+    "host": "--host",
+    "socket": "--socket",
+    "username": "--user",
+    "requests": "--requests",
+    "max_seconds": "--max-seconds",
+    "start_at": "--start-at",
+    "stagger": "--stagger",
+    "pacing": "--pacing",
+    "spin_us": "--spin-us",
+    "seed": "--seed",
+    "duration": "--duration",
+    "connections": "--connections",
+    "pipeline": "--pipeline",
+    "pattern": "--pattern",
+    "compressibility": "--compressibility",
+    "reply_timeout": "--timeout",
+    "raw_samples": "--raw",
+}
+
+# How long an execution that an interrupted playbook left behind may take to end.
+_TAKEOVER_SECONDS = 10.0
+
+
+class ClientError(Exception):
+    """The client could not be run or understood. The text says what to do."""
+
+
+def validate(options: t.Mapping[str, t.Any]) -> None:
+    """Check every number among options, and the CPU.
+
+    Raises:
+        SettingError: one is out of its range.
+    """
+    for name, value in options.items():
+        if name in RANGES and name != "cpu" and value is not None:
+            number(name, value)
+    cpu_choice("cpu", options["cpu"])
+    if options["seed"] is not None and not 0 <= options["seed"] < 2**63:
+        raise SettingError(f"seed: {options['seed']} is out of range; it takes a whole number from 0 to 2**63 - 1")
+
+
+def writes(options: t.Mapping[str, t.Any]) -> bool:
+    """Say whether an execution writes to the Redis."""
+    return options["mode"] == "fill" or (options["mode"] == "test" and options["read_mix"] < 100)
+
+
+def execute(options: t.Mapping[str, t.Any], executable: str, run_command: t.Callable) -> dict[str, t.Any]:
+    """Run the client and return the module's result, C(failed) with C(msg) if it did not end well.
+
+    Args:
+        options: the module's.
+        executable: path of the client.
+        run_command: AnsibleModule's method.
+    """
+    # A probe loads nothing, so it may look at an endpoint that is being loaded.
+    claim = contextlib.nullcontext() if options["mode"] == "probe" else endpoint_lock(options, executable)
+    try:
+        with claim as lock:
+            measured = run(options, executable, lock, run_command)
+    except ClientError as error:
+        return {"failed": True, "msg": str(error)}
+    result = {"changed": writes(options), "solotest": measured}
+    if measured["error"]:
+        return {"failed": True, "msg": explain(options, measured["error"]), **result}
+    return result
+
+
+def in_background(work: t.Callable[[], dict[str, t.Any]]) -> dict[str, t.Any]:
+    """Do work in a process of its own that outlives this one, and return where its result will be.
+
+    Returns:
+        C(path) of a file that is empty until it holds the result as JSON, and C(pid) of the process.
+    """
+    handle, path = tempfile.mkstemp(prefix="solotest-", suffix=".job")
+    os.close(handle)
+    receive, send = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(send)
+        os.waitpid(child, 0)
+        with os.fdopen(receive, "rb") as stream:
+            return {"path": path, "pid": int(stream.read())}
+    try:
+        os.setsid()  # the end of the connection must not be the end of the phase
+        pid = os.fork()
+        if pid:
+            os.write(send, str(pid).encode())
+        else:
+            os.close(send)
+            _keep(path, work)
+    finally:
+        os._exit(0)
+
+
+def _keep(path: str, work: t.Callable[[], dict[str, t.Any]]) -> None:
+    """Do work and put its result into path, in one step."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    try:
+        result = work()
+    except Exception:
+        result = {"failed": True, "msg": f"the module failed: {traceback.format_exc()}"}
+    with open(f"{path}.new", "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as stream:
+        json.dump(result, stream)
+    os.replace(f"{path}.new", path)
+
+
+def command(options: t.Mapping[str, t.Any], executable: str, cpu: int | None = None) -> list[str]:
+    """Return the client's argument vector, to be run on one CPU or on any. It never holds the password."""
+    argv = [executable, "--json"]
+    for option, flag in _LONG_OPTIONS.items():
+        value = options[option]
+        if value is not None:
+            argv.append(f"{flag}={_plain(value)}")
+    if cpu is not None:
+        argv.append(f"--cpu={cpu}")
+    if options["mode"] == "fill" and not options["overwrite"]:
+        argv.append("--protect")
+    positional = ("port", "value_size", "key_count", "influence", "rate", "read_mix")
+    return argv + [options["mode"], *(_plain(options[name]) for name in positional)]
+
+
+def _plain(value: t.Any) -> str:
+    """Return value as the client reads it; a float without an exponent."""
+    if isinstance(value, float):
+        return f"{value:.6f}".rstrip("0").rstrip(".")
+    return str(value)
+
+
+@contextlib.contextmanager
+def endpoint_lock(options: t.Mapping[str, t.Any], executable: str) -> t.Iterator[int]:
+    """Hold the right to load one endpoint from this host; yields the lock's file descriptor.
+
+    The client inherits the descriptor, so that the lock lasts as long as the client even if the module
+    is killed. Two loads at once would measure each other.
+
+    Raises:
+        ClientError: another execution holds it that is not ours to end.
+    """
+    endpoint = _endpoint(options)
+    digest = hashlib.sha256(endpoint.encode()).hexdigest()[:16]
+    path = os.path.join(tempfile.gettempdir(), f"solotest-{os.getuid()}-{digest}.lock")
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise ClientError(f"cannot open the lock of {endpoint}: {error}") from error
+    try:
+        if not _try_lock(handle):
+            _end_leftover(handle, endpoint, options["run_id"], executable)
+        os.ftruncate(handle, 0)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _end_leftover(handle: int, endpoint: str, run_id: str | None, executable: str) -> None:
+    """Take the lock over from a client that an interrupted playbook of the same run left behind."""
+    deadline = time.monotonic() + _TAKEOVER_SECONDS
+    while True:
+        owner = _owner(handle)
+        if owner and owner["run_id"] != run_id:
+            raise ClientError(
+                f"another solotest (pid {owner['pid']}, run {owner['run_id'] or 'without a name'}) is loading {endpoint} "
+                f"from this host; wait until it ends, or end it"
+            )
+        if owner and run_id and _is_running(owner["pid"], executable):
+            os.kill(owner["pid"], signal.SIGTERM)
+        time.sleep(0.05)
+        if _try_lock(handle):
+            return
+        if time.monotonic() > deadline:
+            raise ClientError(f"another solotest is loading {endpoint} from this host; wait until it ends, or end it")
+
+
+def _owner(handle: int) -> dict[str, t.Any] | None:
+    text = os.pread(handle, 4096, 0)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None  # its owner has the lock but has not started the client yet
+
+
+def _is_running(pid: int, executable: str) -> bool:
+    """Say whether pid is still the client that the lock names and not a process that got its number."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as stream:
+            return stream.read().split(b"\0")[0] == executable.encode()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def run(options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_command: t.Callable) -> dict[str, t.Any]:
+    """Run the client to its end and return the documented facts.
+
+    Raises:
+        ClientError: it could not be placed as asked or not be started, or its report cannot be read.
+    """
+    files = memory_pressure.HostFiles()
+    try:
+        cpu = client_placement.place(files, options, lambda: _process_id(options, executable, run_command))
+    except client_placement.PlacementError as error:
+        raise ClientError(str(error)) from error
+    before = memory_pressure.snapshot()
+    report = _report(options, executable, lock, run_command, cpu)
+    pressure = memory_pressure.difference(before, memory_pressure.snapshot())
+    placement = client_placement.describe(files, options, report, cpu)
+    return facts(report, options["phase"], pressure, placement)
+
+
+def _process_id(options: t.Mapping[str, t.Any], executable: str, run_command: t.Callable) -> int | None:
+    """Ask the Redis for its process id.
+
+    Raises:
+        ClientError: it does not answer.
+    """
+    probe = {**options, "mode": "probe", "start_at": None, "raw_samples": None}
+    report = _report(probe, executable, None, run_command, None)
+    if report["error"]:
+        raise ClientError(explain(options, report["error"]))
+    return (report["server_before"] or {}).get("process_id")
+
+
+def _report(
+    options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_command: t.Callable, cpu: int | None
+) -> dict[str, t.Any]:
+    """Run the client and return its report.
+
+    Raises:
+        ClientError: it could not be started, or its report cannot be read.
+    """
+
+    def sign_lock(process: t.Any) -> None:
+        if lock is not None:
+            os.pwrite(lock, json.dumps({"pid": process.pid, "run_id": options["run_id"]}).encode(), 0)
+
+    try:
+        status, output, diagnostics = run_command(
+            command(options, executable, cpu),
+            environ_update={} if options["password"] is None else {"SOLOTEST_PASSWORD": options["password"]},
+            pass_fds=() if lock is None else (lock,),
+            before_communicate_callback=sign_lock,
+            expand_user_and_vars=False,
+            handle_exceptions=False,
+        )
+    except OSError as error:
+        raise ClientError(
+            f"cannot run the client {executable}: {error.strerror}; is it built for this host?"
+        ) from error
+    try:
+        report = json.loads(output)
+    except ValueError:
+        text = diagnostics.strip() or f"it ended with status {status}"
+        raise ClientError(f"the client {executable} gave no result: {text[-800:]}") from None
+    if report.get("schema") != SCHEMA:
+        raise ClientError(
+            f"the client {executable} speaks schema {report.get('schema')}, this module {SCHEMA}; update it"
+        )
+    return report
+
+
+def facts(
+    report: dict[str, t.Any], phase: str | None, pressure: dict[str, t.Any], placement: dict[str, t.Any]
+) -> dict[str, t.Any]:
+    """Turn the client's report into the module's result: the counts encoded, latencies in microseconds.
+
+    Raises:
+        ClientError: the report holds counts that cannot be.
+    """
+    test = report["test"] or {}
+    span = report["test"] or report["fill"] or {}
+    series = test.get("series")
+    try:
+        latency = {
+            name: Histogram.from_slots(each["buckets"], each["sum_ns"], each["min_ns"], each["max_ns"]).figures()
+            for name, each in (test.get("latency") or {}).items()
+        }
+    except HistogramError as error:
+        raise ClientError(f"the client's histogram cannot be right: {error}") from None
+    return {
+        "schema": SCHEMA,
+        "mode": report["mode"],
+        "phase": phase,
+        "settings": {name: value for name, value in report["settings"].items() if value is not None},
+        "machine": _boot_id(),
+        "client": report["client"],
+        "server": {"before": report["server_before"], "after": report["server_after"]},
+        "started_at": span.get("started_at"),
+        "finished_at": span.get("finished_at"),
+        "ready_at": test.get("ready_at"),
+        "seconds": span.get("seconds"),
+        "requests": test.get("requests"),
+        "rate": test.get("rate"),
+        "latency": latency or None,
+        "hot_set": test.get("hot_set"),
+        "series": series
+        and {
+            "interval_s": series["interval_s"],
+            "points": [[count] + [round(value / 1000) for value in rest] for count, *rest in series["points"]],
+        },
+        "fill": report["fill"],
+        "health": report["client_health"],
+        "placement": placement,
+        "pressure": pressure,
+        "error": report["error"],
+    }
+
+
+def _boot_id() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+        return stream.read().strip()
+
+
+def _endpoint(options: t.Mapping[str, t.Any]) -> str:
+    return options["socket"] or f"{options['host']}:{options['port']}"
+
+
+def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
+    """Return a message for error that names the endpoint and says what to do."""
+    advice = {
+        "connect": "is Redis running there, and is the endpoint right?",
+        "auth": "check username and password.",
+        "refused_foreign_data": "use an empty Redis, or allow the loss of its data with overwrite: true.",
+        "lost": "Redis closed the connection or died; see its log.",
+        "timeout": "Redis did not answer in time; see its log and the host's memory pressure.",
+        "reply": "Redis answered with errors; see requests.errors.",
+        "interrupted": "somebody ended the client.",
+    }.get(error["kind"], "")
+    return f"Redis {_endpoint(options)}: {error['message']}".rstrip(".") + (f": {advice}" if advice else "")

@@ -1,0 +1,262 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Latency histograms in HdrHistogram's layout and encoding.
+
+The client counts nanoseconds in the slots of an HdrHistogram with the lowest discernible value 1, the
+highest trackable value 2**63 - 1 and two significant digits. That makes 256 slots of one nanosecond, then
+128 slots for each doubling: a slot is at most 1/128 = 0.78 % as wide as the values in it, and no value of
+63 bits falls outside. Encoded they are HdrHistogram's own text form (V2, compressed, base64), which the
+HdrHistogram libraries of every language read.
+
+The exact sum, minimum and maximum travel beside the encoded counts, because slots would blur them.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import typing as t
+import zlib
+
+SIGNIFICANT_DIGITS = 2
+LOWEST = 1
+HIGHEST = 2**63 - 1
+HALF_BITS = 7
+HALF = 1 << HALF_BITS
+SLOTS = (63 - HALF_BITS + 1) * HALF
+
+# https://github.com/HdrHistogram/HdrHistogram: cookie bases of V2 plus the word size 1 << 4
+_COOKIE = 0x1C849303 | 0x10
+_COMPRESSED_COOKIE = 0x1C849304 | 0x10
+_HEADER = struct.Struct(">iiiiqqd")
+_COMPRESSED_HEADER = struct.Struct(">ii")
+
+# The percentiles that every summary carries, by the name of their figure.
+PERCENTILES = {"p50_us": 50.0, "p95_us": 95.0, "p99_us": 99.0, "p999_us": 99.9}
+
+
+class HistogramError(ValueError):
+    """Encoded counts that are damaged or of another layout."""
+
+
+def lowest_of(slot: int) -> int:
+    """Return the lowest value that slot counts."""
+    shift = (slot >> HALF_BITS) - 1
+    return slot if shift < 0 else ((slot & (HALF - 1)) | HALF) << shift
+
+
+def highest_of(slot: int) -> int:
+    """Return the highest value that slot counts."""
+    shift = (slot >> HALF_BITS) - 1
+    return slot if shift < 0 else lowest_of(slot) + (1 << shift) - 1
+
+
+def slot_of(value: int) -> int:
+    """Return the slot that counts value, which is 0 or more."""
+    shift = max(value.bit_length() - HALF_BITS - 1, 0)
+    return (value >> shift) + (shift << HALF_BITS)
+
+
+class Histogram:
+    """Counts of nanosecond values, sparse, with their exact sum, minimum and maximum."""
+
+    __slots__ = ("counts", "sum_ns", "min_ns", "max_ns")
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}
+        self.sum_ns = 0
+        self.min_ns: int | None = None
+        self.max_ns: int | None = None
+
+    @classmethod
+    def from_slots(cls, flat: t.Sequence[int], sum_ns: int, min_ns: int | None, max_ns: int | None) -> Histogram:
+        """Build from the client's flat list [slot, count, slot, count, ...]."""
+        if len(flat) % 2:
+            raise HistogramError("the list of slots and counts has an odd length")
+        self = cls()
+        self.counts = dict(zip(flat[::2], flat[1::2]))
+        if any(not 0 <= slot < SLOTS or count < 0 for slot, count in self.counts.items()):
+            raise HistogramError(f"a slot is not in 0..{SLOTS - 1} or a count is negative")
+        if self.counts:
+            self.sum_ns, self.min_ns, self.max_ns = sum_ns, min_ns, max_ns
+        return self
+
+    @classmethod
+    def from_values(cls, values: t.Iterable[int]) -> Histogram:
+        """Build from raw samples."""
+        self = cls()
+        for value in values:
+            self.add(value)
+        return self
+
+    @classmethod
+    def from_figures(cls, *figures: t.Mapping[str, t.Any]) -> Histogram:
+        """Build one histogram over the samples of all that figures() returned: the merge of a fleet."""
+        self = cls()
+        counts = [0] * SLOTS
+        full = [each for each in figures if each["count"]]
+        for each in full:
+            _add_counts(_payload(each["histogram"]), counts)
+        self.counts = _sparse(counts)
+        if full:
+            self.sum_ns = sum(each["sum_ns"] for each in full)
+            self.min_ns = min(each["min_ns"] for each in full)
+            self.max_ns = max(each["max_ns"] for each in full)
+        return self
+
+    def add(self, value: int) -> None:
+        """Count one value."""
+        slot = slot_of(value)
+        self.counts[slot] = self.counts.get(slot, 0) + 1
+        self.sum_ns += value
+        self.min_ns = value if self.min_ns is None else min(self.min_ns, value)
+        self.max_ns = value if self.max_ns is None else max(self.max_ns, value)
+
+    def merge(self, other: Histogram) -> None:
+        """Count the samples of another histogram too."""
+        for slot, count in other.counts.items():
+            self.counts[slot] = self.counts.get(slot, 0) + count
+        if other.counts:
+            self.sum_ns += other.sum_ns
+            self.min_ns = other.min_ns if self.min_ns is None else min(self.min_ns, other.min_ns)
+            self.max_ns = other.max_ns if self.max_ns is None else max(self.max_ns, other.max_ns)
+
+    @property
+    def count(self) -> int:
+        """The number of samples."""
+        return sum(self.counts.values())
+
+    def percentiles(self, wanted: t.Sequence[float]) -> list[int | None]:
+        """Return the values in nanoseconds below or at which the wanted percents of the samples are.
+
+        As in HdrHistogram: the highest value of the slot in which the sample of that rank falls, so the
+        result is never below the truth and at most 0.78 % above it; never above the exact maximum.
+
+        Args:
+            wanted: percents in ascending order, each above 0 and at most 100.
+        """
+        total = self.count
+        if not total:
+            return [None] * len(wanted)
+        # ceil(percent * total / 100) without the error of floating point; percents have at most 6 decimals
+        ranks = [max(1, -(-round(percent * 1_000_000) * total // 100_000_000)) for percent in wanted]
+        result: list[int | None] = []
+        seen = 0
+        for slot in sorted(self.counts):
+            seen += self.counts[slot]
+            while len(result) < len(ranks) and ranks[len(result)] <= seen:
+                result.append(min(highest_of(slot), self.max_ns))
+            if len(result) == len(ranks):
+                break
+        return result
+
+    def figures(self) -> dict[str, t.Any]:
+        """Return the summary that results carry: microseconds, exact nanoseconds, and the counts."""
+        total = self.count
+        values = self.percentiles(list(PERCENTILES.values()))
+        return {
+            "count": total,
+            "avg_us": microseconds(self.sum_ns / total) if total else None,
+            "min_us": microseconds(self.min_ns),
+            **{name: microseconds(value) for name, value in zip(PERCENTILES, values)},
+            "max_us": microseconds(self.max_ns),
+            "sum_ns": self.sum_ns,
+            "min_ns": self.min_ns,
+            "max_ns": self.max_ns,
+            "histogram": encode(self.counts),
+        }
+
+
+def microseconds(nanoseconds: float | None) -> float | None:
+    """Return nanoseconds in microseconds with three decimals."""
+    return None if nanoseconds is None else round(nanoseconds / 1000, 3)
+
+
+def encode(counts: t.Mapping[int, int]) -> str:
+    """Return counts in HdrHistogram's compressed V2 text form."""
+    payload = bytearray()
+    expected = 0
+    for slot in sorted(slot for slot, count in counts.items() if count):
+        if slot > expected:
+            _put_zigzag(payload, expected - slot)
+        _put_zigzag(payload, counts[slot])
+        expected = slot + 1
+    header = _HEADER.pack(_COOKIE, len(payload), 0, SIGNIFICANT_DIGITS, LOWEST, HIGHEST, 1.0)
+    packed = zlib.compress(header + bytes(payload), 9)
+    return base64.b64encode(_COMPRESSED_HEADER.pack(_COMPRESSED_COOKIE, len(packed)) + packed).decode("ascii")
+
+
+def decode(text: str) -> dict[int, int]:
+    """Return the counts that text holds.
+
+    Raises:
+        HistogramError: it is damaged, or not of this layout.
+    """
+    counts = [0] * SLOTS
+    _add_counts(_payload(text), counts)
+    return _sparse(counts)
+
+
+def _sparse(counts: t.Iterable[int]) -> dict[int, int]:
+    return {slot: count for slot, count in enumerate(counts) if count}
+
+
+def _payload(text: str) -> bytes:
+    """Unpack the encoded counts."""
+    try:
+        packed = base64.b64decode(text, validate=True)
+        cookie, length = _COMPRESSED_HEADER.unpack_from(packed)
+        body = zlib.decompress(packed[_COMPRESSED_HEADER.size :])
+        inner, size, offset, digits, lowest, highest, dummy_ratio = _HEADER.unpack_from(body)
+    except (ValueError, struct.error, zlib.error) as error:
+        raise HistogramError(f"not an encoded histogram: {error}") from None
+    if (cookie, inner, length) != (_COMPRESSED_COOKIE, _COOKIE, len(packed) - _COMPRESSED_HEADER.size):
+        raise HistogramError("not a histogram in HdrHistogram's compressed V2 encoding")
+    if (offset, digits, lowest, highest) != (0, SIGNIFICANT_DIGITS, LOWEST, HIGHEST):
+        raise HistogramError("a histogram of another range or precision")
+    payload = body[_HEADER.size :]
+    if len(payload) != size:
+        raise HistogramError("the encoded counts are cut off")
+    return payload
+
+
+def _add_counts(payload: bytes, counts: list[int]) -> None:
+    """Read ZigZag LEB128 numbers into counts: a positive one is a count, a negative one so many empty slots.
+
+    Merging a large fleet spends its time here, so the plain loop is deliberate.
+    """
+    slot = 0
+    rest = iter(payload)
+    try:
+        for byte in rest:
+            raw = byte & 0x7F
+            shift = 7
+            while byte >= 0x80:
+                byte = next(rest)
+                if shift == 56:  # the ninth byte carries all its eight bits
+                    raw |= byte << 56
+                    break
+                raw |= (byte & 0x7F) << shift
+                shift += 7
+            if raw & 1:
+                slot += (raw + 1) >> 1
+            else:
+                counts[slot] += raw >> 1
+                slot += 1
+    except StopIteration:
+        raise HistogramError("the encoded counts are cut off") from None
+    except IndexError:
+        raise HistogramError("the encoded counts are too many") from None
+
+
+def _put_zigzag(payload: bytearray, value: int) -> None:
+    """Append value in ZigZag LEB128, at most nine bytes."""
+    raw = value << 1 if value >= 0 else (-value << 1) - 1
+    for dummy in range(8):
+        if raw < 0x80:
+            payload.append(raw)
+            return
+        payload.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    payload.append(raw)

@@ -1,0 +1,208 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes swap areas on disks and in files: the only code of this collection that writes to a disk.
+
+A disk is judged again and written in one go while it is held exclusively (O_EXCL). Nobody can mount it, add it to a pool or swap
+onto it meanwhile; that is why the header of the swap area, 1 KiB that mkswap would write, is written here: mkswap wants the disk for
+itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import time
+import typing as t
+import uuid
+from contextlib import contextmanager
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
+    BLANK,
+    CRYPT_PARTITION,
+    EDGE_BYTES,
+    FOREIGN,
+    LABEL,
+    SWAP_PARTITION,
+    Disk,
+    Guard,
+)
+
+MIB = 1024 * 1024
+# What mkswap calls too small, in pages.
+MIN_PAGES = 10
+# The kernel counts the pages of an area in 32 bits.
+MAX_PAGES = 2**32 - 1
+_PARTITIONS_APPEAR_S = 10.0
+FILE_SYSTEMS = ("ext3", "ext4", "xfs", "btrfs")
+
+
+class FormatError(Exception):
+    """A disk or a file was left alone; the text says why."""
+
+
+def header(size: int, identifier: uuid.UUID, label: str = LABEL) -> bytes:
+    """Return the first page of a swap area (linux/swap.h, union swap_header version 1)."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    pages = min(size // page, MAX_PAGES)
+    if pages < MIN_PAGES:
+        raise FormatError(f"{size} bytes are too small for a swap area; the least is {MIN_PAGES * page}")
+    data = bytearray(page)
+    struct.pack_into("=III16s16s", data, 1024, 1, pages - 1, 0, identifier.bytes, label.encode())
+    data[-10:] = b"SWAPSPACE2"
+    return bytes(data)
+
+
+@contextmanager
+def held(guard: Guard, disk: Disk, may_lose: bool) -> t.Iterator[int]:
+    """Hold a disk exclusively after looking at it once more; yield its descriptor, for writing.
+
+    Args:
+        may_lose: whether the user has named the disk in C(overwrite).
+    """
+    try:
+        descriptor = os.open(disk.node, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+    except OSError as error:
+        raise FormatError(f"{disk} is in use since it was checked ({error.strerror}); it was not touched") from error
+    try:
+        if Disk(disk.path, disk.files).number != disk.number:
+            raise FormatError(f"{disk.path} has become another disk since it was checked; nothing was written to it")
+        content = guard.content(disk)
+        if content.kind == FOREIGN and not may_lose:
+            raise FormatError(f"{disk} holds {content.text} since it was checked; nothing was written to it")
+        yield descriptor
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def erase(guard: Guard, disk: Disk, descriptor: int) -> None:
+    """Make a disk blank that is held.
+
+    Its end goes first, then, for good, its start: that is where our mark is. A disk whose erasing was cut off is thus still ours, and not one
+    with data that nobody knows.
+    """
+    if disk.partitions:
+        _tool(guard, ["partx", "--delete", disk.node])
+    for offset in (max(0, disk.size - EDGE_BYTES), 0):
+        length = min(EDGE_BYTES, disk.size - offset)
+        if os.pwrite(descriptor, bytes(length), offset) != length:
+            raise FormatError(f"{disk}: not all of {length} bytes at {offset} could be written")
+        os.fsync(descriptor)
+
+
+def make(guard: Guard, disk: Disk, may_lose: bool, partitions: int, encrypted: bool) -> None:
+    """Turn a disk into swap space: whole, or in equal partitions, or in one partition for an encrypted area."""
+    with held(guard, disk, may_lose) as descriptor:
+        if guard.content(disk).kind != BLANK:
+            erase(guard, disk, descriptor)
+        if not partitions and not encrypted:
+            os.pwrite(descriptor, header(disk.size, uuid.uuid4()), 0)
+            return
+        _tool(
+            guard,
+            ["sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", disk.node],
+            table(disk.size, partitions, encrypted),
+        )
+        for name in show_partitions(guard, disk, partitions or 1):
+            _fill_partition(f"/dev/{name}", encrypted)
+
+
+def table(size: int, partitions: int, encrypted: bool) -> str:
+    """Return the partition table for sfdisk: equal parts, on borders of 1 MiB, with 1 MiB left at both ends."""
+    count = partitions or 1
+    each = (size - 2 * MIB) // count // MIB
+    if each < 1:
+        raise FormatError(f"{size_text(size)} cannot be cut into {count} partitions of at least 1 MiB")
+    name, kind = (CRYPT_PARTITION, "L") if encrypted else (SWAP_PARTITION, "S")
+    return "label: gpt\n" + f'size={each}MiB, type={kind}, name="{name}"\n' * count
+
+
+def show_partitions(guard: Guard, disk: Disk, count: int) -> list[str]:
+    """Have the kernel know the partitions that are in the table, and return their names in order.
+
+    Some kernels read no tables by themselves, and none does for a disk that is held.
+    """
+    if len(disk.partitions) != count:
+        _tool(guard, ["partx", "--update", disk.node])
+    deadline = time.monotonic() + _PARTITIONS_APPEAR_S
+    while not (len(disk.partitions) == count and all(os.path.exists(f"/dev/{name}") for name in disk.partitions)):
+        if time.monotonic() > deadline:
+            raise FormatError(
+                f"{disk} has {count} partitions, of which the kernel shows {', '.join(disk.partitions) or 'none'}"
+            )
+        time.sleep(0.05)
+    return disk.partitions
+
+
+def _fill_partition(node: str, encrypted: bool) -> None:
+    # Without O_EXCL: it belongs to the disk that we hold.
+    descriptor = os.open(node, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        size = os.lseek(descriptor, 0, os.SEEK_END)
+        # What an earlier owner has left at the border of a partition would come back as a signature.
+        for offset in sorted({0, max(0, size - EDGE_BYTES)}):
+            os.pwrite(descriptor, bytes(min(EDGE_BYTES, size - offset)), offset)
+        if not encrypted:
+            os.pwrite(descriptor, header(size, uuid.uuid4()), 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_area(node: str) -> None:
+    """Write the header of a swap area to a device that is ours whatever is in it: zram, or an encrypted mapping."""
+    descriptor = os.open(node, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+    try:
+        size = os.lseek(descriptor, 0, os.SEEK_END)
+        os.pwrite(descriptor, header(size, uuid.uuid4()), 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_file(guard: Guard, path: str, size: int, file_system: str) -> None:
+    """Make a swap file without holes that appears under its name only when it is complete."""
+    new = new_name(path)
+    if os.path.lexists(new):
+        os.unlink(new)
+    descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+        if file_system == "btrfs":
+            _tool(guard, ["chattr", "+C", new])  # no copy-on-write: Btrfs then never moves a block of it
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as error:
+            if error.errno == errno.EOPNOTSUPP:
+                raise FormatError(
+                    f"the file system of {path} ({file_system}) cannot reserve blocks, so a swap file would have holes"
+                ) from error
+            raise
+        os.pwrite(descriptor, header(size, uuid.uuid4()), 0)
+        os.fsync(descriptor)
+        os.rename(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise
+    finally:
+        os.close(descriptor)
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def new_name(path: str) -> str:
+    """Return the name that a swap file has while it is made."""
+    return f"{path}.memstretch-new"
+
+
+def _tool(guard: Guard, command: list[str], data: str | None = None) -> str:
+    status, output, errors = guard.run_command(command, data=data)
+    if status:
+        raise FormatError(f"{' '.join(command)} ended with status {status}: {errors.strip() or output.strip()}")
+    return output

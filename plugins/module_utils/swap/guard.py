@@ -1,0 +1,455 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is on a disk, and why it must not be wiped. Nothing here writes.
+
+A disk may be taken for swap if it is named by a stable path, is a whole disk that nothing uses or may soon use, and is blank or
+carries our own mark only. Every reason against it is given at once. A reason is one of two kinds: what is merely I(stored) on the
+disk may be given up by naming that disk in the option C(overwrite); that somebody I(uses) it has no such option.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import stat
+import time
+import typing as t
+from xml.etree import ElementTree
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_serial
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+
+BY_ID = "/dev/disk/by-id/"
+# Our marks: the label of every swap area that we make, and the names of our GPT partitions. What is in an encrypted one cannot be
+# read by anybody after a reboot, so its partition's name has to tell.
+LABEL = "memstretch"
+SWAP_PARTITION = "memstretch-swap"
+CRYPT_PARTITION = "memstretch-crypt"
+MAPPER_PREFIX = "memstretch-"
+
+# A disk without a signature is blank only if its ends are. The known formats keep their marks within; a partition table that got
+# lost leaves its first partition at 1 MiB.
+EDGE_BYTES = 4 * 1024 * 1024
+SYSTEM_MOUNTS = ("/", "/boot", "/boot/efi", "/usr", "/var", "/efi")
+# udev and monitoring open every disk for a moment; a virtual machine or a database keeps it open.
+_LINGERING_S = 1.0
+
+WHOLE, PARTITIONS, CRYPT, BLANK, FOREIGN, UNKNOWN = "whole", "partitions", "crypt", "blank", "foreign", "unknown"
+
+
+class GuardError(Exception):
+    """A disk cannot be judged, and so is not touched; the text says why."""
+
+
+class Reason(t.NamedTuple):
+    """Why a disk must not be wiped; stored: only for what is on it, so that the owner can give it up."""
+
+    text: str
+    stored: bool = False
+
+
+class Content(t.NamedTuple):
+    """What a disk holds: one of the constants above, in words for people, and the number of our partitions."""
+
+    kind: str
+    text: str
+    partitions: int = 0
+
+    @property
+    def ours(self) -> bool:
+        return self.kind in (WHOLE, PARTITIONS, CRYPT)
+
+
+class Disk:
+    """One block device as the kernel knows it, found by the path that the user gave."""
+
+    def __init__(self, path: str, files: HostFiles) -> None:
+        self.path, self.files = path, files
+        self.node = os.path.realpath(path)
+        number = os.stat(self.node).st_rdev
+        self.number = f"{os.major(number)}:{os.minor(number)}"
+        self.name = os.path.basename(os.path.realpath(files.path(f"/sys/dev/block/{self.number}")))
+        self.size = (files.number(f"/sys/class/block/{self.name}/size") or 0) * 512
+
+    @property
+    def read_only(self) -> bool:
+        return self.files.number(f"/sys/class/block/{self.name}/ro") == 1
+
+    @property
+    def is_partition(self) -> bool:
+        return self.files.exists(f"/sys/class/block/{self.name}/partition")
+
+    @property
+    def is_made_of_others(self) -> bool:
+        return any(self.files.exists(f"/sys/class/block/{self.name}/{kind}") for kind in ("dm", "md"))
+
+    @property
+    def serial(self) -> str | None:
+        return disk_serial(self.files, self.name)
+
+    @property
+    def identity(self) -> str:
+        """What is equal for two paths to one disk, be it two aliases or two cables."""
+        directory = f"/sys/class/block/{self.name}"
+        return self.files.text(f"{directory}/wwid") or self.files.text(f"{directory}/device/wwid") or self.number
+
+    @property
+    def partitions(self) -> list[str]:
+        directory = f"/sys/class/block/{self.name}"
+        return [name for name in self.files.names(directory) if self.files.exists(f"{directory}/{name}/partition")]
+
+    def tree(self) -> dict[str, str]:
+        """Return the disk, its partitions and all that is made of them, as names by device number."""
+        found: dict[str, str] = {}
+        todo = [self.name]
+        while todo:
+            name = todo.pop()
+            number = self.files.text(f"/sys/class/block/{name}/dev")
+            if number and number not in found:
+                found[number] = name
+                todo += self.files.names(f"/sys/class/block/{name}/holders")
+                todo += self.partitions if name == self.name else []
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.name}, {size_text(self.size)})"
+
+
+def path_reason(path: str) -> str | None:
+    """Return what is wrong with the text of a disk's path, or None."""
+    if re.search(r"[*?\[\]{}]", path):
+        return "is a pattern. A disk that will be wiped is named by its own path; which disks a pattern matches changes"
+    if not path.startswith(BY_ID) or "/" in path[len(BY_ID) :] or path[len(BY_ID) :] in ("", ".", ".."):
+        return f"is not a path below {BY_ID}. Kernel names such as /dev/sda change from boot to boot"
+    return None
+
+
+def find(path: str, files: HostFiles) -> Disk:
+    """Return the disk of a path. Raises GuardError if there is none."""
+    wrong = path_reason(path)
+    if wrong:
+        raise GuardError(f"{path} {wrong}")
+    try:
+        if not stat.S_ISBLK(os.stat(path).st_mode):
+            raise GuardError(f"{path} is not a block device")
+    except OSError as error:
+        there = sorted(glob.glob(f"{BY_ID}*"))
+        names = ", ".join(there[:12]) + (f" and {len(there) - 12} more" if len(there) > 12 else "")
+        raise GuardError(
+            f"{path} cannot be found ({error.strerror}). This host has: {names or 'no path of this kind'}"
+        ) from error
+    return Disk(path, files)
+
+
+class Guard:
+    """Looks at disks through the tools of util-linux; run_command is AnsibleModule's method."""
+
+    def __init__(self, run_command: t.Callable, files: HostFiles) -> None:
+        self.run_command, self.files = run_command, files
+
+    def reasons(self, disk: Disk, content: Content, claims: dict[str, t.Any]) -> list[Reason]:
+        """Return all that speaks against wiping the disk.
+
+        Args:
+            content: from C(content).
+            claims: what the user says about the disk: C(serial), C(size) and C(min_size), each only if it is not None.
+        """
+        reasons = self.identity_reasons(disk, claims)
+        used = self._uses(disk)
+        reasons += [Reason(text) for text in used]
+        if content.kind == FOREIGN:
+            reasons.append(Reason(f"holds {content.text}", stored=True))
+        if content.kind == UNKNOWN:
+            reasons.append(Reason(f"cannot be looked at: {content.text}"))
+        # Our own partitions are no reason, those in the kernel's eyes alone are: they are in use or the table has just been lost.
+        names = disk.partitions
+        if names and content.kind in (BLANK, WHOLE):
+            reasons.append(
+                Reason(f"has partitions in the kernel's view ({', '.join(names)}), though no table is on the disk")
+            )
+        if not used:
+            reasons += [Reason(text) for text in self._claimed(disk)]
+        return reasons
+
+    def identity_reasons(self, disk: Disk, claims: dict[str, t.Any]) -> list[Reason]:
+        """Return why the disk is not the one that the user means."""
+        texts = []
+        if disk.is_partition:
+            texts.append("is a partition. Name the whole disk; its content is judged as a whole")
+        if disk.is_made_of_others:
+            texts.append("is made of other disks (device mapper or RAID). Name a disk of its own")
+        if disk.read_only:
+            texts.append("is read-only")
+        if claims.get("serial") is not None and disk.serial != claims["serial"]:
+            texts.append(f"has the serial number {disk.serial!r}, and serial says {claims['serial']!r}")
+        if claims.get("size") is not None and disk.size != claims["size"]:
+            texts.append(f"has {disk.size} bytes, and size says {claims['size']}")
+        if disk.size < claims.get("min_size", 0):
+            texts.append(f"has {size_text(disk.size)}, and min_size says {size_text(claims['min_size'])}")
+        return [Reason(text) for text in texts]
+
+    def _uses(self, disk: Disk) -> list[str]:
+        """Say who uses the disk now, leaving our own swap aside."""
+        tree = disk.tree()
+        texts = []
+        mounts = [(where, tree[number]) for number, where in self.mounts() if number in tree]
+        for where, name in mounts:
+            inside = self.pools_below(where)
+            system = ", which this system runs from" if where in SYSTEM_MOUNTS else ""
+            texts.append(
+                f"carries the file system on {where} ({name}){system}" + (f"; {inside} is on it" if inside else "")
+            )
+        ours = set()
+        for area in swap_areas(self.files):
+            number = device_number(area["name"]) if area["type"] == "partition" else None
+            if number in tree:
+                if read_label(area["name"]) == LABEL:
+                    ours.add(number)
+                else:
+                    texts.append(f"is in use as swap that is not ours ({area['name']})")
+        held = [name for number, name in tree.items() if name != disk.name and name not in disk.partitions]
+        foreign = [name for name in held if not self.mapper_name(name).startswith(MAPPER_PREFIX)]
+        loops = [
+            path.split("/")[3]
+            for path in glob.glob("/sys/block/loop*/loop/backing_file")
+            if device_number(self.files.text(path) or "") in tree
+        ]
+        if loops:
+            texts.append("is behind " + ", ".join(loops))
+        if foreign:
+            texts.append(
+                "is part of "
+                + ", ".join(self.mapper_name(name) for name in foreign)
+                + " (RAID, multipath, LVM or encryption)"
+            )
+        if not texts and not ours and not held:
+            texts += self._opened(disk)
+        return texts
+
+    def _opened(self, disk: Disk) -> list[str]:
+        """Ask the kernel and the processes: a pool of ZFS or Btrfs shows nowhere else, nor does a virtual machine."""
+        texts = []
+        for name in (disk.name, *disk.partitions):
+            try:
+                os.close(os.open(f"/dev/{name}", os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+            except OSError as error:
+                texts.append(f"is in use by the kernel or by a program ({name}: {error.strerror})")
+        users = self.processes(disk)
+        if users:
+            time.sleep(_LINGERING_S)
+            users &= self.processes(disk)
+        if users:
+            texts.append("is open in " + ", ".join(sorted(users)))
+        return texts
+
+    def _claimed(self, disk: Disk) -> list[str]:
+        """Say who may use the disk later: a storage pool or virtual machine of libvirt that is off, a line in /etc/fstab."""
+        numbers = set(disk.tree())
+        texts = []
+        for source, path, what in self.libvirt_sources():
+            if device_number(path) in numbers:
+                texts.append(f"belongs to {what} of libvirt ({source})")
+        for table in ("/etc/fstab", "/etc/crypttab"):
+            field = 0 if table == "/etc/fstab" else 1
+            for line in (self.files.text(table) or "").splitlines():
+                words = line.split()
+                if (
+                    len(words) > field
+                    and not line.lstrip().startswith("#")
+                    and device_number(source_path(words[field])) in numbers
+                ):
+                    texts.append(f"stands in {table} ({words[field]})")
+        return texts
+
+    def mounts(self) -> list[tuple[str, str]]:
+        """Return all mounts, those that only the first process sees included, as device number and directory."""
+        found = {}
+        for process in ("self", "1"):
+            for line in (self.files.text(f"/proc/{process}/mountinfo") or "").splitlines():
+                words, _dash, rest = line.partition(" - ")
+                number, where = words.split()[2], words.split()[4].encode().decode("unicode_escape")
+                # Btrfs has a number of its own; the source tells the disk.
+                source = rest.split()[1]
+                found[(number, where)] = None
+                if source.startswith("/dev/"):
+                    found[(device_number(source) or number, where)] = None
+        return list(found)
+
+    def mapper_name(self, name: str) -> str:
+        return self.files.text(f"/sys/class/block/{name}/dm/name") or name
+
+    def processes(self, disk: Disk) -> set[str]:
+        """Return the processes that have the disk or a part of it open."""
+        numbers = {f"{disk.files.text(f'/sys/class/block/{name}/dev')}" for name in (disk.name, *disk.partitions)}
+        found = set()
+        for link in glob.iglob("/proc/[0-9]*/fd/*"):
+            try:
+                if not os.readlink(link).startswith("/dev/"):
+                    continue
+                status = os.stat(link)
+            except OSError:
+                continue  # the process has ended or closed it: it does not have it open
+            pid = link.split("/")[2]
+            if (
+                stat.S_ISBLK(status.st_mode)
+                and f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" in numbers
+                and int(pid) != os.getpid()
+            ):
+                found.add(f"{self.files.text(f'/proc/{pid}/comm')} (process {pid})")
+        return found
+
+    def libvirt_sources(self) -> list[tuple[str, str, str]]:
+        """Return the devices of libvirt's storage pools and virtual machines: file that says so, device, who."""
+        found = []
+        patterns = {
+            "storage pool": ("/etc/libvirt/storage/*.xml", "/run/libvirt/storage/*.xml"),
+            "virtual machine": ("/etc/libvirt/qemu/*.xml", "/run/libvirt/qemu/*.xml"),
+        }
+        for what, globs in patterns.items():
+            for path in (path for pattern in globs for path in sorted(glob.glob(self.files.path(pattern)))):
+                root = parsed(path)
+                name = root.findtext(".//name") or os.path.basename(path)
+                sources = [node.get("path") for node in root.iter("device")] + [
+                    node.get("dev") for node in root.iter("source")
+                ]
+                found += [(path, source, f"the {what} {name}") for source in sources if source]
+        return found
+
+    def pools_below(self, directory: str) -> str:
+        """Name the storage pools of libvirt whose directory lies on a mount."""
+        names = []
+        for path in sorted(glob.glob(self.files.path("/etc/libvirt/storage/*.xml"))):
+            root = parsed(path)
+            target = root.findtext(".//target/path") or ""
+            if directory != "/" and (target + "/").startswith(directory.rstrip("/") + "/"):
+                names.append(f"the storage pool {root.findtext('.//name')} of libvirt")
+        return ", ".join(names)
+
+    def content_if_readable(self, disk: Disk) -> Content:
+        """Return what is on the disk, without an error for one that cannot be read: who uses it may explain that."""
+        try:
+            return self.content(disk)
+        except (GuardError, OSError) as error:
+            return Content(UNKNOWN, str(error))
+
+    def content(self, disk: Disk) -> Content:
+        """Return what is on the disk; only what is ours in every part counts as ours."""
+        found = self.signatures(disk.node)
+        kinds = {entry["type"] for entry in found}
+        if not found:
+            if edges_are_blank(disk.node, disk.size):
+                return Content(BLANK, "nothing")
+            return Content(FOREIGN, "data in no format that wipefs knows (its first or last 4 MiB are not blank)")
+        if kinds == {"swap"} and all(entry.get("label") == LABEL for entry in found):
+            return Content(WHOLE, "our swap area")
+        if kinds <= {"gpt", "PMBR"}:
+            names = [part.get("name", "") for part in self.table(disk)]
+            if names == [CRYPT_PARTITION]:
+                return Content(CRYPT, "our partition for encrypted swap", 1)
+            if names and set(names) == {SWAP_PARTITION}:
+                parts = [entry for name in disk.partitions for entry in self.signatures(f"/dev/{name}")]
+                if all(entry["type"] == "swap" and entry.get("label") == LABEL for entry in parts):
+                    return Content(PARTITIONS, f"{len(names)} of our swap partitions", len(names))
+                found += parts
+            return Content(
+                FOREIGN,
+                f"{describe(found)} with {len(names)} partitions" + (f" ({', '.join(names)})" if any(names) else ""),
+            )
+        return Content(FOREIGN, describe(found))
+
+    def signatures(self, node: str) -> list[dict[str, t.Any]]:
+        """Return every signature that wipefs finds, not only the one that blkid would call the type."""
+        status, output, errors = self.run_command(["wipefs", "--json", "--no-act", node])
+        if status:
+            raise GuardError(f"wipefs cannot look at {node}: {errors.strip() or status}")
+        return json.loads(output)["signatures"] if output.strip() else []
+
+    def table(self, disk: Disk) -> list[dict[str, t.Any]]:
+        """Return the partitions in the disk's table as sfdisk tells them."""
+        if not find_tool("sfdisk"):
+            raise GuardError(
+                f"the partition table of {disk.node} cannot be read without sfdisk (Debian has it in the package fdisk)"
+            )
+        status, output, errors = self.run_command(["sfdisk", "--json", disk.node])
+        if status:
+            raise GuardError(f"sfdisk cannot read the partition table of {disk.node}: {errors.strip() or status}")
+        return json.loads(output)["partitiontable"].get("partitions", [])
+
+
+def find_tool(name: str) -> str | None:
+    """Return the path of a program of the system."""
+    paths = (os.path.join(directory, name) for directory in ("/usr/sbin", "/sbin", "/usr/bin", "/bin"))
+    return next((path for path in paths if os.access(path, os.X_OK)), None)
+
+
+def describe(signatures: list[dict[str, t.Any]]) -> str:
+    """Return signatures as a text, each kind once."""
+    texts = []
+    for entry in signatures:
+        text = {"PMBR": "gpt", "dos": "MBR"}.get(entry["type"], entry["type"])
+        text += f" (label {entry['label']})" if entry.get("label") else ""
+        if text not in texts:
+            texts.append(text)
+    return ", ".join(texts)
+
+
+def edges_are_blank(node: str, size: int) -> bool:
+    """Return whether the first and the last 4 MiB of a device are nothing but zeroes, or what flash reads as when erased."""
+    descriptor = os.open(node, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for offset in (0, max(0, size - EDGE_BYTES)):
+            data = os.pread(descriptor, min(EDGE_BYTES, size), offset)
+            if data not in (bytes(len(data)), b"\xff" * len(data)):
+                return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def read_label(path: str) -> str | None:
+    """Return the label of the swap area on a device or in a file; None if there is no swap area."""
+    header = read_header(path)
+    return header[1] if header else None
+
+
+def read_header(path: str) -> tuple[str, str] | None:
+    """Return UUID (32 hexadecimal digits) and label of the swap area on a device or in a file; None if there is none."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    try:
+        with open(path, "rb") as file:
+            data = file.read(page)
+    except FileNotFoundError:
+        return None
+    if len(data) < page or data[-10:] != b"SWAPSPACE2":
+        return None
+    return data[1036:1052].hex(), data[1052:1068].split(b"\0")[0].decode("utf-8", "replace")
+
+
+def device_number(path: str) -> str | None:
+    """Return major:minor of a block device; None if the path is not one."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if stat.S_ISBLK(status.st_mode) else None
+
+
+def source_path(source: str) -> str:
+    """Return the path of what fstab calls UUID=..., LABEL=... and so on."""
+    kind, equals, value = source.partition("=")
+    if equals and kind in ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"):
+        value = value.strip('"')
+        return f"/dev/disk/by-{kind.lower()}/" + (value.lower() if kind in ("UUID", "PARTUUID") else value)
+    return source
+
+
+def parsed(path: str) -> ElementTree.Element:
+    """Return an XML file of libvirt. Raises GuardError if it is none: it may be the one that claims the disk."""
+    try:
+        return ElementTree.parse(path).getroot()
+    except (ElementTree.ParseError, OSError) as error:
+        raise GuardError(f"{path} may say that a disk belongs to libvirt, and cannot be read: {error}") from error

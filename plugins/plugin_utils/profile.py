@@ -1,0 +1,204 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Profiles: found by name or path, read, checked, put together with what they extend and what the user changes in them."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import typing as t
+
+import yaml
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.settings import mistakes
+
+SETTING_SECTIONS = ("sysctl", "sysfs", "cpu_governor", "block_queue", "services_stopped", "kernel_cmdline")
+KEYS = ("name", "description", "source", "needs", "extends", "swap", "guest_kernel_arguments", *SETTING_SECTIONS)
+NEEDS = ("imdt", "memory_only_node")
+# What a profile says of swap are options of the module swap_space; where swap lies is the host's own business, not the profile's.
+SWAP: dict[str, t.Any] = {
+    "kind": "none",
+    "others": "keep",
+    "priority": 10,
+    "discard": "once",
+    "partitions": 0,
+    "encrypted": False,
+    "zram_size": "50%",
+    "zram_algorithm": ["lz4", "lzo-rle", "zstd"],
+    "zram_devices": 1,
+}
+_ENTRY_KEYS = ("value", "reason", "since", "config")
+_MAX_BYTES = 100_000
+
+
+class ProfileError(Exception):
+    """The profile cannot be used; the text says why, and what is allowed."""
+
+
+def names(directory: str) -> list[str]:
+    """Return the names of the profiles in a directory."""
+    return sorted(entry[:-4] for entry in os.listdir(directory) if entry.endswith(".yml"))
+
+
+def is_path(profile: str) -> bool:
+    """Return whether a profile is given by its path: it has a slash, or ends as a YAML file does."""
+    return bool(re.search(r"/|\.ya?ml$", profile))
+
+
+def load(profile: str, directory: str, places: t.Sequence[str]) -> dict[str, t.Any]:
+    """Return a profile with all keys of KEYS but C(extends), each with its value or an empty one.
+
+    Args:
+        profile: a name, or the path of a file.
+        directory: where the profiles with names are.
+        places: directories in which a relative path is looked up.
+    """
+    path = _find(profile, directory, places)
+    data = _read(path)
+    problems = _mistakes(data)
+    if not problems and (data["name"] in names(directory)) == is_path(profile):
+        problems = [
+            f"name is {data['name']!r}, which is {'a name of this collection' if is_path(profile) else 'not the name of the file'}"
+        ]
+    if problems:
+        raise ProfileError(f"{path} is not a profile: {'; '.join(problems)}")
+    base = load(data["extends"], directory, []) if data.get("extends") else {"swap": SWAP}
+    return _merged(base, data)
+
+
+def changed(
+    profile: dict[str, t.Any], settings: dict[str, t.Any], without: t.Sequence[str], swap: dict[str, t.Any]
+) -> dict[str, t.Any]:
+    """Return the profile with other settings, sections as in a file, without those of these names, and with other swap.
+
+    Raises ProfileError for a mistake in the settings, and for a name that the profile does not have.
+    """
+    problems = [
+        f"{key!r} is not a section; allowed are {', '.join(SETTING_SECTIONS)}"
+        for key in settings
+        if key not in SETTING_SECTIONS
+    ]
+    problems += mistakes(settings, _ENTRY_KEYS) + _swap_mistakes(swap)
+    result = _merged(profile, {**settings, "swap": swap})
+    known = {name for section in SETTING_SECTIONS if section != "cpu_governor" for name in result[section]} | {
+        "cpu_governor"
+    }
+    problems += [
+        f"{name!r} cannot be left out, the profile does not set it; it sets {', '.join(sorted(known))}"
+        for name in without
+        if name not in known
+    ]
+    if problems:
+        raise ProfileError("; ".join(problems))
+    for section in SETTING_SECTIONS:
+        if isinstance(result[section], dict) and section != "cpu_governor":
+            result[section] = {name: entry for name, entry in result[section].items() if name not in without}
+    if "cpu_governor" in without:
+        result["cpu_governor"] = ""
+    return result
+
+
+def kernel_arguments(profile: dict[str, t.Any], record: dict[str, t.Any]) -> dict[str, list[str]]:
+    """Return C(arguments) for this host's kernel command line, and C(notes) on those it cannot have.
+
+    In a value, {last_cpu} stands for the number of the last processor. Args: C(record) is what host_memory_info returned.
+    """
+    arguments, notes = [], []
+    for name, entry in profile["kernel_cmdline"].items():
+        data = entry if isinstance(entry, dict) else {"value": entry}
+        if data.get("config") == "CONFIG_RCU_NOCB_CPU" and record["cpu"]["rcu_nocb_config"] is False:
+            notes.append(f"kernel argument {name} was left out: this kernel was built without {data['config']}")
+            continue
+        value = str(data["value"]).replace("{last_cpu}", str(record["cpu"]["online"] - 1))
+        arguments.append(f"{name}={value}" if value else name)
+    return {"arguments": arguments, "notes": notes}
+
+
+def _find(profile: str, directory: str, places: t.Sequence[str]) -> str:
+    if is_path(profile):
+        paths = [os.path.join(place, os.path.expanduser(profile)) for place in places or ["."]]
+        absence = f"there is no such file: {', '.join(dict.fromkeys(paths))}"
+    else:
+        paths, absence = [os.path.join(directory, f"{profile}.yml")], "there is no such profile"
+    found = next((path for path in paths if os.path.isfile(path)), None)
+    if found is None:
+        raise ProfileError(
+            f"the option profile (host_tuning_profile) is {profile!r}, but {absence}. Allowed: {', '.join(names(directory))}, or the path "
+            "of a profile of your own."
+        )
+    return found
+
+
+def _read(path: str) -> t.Any:
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_MAX_BYTES + 1)
+        if len(text) > _MAX_BYTES:
+            raise ProfileError(f"{path} is longer than {_MAX_BYTES} characters; that is not a profile")
+        return yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"{path} cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise ProfileError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+
+
+def _mistakes(data: t.Any) -> list[str]:
+    if not isinstance(data, dict):
+        return [f"it is {type(data).__name__}, and not a dictionary with the keys {', '.join(KEYS)}"]
+    found = [f"{key!r} is not a key; allowed are {', '.join(KEYS)}" for key in data if key not in KEYS]
+    found += [
+        f"{key} is {data.get(key)!r}; it takes a text"
+        for key in ("name", "description")
+        if not isinstance(data.get(key), str)
+    ]
+    if isinstance(data.get("name"), str) and not re.match(r"^[a-z][a-z0-9_]{0,31}$", data["name"]):
+        found.append(f"name is {data['name']!r}; it takes up to 32 small letters, digits and underscores")
+    found += _list_mistakes(data, "needs", NEEDS)
+    arguments = data.get("guest_kernel_arguments") or []
+    if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
+        found.append(f"guest_kernel_arguments is {arguments!r}; it takes a list of arguments, such as nohz=off")
+    if data.get("extends") is not None and (not isinstance(data["extends"], str) or is_path(data["extends"])):
+        found.append(f"extends is {data['extends']!r}; it takes the name of a profile of this collection")
+    found += _swap_mistakes(data.get("swap") or {})
+    # A null takes an entry of the extended profile out.
+    kept = {
+        key: {name: entry for name, entry in value.items() if entry is not None} if isinstance(value, dict) else value
+        for key, value in data.items()
+    }
+    return found + mistakes(kept, _ENTRY_KEYS)
+
+
+def _swap_mistakes(swap: t.Any) -> list[str]:
+    if not isinstance(swap, dict):
+        return [f"swap is {swap!r}; it takes a dictionary with {', '.join(SWAP)}"]
+    return [f"swap has {key!r}; allowed are {', '.join(SWAP)}" for key in swap if key not in SWAP]
+
+
+def _list_mistakes(data: dict[str, t.Any], key: str, allowed: t.Sequence[str]) -> list[str]:
+    value = data.get(key) or []
+    if isinstance(value, list) and all(each in allowed for each in value):
+        return []
+    return [f"{key} is {value!r}; it takes a list of {', '.join(allowed)}"]
+
+
+def _merged(base: dict[str, t.Any], over: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return both, entry by entry where it is a section; a null takes an entry out."""
+    result: dict[str, t.Any] = {
+        "source": "",
+        "needs": [],
+        "guest_kernel_arguments": [],
+        "cpu_governor": "",
+        **copy.deepcopy(base),
+    }
+    for key in KEYS:
+        if key == "extends":
+            continue
+        value = copy.deepcopy(over.get(key))
+        if key == "swap" or (key in SETTING_SECTIONS and key != "cpu_governor"):
+            both = {**result.get(key, {}), **(value or {})}
+            result[key] = {name: entry for name, entry in both.items() if entry is not None}
+        elif key in over or key not in result:
+            result[key] = value
+    return result

@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a VM costs, as text for the terminal."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import grid
+
+
+def lines(document: t.Mapping[str, t.Any] | None) -> list[str]:
+    """Return the table of a cost document; nothing if there is none."""
+    if not document:
+        return []
+    prices, baseline = document["prices"], document["baseline"]
+    example = "EXAMPLE prices, nobody's quotation; " if prices["example"] else ""
+    return [
+        "",
+        f"Cost of a VM ({example}{prices['currency']}, prices of {prices['date']}, {prices['months']:g} months"
+        + (f"; savings against {baseline['name']} with {baseline['vms']} VMs" if baseline and baseline["vms"] else "")
+        + "):",
+        *grid(_COLUMNS, document["arms"]),
+        *(f"  {arm['name']}: no cost per VM, {arm['why']}" for arm in document["arms"] if arm["why"]),
+        *([f"  N+1: with room for the VMs of one failed server of {prices['servers']}"] if prices["servers"] else []),
+    ]
+
+
+def _figure(value: float | None, text: str = "{:,.2f}") -> str:
+    return "-" if value is None else text.format(value)
+
+
+_COLUMNS = (
+    ("profile", lambda arm: arm["name"]),
+    ("VMs", lambda arm: _figure(arm["vms"], "{}")),
+    ("DRAM GB", lambda arm: f"{arm['dram_gb']:,.1f}"),
+    ("tier GB", lambda arm: f"{arm['tier_gb']:,.1f}"),
+    ("server/month", lambda arm: _figure(arm["server_month"])),
+    ("VM/month", lambda arm: _figure(arm["per_vm_month"])),
+    ("VM/month N+1", lambda arm: _figure(arm["per_vm_month_with_head_room"])),
+    ("saving", lambda arm: _figure(arm["saving"], "{:.1%}")),
+    ("tier breaks even at /GB", lambda arm: _figure(arm["break_even_tier_per_gb"])),
+    ("drives last", lambda arm: _figure(arm["drive_life_years"], "{:,.3g} years")),
+)

@@ -1,0 +1,258 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run for other programs: tables as CSV, figures as OpenMetrics for the textfile collector of Prometheus' node_exporter."""
+
+from __future__ import annotations
+
+import csv
+import io
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import LATENCIES
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails
+
+_FIGURES = ("count", "avg_us", "min_us", "p50_us", "p95_us", "p99_us", "p999_us", "max_us")
+_BRIEF = ("hosts", "avg_ms", "min_ms", "p95_ms", "p99_ms", "max_ms")
+_INTERVAL = ("avg_us", "p99_us", "max_us")
+_QUANTILES = {"p50_us": "0.5", "p95_us": "0.95", "p99_us": "0.99", "p999_us": "0.999"}
+_PREFIX = "memstretch"
+
+
+def write(directory: RunDirectory, summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> bool:
+    """Write the exports of a run, each one whole or not at all, and say whether that changed anything."""
+    changed = directory.write_text("cells.csv", cells_csv(summary))
+    changed |= directory.write_text("hosts.csv", hosts_csv(summary, details))
+    return directory.write_text("metrics.prom", open_metrics(summary, details)) or changed
+
+
+def cells_csv(summary: t.Mapping[str, t.Any]) -> str:
+    """Return one line for each cell. An empty field is a figure that there is not."""
+    names = (
+        "run_id",
+        "profile",
+        "verdict",
+        "influence",
+        "read_mix",
+        "valid",
+        "iterations",
+        "indicative",
+        "hosts_expected",
+        "hosts_within_slo",
+        "within_slo",
+        "overlap",
+        "achieved_rate_ratio",
+        "worst_host",
+    )
+    header = [
+        *names,
+        *(f"{latency}_{figure}" for latency in LATENCIES for figure in _FIGURES),
+        *(f"response_{figure}_{end}" for figure in _INTERVAL for end in ("low", "high")),
+        *(f"brief_{figure}" for figure in _BRIEF),
+    ]
+    rows = []
+    for cell in summary["cells"]:
+        known = {
+            **summary,
+            **cell,
+            "hosts_expected": summary["fleet"]["expected"],
+            "worst_host": cell["worst_host"] and cell["worst_host"]["name"],
+        }
+        interval = cell["interval"] or {}
+        rows.append(
+            [
+                *(known[name] for name in names),
+                *(cell[latency].get(figure) for latency in LATENCIES for figure in _FIGURES),
+                *(value for figure in _INTERVAL for value in interval.get(figure, (None, None))),
+                *(cell["brief"][figure] for figure in _BRIEF),
+            ]
+        )
+    return _csv(header, rows)
+
+
+def hosts_csv(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> str:
+    """Return one line for each cell and host: response time over all iterations."""
+    header = (
+        "run_id",
+        "profile",
+        "influence",
+        "read_mix",
+        "cell_valid",
+        "host",
+        "iterations",
+        "avg_us",
+        "p99_us",
+        "max_us",
+        "within_slo",
+    )
+    return _csv(
+        header,
+        [
+            [
+                summary["run_id"],
+                summary["profile"],
+                cell["influence"],
+                cell["read_mix"],
+                cell["valid"],
+                host["name"],
+                host["iterations"],
+                host["avg_us"],
+                host["p99_us"],
+                host["max_us"],
+                _within(cell, host, summary["slo"]),
+            ]
+            for cell in summary["cells"]
+            for host in details[configuration.cell_name(cell)].hosts
+        ],
+    )
+
+
+def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> str:
+    """Return the run as OpenMetrics text, gauges only.
+
+    https://prometheus.io/docs/specs/om/open_metrics_spec/; the older text format that the textfile collector reads takes its lines too. Times
+    are in seconds, as the specification asks. Each line carries the profile, not the run's name: a series goes on from run to run.
+    """
+    run = {"profile": summary["profile"]}
+    families = [
+        _family(
+            "run_info",
+            "The newest run under this profile.",
+            [({**run, "run_id": summary["run_id"], "config_hash": summary["config_hash"][:12]}, 1)],
+        ),
+        _family(
+            "run_verdict",
+            "1 for the verdict of the run, 0 for the others.",
+            [({**run, "verdict": each}, int(each == summary["verdict"])) for each in ("pass", "fail", "invalid")],
+        ),
+        _family(
+            "fleet_hosts",
+            "Hosts of the fleet.",
+            [
+                ({**run, "state": "expected"}, summary["fleet"]["expected"]),
+                ({**run, "state": "reported"}, summary["fleet"]["reported"]),
+            ],
+        ),
+        _family(
+            "slo_seconds",
+            "Objective that each host has to meet.",
+            [
+                ({**run, "figure": "average"}, _seconds(summary["slo"]["avg_us"])),
+                ({**run, "figure": "p99"}, _seconds(summary["slo"]["p99_us"])),
+            ],
+            unit="seconds",
+        ),
+    ]
+    cells = [
+        ({**run, "influence": f"{cell['influence']:g}", "read_mix": f"{cell['read_mix']:g}"}, cell)
+        for cell in summary["cells"]
+    ]
+    families += [
+        _family(
+            "cell_valid",
+            "1 if all iterations of the cell are valid.",
+            [(labels, int(cell["valid"])) for labels, cell in cells],
+        ),
+        _family(
+            "cell_hosts_within_slo",
+            "Hosts that meet the objective.",
+            [(labels, cell["hosts_within_slo"]) for labels, cell in cells],
+        ),
+        _family(
+            "cell_overlap_ratio",
+            "Share of a phase in which all hosts were under load, the worst iteration's.",
+            [(labels, cell["overlap"]) for labels, cell in cells],
+        ),
+        _family(
+            "latency_seconds",
+            "Percentile of the fleet's latency, all samples merged.",
+            [
+                ({**labels, "latency": latency, "quantile": quantile}, _seconds(cell[latency].get(name)))
+                for labels, cell in cells
+                for latency in LATENCIES
+                for name, quantile in _QUANTILES.items()
+            ],
+            unit="seconds",
+        ),
+        _family(
+            "latency_average_seconds",
+            "Average of the fleet's latency.",
+            [
+                ({**labels, "latency": latency}, _seconds(cell[latency].get("avg_us")))
+                for labels, cell in cells
+                for latency in LATENCIES
+            ],
+            unit="seconds",
+        ),
+        _family(
+            "latency_maximum_seconds",
+            "Maximum of the fleet's latency.",
+            [
+                ({**labels, "latency": latency}, _seconds(cell[latency].get("max_us")))
+                for labels, cell in cells
+                for latency in LATENCIES
+            ],
+            unit="seconds",
+        ),
+        _family(
+            "response_bound_seconds",
+            "Bounds of the 95 % interval of a figure of the fleet's response time.",
+            [
+                ({**labels, "figure": text, "bound": bound}, _seconds(cell["interval"][name][number]))
+                for labels, cell in cells
+                if cell["interval"]
+                for name, text in (("avg_us", "average"), ("p99_us", "p99"), ("max_us", "maximum"))
+                for number, bound in enumerate(("low", "high"))
+            ],
+            unit="seconds",
+        ),
+        _family(
+            "host_response_seconds",
+            "Response time of each host.",
+            [
+                ({**labels, "host": host["name"], "figure": text}, _seconds(host[name]))
+                for labels, cell in cells
+                for host in details[configuration.cell_name(cell)].hosts
+                for name, text in (("avg_us", "average"), ("p99_us", "p99"))
+            ],
+            unit="seconds",
+        ),
+    ]
+    return "".join(families) + "# EOF\n"
+
+
+def _family(name: str, text: str, samples: t.Iterable[tuple[t.Mapping[str, str], float | None]], unit: str = "") -> str:
+    """Return the lines of one metric; a sample without a value is left out."""
+    full = f"{_PREFIX}_{name}"
+    lines = [f"{full}{{{_labels(labels)}}} {value}" for labels, value in samples if value is not None]
+    if not lines:
+        return ""
+    head = [f"# TYPE {full} gauge", *([f"# UNIT {full} {unit}"] if unit else []), f"# HELP {full} {text}"]
+    return "\n".join([*head, *lines]) + "\n"
+
+
+def _labels(labels: t.Mapping[str, str]) -> str:
+    def escape(value: str) -> str:
+        return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+    return ",".join(f'{name}="{escape(str(value))}"' for name, value in labels.items())
+
+
+def _seconds(microseconds: float | None) -> float | None:
+    return None if microseconds is None else float(f"{microseconds / 1e6:.9g}")
+
+
+def _within(cell: t.Mapping[str, t.Any], host: t.Mapping[str, t.Any], slo: t.Mapping[str, t.Any]) -> bool:
+    """A host of a cell that is not valid is within nothing."""
+    return cell["valid"] and host["avg_us"] <= slo["avg_us"] and host["p99_us"] <= slo["p99_us"]
+
+
+def _csv(header: t.Sequence[str], rows: t.Iterable[t.Sequence[t.Any]]) -> str:
+    """Return a table as RFC 4180 has it, but with line feeds alone; truth values as true and false."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([str(value).lower() if isinstance(value, bool) else value for value in row] for row in rows)
+    return stream.getvalue()

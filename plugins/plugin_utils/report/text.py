@@ -1,0 +1,214 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run in words for a terminal: the live lines and the final table."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+
+_COLUMNS = (
+    # heading, and how a cell of the summary fills it
+    ("influence", lambda cell: f"{cell['influence']:g}"),
+    ("GET %", lambda cell: f"{cell['read_mix']:g}"),
+    ("avg us", lambda cell: microseconds(cell["response"]["avg_us"])),
+    ("p50", lambda cell: microseconds(cell["response"]["p50_us"])),
+    ("p95", lambda cell: microseconds(cell["response"]["p95_us"])),
+    ("p99", lambda cell: microseconds(cell["response"]["p99_us"])),
+    ("p99.9", lambda cell: microseconds(cell["response"]["p999_us"])),
+    ("max", lambda cell: microseconds(cell["response"]["max_us"])),
+    ("within SLO", lambda cell: f"{cell['hosts_within_slo']} of {cell['_expected']}"),
+    ("worst host", lambda cell: _worst(cell["worst_host"])),
+    ("rate", lambda cell: _share(cell["achieved_rate_ratio"])),
+    ("overlap", lambda cell: _share(cell["overlap"])),
+    ("", lambda cell: "" if cell["valid"] else "INVALID"),
+)
+_BRIEF_COLUMNS = (
+    ("influence", lambda cell: f"{cell['influence']:g}"),
+    ("GET %", lambda cell: f"{cell['read_mix']:g}"),
+    ("hosts", lambda cell: str(cell["brief"]["hosts"])),
+    ("avg ms", lambda cell: _ms(cell["brief"]["avg_ms"])),
+    ("min", lambda cell: _ms(cell["brief"]["min_ms"])),
+    ("p95", lambda cell: _ms(cell["brief"]["p95_ms"])),
+    ("p99", lambda cell: _ms(cell["brief"]["p99_ms"])),
+    ("max", lambda cell: _ms(cell["brief"]["max_ms"])),
+)
+# A list of reasons longer than this is cut on the terminal; summary.json has all of them.
+_REASONS_SHOWN = 12
+
+
+def opening(run: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the lines that announce a run."""
+    config, todo = run["config"], [phase for phase in run["phases"] if not phase["finished"]]
+    load = config["load"]
+    lines = [
+        f"{'Resuming run' if run['resumed'] else 'Run'} {run['run_id']}: profile {config['profile']}",
+        *_notes(run["labels"]),
+        f"fleet of {len(run['expected'])}: {load['key_count']:,} keys of {load['value_size']:,} bytes and {load['rate']:g} requests/s each; "
+        f"SLO avg <= {config['slo']['avg_us']:g} us, p99 <= {config['slo']['p99_us']:g} us",
+        f"{len(todo)} of {len(run['phases'])} phases to measure, about {clock(sum(phase['seconds'] for phase in todo))} of load; "
+        f"results in {run['directory']}",
+    ]
+    return lines
+
+
+def beginning(phase: t.Mapping[str, t.Any], elapsed: float, remaining: float) -> str:
+    """Return the line that announces a phase."""
+    return f"{_where(phase)}  running for {clock(phase['seconds'])} | elapsed {clock(elapsed)}, remaining about {clock(remaining)}"
+
+
+def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the fleet's figures of a phase that has ended, and its doubts."""
+    phase = document["phase"]
+    hosts = f"{len(document['hosts'])}/{len(document['expected'])} hosts"
+    if phase["kind"] == "fill":
+        fills = [each["fill"] for each in document["hosts"].values()]
+        keys, longest = sum(fill["keys"] for fill in fills), max((fill["seconds"] for fill in fills), default=0)
+        figures = f"{hosts}, {keys:,} keys written in {longest:.1f} s"
+    elif not document["hosts"]:
+        figures = hosts
+    else:
+        response = document["merged"]["response"]
+        figures = (
+            f"{hosts}: avg {microseconds(response['avg_us'])}, p99 {microseconds(response['p99_us'])}, max {microseconds(response['max_us'])} us"
+            f" | rate {_share(document['achieved_rate_ratio'])}, overlap {_share(document['overlap'])}"
+        )
+    lines = [f"{_where(phase)}  {figures}" + ("" if document["valid"] else "  INVALID")]
+    return lines + [f"{'':8}{reason}" for reason in _cut(document["reasons"])]
+
+
+def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] = ()) -> list[str]:
+    """Return the final table and the verdict, which comes last; between them what else there is to show."""
+    cells = [{**cell, "_expected": summary["fleet"]["expected"]} for cell in summary["cells"]]
+    slo = summary["slo"]
+    return [
+        "",
+        f"Run {summary['run_id']}: profile {summary['profile']}",
+        *_notes(summary["labels"]),
+        "",
+        f"Response time of the fleet ({summary['fleet']['reported']} of {summary['fleet']['expected']} hosts, merged), in microseconds:",
+        *grid(_COLUMNS, cells),
+        "",
+        "The brief's six figures (service time; means over the hosts' own figures), in milliseconds:",
+        *grid(_BRIEF_COLUMNS, cells),
+        *more,
+        "",
+        *_placement(summary["placement"]),
+        f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"
+        + ("" if all(cell["iterations"] >= 10 for cell in cells) else "; fewer than 10 iterations: indicative"),
+        *(f"  - {reason}" for reason in _cut(summary["reasons"])),
+        f"Verdict: {summary['verdict'].upper()}{_reservation(summary['labels'])}   ({directory}/summary.json)",
+    ]
+
+
+_COMPARISON_COLUMNS = (
+    ("influence", lambda row: f"{row['influence']:g}"),
+    ("GET %", lambda row: f"{row['read_mix']:g}"),
+    ("profile", lambda row: row["name"]),
+    ("avg us", lambda row: microseconds(row["response"]["avg_us"])),
+    ("x", lambda row: _times(row["ratio"]["avg_us"])),
+    ("p99 us", lambda row: microseconds(row["response"]["p99_us"])),
+    ("x", lambda row: _times(row["ratio"]["p99_us"])),
+    ("max us", lambda row: microseconds(row["response"]["max_us"])),
+    ("x", lambda row: _times(row["ratio"]["max_us"])),
+    ("page-ins/s", lambda row: "-" if row["page_ins_per_second"] is None else f"{row['page_ins_per_second']:,.0f}"),
+    ("within SLO", lambda row: str(row["hosts_within_slo"])),
+    ("", lambda row: "" if row["valid"] else "INVALID"),
+)
+
+
+def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the table of a comparison, and what must be said about it."""
+    lines = [
+        "",
+        f"Response time of the fleet, and as a multiple (x) of the first run, {document['baseline']}:",
+        *grid(_COMPARISON_COLUMNS, document["cells"]),
+        "",
+        f"SLO: avg <= {document['slo']['avg_us']:g} us and p99 <= {document['slo']['p99_us']:g} us for every host",
+    ]
+    runs = document["runs"]
+    of_all = [label for label in runs[0]["labels"] if all(label in run["labels"] for run in runs)]
+    lines += ["Of all runs:", *_notes(of_all)] if of_all else []
+    for run in runs:
+        parts = f"run{'s' if len(run['parts']) > 1 else ''} {', '.join(run['parts'])}"
+        lines.append(f"  {run['name']}: {run['verdict'].upper()}, {run['fleet']} hosts, {parts}")
+        lines += [f"  {note}" for note in _notes([label for label in run["labels"] if label not in of_all])]
+        lines += [
+            f"    differs from {document['baseline']}: {text}"
+            for text in document["differences"].get(run["run_id"], [])
+        ]
+    return lines
+
+
+def section(shown: experiments.Section) -> list[str]:
+    """Return an experiment's section: its sentences, tables and doubts."""
+    lines = ["", f"{shown.title}:"]
+    for table_of in shown.tables:
+        columns = [(heading, lambda row, place=place: row[place]) for place, heading in enumerate(table_of.headings)]
+        lines += ["", f"{table_of.title[:1].upper()}{table_of.title[1:]}:", *grid(columns, table_of.rows)]
+    lines += ["", *shown.sentences]
+    return lines + [f"  - DOUBTFUL: {text}" for text in _cut(shown.doubts)]
+
+
+def _placement(placement: t.Mapping[str, t.Any]) -> list[str]:
+    """Return where the clients were, if any measured: no two placements give comparable figures."""
+    hosts = [f"{how} on {count}" for how, count in placement["shares_cpu"].items() if count]
+    asked = "" if placement["requested"] is None else f"asked for {placement['requested']}; "
+    return [f"Client's CPU: {asked}shared with its Redis {', '.join(hosts)} of the hosts"] if hosts else []
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as 1:05 or 2:01:05."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _where(phase: t.Mapping[str, t.Any]) -> str:
+    width = len(str(phase["of"]))
+    return f"[{phase['index']:{width}}/{phase['of']}] {configuration.describe(phase):<36}"
+
+
+def _notes(labels: t.Sequence[str]) -> list[str]:
+    return [f"  note: {label}" for label in labels]
+
+
+def _reservation(labels: t.Sequence[str]) -> str:
+    """Return the words that keep a verdict from being read without what is noted about its host."""
+    return f" ({labels[0]})" if len(labels) == 1 else f" (read the {len(labels)} notes above)" if labels else ""
+
+
+def _cut(reasons: t.Sequence[str]) -> list[str]:
+    shown = list(reasons[:_REASONS_SHOWN])
+    return shown + ([f"... and {len(reasons) - len(shown)} more"] if len(reasons) > len(shown) else [])
+
+
+def grid(columns: t.Sequence[tuple[str, t.Callable]], rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return rows as a table. Each column has a heading and says how a row fills it."""
+    text = [[heading for heading, dummy in columns]] + [[fill(row) for dummy, fill in columns] for row in rows]
+    widths = [max(len(line[column]) for line in text) for column in range(len(columns))]
+    return ["  " + "  ".join(f"{each:>{width}}" for each, width in zip(line, widths)).rstrip() for line in text]
+
+
+def microseconds(value: float | None) -> str:
+    """Return a time as text, - if it is not known."""
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _worst(host: t.Mapping[str, t.Any] | None) -> str:
+    return "-" if host is None else f"{host['name']} {microseconds(host['avg_us'])} / {microseconds(host['p99_us'])}"

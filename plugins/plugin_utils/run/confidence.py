@@ -1,0 +1,283 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far a figure of a cell would be from where it is if hosts and iterations had been others.
+
+Hosts and iterations are crossed: all hosts take part in each iteration, so what disturbs one iteration disturbs them together.
+Requests of one host are anything but independent, which is why they are not what is resampled. Instead whole hosts and whole
+iterations are drawn with replacement, each while the other is left as it was; the fleet's histogram is merged anew each time.
+The variances of the logarithm of a figure add up (A. B. Owen, The pigeonhole bootstrap, Annals of Applied Statistics 1, 2007),
+each made up for the smallness of its sample by n / (n - 1), and give an interval of Student's t with the degrees of freedom of
+Welch and Satterthwaite: few iterations give a wide interval, as they should.
+
+Standard library only. Merging is adding up: the counts of a histogram are packed into one large integer, 64 bits for each slot,
+so that a weighted sum of histograms is a few multiplications of integers.
+"""
+
+from __future__ import annotations
+
+import array
+import math
+import random
+import statistics
+import sys
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import (
+    Histogram,
+    highest_of,
+    lowest_of,
+)
+
+FIGURES = ("avg_us", "p99_us", "max_us")
+LEVEL = 0.95
+RESAMPLES = 200
+
+# A larger fleet is put together to so many groups by chance and those are drawn: the same variance, at a bounded cost.
+MAX_GROUPS = 128
+
+# Two-sided 95 % quantiles of Student's t.
+_STUDENT = (
+    (1, 12.706),
+    (2, 4.303),
+    (3, 3.182),
+    (4, 2.776),
+    (5, 2.571),
+    (6, 2.447),
+    (7, 2.365),
+    (8, 2.306),
+    (9, 2.262),
+    (10, 2.228),
+    (12, 2.179),
+    (15, 2.131),
+    (20, 2.086),
+    (30, 2.042),
+    (60, 2.000),
+    (120, 1.980),
+)
+_NORMAL = 1.960
+
+
+class CellSample:
+    """The histograms of one cell, by host and iteration.
+
+    Args:
+        hosts: the number of hosts that are expected.
+    """
+
+    def __init__(self, hosts: int) -> None:
+        self.hosts = hosts
+        groups = min(hosts, MAX_GROUPS)
+        self._group_of = [number % groups for number in range(hosts)]
+        # always the same: judging a run again gives the same interval
+        random.Random(hosts).shuffle(self._group_of)
+        self._parts: dict[tuple[int, int], _Part] = {}
+
+    def add(self, host: int, iteration: int, histogram: Histogram) -> None:
+        """Take what the host of that number measured in an iteration."""
+        if histogram.counts:
+            self._parts.setdefault((self._group_of[host], iteration), _Part()).add(histogram)
+
+    def spread(self) -> Spread | None:
+        """Return what hosts and iterations make of the figures, or None if there are not two iterations to tell from."""
+        iterations = sorted({iteration for dummy, iteration in self._parts})
+        groups = sorted({group for group, dummy in self._parts})
+        if len(iterations) < 2:
+            return None
+        lowest = min(min(part.counts) for part in self._parts.values())
+        for part in self._parts.values():
+            part.pack(lowest)
+        table = [[self._parts.get((group, iteration), _NOTHING) for iteration in iterations] for group in groups]
+        rows = [_sum((part, 1) for part in row) for row in table]
+        columns = [_sum((row[number], 1) for row in table) for number in range(len(iterations))]
+        by_iteration = _draw(columns, lowest)
+        maxima = [math.log(max(column.max_ns, 1)) for column in columns]
+        return Spread(self.hosts, groups, len(iterations), _draw(rows, lowest), by_iteration[:-1] + [maxima])
+
+
+class Spread:
+    """How the logarithms of the figures of a cell vary when its hosts, or its iterations, are drawn anew.
+
+    The last of C(by_iteration) is different: the maxima of the iterations themselves. To draw some of them anew cannot show a larger
+    maximum than has been seen, and the maximum of many iterations varies about as much as that of one (as it does for Gumbel's
+    distribution, whose shape many maxima take), not less.
+    """
+
+    def __init__(
+        self,
+        hosts: int,
+        groups: list[int],
+        iterations: int,
+        by_host: list[list[float]],
+        by_iteration: list[list[float]],
+    ) -> None:
+        self.hosts = hosts
+        self.groups = groups
+        self.iterations = iterations
+        self.by_host = by_host
+        self.by_iteration = by_iteration
+
+    def interval(self, figures: t.Mapping[str, float]) -> dict[str, t.Any]:
+        """Return the intervals around the figures of the cell."""
+        spreads = {
+            name: _welch([_variance(self.by_host[number], len(self.groups)), self._iterations(number)])
+            for number, name in enumerate(FIGURES)
+        }
+        return {
+            "level": LEVEL,
+            "resamples": RESAMPLES,
+            "hosts": self.hosts,
+            "iterations": self.iterations,
+            "log_standard_error": {name: round(math.sqrt(variance), 6) for name, (variance, dummy) in spreads.items()},
+            "degrees_of_freedom": {name: round(freedom, 2) for name, (dummy, freedom) in spreads.items()},
+            **{name: _bounds(figures[name], *spreads[name]) for name in FIGURES},
+        }
+
+    def _iterations(self, number: int) -> tuple[float, int]:
+        """Return the variance that iterations make, and its degrees of freedom."""
+        values = self.by_iteration[number]
+        return (
+            (statistics.variance(values), self.iterations - 1)
+            if FIGURES[number] == "max_us"
+            else _variance(values, self.iterations)
+        )
+
+    def ratios(self, baseline: Spread, ratios: t.Mapping[str, float], same_hosts: bool) -> dict[str, list[float]]:
+        """Return the intervals around the ratios of the figures of this cell to those of another run's.
+
+        Where both runs have the same hosts, those were drawn alike: a host that is slow in both says nothing about the ratio.
+        Iterations of different runs have nothing to do with each other.
+        """
+        found = {}
+        for number, name in enumerate(FIGURES):
+            sources = [self._iterations(number), baseline._iterations(number)]  # pylint: disable=protected-access
+            if same_hosts and self.groups == baseline.groups:
+                both = [mine - other for mine, other in zip(self.by_host[number], baseline.by_host[number])]
+                sources.append(_variance(both, len(self.groups)))
+            else:
+                sources += [_variance(each.by_host[number], len(each.groups)) for each in (self, baseline)]
+            found[name] = _bounds(ratios[name], *_welch(sources))
+        return found
+
+
+def ratio_bounds(value: float, sources: t.Sequence[tuple[float, int] | None]) -> list[float] | None:
+    """Return the interval around a ratio, from the variances of the logarithms of both its parts with their degrees of freedom.
+
+    None where one of them cannot be told.
+    """
+    known = [source for source in sources if source is not None]
+    return _bounds(value, *_welch(known)) if len(known) == len(sources) else None
+
+
+def _bounds(value: float, variance: float, freedom: float) -> list[float]:
+    """Return the interval around a value whose logarithm has that variance and those degrees of freedom."""
+    factor = math.exp(min(student(freedom) * math.sqrt(variance), 50))
+    return [round(value / factor, 3), round(value * factor, 3)]
+
+
+def student(freedom: float) -> float:
+    """Return the two-sided 95 % quantile of Student's t, between the lines of the table rather too large than too small."""
+    if freedom <= _STUDENT[0][0]:
+        return _STUDENT[0][1]
+    for (below, high), (above, low) in zip(_STUDENT, _STUDENT[1:]):
+        if freedom <= above:
+            return low + (high - low) * (1 / freedom - 1 / above) / (1 / below - 1 / above)
+    last, value = _STUDENT[-1]
+    return _NORMAL + (value - _NORMAL) * last / freedom
+
+
+class _Part:
+    """What some hosts measured in some iterations: counts, and later the same as one integer."""
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}
+        self.packed = self.count = self.sum_ns = self.max_ns = 0
+
+    def add(self, histogram: Histogram) -> None:
+        for slot, count in histogram.counts.items():
+            self.counts[slot] = self.counts.get(slot, 0) + count
+        self.count += histogram.count
+        self.sum_ns += histogram.sum_ns
+        self.max_ns = max(self.max_ns, histogram.max_ns or 0)
+
+    def pack(self, lowest: int) -> None:
+        lanes = array.array("Q", bytes(8 * (max(self.counts) - lowest + 1)))
+        for slot, count in self.counts.items():
+            lanes[slot - lowest] = count
+        self.packed = _packed(lanes)
+
+    def figures(self, lowest: int) -> tuple[float, float, float]:
+        """Return average, p99 and maximum in nanoseconds."""
+        return self.sum_ns / self.count, self._p99(lowest), float(self.max_ns)
+
+    def _p99(self, lowest: int) -> float:
+        """Return the 99th percentile, between the bounds of its slot: else small differences would vanish in the slot's width."""
+        lanes = _unpacked(self.packed)
+        above = self.count / 100
+        for number in range(len(lanes) - 1, -1, -1):
+            count = lanes[number]
+            if count > above:
+                low, high = lowest_of(lowest + number), min(highest_of(lowest + number), self.max_ns)
+                return high - (high - low) * above / count
+            above -= count
+        return float(lowest_of(lowest))
+
+
+_NOTHING = _Part()
+
+
+def _packed(lanes: array.array) -> int:
+    """Return 64-bit numbers as one integer, the first of them lowest."""
+    if sys.byteorder == "big":
+        lanes.byteswap()
+    return int.from_bytes(lanes.tobytes(), "little")
+
+
+def _unpacked(packed: int) -> array.array:
+    """Return the 64-bit numbers of an integer."""
+    lanes = array.array("Q")
+    lanes.frombytes(packed.to_bytes((packed.bit_length() + 63) // 64 * 8, "little"))
+    if sys.byteorder == "big":
+        lanes.byteswap()
+    return lanes
+
+
+def _sum(parts: t.Iterable[tuple[_Part, int]]) -> _Part:
+    """Return the sum of parts, each so many times."""
+    total = _Part()
+    for part, times in parts:
+        total.packed += part.packed * times
+        total.count += part.count * times
+        total.sum_ns += part.sum_ns * times
+        total.max_ns = max(total.max_ns, part.max_ns)
+    return total
+
+
+def _draw(parts: t.Sequence[_Part], lowest: int) -> list[list[float]]:
+    """Draw from parts with replacement; return for each figure its logarithm in each sample. Parts of the same number are drawn alike."""
+    size = len(parts)
+    chance = random.Random(size)
+    logarithms: list[list[float]] = [[] for dummy in FIGURES]
+    for dummy in range(RESAMPLES if size > 1 else 0):
+        drawn: dict[int, int] = {}
+        for number in chance.choices(range(size), k=size):
+            drawn[number] = drawn.get(number, 0) + 1
+        resampled = _sum((parts[number], times) for number, times in drawn.items())
+        for values, value in zip(logarithms, resampled.figures(lowest)):
+            values.append(math.log(max(value, 1)))
+    return logarithms
+
+
+def _variance(values: t.Sequence[float], size: int) -> tuple[float, int]:
+    """Return the variance that resamples of so many parts show, made up for the smallness of their number, and its degrees of freedom."""
+    if size < 2:
+        return 0.0, 1
+    return statistics.variance(values) * size / (size - 1), size - 1
+
+
+def _welch(sources: t.Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the sum of variances and its degrees of freedom (Welch and Satterthwaite)."""
+    variance = sum(each for each, dummy in sources)
+    if not variance:
+        return 0.0, max(freedom for dummy, freedom in sources)
+    return variance, variance**2 / sum(each**2 / freedom for each, freedom in sources)

@@ -1,0 +1,180 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole playbooks, played one after another from within a task.
+
+A study is a sequence of runs, each under another profile, and Ansible can loop over tasks, not over plays. To spread the plays over
+include_tasks with delegation would be a second site.yml that nobody else plays, in which a host that dies in one run is lost to all
+that follow, and facts of one profile would leak into the next. So each run is what a user would type: ansible-playbook with the same
+inventory, variables and connection options, in a process of its own, its output passed on as it comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import typing as t
+
+from ansible import context
+from ansible.utils.color import ANSIBLE_COLOR
+from ansible.utils.display import Display
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.collection import ROOT
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
+
+_PLAYBOOKS = os.path.join(ROOT, "playbooks")
+
+# Options of ansible-playbook that a child gets as its parent had them. Not tags: they would choose from other tasks.
+_VALUES = (
+    ("remote_user", "--user"),
+    ("private_key_file", "--private-key"),
+    ("connection", "--connection"),
+    ("timeout", "--timeout"),
+    ("ssh_common_args", "--ssh-common-args"),
+    ("sftp_extra_args", "--sftp-extra-args"),
+    ("scp_extra_args", "--scp-extra-args"),
+    ("ssh_extra_args", "--ssh-extra-args"),
+    ("become_method", "--become-method"),
+    ("become_user", "--become-user"),
+    ("become_password_file", "--become-password-file"),
+    ("connection_password_file", "--connection-password-file"),
+    ("forks", "--forks"),
+    ("subset", "--limit"),
+)
+_SWITCHES = (
+    ("become", "--become"),
+    ("diff", "--diff"),
+    ("force_handlers", "--force-handlers"),
+    ("flush_cache", "--flush-cache"),
+)
+_LISTS = (
+    ("inventory", "--inventory"),
+    ("vault_ids", "--vault-id"),
+    ("vault_password_files", "--vault-password-file"),
+    ("extra_vars", "--extra-vars"),
+)
+# What asks on the terminal, and what takes its place where many playbooks are played while nobody watches.
+_QUESTIONS = (
+    ("become_ask_pass", "--ask-become-pass (-K)", "--become-password-file"),
+    ("ask_pass", "--ask-pass (-k)", "--connection-password-file"),
+    ("ask_vault_pass", "--ask-vault-password (-J)", "--vault-password-file"),
+    ("step", "--step", "nothing"),
+)
+
+
+class Interrupted(Exception):
+    """Ctrl-C, or the end of the playbook that is played."""
+
+
+class ChildPlaybooks:
+    """Plays playbooks of this collection. As a context it hears of interruptions, and hands them to the playbook that is playing.
+
+    ansible-core sends the processes that work on its tasks a signal when it is interrupted, and waits for them when it exits: so there
+    is time to put things in order. Nobody listens to what they say then; say() writes to where the parent's output goes.
+
+    Args:
+        log: takes each line that is said.
+    """
+
+    def __init__(self, log: t.Callable[[str], None]) -> None:
+        self._log = log
+        self._interrupted = False
+        self._before: dict[int, t.Any] = {}
+        self._terminal = f"/proc/{os.getppid()}/fd/1"
+
+    def __enter__(self) -> ChildPlaybooks:
+        self._before = {each: signal.signal(each, self._interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *error: t.Any) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+
+    def _interrupt(self, signum: int, frame: t.Any) -> None:
+        # The parent sends a second signal soon after the first; putting things in order goes on.
+        if not self._interrupted:
+            self._interrupted = True
+            raise Interrupted
+
+    def say(self, line: str) -> None:
+        """Show a line and log it."""
+        if not self._interrupted:
+            Display().display(line)
+        else:
+            # A file that the shell opened has its own position for writing, which this would destroy.
+            with contextlib.suppress(OSError):
+                if not stat.S_ISREG(os.stat(self._terminal).st_mode):
+                    with open(self._terminal, "a", encoding="utf-8") as stream:
+                        stream.write(line + "\n")
+        self._log(line)
+
+    def play(self, name: str, variables: t.Mapping[str, t.Any], check: bool = False) -> int:
+        """Play a playbook of this collection to its end and return its exit status.
+
+        Args:
+            name: of its file, without .yml.
+            variables: win over those of the parent.
+            check: whether in check mode.
+
+        Raises:
+            Interrupted: by the user; the playbook has ended.
+        """
+        with subprocess.Popen(
+            _command(name, variables, check),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=_environment(),
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        ) as process:
+            try:
+                for line in process.stdout:
+                    self.say(line.rstrip("\n"))
+                return process.wait()
+            except BaseException:
+                process.send_signal(signal.SIGINT)
+                for line in process.stdout:
+                    self.say(line.rstrip("\n"))
+                raise
+
+
+def refuse_questions() -> None:
+    """Refuse options that make each playbook ask on the terminal.
+
+    Raises:
+        RunError: there is one; the text names what takes its place.
+    """
+    for name, option, instead in _QUESTIONS:
+        if context.CLIARGS.get(name):
+            raise RunError(
+                f"{option} asks on the terminal, and this plays many playbooks one after another; use {instead}"
+            )
+
+
+def _command(name: str, variables: t.Mapping[str, t.Any], check: bool) -> list[str]:
+    given = context.CLIARGS
+    command = [sys.executable, "-m", "ansible", "playbook", os.path.join(_PLAYBOOKS, f"{name}.yml")]
+    command += [
+        word for key, option in _VALUES if given.get(key) not in (None, "") for word in (option, str(given[key]))
+    ]
+    command += [option for key, option in _SWITCHES if given.get(key)]
+    command += [word for key, option in _LISTS for each in given.get(key) or () for word in (option, str(each))]
+    command += ["-" + "v" * given["verbosity"]] if given.get("verbosity") else []
+    command += ["--check"] if check else []
+    return [*command, "--extra-vars", json.dumps(variables)]
+
+
+def _environment() -> dict[str, str]:
+    """Return the parent's environment; its own log has all that is passed on."""
+    environment = {name: value for name, value in os.environ.items() if name != "ANSIBLE_LOG_PATH"}
+    environment["PYTHONUNBUFFERED"] = "1"
+    if ANSIBLE_COLOR:
+        environment["ANSIBLE_FORCE_COLOR"] = "1"
+    return environment

@@ -1,0 +1,328 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs beside each other: their figures as multiples of the first one's, and what else differs between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.html import comparison_page
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, ratio_bounds
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, evaluate_together
+
+
+class Arm(t.NamedTuple):
+    """What is compared: one run, or several of one configuration that are taken together.
+
+    Attributes:
+        name: what it is called; None for its profile.
+        runs: their directories.
+    """
+
+    name: str | None
+    runs: t.Sequence[RunDirectory]
+
+
+def publish(
+    directory: RunDirectory,
+    arms: t.Sequence[Arm],
+    say: t.Callable[[str], None],
+    prices: t.Mapping[str, t.Any] | None = None,
+    write: bool = True,
+) -> tuple[dict[str, t.Any], bool]:
+    """Compare arms with the first of them, show it and write comparison.json, .txt and .html; return the comparison and whether a file changed.
+
+    Args:
+        directory: where to write it.
+        arms: what is compared.
+        say: takes a line for the terminal.
+        prices: what cost.prices() returned.
+        write: whether to write files.
+
+    Raises:
+        RunError: see compare().
+    """
+    document, details = compare(arms, prices)
+    lines = report_text.comparison(document) + cost_text.lines(document["cost"])
+    page = comparison_page(document, details)
+    changed = False
+    if write:
+        os.makedirs(directory.path, exist_ok=True)
+        changed = directory.write_text("comparison.json", json.dumps(document, indent=1) + "\n")
+        changed |= directory.write_text("comparison.html", page)
+        changed |= directory.write_text("comparison.txt", "\n".join(lines).strip() + "\n")
+    for line in lines:
+        say(line)
+    return document, changed
+
+
+def compare(
+    arms: t.Sequence[Arm], prices: t.Mapping[str, t.Any] | None = None
+) -> tuple[dict[str, t.Any], list[dict[str, CellDetails]]]:
+    """Return the comparison of arms with the first of them, which docs/results.md explains, and for each arm what its charts take.
+
+    Args:
+        arms: what is compared.
+        prices: what cost.prices() returned.
+
+    Raises:
+        RunError: fewer than two arms, a run twice, or a file that is missing or damaged.
+    """
+    directories = [run for arm in arms for run in arm.runs]
+    if len(arms) < 2 or len({run.path for run in directories}) < len(directories):
+        raise RunError(
+            f"runs: {', '.join(run.run_id for run in directories) or 'none'}; a comparison takes two or more different runs"
+        )
+    documents = [arm.runs[0].read_json("run.json") for arm in arms]
+    page_ins = [_PageIns(len(arm.runs) > 1) for arm in arms]
+    writes = [cost.SwapWrites(document) for document in documents]
+    evaluated = [
+        evaluate_together(arm.runs, also=_each(paging.add, written.add))
+        for arm, paging, written in zip(arms, page_ins, writes)
+    ]
+    summaries = [summary for summary, dummy in evaluated]
+    first = summaries[0]
+    return {
+        "schema": SCHEMA,
+        "baseline": first["run_id"],
+        "slo": first["slo"],
+        "runs": [
+            {
+                **{key: summary[key] for key in ("run_id", "profile", "labels", "verdict", "config_hash")},
+                "name": arm.name or summary["profile"],
+                "parts": [run.run_id for run in arm.runs],
+                "fleet": summary["fleet"]["expected"],
+            }
+            for arm, summary in zip(arms, summaries)
+        ],
+        "differences": {
+            summary["run_id"]: _differences(documents[0], document)
+            for summary, document in zip(summaries[1:], documents[1:])
+        },
+        "settings": _settings(documents),
+        "cost": prices
+        and cost.document(
+            prices,
+            [
+                cost.arm_of(
+                    arm.name or summary["profile"], document, summary["verdict"], summary["fleet"]["expected"], written
+                )
+                for arm, summary, document, written in zip(arms, summaries, documents, writes)
+            ],
+            arms[0].name or first["profile"],
+        ),
+        "cells": [
+            {
+                **_row(cell, cell_of_first, summary, arms[number].name, paging.rate(cell)),
+                "ratio_interval": None
+                if number == 0
+                else _ratio_interval(
+                    cell,
+                    cell_of_first,
+                    details,
+                    evaluated[0][1],
+                    documents[number]["expected"] == documents[0]["expected"],
+                ),
+                "page_ins_ratio": None if number == 0 else paging.ratio(page_ins[0], cell),
+            }
+            for cell_of_first in first["cells"]
+            for number, ((summary, details), paging) in enumerate(zip(evaluated, page_ins))
+            for cell in summary["cells"]
+            if _key(cell) == _key(cell_of_first)
+        ],
+    }, [details for dummy, details in evaluated]
+
+
+def _each(*takers: t.Callable[[dict[str, t.Any]], None]) -> t.Callable[[dict[str, t.Any]], None]:
+    """Return a function that hands a phase to all of them."""
+
+    def take(document: dict[str, t.Any]) -> None:
+        for taker in takers:
+            taker(document)
+
+    return take
+
+
+def _row(
+    cell: t.Mapping[str, t.Any],
+    baseline: t.Mapping[str, t.Any],
+    summary: t.Mapping[str, t.Any],
+    name: str | None,
+    page_ins: float | None,
+) -> dict[str, t.Any]:
+    figures = {name: cell["response"][name] for name in FIGURES}
+    return {
+        **{
+            key: cell[key]
+            for key in ("influence", "read_mix", "valid", "iterations", "indicative", "hosts_within_slo", "worst_host")
+        },
+        "run_id": summary["run_id"],
+        "profile": summary["profile"],
+        "name": name or summary["profile"],
+        "response": figures,
+        "ratio": {name: _ratio(value, baseline["response"][name]) for name, value in figures.items()},
+        "page_ins_per_second": page_ins,
+    }
+
+
+def _ratio(value: float | None, baseline: float | None) -> float | None:
+    return None if value is None or not baseline else round(value / baseline, 3)
+
+
+def _ratio_interval(
+    cell: t.Mapping[str, t.Any],
+    of_baseline: t.Mapping[str, t.Any],
+    details: t.Mapping[str, CellDetails],
+    baseline: t.Mapping[str, CellDetails],
+    same_hosts: bool,
+) -> dict[str, list[float]] | None:
+    """Return the intervals of the ratios; None if one of the runs has too few iterations to tell."""
+    name = configuration.cell_name(cell)
+    mine, other = details[name].spread, baseline[name].spread
+    if mine is None or other is None:
+        return None
+    return mine.ratios(
+        other, {name: cell["response"][name] / of_baseline["response"][name] for name in FIGURES}, same_hosts
+    )
+
+
+def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
+    return cell["influence"], cell["read_mix"]
+
+
+class _PageIns:
+    """How many pages per second came back from swap or zswap, on all machines together.
+
+    Args:
+        several: whether they come from several runs, of which each then counts as one measurement.
+    """
+
+    def __init__(self, several: bool) -> None:
+        self._several = several
+        self._runs = 0
+        self._rates: dict[tuple[float, float], dict[int, list[float]]] = {}
+
+    def add(self, document: t.Mapping[str, t.Any]) -> None:
+        """Take a phase."""
+        phase = document["phase"]
+        self._runs += phase["index"] == 1
+        if phase["kind"] == "iteration":
+            counters = [pressure["counters"] for pressure in document["pressure"].values()]
+            unit = self._runs if self._several else phase["iteration"]
+            self._rates.setdefault(_key(phase), {}).setdefault(unit, []).append(
+                sum((each.get("pswpin", 0) + each.get("zswpin", 0)) / each["clock_s"] for each in counters)
+            )
+
+    def rate(self, cell: t.Mapping[str, t.Any]) -> float | None:
+        """Return the mean of a cell's iterations."""
+        rates = [rate for unit in self._rates.get(_key(cell), {}).values() for rate in unit]
+        return round(statistics.fmean(rates), 1) if rates else None
+
+    def ratio(self, baseline: _PageIns, cell: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
+        """Return how many times the baseline's rate this is, and the interval of that; None where there is nothing to compare."""
+        mine, theirs = (
+            [statistics.fmean(unit) for unit in each._rates.get(_key(cell), {}).values()] for each in (self, baseline)
+        )
+        if not mine or not theirs or not statistics.fmean(theirs) or not statistics.fmean(mine):
+            return None
+        value = statistics.fmean(mine) / statistics.fmean(theirs)
+        return {
+            "value": round(value, 3),
+            "interval": ratio_bounds(value, [_relative_variance(mine), _relative_variance(theirs)]),
+        }
+
+
+def _relative_variance(values: t.Sequence[float]) -> tuple[float, int] | None:
+    """Return the variance of the logarithm of the values' mean, and its degrees of freedom; None if they are too few to tell."""
+    if len(values) < 2:
+        return None
+    return statistics.variance(values) / len(values) / statistics.fmean(values) ** 2, len(values) - 1
+
+
+def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list[str]:
+    """Return what differs between two runs beside the profile: such a comparison is of more than the profiles."""
+    found = [
+        line for line in configuration.differences(old["config"], new["config"]) if not line.startswith("profile:")
+    ]
+    if old["expected"] != new["expected"]:
+        found.append(
+            f"fleet: {len(old['expected'])} hosts -> {len(new['expected'])} hosts"
+            if len(old["expected"]) != len(new["expected"])
+            else "fleet: other hosts"
+        )
+    for name, of in _CIRCUMSTANCES:
+        before, after = of(old), of(new)
+        if before != after:
+            found.append(f"{name}: {before or 'unknown'} -> {after or 'unknown'}")
+    return found
+
+
+def _of_hosts(*keys: str) -> t.Callable[[t.Mapping[str, t.Any]], str]:
+    """Return a function that says what the records of a run's hosts have under keys."""
+
+    def values(run: t.Mapping[str, t.Any]) -> str:
+        found = set()
+        for record in run.get("hosts", {}).values():
+            value: t.Any = record
+            for key in keys:
+                value = value.get(key) if isinstance(value, dict) else None
+            found.add(str(value))
+        return ", ".join(sorted(found))
+
+    return values
+
+
+def _redis(run: t.Mapping[str, t.Any]) -> str:
+    return ", ".join(
+        sorted({str(each["redis_version"]) for each in run.get("fleet", {}).values() if each.get("redis_version")})
+    )
+
+
+# What no profile sets, and what makes another machine of it.
+_CIRCUMSTANCES: tuple[tuple[str, t.Callable[[t.Mapping[str, t.Any]], str]], ...] = (
+    ("kernel", _of_hosts("kernel", "release")),
+    ("memory of the hosts", _of_hosts("memory", "total_bytes")),
+    ("processors of the hosts", _of_hosts("cpu", "model")),
+    ("processors online", _of_hosts("cpu", "online")),
+    ("hosts", lambda run: ", ".join(sorted(run.get("hosts", {})))),
+    ("Redis", _redis),
+)
+
+
+def _settings(documents: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """Return the tuned settings that are not the same in all runs, each with its value in each: as it was read back from the kernel."""
+    tables: list[dict[str, str]] = []
+    for document in documents:
+        table: dict[str, set[str]] = {}
+        for record in document.get("hosts", {}).values():
+            for name, value in _tuned(record.get("tuning") or {}):
+                table.setdefault(name, set()).add(value)
+        tables.append({name: ", ".join(sorted(values)) for name, values in table.items()})
+    names = list(dict.fromkeys(name for table in tables for name in table))
+    return [
+        {"name": name, "values": [table.get(name, "") for table in tables]}
+        for name in names
+        if len({table.get(name, "") for table in tables}) > 1
+    ]
+
+
+def _tuned(tuning: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str]]:
+    for setting in tuning.get("settings", []):
+        if not setting["absent"]:
+            yield setting["name"], str(setting["effective"])
+    for argument in tuning.get("kernel_arguments", []):
+        yield "kernel command line", argument
+    for area in tuning.get("swap_areas", []):
+        yield "swap", f"{area['source']}, priority {area['priority']}"
+    if tuning.get("dram_budget"):
+        budget = tuning["dram_budget"]
+        yield "DRAM budget", f"{budget['size_bytes'] / 2**20:,.0f} MiB by {budget['mechanism']}"

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as ba
+
+
+def test_words_end_at_blanks_outside_of_quotes_and_before_what_is_for_init():
+    line = 'root=/dev/vda1 ro  dyndbg="file a.c +p" quiet -- rcu_nocbs=1'
+    assert ba.words(line) == ["root=/dev/vda1", "ro", 'dyndbg="file a.c +p"', "quiet"]
+
+
+@pytest.mark.parametrize(
+    "word, name", [("quiet", "quiet"), ("rcu-nocbs=all", "rcu_nocbs"), ("a=b=c", "a"), ('"x=1 2"', "x")]
+)
+def test_names(word, name):
+    assert ba.name(word) == name
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["", "a b", "a=b c", "a='b'", 'a="b"', "a=$(x)", "a=`x`", "a=b;c", "-a", "=b", "a=\\", "a=*", "a\nb", "a={}"],
+)
+def test_refuses_what_a_shell_or_grub_would_read(argument):
+    with pytest.raises(ba.ArgumentError) as error:
+        ba.check("arguments", [argument])
+    assert str(error.value).startswith(f"arguments: {argument!r} is not allowed")
+
+
+@pytest.mark.parametrize("argument", ["root=/dev/sda1", "ro", "init=/bin/sh", "BOOT_IMAGE=x", "initrd"])
+def test_refuses_what_the_boot_loader_sets(argument):
+    with pytest.raises(ba.ArgumentError, match="boot loader sets"):
+        ba.check("removed", [argument])
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "nvme.io_queue_depth=64",
+        "crashkernel=384M-:128M",
+        "isolcpus=domain,managed_irq,1-3",
+        "memmap=4G!8G",
+        "quiet",
+        "console=ttyS0,115200n8",
+        "lapic=notscdeadline",
+    ],
+)
+def test_takes_what_is_used(argument):
+    ba.check("arguments", [argument])
+
+
+@pytest.mark.parametrize(
+    "arguments, removed, text",
+    [
+        (["a=1"], ["a"], "stands in the option arguments too"),
+        (["a-b=1"], ["a_b=1"], "stands in"),
+        (["a", "a"], [], "named 2 times"),
+    ],
+)
+def test_refuses_lists_that_contradict(arguments, removed, text):
+    with pytest.raises(ba.ArgumentError, match=text):
+        ba.check_both(arguments, removed)
+
+
+def test_another_value_of_what_is_removed_may_be_added():
+    ba.check_both(["console=ttyS1"], ["console=ttyS0"])
+
+
+@pytest.mark.parametrize(
+    "arguments, removed, line",
+    [
+        (["b=2"], [], "a b=2"),
+        (["b=1", "b=2"], [], "a b=1 b=2"),
+        ([], ["b"], "a"),
+        ([], ["b=0"], "a b=1"),
+        ([], ["b=1"], "a"),
+        (["c-d"], [], "a b=1 c-d"),
+        ([], [], "a b=1"),
+    ],
+)
+def test_what_becomes_of_a_line(arguments, removed, line):
+    assert " ".join(ba.changed(["a", "b=1"], arguments, removed)) == line
+    assert ba.problems(line.split(), arguments, removed) == []
+
+
+@pytest.mark.parametrize(
+    "line, problems",
+    [
+        ("b=1", ["b=2 is missing (b=1 is there)", "x is there"]),
+        ("b=2", []),
+        ("b=1 b=2", ["b=2 is missing (b=1 b=2 is there)"]),  # which one the kernel takes is its own affair
+        ("", ["b=2 is missing"]),
+    ],
+)
+def test_problems(line, problems):
+    assert ba.problems(line.split() + (["x"] if "x is there" in problems else []), ["b=2"], ["x"]) == problems

@@ -1,0 +1,373 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The recorded host has two sockets, a memory-only node, two NVMe drives and zram, under control group version 2."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import time
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
+from ansible_collections.memstretch.density.tests.unit.fixtures.record_tree import replay
+
+MB = 1024 * 1024
+
+
+@pytest.fixture
+def root(tmp_path):
+    return replay(str(tmp_path / "host"), "two_sockets.json")
+
+
+def write(root, path, content, mode=0o644):
+    os.makedirs(os.path.dirname(root + path), exist_ok=True)
+    with open(root + path, "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
+    os.chmod(root + path, mode)
+
+
+def test_kernel_and_processors(root):
+    record = host_memory.gather(run_command, root)
+
+    assert record["kernel"] == {
+        "release": "6.12.117+deb13-amd64",
+        "version": "#1 SMP PREEMPT_DYNAMIC Debian 6.12.117-1 (2026-11-12)",
+        "architecture": "x86_64",
+        "cmdline": "console=ttyS0 quiet rcu_nocbs=0-3 psi=1 rdinit=/init",
+        "boot_id": "00000000-1111-2222-3333-444444444444",
+        "machine": record["kernel"]["machine"],
+        "hardware": "QEMU Standard PC (Q35 + ICH9, 2009)",
+        "uptime_s": record["kernel"]["uptime_s"],
+    }
+    assert len(record["kernel"]["machine"]) == 16
+    assert record["cpu"] == {
+        "model": "QEMU TCG CPU version 2.5+",
+        "online": 4,
+        "sockets": 2,
+        "smt": False,
+        "governors": {},
+        "frequency_driver": None,
+        "hypervisor": True,
+        "clocksource": "hpet",
+        "rcu_nocb_config": True,
+        "rcu_nocbs": "0-3",
+    }
+    assert record["unreadable"] == []
+
+
+def test_governors_are_counted(root):
+    for cpu, governor in enumerate(("performance", "performance", "powersave", "performance")):
+        write(root, f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor", governor + "\n")
+
+    assert host_memory.cpu(HostFiles(root))["governors"] == {"performance": 3, "powersave": 1}
+
+
+def test_kernel_configuration_inside_the_kernel_wins_and_may_be_hidden(root):
+    write(
+        root,
+        "/proc/config.gz",
+        gzip.compress(b"A=y\nCONFIG_RCU_NOCB_CPU_DEFAULT_ALL=y\n# CONFIG_RCU_NOCB_CPU is not set\n"),
+    )
+    assert host_memory.cpu(HostFiles(root))["rcu_nocb_config"] is False
+
+    os.remove(root + "/proc/config.gz")
+    shutil.rmtree(root + "/boot")
+    assert host_memory.cpu(HostFiles(root))["rcu_nocb_config"] is None
+
+
+def test_numa(root):
+    numa = host_memory.gather(run_command, root)["numa"]
+
+    assert [(node["id"], node["cpus"], node["memory_only"]) for node in numa["nodes"]] == [
+        (0, "0-1", False),
+        (1, "2-3", False),
+        (2, "", True),
+    ]
+    assert [node["distances"] for node in numa["nodes"]] == [[10, 21, 31], [21, 10, 41], [31, 41, 10]]
+    assert all(0 < node["free_bytes"] <= node["total_bytes"] for node in numa["nodes"])
+    assert numa["tiers"] == {"memory_tier4": "0-2"}
+    assert numa["demotion_enabled"] is True
+
+
+def test_memory_and_swap(root):
+    record = host_memory.gather(run_command, root)
+
+    assert record["memory"]["hugepages"] == {"2048kB": 8, "1048576kB": 0}
+    assert 1900 * MB < record["memory"]["available_bytes"] < record["memory"]["total_bytes"] < 2560 * MB
+    assert [(area["name"], area["priority"]) for area in record["swap"]["areas"]] == [
+        ("/dev/zram0", 100),
+        ("/dev/nvme0n1", 10),
+        ("/dev/nvme1n1", 10),
+    ]
+    assert record["swap"]["zram"] == {"zram0": {"disksize_bytes": 48 * MB, "algorithm": "zstd"}}
+    assert record["swap"]["zswap"] == {
+        "enabled": False,
+        "accept_threshold_percent": 90,
+        "compressor": "lzo",
+        "max_pool_percent": 20,
+        "shrinker_enabled": False,
+        "zpool": "zsmalloc",
+    }
+
+
+def test_knobs(root):
+    record = host_memory.gather(run_command, root)
+
+    assert record["thp"]["enabled"] == "never"
+    assert record["thp"]["sizes"]["enabled"]["2048kB"] == "inherit"
+    assert "8kB" not in record["thp"]["sizes"]["enabled"] and "8kB" in record["thp"]["sizes"]["shmem_enabled"]
+    assert record["ksm"]["run"] == 0 and record["ksm"]["advisor_mode"] == "none"
+    assert record["mglru"] == {"enabled": "0x0007", "min_ttl_ms": 0}
+    assert record["sysctl"]["vm.page-cluster"] == 0
+    assert record["sysctl"]["vm.watermark_scale_factor"] == 400
+    assert record["sysctl"]["kernel.numa_balancing"] == 2
+    assert None not in record["sysctl"].values()
+    assert record["nvme"] == {"io_queue_depth": 1024}
+
+
+def test_disks_with_their_sockets_and_serial_numbers(root):
+    queues = host_memory.gather(run_command, root)["block_queues"]
+
+    assert list(queues) == ["nvme0n1", "nvme1n1", "sda"]
+    assert queues["nvme0n1"] == {
+        "scheduler": "mq-deadline",
+        "nr_requests": 64,
+        "max_sectors_kb": 512,
+        "nomerges": 0,
+        "read_ahead_kb": 128,
+        "rq_affinity": 1,
+        "wbt_lat_usec": 2000,
+        "rotational": False,
+        "size_bytes": 1024 * MB,
+        "model": "QEMU NVMe Ctrl",
+        "serial": "OPT0",
+        "numa_node": 0,
+    }
+    assert (queues["nvme1n1"]["scheduler"], queues["nvme1n1"]["numa_node"]) == ("none", 1)
+    assert (queues["sda"]["serial"], queues["sda"]["numa_node"]) == ("SCSI0", None)
+
+
+def test_a_multipath_drive_is_on_the_socket_of_its_controller(root):
+    subsystem = root + "/sys/devices/virtual/nvme-subsystem/nvme-subsys9"
+    os.makedirs(subsystem + "/nvme9n1")
+    os.symlink(subsystem, subsystem + "/nvme9n1/device")
+    os.symlink(subsystem + "/nvme9n1", root + "/sys/block/nvme9n1")
+    os.makedirs(root + "/sys/block/nvme9c1n1/device")
+    os.symlink(root + "/sys/devices/pci0000:40/0000:40:00.0/0000:41:00.0/nvme/nvme1", subsystem + "/nvme1")
+    write(subsystem, "/nvme9n1/size", "4096\n")
+    write(root, "/sys/block/nvme9c1n1/size", "4096\n")
+
+    queues = host_memory.gather(run_command, root)["block_queues"]
+
+    assert queues["nvme9n1"]["numa_node"] == 1
+    assert "nvme9c1n1" not in queues
+
+
+def test_limits_of_a_control_group_are_the_least_on_the_way_up(root):
+    assert host_memory.cgroup(HostFiles(root)) == {
+        "version": 2,
+        "path": "/density/fleet",
+        "memory_controller": True,
+        "memory_max_bytes": 80 * MB,
+        "memory_high_bytes": 64 * MB,
+        "swap_max_bytes": 1024 * MB,
+        "memory_and_swap_max_bytes": None,
+        "cpus": "0-3",
+        "mems": "0-2",
+    }
+
+
+@pytest.mark.parametrize("mount_root", ["/", "/outer"])
+def test_limits_of_a_control_group_of_version_1(root, mount_root):
+    inside = "/outer/inner"[len(mount_root.rstrip("/")) :]
+    write(root, "/proc/self/cgroup", "4:cpu,memory:/outer/inner\n0::/somewhere\n")
+    write(root, "/proc/self/mountinfo", f"35 31 0:32 {mount_root} /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n")
+    write(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
+    write(root, f"/sys/fs/cgroup/memory{inside}/memory.limit_in_bytes", f"{100 * MB}\n")
+    write(root, f"/sys/fs/cgroup/memory{inside}/memory.memsw.limit_in_bytes", "9223372036854771712\n")
+
+    cgroup = host_memory.cgroup(HostFiles(root))
+
+    assert (cgroup["version"], cgroup["path"], cgroup["memory_controller"]) == (1, "/outer/inner", True)
+    assert (cgroup["memory_max_bytes"], cgroup["memory_and_swap_max_bytes"]) == (100 * MB, None)
+
+
+def test_ksmtuned_is_seen_and_hidden_processes_are_not_taken_for_absent(root):
+    write(root, "/proc/77/comm", "ksmtuned\n")
+    assert host_memory.ksm(HostFiles(root))["ksmtuned_running"] is True
+    os.remove(root + "/proc/77/comm")
+    assert host_memory.ksm(HostFiles(root))["ksmtuned_running"] is False
+    os.remove(root + "/proc/1/comm")
+    assert host_memory.ksm(HostFiles(root))["ksmtuned_running"] is None
+
+
+def test_an_empty_tree_gives_every_fixed_key_with_nothing_in_it(root, tmp_path):
+    empty = host_memory.gather(run_command, str(tmp_path / "nothing"))
+    full = host_memory.gather(run_command, root)
+
+    assert set(empty) == set(full)
+    for section in ("kernel", "cpu", "numa", "memory", "swap", "thp", "ksm", "mglru", "sysctl", "cgroup", "imdt"):
+        assert set(empty[section]) == set(full[section]), section
+    assert empty["swap"]["zswap"] == {"enabled": None}
+    assert empty["numa"]["nodes"] == [] and empty["block_queues"] == {}
+    assert set(empty["sysctl"].values()) == {None}
+    assert empty["unreadable"] == []
+
+
+def test_what_cannot_be_read_is_named(root):
+    os.remove(root + "/proc/sys/vm/swappiness")
+    os.mkdir(root + "/proc/sys/vm/swappiness")  # root may read every file, but no directory
+
+    record = host_memory.gather(run_command, root)
+
+    assert record["sysctl"]["vm.swappiness"] is None
+    assert record["unreadable"] == ["/proc/sys/vm/swappiness: Is a directory"]
+
+
+def test_a_record_is_small_and_plain_json(root):
+    record = host_memory.gather(run_command, root)
+
+    assert len(json.dumps(record)) < 6000
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+
+
+def test_pressure_does_not_change_the_digest_of_the_settings(root, tmp_path):
+    pressed = replay(str(tmp_path / "pressed"), "two_sockets.json", "two_sockets_pressed.json")
+    write(pressed, "/proc/uptime", "99999.5 1.0\n")
+    quiet, after = host_memory.gather(run_command, root), host_memory.gather(run_command, pressed)
+
+    assert quiet["swap"] != after["swap"]
+    assert quiet["settings_digest"] == after["settings_digest"] == host_memory.settings_digest(after)
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("/proc/sys/vm/page-cluster", "3\n"),
+        ("/proc/cmdline", "quiet\n"),
+        ("/proc/sys/kernel/osrelease", "6.13.0\n"),
+        ("/proc/swaps", "Filename Type Size Used Priority\n/dev/nvme0n1 partition 1048572 0 10\n"),
+        ("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled", "[always] inherit madvise never\n"),
+        ("/sys/kernel/mm/lru_gen/enabled", "0x0000\n"),
+        ("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "9\n"),
+        ("/sys/module/zswap/parameters/enabled", "Y\n"),
+        ("/sys/devices/virtual/block/zram0/comp_algorithm", "[lz4] zstd\n"),
+        ("/sys/block/nvme0n1/queue/scheduler", "[none] mq-deadline\n"),
+        ("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
+        ("/sys/fs/cgroup/density/memory.max", "1048576\n"),
+        ("/proc/77/comm", "ksmtuned\n"),
+    ],
+)
+def test_a_changed_setting_changes_the_digest(root, path, content):
+    before = host_memory.gather(run_command, root)["settings_digest"]
+
+    write(root, path, content)
+
+    assert host_memory.gather(run_command, root)["settings_digest"] != before
+
+
+def test_what_the_advisor_of_ksm_turns_is_not_a_setting(root):
+    write(root, "/sys/kernel/mm/ksm/advisor_mode", "none [scan-time]\n")
+    before = host_memory.gather(run_command, root)["settings_digest"]
+
+    write(root, "/sys/kernel/mm/ksm/pages_to_scan", "7777\n")
+
+    assert host_memory.gather(run_command, root)["settings_digest"] == before
+
+
+def test_what_the_kernel_works_out_anew_with_huge_pages_is_not_a_setting(root):
+    before = host_memory.gather(run_command, root)
+
+    write(root, "/proc/sys/vm/min_free_kbytes", "19665\n")
+    after = host_memory.gather(run_command, root)
+
+    assert after["sysctl"]["vm.min_free_kbytes"] == 19665 != before["sysctl"]["vm.min_free_kbytes"]
+    assert after["settings_digest"] == before["settings_digest"]
+
+
+def tool(root, body, name="vsmpversion", mode=0o755):
+    write(root, f"/usr/local/bin/{name}", "#!/bin/sh\n# vsmpversion\n" + body, mode)
+
+
+def test_imdt_is_detected_by_its_tool(root):
+    tool(root, 'test "$*" = --long && echo "Version 8.6.2535.33" && echo second line\n', name="imdtversion")
+
+    assert host_memory.imdt(HostFiles(root), run_command) == {
+        "detected": True,
+        "tool": "/usr/local/bin/imdtversion",
+        "version": "Version 8.6.2535.33\nsecond line",
+        "reason": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "mode", "reason"),
+    [
+        ("vsmpversion", "exit 3\n", 0o755, "/usr/local/bin/vsmpversion --long ended with status 3"),
+        ("vsmpversion", "exit 0\n", 0o644, "/usr/local/bin/vsmpversion is not an executable file"),
+        ("longerversion", "exit 0\n", 0o755, "no /usr/local/bin/????version is there"),
+    ],
+)
+def test_imdt_is_not_detected_by_another_tool(root, name, body, mode, reason):
+    tool(root, body, name, mode)
+
+    assert host_memory.imdt(HostFiles(root), run_command) == {
+        "detected": False,
+        "tool": None,
+        "version": None,
+        "reason": reason,
+    }
+
+
+def test_a_tool_without_the_mark_is_not_run(root, tmp_path):
+    write(root, "/usr/local/bin/someversion", f"#!/bin/sh\ntouch {tmp_path}/ran\n", 0o755)
+
+    assert (
+        host_memory.imdt(HostFiles(root), run_command)["reason"]
+        == "/usr/local/bin/someversion does not contain vsmpversion"
+    )
+    assert not os.path.exists(tmp_path / "ran")
+
+
+def test_a_tool_that_hangs_is_ended_with_its_children(root, tmp_path):
+    tool(root, f"sleep 60 & echo $! > {tmp_path}/child\nwait\n")
+    started = time.monotonic()
+
+    result = host_memory.imdt(HostFiles(root), run_command, timeout=0.5)
+
+    assert result["reason"] == "/usr/local/bin/vsmpversion --long did not end within 0.5 s"
+    assert time.monotonic() - started < 10
+    child = (tmp_path / "child").read_text().strip()
+    deadline = time.monotonic() + 10
+    while os.path.exists(f"/proc/{child}/exe") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    # Ended and waiting for init at most: a zombie has no command line.
+    assert not os.path.exists(f"/proc/{child}") or (open(f"/proc/{child}/cmdline", "rb").read() == b"")
+
+
+def test_this_machine():
+    record = host_memory.gather(run_command)
+
+    assert record["kernel"]["release"] == os.uname().release
+    assert record["kernel"]["version"] == os.uname().version
+    assert record["kernel"]["uptime_s"] > 0
+    assert record["cpu"]["online"] == os.cpu_count()
+    assert record["memory"]["total_bytes"] > record["memory"]["available_bytes"] > 0
+    assert (
+        sum(len(host_memory.parse_cpu_list(node["cpus"])) for node in record["numa"]["nodes"])
+        == record["cpu"]["online"]
+    )
+    assert record["sysctl"]["vm.swappiness"] is not None
+    assert record["cgroup"]["version"] in (1, 2)
+    assert len(json.dumps(record)) < 6000
+
+
+def test_two_records_of_this_machine_have_one_digest():
+    assert host_memory.gather(run_command)["settings_digest"] == host_memory.gather(run_command)["settings_digest"]

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings of a profile: names, values, and who else makes them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import settings as host_settings
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.settings import (
+    Setting,
+    canonical,
+    knob_path,
+    mistakes,
+    other_writers,
+    persistent_files,
+    settings_of,
+    sysctl_path,
+)
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("always [madvise] never\n", "madvise"),
+        ("60\n", "60"),
+        ("Y\n", "1"),
+        ("N", "0"),
+        ("false\n", "0"),
+        ("0x0007\n", "7"),
+        ("4096\t87380  6291456\n", "4096 87380 6291456"),
+        ("[none] mq-deadline", "none"),
+        ("lzo", "lzo"),
+        ("", ""),
+    ],
+)
+def test_values_are_compared_as_what_they_mean(text, value):
+    assert canonical(text) == value
+
+
+@pytest.mark.parametrize(
+    "name, path",
+    [
+        ("vm.swappiness", "vm/swappiness"),
+        ("net/ipv4/conf/eth0.5/forwarding", "net/ipv4/conf/eth0.5/forwarding"),
+        ("net.ipv4.conf.eth0/5.forwarding", "net/ipv4/conf/eth0.5/forwarding"),
+    ],
+)
+def test_sysctl_names_are_those_of_sysctl_8(name, path):
+    assert sysctl_path(name) == path
+
+
+def test_a_scheduler_is_written_before_the_depth_that_it_resets():
+    settings = settings_of(
+        "block_queue", {"nr_requests": 64, "scheduler": "mq-deadline"}, ["/dev/disk/by-id/a", "/dev/disk/by-id/b"]
+    )
+    assert [setting.label for setting in settings] == ["a scheduler", "b scheduler", "a nr_requests", "b nr_requests"]
+
+
+def test_a_disk_is_found_by_its_stable_path(tmp_path):
+    (tmp_path / "nvme-x").symlink_to("/dev/loop7")
+    link = str(tmp_path / "nvme-x")
+    assert knob_path(f"/dev/..{link}/queue/nr_requests") == "/sys/block/loop7/queue/nr_requests"
+
+
+@pytest.mark.parametrize(
+    "sections, message",
+    [
+        ({"sysctl": {"swappiness": 1}}, "sysctl has 'swappiness'; allowed is the name of a sysctl"),
+        ({"sysctl": {"vm.a": None}}, "sysctl, vm.a: the value is None"),
+        ({"sysctl": {"vm.a": {"value": 1, "why": "x"}}}, "'why' is not a key; allowed are value, reason, since"),
+        ({"sysctl": {"vm.a": "1\n2"}}, "a text of one line"),
+        ({"sysctl": {"vm.a": []}}, "the value is []"),
+        ({"sysctl": {"vm.a": 1.5}}, "the value is 1.5"),
+        ({"sysctl": [1]}, "it takes a dictionary"),
+        ({"sysfs": {"/etc/passwd": 1}}, "allowed is a path below /sys"),
+        ({"sysfs": {"/sys/../etc/passwd": 1}}, "allowed is a path below /sys"),
+        ({"block_queue": {"../x": 1}}, "allowed is a file of a disk's queue directory"),
+        ({"services_stopped": {"a b": True}}, "the name of a unit"),
+        ({"services_stopped": {"ksm": {"reason": 3}}}, "reason is 3; it takes a text"),
+        ({"cpu_governor": {"reason": "x"}}, "cpu_governor: the value is None"),
+    ],
+)
+def test_a_mistake_is_named(sections, message):
+    assert message in "; ".join(mistakes(sections))
+
+
+def test_what_is_right_is_no_mistake():
+    assert (
+        mistakes(
+            {
+                "sysctl": {"vm.swappiness": 60, "kernel.numa_balancing": {"value": 0, "reason": "x", "since": "3.8"}},
+                "sysfs": {
+                    "/sys/kernel/mm/transparent_hugepage/hugepages-*/enabled": "never",
+                    "/sys/module/zswap/parameters/compressor": ["a", "b"],
+                },
+                "block_queue": {"scheduler": "none"},
+                "cpu_governor": "performance",
+                "services_stopped": {"ksmtuned": True},
+            }
+        )
+        == []
+    )
+
+
+def test_settings_last_by_the_systems_own_means():
+    settings = [
+        Setting("sysctl", "vm.swappiness", ("100",)),
+        Setting("sysfs", "/sys/a/b*", ("50%",)),
+        Setting("cpu_governor", "cpu_governor", ("performance",)),
+        Setting("block_queue", "scheduler", ("none",), disk="/dev/disk/by-id/nvme-A"),
+    ]
+    files = persistent_files(settings, lambda setting: setting.values[0])
+    assert files[host_settings.SYSCTL_FILE].splitlines()[1:] == ["vm/swappiness = 100"]
+    assert files[host_settings.TMPFILES_FILE].splitlines()[1:] == [
+        "w /sys/a/b* - - - - 50%%",
+        f"w {host_settings.GOVERNORS} - - - - performance",
+    ]
+    assert 'SYMLINK=="disk/by-id/nvme-A", ATTR{queue/scheduler}="none"' in files[host_settings.UDEV_FILE]
+    assert persistent_files([], lambda setting: "") == {}
+
+
+def test_who_else_sets_a_knob_is_named(tmp_path):
+    def write(path, text):
+        full = tmp_path / path
+        full.parent.mkdir(parents=True, exist_ok=True)
+        full.write_text(text, encoding="utf-8")
+
+    write("etc/sysctl.conf", "# vm.swappiness = 1\n")
+    write("etc/sysctl.d/90-vendor.conf", "kernel.x = 1\n-vm/swappiness=10\n")
+    (tmp_path / "etc/sysctl.d/99-link.conf").symlink_to("90-vendor.conf")
+    write("etc/sysctl.d/zz-memstretch.conf", "vm/swappiness = 100\n")
+    write("usr/lib/sysctl.d/50-x.conf", "vm.swappiness_not = 3\n")
+    write(
+        "usr/lib/udev/rules.d/60-x.rules",
+        '# ATTR{queue/scheduler}="bfq"\nACTION=="add", ATTR{queue/scheduler}="bfq"\nATTR{queue/scheduler}=="x", RUN+="y"\n',
+    )
+    write("usr/lib/tmpfiles.d/thp.conf", "w! /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise\n")
+    write("etc/tuned/active_profile", "mine\n")
+    write("etc/tuned/mine/tuned.conf", "[main]\ninclude=virtual-host\n")
+    write("usr/lib/tuned/virtual-host/tuned.conf", "[sysctl]\nvm.swappiness = 10\n[vm]\ntransparent_hugepages=never\n")
+    files = HostFiles(str(tmp_path))
+    assert other_writers(Setting("sysctl", "vm.swappiness", ("1",)), files) == [
+        "/etc/sysctl.d/90-vendor.conf:2",
+        "TuneD (/usr/lib/tuned/virtual-host/tuned.conf:2)",
+    ]
+    assert other_writers(Setting("block_queue", "scheduler", ("1",), disk="/dev/disk/by-id/a"), files) == [
+        "/usr/lib/udev/rules.d/60-x.rules:2"
+    ]
+    assert other_writers(Setting("sysfs", "/sys/kernel/mm/transparent_hugepage/enabled", ("never",)), files) == [
+        "/usr/lib/tmpfiles.d/thp.conf:1",
+        "TuneD (/usr/lib/tuned/virtual-host/tuned.conf:4)",
+    ]
+    assert other_writers(Setting("cpu_governor", "cpu_governor", ("x",)), files) == []
+
+
+def test_knobs_of_this_host():
+    assert Setting("sysctl", "vm.swappiness", ("1",)).knobs() == ["/proc/sys/vm/swappiness"]
+    assert Setting("sysctl", "vm.there_is_none", ("1",)).knobs() == []
+    assert Setting("sysfs", "/sys/kernel/mm/transparent_hugepage/ena*", ("1",)).knobs() == [
+        "/sys/kernel/mm/transparent_hugepage/enabled"
+    ]
+    assert (
+        host_settings.read_knob("/proc/sys/vm/swappiness")
+        == open("/proc/sys/vm/swappiness", encoding="ascii").read().strip()
+    )
+    assert host_settings.read_knob("/dev/disk/by-id/gone/queue/scheduler") is None
+    assert os.path.exists("/proc/sys/vm")

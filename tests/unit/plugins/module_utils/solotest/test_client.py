@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import client as client
+from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
+
+# Not the link in the virtual environment: a script's first line cannot name a path that holds a space.
+INTERPRETER = os.path.realpath(sys.executable)
+
+
+@pytest.fixture
+def options():
+    return {
+        "mode": "test",
+        "executable": "solotest",
+        "host": "127.0.0.1",
+        "port": 6379,
+        "socket": None,
+        "username": None,
+        "password": "secret",
+        "value_size": 1000,
+        "key_count": 100,
+        "requests": None,
+        "rate": 2500.5,
+        "influence": -1.0,
+        "read_mix": 70,
+        "start_at": 1795186271.123456,
+        "stagger": 0.25,
+        "pacing": "hybrid",
+        "spin_us": 40,
+        "cpu": "any",
+        "seed": None,
+        "duration": None,
+        "connections": 1,
+        "pipeline": 1,
+        "pattern": "gaussian",
+        "compressibility": 0.0,
+        "max_seconds": 84.0,
+        "reply_timeout": 60.0,
+        "overwrite": False,
+        "raw_samples": None,
+        "phase": "p",
+        "run_id": "r",
+        "detach": False,
+    }
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A function that makes an executable of some Python lines, to stand where the client stands."""
+
+    def make(*lines):
+        path = tmp_path / "client"
+        path.write_text(f"#!{INTERPRETER}\n" + textwrap.dedent("\n".join(lines)), encoding="utf-8")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return str(path)
+
+    return make
+
+
+def test_the_command_line(options):
+    assert client.command(options, "/opt/solotest") == [
+        "/opt/solotest",
+        "--json",
+        "--host=127.0.0.1",
+        "--max-seconds=84",
+        "--start-at=1795186271.123456",
+        "--stagger=0.25",
+        "--pacing=hybrid",
+        "--spin-us=40",
+        "--connections=1",
+        "--pipeline=1",
+        "--pattern=gaussian",
+        "--compressibility=0",
+        "--timeout=60",
+        "test",
+        "6379",
+        "1000",
+        "100",
+        "-1",
+        "2500.5",
+        "70",
+    ]
+    assert "secret" not in " ".join(client.command(options, "x"))
+
+
+def test_a_fill_protects_the_data_of_others_unless_told_otherwise(options):
+    assert "--protect" in client.command({**options, "mode": "fill"}, "x")
+    assert "--protect" not in client.command({**options, "mode": "fill", "overwrite": True}, "x")
+
+
+def test_large_and_small_numbers_have_no_exponent(options):
+    argv = client.command({**options, "rate": 10_000_000.0, "influence": 0.000001}, "x")
+    assert argv[-2:-1] == ["10000000"] and argv[-3] == "0.000001"
+
+
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        ("port", 0),
+        ("rate", 0.0),
+        ("read_mix", 101),
+        ("stagger", 1.0),
+        ("key_count", 0),
+        ("seed", -1),
+        ("reply_timeout", 0.0),
+    ],
+)
+def test_values_out_of_range(options, option, value):
+    with pytest.raises(SettingError, match=option):
+        client.validate({**options, option: value})
+
+
+@pytest.mark.parametrize(
+    "mode, read_mix, expected", [("fill", 100, True), ("test", 99, True), ("test", 100, False), ("probe", 70, False)]
+)
+def test_what_writes(options, mode, read_mix, expected):
+    assert client.writes({**options, "mode": mode, "read_mix": read_mix}) is expected
+
+
+def unique(options, tmp_path):
+    return {**options, "socket": str(tmp_path / "redis.sock")}
+
+
+def test_an_endpoint_is_loaded_once_at_a_time(options, tmp_path):
+    options = unique(options, tmp_path)
+    with client.endpoint_lock(options, "/bin/true") as lock:
+        os.pwrite(lock, json.dumps({"pid": os.getpid(), "run_id": "another"}).encode(), 0)
+        with pytest.raises(client.ClientError, match="run another"), client.endpoint_lock(options, "/bin/true"):
+            pass
+    with client.endpoint_lock(options, "/bin/true"):
+        pass
+
+
+def test_a_client_that_an_interrupted_playbook_left_is_ended(options, tmp_path, program):
+    options = unique(options, tmp_path)
+    sleeper = program("import time", "time.sleep(60)")
+    with client.endpoint_lock(options, sleeper) as lock:
+        # As the kernel starts a script, its first word is the interpreter; so the interpreter is what is looked for here.
+        left = subprocess.Popen([sleeper], pass_fds=(lock,))
+        os.pwrite(lock, json.dumps({"pid": left.pid, "run_id": "r"}).encode(), 0)
+    deadline = time.monotonic() + 10
+    while INTERPRETER.encode() not in pathlib.Path(f"/proc/{left.pid}/cmdline").read_bytes():
+        assert time.monotonic() < deadline
+    with client.endpoint_lock(options, INTERPRETER):
+        assert left.wait(timeout=10) == -signal.SIGTERM
+
+
+def test_a_process_that_only_has_the_number_of_a_client_is_left_alone(options, tmp_path, monkeypatch):
+    options = unique(options, tmp_path)
+    monkeypatch.setattr(client, "_TAKEOVER_SECONDS", 0.3)
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        with client.endpoint_lock(options, "/opt/solotest") as lock:
+            os.pwrite(lock, json.dumps({"pid": bystander.pid, "run_id": "r"}).encode(), 0)
+            with (
+                pytest.raises(client.ClientError, match="wait until it ends"),
+                client.endpoint_lock(options, "/opt/solotest"),
+            ):
+                pass
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_client_without_a_result(options, tmp_path, program):
+    result = client.execute(unique(options, tmp_path), program("import sys", "sys.exit('no such luck')"), run_command)
+    assert result["failed"] and "no such luck" in result["msg"]
+
+
+def test_a_client_that_cannot_be_run(options, tmp_path):
+    result = client.execute(unique(options, tmp_path), "/nonexistent/solotest", run_command)
+    assert result["failed"] and "is it built for this host" in result["msg"]
+
+
+def test_a_client_of_another_version(options, tmp_path, program):
+    result = client.execute(unique(options, tmp_path), program("print('{\"schema\": 99}')"), run_command)
+    assert result["failed"] and "schema 99" in result["msg"]
+
+
+def test_the_password_travels_by_environment_only(options, tmp_path, program):
+    seen = tmp_path / "seen"
+    client.execute(
+        unique(options, tmp_path),
+        program(
+            "import os, sys",
+            f"open({str(seen)!r}, 'w').write(os.environ.get('SOLOTEST_PASSWORD', '') + ' ' + ' '.join(sys.argv))",
+        ),
+        run_command,
+    )
+    words = seen.read_text(encoding="utf-8").split()
+    assert words[0] == "secret" and "secret" not in words[1:]
+
+
+@pytest.mark.parametrize(
+    "work, expected",
+    [
+        (lambda: {"changed": True}, {"changed": True}),
+        (lambda: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_work_in_the_background_leaves_its_result(work, expected):
+    job = client.in_background(work)
+    path = pathlib.Path(job["path"])
+    deadline = time.monotonic() + 10
+    while not path.read_text(encoding="utf-8"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    result = json.loads(path.read_text(encoding="utf-8"))
+    path.unlink()
+    assert result == expected if isinstance(expected, dict) else (result["failed"] and expected in result["msg"])
+
+
+@pytest.mark.parametrize(
+    "kind, advice",
+    [("connect", "is Redis running there"), ("auth", "password"), ("refused_foreign_data", "overwrite: true")],
+)
+def test_messages_name_the_endpoint_and_say_what_to_do(options, kind, advice):
+    message = client.explain(options, {"kind": kind, "message": "no"})
+    assert "127.0.0.1:6379" in message and advice in message

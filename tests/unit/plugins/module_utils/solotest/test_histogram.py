@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+
+import pytest
+from hdrh.histogram import HdrHistogram
+
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import histogram
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, HistogramError
+
+EDGES = [0, 1, 255, 256, 257, 511, 512, 513, 10**9, 2**40 - 1, 2**40, 10**11, 2**63 - 1]
+
+
+def samples(count: int, seed: int = 1) -> list[int]:
+    """Latencies of a bell with a long tail, from 100 ns to 100 s."""
+    rng = random.Random(seed)
+    return [min(max(int(rng.lognormvariate(10, 1.5)), 100), 100 * 10**9) for dummy in range(count)]
+
+
+def exact_percentile(values: list[int], percent: float) -> int:
+    return sorted(values)[max(math.ceil(Fraction(str(percent)) * len(values) / 100), 1) - 1]
+
+
+@pytest.mark.parametrize("value", EDGES + samples(200))
+def test_slot_holds_its_value_within_the_documented_error(value):
+    slot = histogram.slot_of(value)
+    low, high = histogram.lowest_of(slot), histogram.highest_of(slot)
+    assert low <= value <= high
+    assert (high - low) <= value / 128
+    assert 0 <= slot < histogram.SLOTS
+
+
+def test_slots_follow_each_other_without_gaps():
+    for slot in range(histogram.SLOTS - 1):
+        assert histogram.highest_of(slot) + 1 == histogram.lowest_of(slot + 1)
+    assert histogram.highest_of(histogram.SLOTS - 1) == 2**63 - 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 99, 100, 101, 20_000])
+def test_percentiles_are_never_below_and_at_most_one_percent_above_the_truth(count):
+    values = samples(count, seed=count)
+    wanted = [0.1, 1, 50, 95, 99, 99.9, 99.99, 100]
+    for percent, found in zip(wanted, Histogram.from_values(values).percentiles(wanted)):
+        truth = exact_percentile(values, percent)
+        assert truth <= found <= truth * 1.01
+
+
+def test_percentiles_of_nothing_are_none():
+    assert Histogram().percentiles([50, 99]) == [None, None]
+    assert Histogram().figures()["avg_us"] is None
+
+
+@pytest.mark.parametrize("parts", [2, 3, 17])
+def test_merging_any_split_equals_the_whole(parts):
+    values = samples(5000) + EDGES
+    split = [Histogram.from_values(values[part::parts]).figures() for part in range(parts)]
+    merged = Histogram.from_figures(*split, Histogram().figures())
+    assert merged.figures() == Histogram.from_values(values).figures()
+
+
+def test_encoding_returns_what_was_encoded():
+    for values in ([], EDGES, samples(10_000), [7] * 100_000):
+        counts = Histogram.from_values(values).counts
+        assert histogram.decode(histogram.encode(counts)) == counts
+    assert histogram.decode(histogram.encode({5: 2**62, 7295: 1})) == {5: 2**62, 7295: 1}
+
+
+def test_the_reference_library_reads_our_text_and_we_read_its_text():
+    values = samples(20_000)
+    ours = Histogram.from_values(values)
+    theirs = HdrHistogram(1, 2**63 - 1, 2)
+    for value in values:
+        theirs.record_value(value)
+    read = HdrHistogram.decode(histogram.encode(ours.counts))
+    assert read.get_total_count() == len(values)
+    for percent in (50, 95, 99, 99.9):
+        assert (
+            read.get_value_at_percentile(percent)
+            == ours.percentiles([percent])[0]
+            == theirs.get_value_at_percentile(percent)
+        )
+    assert histogram.decode(theirs.encode().decode()) == ours.counts
+
+
+@pytest.mark.parametrize("text", ["", "AAAA", "not base64!", "HISTFAAAAA==", histogram.encode({5: 1})[:-8]])
+def test_damaged_text_is_refused(text):
+    with pytest.raises(HistogramError):
+        histogram.decode(text)
+
+
+def test_another_precision_is_refused():
+    with pytest.raises(HistogramError, match="precision"):
+        histogram.decode(HdrHistogram(1, 3_600_000_000, 3).encode().decode())
+
+
+def test_the_clients_list_is_checked():
+    with pytest.raises(HistogramError, match="odd"):
+        Histogram.from_slots([1, 2, 3], 1, 1, 1)
+    with pytest.raises(HistogramError, match="slot"):
+        Histogram.from_slots([histogram.SLOTS, 1], 1, 1, 1)
+    assert Histogram.from_slots([3, 2, 300, 1], 1000, 3, 700).count == 3
+
+
+def test_even_seven_decades_of_latencies_stay_small():
+    assert len(Histogram.from_values(samples(100_000)).figures()["histogram"]) < 3000

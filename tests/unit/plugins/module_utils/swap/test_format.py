@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Headers of swap areas and partition tables, compared with those of util-linux."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import uuid
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FormatError, header, table
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import read_header
+
+MIB = 1024 * 1024
+IDENTIFIER = uuid.UUID("01234567-89ab-cdef-0123-456789abcdef")
+
+
+@pytest.mark.parametrize("size", [1 * MIB, 100 * MIB + 512, 3 * MIB + 4096])
+def test_the_header_is_the_one_that_mkswap_writes(tmp_path, size):
+    mkswap = shutil.which("mkswap", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    assert mkswap, "mkswap is missing"
+    path = tmp_path / "area"
+    with open(path, "wb") as file:
+        file.truncate(size)
+    subprocess.run(
+        [mkswap, "--label", "memstretch", "--uuid", str(IDENTIFIER), str(path)], check=True, capture_output=True
+    )
+    expected = path.read_bytes()
+    written = header(size, IDENTIFIER)
+    assert expected[: len(written)] == written
+    assert read_header(str(path)) == (IDENTIFIER.hex, "memstretch")
+
+
+def test_too_small_for_an_area():
+    with pytest.raises(FormatError, match="too small for a swap area; the least is"):
+        header(4096 * 9, IDENTIFIER)
+
+
+def test_a_label_of_somebody_else_is_read(tmp_path):
+    path = tmp_path / "area"
+    path.write_bytes(header(MIB, IDENTIFIER, "other"))
+    assert read_header(str(path)) == (IDENTIFIER.hex, "other")
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "each"), [(100 * MIB, 1, 98), (100 * MIB, 3, 32), (3 * MIB, 1, 1), (10**9, 7, 135)]
+)
+def test_partitions_are_equal_and_fit(tmp_path, size, count, each):
+    sfdisk = shutil.which("sfdisk", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    assert sfdisk, "sfdisk is missing"
+    text = table(size, count, False)
+    assert re.findall(r"size=(\d+)MiB", text) == [str(each)] * count
+    path = tmp_path / "disk"
+    with open(path, "wb") as file:
+        file.truncate(size // 512 * 512)
+    subprocess.run(
+        [sfdisk, "--quiet", "--no-tell-kernel", str(path)], input=text, text=True, check=True, capture_output=True
+    )
+
+
+def test_partitions_that_do_not_fit():
+    with pytest.raises(FormatError, match="10 MiB cannot be cut into 9 partitions"):
+        table(10 * MIB, 9, False)
+
+
+def test_an_encrypted_disk_has_one_partition_with_our_mark():
+    assert table(100 * MIB, 0, True) == 'label: gpt\nsize=98MiB, type=L, name="memstretch-crypt"\n'

@@ -1,0 +1,151 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Units for systemd: their names, their text, and who else turns swap on."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.swap import units as swap_units
+from ansible_collections.memstretch.density.plugins.module_utils.swap.units import (
+    DIRECTORY,
+    OtherUnit,
+    Systemd,
+    UnitError,
+    crypt_service,
+    escape,
+    install,
+    is_installed,
+    swap_unit,
+    turned_on_by,
+    uninstall,
+    zram_service,
+)
+
+
+# What systemd-escape --path answers (systemd 252).
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (
+            "/dev/disk/by-uuid/73253038-e31d-455f-89ab-aa90b137d2a6",
+            r"dev-disk-by\x2duuid-73253038\x2de31d\x2d455f\x2d89ab\x2daa90b137d2a6",
+        ),
+        ("/dev/zram0", "dev-zram0"),
+        ("/swapfile", "swapfile"),
+        ("//var//lib/.swap/a:b_c.d", "var-lib-.swap-a:b_c.d"),
+        ("/.swap", r"\x2eswap"),
+        ("/a@b\u00e4", r"a\x40b\xc3\xa4"),
+        ("/", "-"),
+    ],
+)
+def test_paths_are_escaped_as_systemd_does(path, name):
+    assert escape(path) == name
+
+
+def test_the_unit_of_a_disk():
+    ((path, text),) = swap_unit("/dev/disk/by-uuid/1", 10, "once").items()
+    assert path == f"{DIRECTORY}/dev-disk-by\\x2duuid-1.swap"
+    lines = text.splitlines()
+    for line in (
+        "DefaultDependencies=no",
+        "What=/dev/disk/by-uuid/1",
+        "Priority=10",
+        "Options=discard=once",
+        r"WantedBy=dev-disk-by\x2duuid-1.device",
+    ):
+        assert line in lines
+
+
+@pytest.mark.parametrize(
+    ("discard", "line"), [("none", None), ("once", "discard=once"), ("pages", "discard=pages"), ("both", "discard")]
+)
+def test_discard_stands_in_the_unit(discard, line):
+    (text,) = swap_unit("/swap", 1, discard).values()
+    options = [words for words in text.splitlines() if words.startswith("Options=")]
+    assert options == ([f"Options={line}"] if line else [])
+
+
+def test_a_file_waits_until_its_file_system_can_be_written():
+    (text,) = swap_unit("/swap", 1, "none").values()
+    assert {"After=systemd-remount-fs.service", "WantedBy=swap.target"} <= set(text.splitlines())
+
+
+def test_zram_swap_waits_for_the_service_that_makes_it():
+    (text,) = swap_unit("/dev/zram0", 1, "none", "memstretch-zram0.service").values()
+    assert {"Requires=memstretch-zram0.service", "After=memstretch-zram0.service", "WantedBy=swap.target"} <= set(
+        text.splitlines()
+    )
+
+
+def test_zram_is_set_up_by_a_service_that_leaves_one_in_use_alone():
+    ((path, text),) = zram_service(3, 4096000, "lz4").items()
+    assert path == f"{DIRECTORY}/memstretch-zram3.service"
+    assert """ExecCondition=/bin/sh -c '! grep -q "^/dev/zram3 " /proc/swaps'""" in text
+    assert "echo lz4 > /sys/block/zram3/comp_algorithm; echo 4096000 > /sys/block/zram3/disksize" in text
+    # systemd would replace these itself.
+    assert "$" not in text and "%" not in text
+
+
+def test_a_key_is_made_only_where_no_mapping_is():
+    ((path, text),) = crypt_service(
+        "memstretch-ab", "ab-cd", ["/usr/sbin/cryptsetup", "open"], "/usr/sbin/mkswap"
+    ).items()
+    assert path == f"{DIRECTORY}/memstretch-ab.service"
+    assert "ExecCondition=/bin/sh -c 'test ! -e /dev/mapper/memstretch-ab'" in text
+    assert r"BindsTo=dev-disk-by\x2dpartuuid-ab\x2dcd.device" in text.splitlines()
+    assert text.index("cryptsetup open") < text.index("mkswap --label memstretch /dev/mapper/memstretch-ab")
+
+
+ANSWER = r"""What=/dev/zram0
+Id=dev-zram0.swap
+FragmentPath=
+SourcePath=
+
+What=/dev/disk/by-uuid/1
+Id=dev-disk-by\x2duuid-1.swap
+FragmentPath=/run/systemd/generator/dev-disk-by\x2duuid-1.swap
+SourcePath=/etc/fstab
+
+What=/ours
+Id=ours.swap
+FragmentPath=/etc/systemd/system/ours.swap
+SourcePath=
+"""
+
+
+def test_units_of_others_are_those_with_a_file_that_is_not_ours():
+    systemd = Systemd(lambda command: (0, ANSWER, ""))
+    found = systemd.others(["/etc/systemd/system/ours.swap"])
+    assert found == [OtherUnit(r"dev-disk-by\x2duuid-1.swap", "/dev/disk/by-uuid/1", "/etc/fstab")]
+    assert found[0].drop_in == DIRECTORY + r"/dev-disk-by\x2duuid-1.swap.d/50-memstretch.conf"
+    assert turned_on_by(found, "/dev/disk/by-uuid/1") == r"dev-disk-by\x2duuid-1.swap from /etc/fstab"
+    assert turned_on_by(found, "/elsewhere") == ""
+
+
+def test_systemd_that_does_not_answer_is_an_error():
+    with pytest.raises(UnitError, match="status 1: no bus"):
+        Systemd(lambda command: (1, "", "no bus\n")).others([])
+
+
+def test_files_come_and_go_without_a_trace(tmp_path, monkeypatch):
+    monkeypatch.setattr(swap_units, "DIRECTORY", str(tmp_path))
+    unit, drop_in = str(tmp_path / "a.swap"), str(tmp_path / "b.swap.d" / "50-memstretch.conf")
+    texts = {unit: "text\nWantedBy=a.device\n", drop_in: "text"}
+    for path, text in texts.items():
+        assert not is_installed(path, text)
+        install(path, text)
+        assert is_installed(path, text)
+        assert not is_installed(path, text + "other")
+    link = tmp_path / "a.device.wants" / "a.swap"
+    assert link.is_symlink()
+    link.unlink()
+    assert not is_installed(unit, texts[unit])  # systemd would not start it
+    install(unit, texts[unit])
+    install(unit, "text\nWantedBy=swap.target\n")
+    assert not link.parent.exists()
+    assert (tmp_path / "swap.target.wants" / "a.swap").is_symlink()
+    for path in (unit, drop_in, unit):
+        uninstall(path)
+    assert not list(tmp_path.iterdir())

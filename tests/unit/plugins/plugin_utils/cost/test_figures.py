@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost.figures import Arm
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text
+
+PAID = {"date": "2026-01-31", "currency": "EUR", "server": 4800, "dram_per_gb": 10, "months": 48}
+GIB = 2**30
+
+
+def worked_out(arms, baseline="dram", **more):
+    return {arm["name"]: arm for arm in cost.document(cost.prices("prices", {**PAID, **more}), arms, baseline)["arms"]}
+
+
+def test_the_brief_in_figures():
+    """31 VMs with 192 GB of DRAM, 108 with two drives besides in a server that costs 1.39 times as much: 60 % less for each VM. docs/cost.md has it."""
+    arms = worked_out(
+        # 8080 + 1920 for DRAM are 10,000; 1.39 times that with the tier
+        [Arm("dram", 31, "", 192 * GIB), Arm("imdt", 108, "", 192 * GIB, 1500e9)],
+        server=8080,
+        tier_per_gb=2.6,
+    )
+    dram, imdt = arms["dram"], arms["imdt"]
+    assert imdt["server_ratio"] == pytest.approx(1.39, abs=0.001)
+    assert imdt["saving"] == pytest.approx(0.60, abs=0.005)
+    assert dram["per_vm_month"] == pytest.approx(10000 / 48 / 31, rel=0.001) and dram["saving"] is None
+    # The drives could cost 6.4 times as much before a VM is as dear as with DRAM alone.
+    assert imdt["break_even_tier_per_gb"] == pytest.approx((10000 * 108 / 31 - 10000) / 1500, rel=0.001)
+
+
+def test_a_month_is_the_sum_of_its_parts():
+    arm = worked_out(
+        [Arm("swap", 10, "", 100 * GIB, 1000e9)],
+        tier_per_gb=0.48,
+        licences=480,
+        licences_per_month=5,
+        power_w=400,
+        price_per_kwh=0.25,
+    )["swap"]
+    assert arm["parts_per_month"] == {
+        "server": 100,
+        "dram": pytest.approx(20.83, abs=0.01),
+        "tier": 10,
+        "licences": 15,
+        "power": pytest.approx(73.05),
+    }
+    assert arm["server_month"] == pytest.approx(sum(arm["parts_per_month"].values()), abs=0.02)
+    assert arm["per_vm_month"] == pytest.approx(arm["server_month"] / 10, abs=0.01)
+
+
+def test_at_the_break_even_price_nothing_is_saved():
+    arms = [Arm("dram", 20, "", 128 * GIB), Arm("swap", 50, "", 128 * GIB, 2000e9)]
+    even = worked_out(arms, tier_per_gb=1)["swap"]["break_even_tier_per_gb"]
+    assert even > 1
+    assert worked_out(arms, tier_per_gb=even)["swap"]["saving"] == pytest.approx(0, abs=0.001)
+    worse = worked_out([arms[0], Arm("swap", 10, "", 128 * GIB, 2000e9)])["swap"]
+    assert worse["saving"] < 0 and worse["break_even_tier_per_gb"] < 0
+
+
+def test_head_room_for_one_failed_server():
+    arm = worked_out([Arm("dram", 31, "", 192 * GIB)], servers=4)["dram"]
+    assert arm["vms_with_head_room"] == 23
+    assert arm["per_vm_month_with_head_room"] == pytest.approx(arm["server_month"] / 23, abs=0.001)
+    assert worked_out([Arm("dram", 1, "", GIB)], servers=2)["dram"]["per_vm_month_with_head_room"] is None
+
+
+@pytest.mark.parametrize(
+    "endurance, years",
+    [
+        ({"tier_terabytes_written": 1000}, 1000e12 / (1e7 * cost.SECONDS_PER_YEAR)),
+        ({"tier_drive_writes_per_day": 1}, 5 * 365.25 * 1e12 / (1e7 * cost.SECONDS_PER_YEAR)),
+        (
+            {"tier_drive_writes_per_day": 1, "tier_warranty_years": 3, "write_amplification": 2},
+            3 * 365.25 * 1e12 / (2e7 * cost.SECONDS_PER_YEAR),
+        ),
+        ({}, None),
+    ],
+)
+def test_drives_last_as_long_as_their_warranty_of_writes(endurance, years):
+    arm = worked_out([Arm("swap", 10, "", GIB, 1e12, 1e7)], **endurance)["swap"]
+    assert arm["drive_life_years"] == (None if years is None else pytest.approx(years, rel=0.01))
+    assert worked_out([Arm("dram", 10, "", GIB, 0, 1e7)], **endurance)["dram"]["drive_life_years"] is None
+
+
+def test_a_fleet_that_misses_the_slo_has_no_cost_per_vm():
+    run = {
+        "hosts": {
+            "kvm": {
+                "kernel": {"boot_id": "b"},
+                "memory": {"total_bytes": 64 * GIB},
+                "swap": {"areas": [{"name": "/dev/nvme0n1", "size_bytes": 10**12}]},
+            }
+        }
+    }
+    writes = cost.SwapWrites(run)
+    missed = cost.arm_of("swap", run, "fail", 8, writes)
+    assert missed.vms is None and missed.why == "the fleet misses the SLO"
+    row = cost.document(cost.prices("prices", PAID), [missed])
+    assert row["arms"][0]["per_vm_month"] is None and row["arms"][0]["server_month"] > 0
+    assert any("no cost per VM, the fleet misses the SLO" in line for line in cost_text.lines(row))
+    assert cost.arm_of("swap", run, "pass", 8, writes) == Arm("swap", 8, "", 64 * GIB, 1e12, None)
+
+
+def pressed(machine, pages, seconds=10.0, kind="iteration"):
+    return {"phase": {"kind": kind}, "pressure": {machine: {"counters": {"clock_s": seconds, "pswpout": pages}}}}
+
+
+def test_writes_are_those_that_the_servers_counted():
+    record = {
+        "kernel": {"boot_id": "b"},
+        "memory": {"total_bytes": GIB, "page_bytes": 16384},
+        "swap": {"areas": [{"name": "/dev/nvme0n1", "size_bytes": 10**12}]},
+    }
+    run = {"hosts": {"kvm": record}}
+    writes = cost.SwapWrites(run)
+    for phase in (pressed("b", 1000), pressed("b", 3000), pressed("b", 10**6, kind="warmup")):
+        writes.add(phase)
+    assert writes.bytes_per_second == 4000 * 16384 / 20
+    assert cost.arm_of("swap", run, "pass", 8, writes).written_bytes_per_second == 4000 * 16384 / 20
+    zram = {"hosts": {"kvm": {**record, "swap": {"areas": [{"name": "/dev/zram0", "size_bytes": 10**9}]}}}}
+    assert cost.arm_of("zram", zram, "pass", 8, writes).written_bytes_per_second is None
+    writes.add(pressed("guest", 5))
+    assert writes.bytes_per_second is None, "what a guest swaps is not what the server's drives take"
+
+
+def test_a_budget_is_the_dram_that_was_measured_and_a_server_counts_once():
+    record = {
+        "kernel": {"boot_id": "b"},
+        "memory": {"total_bytes": 64 * GIB},
+        "tuning": {"dram_budget": {"size_bytes": 16 * GIB}},
+    }
+    arm = cost.arm_of("dram", {"hosts": {"a": record, "b": record}}, "pass", 6, cost.SwapWrites({}))
+    assert (arm.vms, arm.dram_bytes) == (6, 16 * GIB)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"server": None}, "prices: server is missing; it takes"),
+        ({"drams": 3}, "drams is not known"),
+        ({"date": "yesterday"}, "prices.date: 'yesterday' is not a date"),
+        ({"months": 0}, "prices.months: 0 is out of range"),
+        ({"dram_per_gb": "cheap"}, "prices.dram_per_gb: 'cheap' is not allowed"),
+        ({"servers": 1}, "prices.servers: 1"),
+        ({"tier_terabytes_written": 1, "tier_drive_writes_per_day": 1}, "say the same"),
+    ],
+)
+def test_a_wrong_price_is_named(change, message):
+    with pytest.raises(SettingError) as caught:
+        cost.prices("prices", {**PAID, **change})
+    assert message in str(caught.value)
+
+
+def test_nothing_is_made_up_unless_asked_for():
+    assert cost.prices("prices", {}) is None and cost_text.lines(None) == []
+    example = cost.prices("prices", {}, example=True)
+    assert example["example"] and any(
+        "EXAMPLE prices" in line for line in cost_text.lines(cost.document(example, [Arm("dram", 4, "", GIB)]))
+    )
+    with pytest.raises(SettingError, match="leave one of them out"):
+        cost.prices("prices", PAID, example=True)

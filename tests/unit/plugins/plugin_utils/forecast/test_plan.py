@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import copy
+import random
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import (
+    plan as density_plan,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import (
+    text as plan_text,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+
+from ..conftest import SETTINGS
+
+GIB = 2**30
+LOAD = {**SETTINGS, "key_count": 100_000, "rate": 2000, "influences": [0, 25]}
+RECORD = {
+    "memory": {"total_bytes": 4 * GIB},
+    "cpu": {"online": 16},
+    "numa": {"nodes": []},
+    "sysctl": {"vm.watermark_scale_factor": 10},
+    "imdt": {"detected": False},
+    "swap": {"areas": []},
+}
+ARM = {
+    "tuned": True,
+    "refused": "",
+    "swap": {"kind": "none"},
+    "areas": [],
+    "needs": [],
+    "sysctl": {},
+    "sysfs": {},
+    "dram_budget": {},
+}
+DRIVES = {**ARM, "swap": {"kind": "devices"}, "areas": [{"size_bytes": 50 * 10**9}]}
+ZRAM = {**ARM, "swap": {"kind": "zram"}, "areas": [{"size_bytes": 4 * GIB}]}
+ZSWAP = {
+    **DRIVES,
+    "sysfs": {"/sys/module/zswap/parameters/enabled": True, "/sys/module/zswap/parameters/max_pool_percent": 40},
+}
+
+
+def planned(arms, sizes, settings=None, record=None, **options):
+    config = configuration.checked({**LOAD, **(settings or {})})
+    options = {
+        "fleet_sizes": sizes,
+        "tiers": density_plan.tiers("tiers", options.pop("tiers", {})),
+        "base": density_plan.BASE,
+        "overhead": 3 << 20,
+        "overhead_used": 1 << 20,
+        "host_reserve": "5%",
+        "rounds": 1,
+        "phase_overhead_seconds": 4,
+        "run_overhead_seconds": 30,
+        **options,
+    }
+    names = options.pop("names", ["kvm"])
+    machines = {name: {"record": {**RECORD, **(record or {})}, "arms": copy.deepcopy(arms)} for name in names}
+    return density_plan.make(config, configuration.phases(config), machines, options)
+
+
+def of(document, profile, size):
+    return next(each for each in document["fleets"] if (each["profile"], each["size"]) == (profile, size))
+
+
+def test_a_fleet_in_dram_pages_nothing_in_and_one_that_is_too_large_does_not_fit():
+    document = planned({"dram": ARM}, [10, 200])
+    small, large = of(document, "dram", 10), of(document, "dram", 200)
+    assert (
+        small["verdict"] == "meets"
+        and small["page_ins_per_second"] == 0
+        and all(cell["hit_rate"] == 1 for cell in small["cells"])
+    )
+    assert large["verdict"] == "does not fit" and "nothing beyond" in large["reasons"][0] and large["cells"] == []
+    at_most = document["largest"]["dram"]
+    assert at_most == int(small["dram_bytes"] / document["vm_bytes"])
+    assert of(planned({"dram": ARM}, [at_most]), "dram", at_most)["verdict"] == "meets"
+    assert of(planned({"dram": ARM}, [at_most + 1]), "dram", at_most + 1)["verdict"] == "does not fit"
+
+
+def test_what_is_beyond_dram_pages_in_and_costs_latency():
+    document = planned({"dram": ARM, "swap": DRIVES}, [50, 60])
+    fifty, sixty = of(document, "swap", 50), of(document, "swap", 60)
+    assert fifty["verdict"] == sixty["verdict"] == "misses"
+    flat, hot = fifty["cells"][0], fifty["cells"][2]
+    assert (flat["influence"], hot["influence"]) == (0, 25)
+    assert flat["hit_rate"] < hot["hit_rate"] < 1 and hot["hit_rate"] <= hot["hit_rate_at_best"]
+    assert flat["page_ins_per_second"] == pytest.approx(50 * 2000 * flat["page_ins_per_request"], rel=0.001)
+    assert sixty["page_ins_per_second"] > fifty["page_ins_per_second"]
+    assert flat["avg_us"] > hot["avg_us"] > density_plan.BASE["avg_us"]
+    assert document["largest"]["swap"] >= document["largest"]["dram"]
+    quick = planned({"swap": DRIVES}, [50], tiers={"devices": {"avg_us": 8}})
+    assert of(quick, "swap", 50)["verdict"] == "meets" and quick["largest"]["swap"] > document["largest"]["swap"]
+
+
+def test_a_tier_that_cannot_serve_so_many_page_ins_is_named():
+    found = of(
+        planned({"swap": DRIVES}, [50], tiers={"devices": {"avg_us": 8, "page_ins_per_second": 1000}}), "swap", 50
+    )
+    assert found["verdict"] == "misses" and "devices gives 1,000" in found["reasons"][0]
+
+
+def test_compressed_memory_helps_only_with_what_compresses():
+    assert of(planned({"zram": ZRAM}, [50]), "zram", 50)["verdict"] == "does not fit"
+    assert "do not compress" in of(planned({"zram": ZRAM}, [50]), "zram", 50)["reasons"][0]
+    half = planned({"zram": ZRAM}, [50], {"compressibility": 0.5})
+    assert of(half, "zram", 50)["cells"][0]["hit_rate"] < 0.8 and half["largest"]["zram"] >= 50
+    # A cap on a control group leaves zram the rest of the host.
+    capped = planned({"zram": {**ZRAM, "dram_budget": {"size": "1G", "mechanism": "cgroup"}}}, [20])
+    assert of(capped, "zram", 20)["verdict"] == "meets"
+
+
+def test_zswap_is_between_dram_and_the_drives():
+    half = {"compressibility": 0.6}
+    zswap, swap = (
+        of(planned({name: arm}, [60], half), name, 60)["cells"][0] for name, arm in (("zswap", ZSWAP), ("swap", DRIVES))
+    )
+    assert set(zswap["waiting_share"]) == {"zswap", "devices"} and set(swap["waiting_share"]) == {"devices"}
+    assert zswap["waiting_share"]["devices"] < swap["waiting_share"]["devices"] and zswap["avg_us"] < swap["avg_us"]
+    useless = planned({"zswap": ZSWAP}, [60])
+    assert (
+        set(of(useless, "zswap", 60)["cells"][0]["waiting_share"]) == {"devices"}
+        and "do not compress" in useless["notes"][0]
+    )
+
+
+def test_watermarks_a_budget_and_the_reserve_take_dram():
+    free = of(planned({"dram": ARM}, [1]), "dram", 1)["dram_bytes"]
+    scaled = of(planned({"dram": {**ARM, "sysctl": {"vm.watermark_scale_factor": 400}}}, [1]), "dram", 1)
+    assert scaled["dram_bytes"] == pytest.approx(free - 4 * GIB * 0.0585, rel=1e-3)
+    assert (
+        of(planned({"dram": {**ARM, "dram_budget": {"size": "512M", "mechanism": "cgroup"}}}, [1]), "dram", 1)[
+            "dram_bytes"
+        ]
+        == GIB / 2
+    )
+    assert (
+        of(planned({"dram": {**ARM, "dram_budget": {"size": "1G", "mechanism": "hugepages"}}}, [1]), "dram", 1)[
+            "dram_bytes"
+        ]
+        < GIB
+    )
+    assert of(planned({"dram": ARM}, [1], host_reserve="1G"), "dram", 1)["dram_bytes"] == pytest.approx(
+        free + 0.05 * 4 * GIB - GIB, rel=1e-3
+    )
+
+
+def test_cpus_are_counted():
+    found = of(planned({"dram": ARM}, [30], record={"cpu": {"online": 2}}), "dram", 30)
+    assert found["verdict"] == "does not fit" and "CPUs, kvm has 2" in found["reasons"][0]
+    assert of(planned({"dram": ARM}, [30], record={"cpu": {"online": 5}}), "dram", 30)["warnings"]
+
+
+def test_a_slower_node_imdt_and_a_refusal():
+    needs_node = {**ARM, "needs": ["memory_only_node"]}
+    nodes = {
+        "numa": {
+            "nodes": [{"memory_only": True, "total_bytes": 2 * GIB}, {"memory_only": False, "total_bytes": 2 * GIB}]
+        }
+    }
+    assert set(
+        of(planned({"tiering": needs_node}, [25], record=nodes), "tiering", 25)["cells"][0]["waiting_share"]
+    ) == {"memory_node"}
+    assert "no NUMA node without processors" in planned({"tiering": needs_node}, [1])["notes"][0]
+    imdt = {**ARM, "needs": ["imdt"]}
+    assert "IMDT not detected" in planned({"imdt": imdt}, [1])["notes"][0]
+    unknown = planned({"imdt": imdt}, [1], record={"imdt": {"detected": True}})
+    assert of(unknown, "imdt", 1)["verdict"] == "unknown" and unknown["largest"]["imdt"] is None
+    refused = of(planned({"swap": {**DRIVES, "refused": "/dev/sda holds ext4"}}, [1]), "swap", 1)
+    assert refused["verdict"] == "does not fit" and "holds ext4" in refused["reasons"][0]
+
+
+def test_several_servers_share_the_fleet():
+    document = planned({"dram": ARM}, [61], names=["a", "b"])
+    assert of(document, "dram", 61)["on_machine"] == 31
+    assert document["largest"]["dram"] == 2 * planned({"dram": ARM}, [1])["largest"]["dram"]
+
+
+def test_a_host_that_is_not_tuned_keeps_its_swap():
+    found = planned(
+        {"swap": {**ARM, "tuned": False}},
+        [50],
+        record={"swap": {"areas": [{"name": "/dev/sda2", "size_bytes": 50 * 10**9}]}},
+    )
+    assert of(found, "swap", 50)["tier"] == "devices" and "not tuned" in found["notes"][0]
+
+
+def test_the_time_is_that_of_all_phases_and_runs():
+    document = planned(
+        {"dram": ARM, "swap": DRIVES}, [10, 20], {"iterations": 1, "influences": [0], "read_mixes": [100]}, rounds=3
+    )
+    # a fill of 1 s, two phases of 50 s, each with 4 s besides, and 30 s a run
+    assert document["duration"] == {"phases": 3, "run_seconds": 1 + 100 + 12 + 30, "runs": 12, "seconds": 12 * 143}
+
+
+@pytest.mark.parametrize("average, p99, rate", [(25, 60, 1), (80, 400, 1), (120, 400, 5000)])
+def test_a_queue_is_simulated(average, p99, rate):
+    found = density_plan.latency({"avg_us": average, "p99_us": p99}, (), rate)
+    mu, sigma = density_plan.lognormal(average, p99)
+    chance, times, queue = random.Random(9), [], 0.0
+    for dummy in range(100_000):
+        times.append(queue + chance.lognormvariate(mu, sigma))
+        queue = max(0.0, times[-1] - 1e6 / rate)
+    times.sort()
+    assert found["avg_us"] == pytest.approx(sum(times) / 1e5, rel=0.05)
+    assert found["p99_us"] == pytest.approx(times[99_000], rel=0.1)
+    if rate == 1:
+        assert found["avg_us"] == pytest.approx(average, rel=0.03) and found["p99_us"] == pytest.approx(p99, rel=0.1)
+
+
+def test_a_tier_adds_its_time_to_its_share_of_the_requests():
+    found = density_plan.latency({"avg_us": 20, "p99_us": 30}, ((0.5, 100, 101),), 100)
+    assert found["avg_us"] == pytest.approx(70, rel=0.03) and found["p99_us"] == pytest.approx(127, rel=0.05)
+    rare = density_plan.latency({"avg_us": 20, "p99_us": 30}, ((0.005, 100, 101),), 100)
+    assert rare["p99_us"] < 35
+    assert density_plan.latency({"avg_us": 20, "p99_us": 30}, ((0.9, 300, 900),), 5000)["avg_us"] is None
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"tape": {"avg_us": 1}}, "tiers: 'tape' is not a tier; it takes devices"),
+        ({"zram": 5}, "tiers.zram: 5 is not allowed"),
+        ({"zram": {"speed": 5}}, "tiers.zram"),
+        ({"zram": {"avg_us": "fast"}}, "tiers.zram.avg_us: 'fast'"),
+        ({"zram": {"avg_us": 5, "p99_us": 1}}, "below avg_us"),
+    ],
+)
+def test_a_wrong_tier_is_named(given, message):
+    with pytest.raises(SettingError) as caught:
+        density_plan.tiers("tiers", given)
+    assert message in str(caught.value)
+
+
+def test_the_text_says_it_all():
+    text = "\n".join(plan_text.lines(planned({"dram": ARM, "swap": DRIVES}, [50], {"rate": 20000})))
+    assert "does not fit" in text and "beyond" in text and "Largest fleet" in text and "Nothing was changed." in text

@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where results of experiments go, and that terminal and page show the same."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
+    experiments,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
+    html as report_html,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
+    text as report_text,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
+
+
+def figures(value):
+    return {"median": value, "min": value * 0.9, "max": value * 1.1}
+
+
+@pytest.fixture
+def bandwidth():
+    """The result of one host of two nodes."""
+    pairs = [
+        {
+            "cpu_node": cpu,
+            "memory_node": 0,
+            "local": cpu == 0,
+            "single": figures(8e9),
+            "highest": figures(9e9),
+            "latency_ns": figures(80),
+            "ratio": {"single": 1.0, "highest": None, "latency": 1.5},
+        }
+        for cpu in (0, 1)
+    ]
+    return {
+        "pairs": pairs,
+        "readers": [{"cpu_node": 0, "memory_node": 0, "readers": 1, "bytes_per_second": figures(8e9)}],
+        "theory": {"share": None, "reason": "the firmware does not tell </script> it"},
+        "notes": [],
+        "warnings": ["no swap drive is near node 1"],
+        "doubts": ["a reader had its CPU for 0.50 of the time only"],
+    }
+
+
+def test_a_result_gets_a_directory_of_its_own_or_goes_into_a_run(tmp_path, bandwidth):
+    own = experiments.directory_for("memory_bandwidth", str(tmp_path), None)
+    assert own.run_id.startswith("memory_bandwidth-")
+    experiments.keep(own, "memory_bandwidth", {"hosts": {"kvm01": bandwidth}})
+
+    with pytest.raises(RunError, match="run_id: .* holds a result of memory_bandwidth already"):
+        experiments.directory_for("memory_bandwidth", str(tmp_path), own.run_id)
+    os.mkdir(tmp_path / "other")
+    with pytest.raises(RunError, match="run_id: .* holds no run"):
+        experiments.directory_for("memory_bandwidth", str(tmp_path), "other")
+    (tmp_path / "other" / "run.json").write_text("{}")
+    assert experiments.directory_for("memory_bandwidth", str(tmp_path), "other").run_id == "other"
+
+
+def test_a_damaged_result_is_named(tmp_path, bandwidth):
+    directory = experiments.directory_for("memory_bandwidth", str(tmp_path), "run")
+    experiments.keep(directory, "memory_bandwidth", {"hosts": {"kvm01": bandwidth}})
+    (tmp_path / "run" / "memory_bandwidth.json").write_text('{"schema": 1')
+
+    with pytest.raises(RunError, match="memory_bandwidth.json is damaged"):
+        experiments.sections(directory)
+
+
+def test_terminal_and_page_show_every_cell_sentence_and_doubt(tmp_path, bandwidth):
+    directory = experiments.directory_for("memory_bandwidth", str(tmp_path), "run")
+    experiments.keep(directory, "memory_bandwidth", {"hosts": {"kvm01": bandwidth, "kvm02": bandwidth}})
+    sections = experiments.sections(directory)
+    text, page = "\n".join(report_text.section(sections[0])), report_html.experiments_page("run", sections)
+
+    for table in sections[0].tables:
+        for row in table.rows:
+            assert all(cell in text and cell in page for cell in row)
+    assert "8.00 (7.20 to 8.80)" in text
+    assert "kvm02: no swap drive is near node 1" in text and "kvm02: no swap drive is near node 1" in page
+    assert "DOUBTFUL: kvm01: a reader had its CPU" in text and "Doubtful: kvm01: a reader had its CPU" in page
+    assert 'id="chart-memory_bandwidth-1"' in page
+    assert "</script> it" not in page
+
+
+def writeback_setting(dirty_bytes, gain, share, idle=None):
+    return {
+        "dirty_bytes": dirty_bytes,
+        "queue": {"scheduler": "none"} if dirty_bytes else {},
+        "sequential": figures(2e8),
+        "sequential_share": share,
+        "threads": [
+            {
+                "threads": 1,
+                "idle_iops": idle,
+                "flood_iops": figures(400),
+                "flood_p99_ms": figures(9),
+                "gain": gain,
+                "of_idle": 0.27,
+            }
+        ],
+    }
+
+
+def test_the_knee_is_said_with_the_variable_that_keeps_it():
+    chosen = writeback_setting(15 << 20, 50.0, 0.86)
+    result = {
+        "settings_measured": [writeback_setting(0, 1.0, 1.0, figures(1500)), chosen],
+        "chosen": chosen,
+        "reason": "",
+        "settings": {"write_size": 16384},
+        "disk": {"name": "sda"},
+    }
+    text = "\n".join(report_text.section(experiments.EXPERIMENTS["writeback_benchmark"]({"hosts": {"kvm01": result}})))
+
+    assert "the knee is vm.dirty_bytes 15 MiB, scheduler none" in text
+    assert "50.0 times with 1 writer " in text and "host_tuning_dirty_bytes: 15728640" in text
+    none = experiments.EXPERIMENTS["writeback_benchmark"](
+        {"hosts": {"kvm01": {**result, "chosen": None, "reason": "nothing helps"}}}
+    )
+    assert none.sentences == ["there is no knee: nothing helps."]

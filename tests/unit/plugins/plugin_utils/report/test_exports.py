@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pathlib
+import re
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
+from prometheus_client.parser import text_string_to_metric_families as text_families
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import exports
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
+
+DASHBOARD = pathlib.Path(__file__).parents[5] / "docs" / "grafana-dashboard.json"
+
+
+def samples(text, name, **labels):
+    return [
+        sample.value
+        for family in open_metrics_families(text)
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    ]
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_publishing_writes_the_exports(record):
+    directory, dummy = record()
+    assert publish(directory, lambda line: None)[1]
+    for name in ("cells.csv", "hosts.csv", "metrics.prom", "report.html"):
+        assert pathlib.Path(directory.file(name)).stat().st_size > 100
+    assert not publish(directory, lambda line: None)[1], "judging again changed something"
+
+
+def test_open_metrics_are_what_prometheus_reads(record):
+    summary, details = evaluate(record()[0])
+    text = exports.open_metrics(summary, details)
+    assert text.endswith("# EOF\n")
+    assert {family.name for family in open_metrics_families(text)} == {family.name for family in text_families(text)}
+    cell = summary["cells"][0]
+    (p99,) = samples(
+        text, "memstretch_latency_seconds", influence="0", read_mix="100", latency="response", quantile="0.99"
+    )
+    assert p99 == pytest.approx(cell["response"]["p99_us"] / 1e6)
+    bounds = samples(text, "memstretch_response_bound_seconds", influence="0", read_mix="100", figure="average")
+    assert bounds == pytest.approx([value / 1e6 for value in cell["interval"]["avg_us"]], rel=1e-6)
+    assert samples(text, "memstretch_run_verdict", verdict="pass") == [1]
+    assert len(samples(text, "memstretch_host_response_seconds", figure="p99")) == 4 * 3
+
+
+def test_an_invalid_run_passes_nowhere(record):
+    directory, dummy = record(
+        lambda phase, host, result: "Redis died" if phase["index"] == 4 and host == "c" else result
+    )
+    summary, details = evaluate(directory)
+    text = exports.open_metrics(summary, details)
+    assert samples(text, "memstretch_run_verdict", verdict="pass") == [0]
+    assert samples(text, "memstretch_run_verdict", verdict="invalid") == [1]
+    assert samples(text, "memstretch_cell_valid", influence="0", read_mix="100") == [0]
+    assert {row["verdict"] for row in rows(exports.cells_csv(summary))} == {"invalid"}
+    of_cell = [
+        row
+        for row in rows(exports.hosts_csv(summary, details))
+        if row["influence"] == "0.0" and row["read_mix"] == "100"
+    ]
+    assert {row["within_slo"] for row in of_cell} == {"false"}
+
+
+def test_tables_hold_every_cell_and_host(record):
+    summary, details = evaluate(record()[0])
+    cells = rows(exports.cells_csv(summary))
+    assert len(cells) == 4
+    assert float(cells[0]["response_p99_us"]) == summary["cells"][0]["response"]["p99_us"]
+    assert float(cells[0]["response_avg_us_low"]) == summary["cells"][0]["interval"]["avg_us"][0]
+    hosts = rows(exports.hosts_csv(summary, details))
+    assert [row["host"] for row in hosts] == ["a", "b", "c"] * 4
+    assert {row["within_slo"] for row in hosts} == {"true"} and {row["iterations"] for row in hosts} == {"2"}
+
+
+def test_names_that_need_quoting(record):
+    summary, details = evaluate(record()[0])
+    name = 'say "hi", \\ and\nmore'
+    summary["profile"] = name
+    assert samples(exports.open_metrics(summary, details), "memstretch_run_verdict", profile=name, verdict="pass") == [
+        1
+    ]
+    assert {row["profile"] for row in rows(exports.cells_csv(summary))} == {name}
+
+
+def test_the_dashboard_asks_for_what_there_is(record):
+    summary, details = evaluate(record()[0])
+    known = {}
+    for family in open_metrics_families(exports.open_metrics(summary, details)):
+        for sample in family.samples:
+            known.setdefault(sample.name, set()).update(sample.labels)
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    for expression in asked:
+        for name, labels in re.findall(r"(memstretch_\w+)\{([^}]*)\}", expression):
+            assert name in known, name
+            assert set(re.findall(r"(\w+)=", labels)) <= known[name], expression
+        for name in re.findall(r"memstretch_\w+", expression):
+            assert name in known, name

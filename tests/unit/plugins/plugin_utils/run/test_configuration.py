@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+
+from ..conftest import SETTINGS
+
+
+def test_the_briefs_matrix_is_a_fill_and_six_cells_of_four_phases():
+    config = configuration.checked({**SETTINGS, "influences": [0, 10, 25], "iterations": 3})
+    phases = configuration.phases(config)
+    assert len(phases) == 25
+    assert [phase["index"] for phase in phases] == list(range(1, 26))
+    assert phases[0]["kind"] == "fill"
+    assert [(phase["influence"], phase["read_mix"]) for phase in phases[1::4]] == [
+        (0, 100),
+        (0, 70),
+        (10, 100),
+        (10, 70),
+        (25, 100),
+        (25, 70),
+    ]
+    assert [phase["kind"] for phase in phases[1:5]] == ["warmup", "iteration", "iteration", "iteration"]
+    assert len({configuration.file_name(phase) for phase in phases}) == 25
+
+
+def test_requests_default_to_the_number_of_keys(config):
+    assert config["load"]["requests"] == config["load"]["key_count"]
+    assert configuration.checked({**SETTINGS, "requests": "77"})["load"]["requests"] == 77
+
+
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        ("rate", "fast"),
+        ("rate", 0),
+        ("key_count", 0),
+        ("value_size", -1),
+        ("read_mixes", [101]),
+        ("read_mixes", []),
+        ("influences", [9999]),
+        ("iterations", 0),
+        ("warmups", -1),
+        ("slo_avg_us", "x"),
+        ("min_overlap", 2),
+        ("requests", "0"),
+        ("pacing", "hasty"),
+        ("pattern", "random"),
+        ("connections", 0),
+        ("pipeline", 4097),
+        ("compressibility", 1.1),
+        ("cpu", "beside"),
+        ("duration", 0),
+        ("duration", "long"),
+        ("duration", 1e-9),
+    ],
+)
+def test_a_wrong_value_is_named(option, value):
+    with pytest.raises(SettingError) as caught:
+        configuration.checked({**SETTINGS, option: value}, "latency_benchmark_")
+    assert f"latency_benchmark_{option}" in str(caught.value)
+    assert "takes" in str(caught.value)
+
+
+def test_a_duration_is_a_number_of_requests():
+    assert configuration.checked({**SETTINGS, "duration": "2.5"})["load"]["requests"] == 2500
+    assert configuration.checked({**SETTINGS, "duration": 2.5, "requests": 2500})["load"]["requests"] == 2500
+    with pytest.raises(
+        SettingError,
+        match="latency_benchmark_duration: 2.5 s are 2,500 requests, and latency_benchmark_requests says 77",
+    ):
+        configuration.checked({**SETTINGS, "duration": 2.5, "requests": 77}, "latency_benchmark_")
+    with pytest.raises(SettingError, match="latency_benchmark_duration: 0 is out of range"):
+        configuration.checked({**SETTINGS, "rate": 0.001, "duration": 1}, "latency_benchmark_")
+
+
+def test_only_the_bell_knows_an_influence():
+    with pytest.raises(SettingError, match="latency_benchmark_influences: .*pattern uniform.* it takes .0."):
+        configuration.checked({**SETTINGS, "pattern": "uniform"}, "latency_benchmark_")
+    config = configuration.checked({**SETTINGS, "pattern": "sequential", "influences": "0", "read_mixes": 100})
+    assert config["load"]["pattern"] == "sequential" and config["matrix"]["influences"] == [0]
+
+
+def test_where_the_client_runs_is_part_of_the_configuration(config):
+    beside = configuration.checked({**SETTINGS, "cpu": "beside_redis"})
+    assert configuration.differences(config, beside) == ['load.cpu: "any" -> "beside_redis"']
+    assert configuration.checked({**SETTINGS, "cpu": "2"})["load"]["cpu"] == 2
+
+
+def test_settings_that_nobody_knows_or_gave_are_named():
+    with pytest.raises(SettingError, match="speed"):
+        configuration.checked({**SETTINGS, "speed": 1})
+    with pytest.raises(SettingError, match="rate"):
+        configuration.checked({name: value for name, value in SETTINGS.items() if name != "rate"})
+
+
+def test_the_hash_knows_the_same_settings_from_others(config):
+    assert configuration.config_hash(config) == configuration.config_hash(dict(reversed(config.items())))
+    other = configuration.checked({**SETTINGS, "rate": 1001})
+    assert configuration.config_hash(config) != configuration.config_hash(other)
+    assert configuration.differences(config, other) == ["load.rate: 1000.0 -> 1001.0"]

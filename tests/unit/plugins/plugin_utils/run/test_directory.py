@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import os
+import pathlib
+import resource
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import directory as run_directory
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+
+PHASE = {"index": 1, "of": 1, "name": "fill", "kind": "fill", "seconds": 1}
+
+
+@pytest.fixture
+def directory(tmp_path):
+    made = RunDirectory(str(tmp_path), "run-1")
+    made.create()
+    return made
+
+
+def test_latest_points_to_the_newest_run(tmp_path, directory):
+    assert os.readlink(tmp_path / "latest") == "run-1"
+    RunDirectory(str(tmp_path), "run-2").create()
+    assert os.readlink(tmp_path / "latest") == "run-2"
+    assert run_directory.latest(str(tmp_path)) is None  # it has no run.json yet
+    RunDirectory(str(tmp_path), "run-2").write_json("run.json", {"schema": 1})
+    assert run_directory.latest(str(tmp_path)).run_id == "run-2"
+
+
+def test_writing_the_same_again_changes_nothing(directory):
+    assert directory.write_text("a", "text")
+    assert not directory.write_text("a", "text")
+    assert directory.write_text("a", "other")
+
+
+def test_a_failed_write_keeps_the_file_that_was_there_and_leaves_nothing_behind(directory):
+    directory.write_text("summary.json", "old")
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, unlimited[1]))
+    try:
+        with pytest.raises(OSError):
+            directory.write_text("summary.json", "new" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert pathlib.Path(directory.file("summary.json")).read_text(encoding="utf-8") == "old"
+    assert sorted(os.listdir(directory.path)) == ["phases", "summary.json"]
+
+
+def test_a_phase_that_is_measured_again_is_kept(directory):
+    directory.write_phase({"schema": 1, "phase": PHASE, "valid": False})
+    directory.write_phase({"schema": 1, "phase": PHASE, "valid": True})
+    assert directory.read_phase(PHASE)["valid"] is True
+    (kept,) = os.listdir(directory.file("superseded"))
+    assert kept.endswith("01-fill.json")
+
+
+def test_damaged_files_are_named(directory):
+    with pytest.raises(RunError, match="run.json: No such file"):
+        directory.read_json("run.json")
+    directory.write_text("run.json", "{")
+    with pytest.raises(RunError, match="damaged"):
+        directory.read_json("run.json")
+    directory.write_text("run.json", '{"schema": 99}')
+    with pytest.raises(RunError, match="version"):
+        directory.read_json("run.json")
+
+
+def test_only_one_playbook_at_a_time(directory):
+    assert directory.in_use_by() is None
+    lock = directory.lock()
+    assert directory.in_use_by() == os.getpid()
+    with pytest.raises(RunError, match="another playbook"):
+        directory.lock()
+    lock.close()
+    assert directory.in_use_by() is None
+    directory.lock().close()
+
+
+def test_space_is_checked_before_anything_is_made(tmp_path):
+    run_directory.check_space(str(tmp_path / "a" / "b"), 1)
+    assert not (tmp_path / "a").exists()
+    with pytest.raises(RunError, match="make room"):
+        run_directory.check_space(str(tmp_path), 10**12)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RunError, match="not a directory"):
+        run_directory.check_space(str(tmp_path / "file"), 1)

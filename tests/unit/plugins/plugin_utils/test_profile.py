@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Profiles as users write them."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import yaml
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.profile import (
+    ProfileError,
+    changed,
+    kernel_arguments,
+    load,
+    names,
+)
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+OURS = str(ROOT / "roles/host_tuning/profiles")
+NAMES = ["dram", "imdt", "swap", "swap_2018", "swap_2018_advice", "tiering", "zram", "zswap"]
+RECORD = {"cpu": {"online": 16, "rcu_nocb_config": True}}
+
+
+def mine(tmp_path, **content):
+    path = tmp_path / "mine.yml"
+    path.write_text(yaml.safe_dump({"name": "mine", "description": "What I want.", **content}), encoding="utf-8")
+    return str(path)
+
+
+def test_the_profiles_are_these():
+    assert names(OURS) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_setting_says_why_and_since_when(name):
+    profile = load(name, OURS, [])
+    assert profile["name"] == name and profile["description"].endswith(".") and profile["source"]
+    entries = [
+        entry for section in ("sysctl", "sysfs", "block_queue", "kernel_cmdline") for entry in profile[section].values()
+    ]
+    entries.append(profile["cpu_governor"])
+    assert len(entries) >= 7
+    for entry in entries:
+        assert entry["reason"].endswith(".") and entry["since"], entry
+    assert all(entry["reason"] for entry in profile["services_stopped"].values())
+
+
+def test_the_recipe_of_2018_is_to_the_letter():
+    """BRIEF, section 4: what its script set, where "default" is the kernel's."""
+    profile = load("swap_2018", OURS, [])
+    assert {name: entry["value"] for name, entry in profile["sysctl"].items()} == {
+        "vm.page-cluster": 3,
+        "vm.swappiness": 60,
+        "vm.watermark_scale_factor": 400,
+    }
+    assert (
+        profile["swap"]["priority"] == 0 and profile["swap"]["partitions"] == 0 and profile["swap"]["others"] == "off"
+    )
+    assert profile["kernel_cmdline"] == {}
+    advice = load("swap_2018_advice", OURS, [])
+    assert advice["sysctl"]["vm.page-cluster"]["value"] == 0 and advice["swap"]["priority"] == 10
+    assert {name: entry["value"] for name, entry in advice["block_queue"].items()} == {
+        "nomerges": 0,
+        "scheduler": "mq-deadline",
+        "max_sectors_kb": 32,
+    }
+    assert kernel_arguments(advice, RECORD)["arguments"] == ["nvme.io_queue_depth=64", "rcu_nocbs=0-15"]
+
+
+def test_zram_and_zswap_exclude_each_other():
+    assert load("zram", OURS, [])["sysfs"]["/sys/module/zswap/parameters/enabled"]["value"] is False
+    assert load("zswap", OURS, [])["swap"]["kind"] == "devices"
+    assert load("zram", OURS, [])["block_queue"] == {}
+
+
+def test_an_argument_without_its_kernel_configuration_is_left_out_and_named():
+    told = kernel_arguments(load("swap", OURS, []), {"cpu": {"online": 4, "rcu_nocb_config": False}})
+    assert told["arguments"] == [] and "without CONFIG_RCU_NOCB_CPU" in told["notes"][0]
+
+
+def test_a_profile_of_ones_own_extends_another(tmp_path):
+    path = mine(tmp_path, extends="swap", sysctl={"vm.swappiness": 10, "vm.page-cluster": None}, swap={"priority": 5})
+    profile = load(path, OURS, [])
+    assert profile["sysctl"]["vm.swappiness"] == 10 and "vm.page-cluster" not in profile["sysctl"]
+    assert profile["swap"]["priority"] == 5 and profile["swap"]["kind"] == "devices"
+    assert "extends" not in profile
+    assert load("swap", OURS, [])["sysctl"]["vm.swappiness"]["value"] == 100, "what is extended stays as it is"
+
+
+def test_a_relative_path_is_looked_up(tmp_path):
+    mine(tmp_path)
+    assert load("./mine.yml", OURS, ["/nowhere", str(tmp_path)])["swap"]["kind"] == "none"
+    with pytest.raises(ProfileError, match="there is no such file: /nowhere/./mine.yml"):
+        load("./mine.yml", OURS, ["/nowhere"])
+
+
+def test_an_unknown_name_is_refused_with_the_allowed_ones():
+    with pytest.raises(ProfileError, match="is 'turbo', but there is no such profile. Allowed: dram, imdt, swap,"):
+        load("turbo", OURS, [])
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ({"sysctls": {}}, "'sysctls' is not a key"),
+        ({"name": "swap"}, "a name of this collection"),
+        ({"name": "A"}, "small letters"),
+        ({"description": 3}, "description is 3; it takes a text"),
+        ({"needs": ["x"]}, "a list of imdt, memory_only_node"),
+        ({"extends": "../x.yml"}, "the name of a profile"),
+        ({"extends": "turbo"}, "no such profile"),
+        ({"swap": {"device": "/dev/sda"}}, "swap has 'device'"),
+        ({"swap": 3}, "swap is 3"),
+        ({"sysctl": {"vm.swappiness": None}}, None),
+        ({"sysctl": {"vm.x": {"value": 1, "note": "x"}}}, "'note' is not a key"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path, content, message):
+    if message is None:
+        assert load(mine(tmp_path, **content), OURS, [])["sysctl"] == {}
+        return
+    with pytest.raises(ProfileError, match=message):
+        load(mine(tmp_path, **content), OURS, [])
+
+
+@pytest.mark.parametrize("text", ["- a\n", "a: [\n", "", "x" * 100001, "!!python/object/apply:os.system [true]\n"])
+def test_what_is_no_profile_is_refused(tmp_path, text):
+    path = tmp_path / "mine.yml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ProfileError, match=str(path)):
+        load(str(path), OURS, [])
+
+
+def test_settings_of_the_inventory_win():
+    profile = changed(
+        load("swap", OURS, []),
+        {"sysctl": {"vm.dirty_bytes": 15728640}},
+        ["vm.page-cluster", "cpu_governor"],
+        {"kind": "file"},
+    )
+    assert profile["sysctl"]["vm.dirty_bytes"] == 15728640 and "vm.page-cluster" not in profile["sysctl"]
+    assert profile["cpu_governor"] == "" and profile["swap"]["kind"] == "file"
+    with pytest.raises(ProfileError, match="'vm.nothing' cannot be left out, the profile does not set it"):
+        changed(profile, {}, ["vm.nothing"], {})
+    with pytest.raises(ProfileError, match="'sysctls' is not a section; .*swap has 'devices'"):
+        changed(profile, {"sysctls": {}}, [], {"devices": []})

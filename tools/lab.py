@@ -1,0 +1,297 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hypervisors inside this machine: each is a real libvirtd in a network and a mount namespace of its own, reached by ssh.
+
+What a hypervisor's VMs, networks and files do stays in its namespaces; `down` ends all of it. They share this machine's kernel: whoever tunes one,
+tunes this machine. Needs root. There is no daemon for ssh and no port: the client's ProxyCommand starts sshd inside the namespaces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+DIRECTORY = Path(os.environ.get("LAB_DIRECTORY") or Path(__file__).resolve().parents[1] / ".cache" / "lab")
+PACKAGES = [
+    "dnsmasq-base",
+    "genisoimage",
+    "iproute2",
+    "iptables",
+    "libvirt-clients",
+    "libvirt-daemon",
+    "libvirt-daemon-driver-qemu",
+    "libvirt-daemon-system",
+    "openssh-client",
+    "openssh-server",
+    "python3-libvirt",
+    "python3-lxml",
+    "qemu-system-x86",
+    "qemu-utils",
+    "util-linux",
+]
+# What libvirt keeps on a host, and where a hypervisor keeps it.
+PLACES = {
+    "etc": "/etc/libvirt",
+    "lib": "/var/lib/libvirt",
+    "run": "/run/libvirt",
+    "cache": "/var/cache/libvirt",
+    "log": "/var/log/libvirt",
+    "record": "/var/lib/memstretch",
+}
+# Golden images, which outlive a hypervisor, and where each sees them.
+GOLDEN = DIRECTORY.parent / "golden", "/var/lib/libvirt/images/golden"
+READY_S = 60
+END_S = 30
+
+
+class LabError(Exception):
+    """Something that the user has to know."""
+
+
+def run(*command: object, **options: object) -> str:
+    try:
+        return subprocess.run(
+            [str(word) for word in command],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            **options,
+        ).stdout
+    except FileNotFoundError as error:
+        raise LabError(
+            f"{command[0]} is not installed; needed are: apt-get install --no-install-recommends {' '.join(PACKAGES)}"
+        ) from error
+    except subprocess.CalledProcessError as error:
+        raise LabError(f"{' '.join(map(str, command))} ended with {error.returncode}:\n{error.stdout}") from error
+
+
+class Hypervisor:
+    """One libvirtd with all it needs."""
+
+    def __init__(self, name: str) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9-]{0,11}", name):
+            raise LabError(f"{name!r} is not a name for a hypervisor; it takes 1 to 12 small letters, digits and '-'")
+        self.name, self.directory, self.namespace = name, DIRECTORY / name, f"memstretch-{name}"
+
+    def daemon(self, name: str) -> int | None:
+        """The process of virtlogd or libvirtd, or None. The pidfile alone proves nothing: numbers are used again."""
+        try:
+            pid = int((self.directory / f"{name}.pid").read_text(encoding="ascii"))
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        except (OSError, ValueError):
+            return None
+        return pid if str(self.directory / f"{name}.pid") in arguments else None
+
+    def inside(self, *command: object) -> list[str]:
+        pid = self.daemon("virtlogd")
+        if pid is None:
+            raise LabError(f"hypervisor {self.name} is not up")
+        return ["nsenter", f"--target={pid}", "--net", "--mount", *map(str, command)]
+
+    def up(self) -> None:
+        if self.daemon("libvirtd"):
+            return
+        for place, path in PLACES.items():
+            Path(path).mkdir(parents=True, exist_ok=True)
+            (self.directory / place).mkdir(parents=True, exist_ok=True)
+        if not (self.directory / "etc" / "qemu.conf").exists():
+            self._first_time()
+        if not Path(f"/run/netns/{self.namespace}").exists():
+            run("ip", "netns", "add", self.namespace)
+            run("nsenter", f"--net=/run/netns/{self.namespace}", "ip", "link", "set", "lo", "up")
+        if not self.daemon("virtlogd"):
+            places = [*((self.directory / place, path) for place, path in PLACES.items()), GOLDEN]
+            mounts = "; ".join(f"mount --bind '{place}' '{path}'" for place, path in places)
+            # Not "ip netns exec": it mounts /sys anew, and libvirt loses its control groups.
+            self._start(
+                "nsenter",
+                f"--net=/run/netns/{self.namespace}",
+                "unshare",
+                "--mount",
+                "--propagation=private",
+                "sh",
+                "-ec",
+                f"{mounts}; exec virtlogd --daemon --pid-file '{self.directory / 'virtlogd.pid'}'",
+            )
+        self._start(*self.inside("libvirtd", "--daemon", "--pid-file", self.directory / "libvirtd.pid"))
+        self._wait()
+
+    @staticmethod
+    def _start(*command: str) -> None:
+        # A daemon keeps what it inherits open, so its output must not be a pipe that somebody reads to the end.
+        nothing = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        if subprocess.run(command, check=False, start_new_session=True, **nothing).returncode:
+            raise LabError(f"{' '.join(command)} failed; see the system's log")
+
+    def _first_time(self) -> None:
+        (self.directory / "lib" / "images").mkdir(mode=0o711)
+        (self.directory / "lib" / "images" / "golden").mkdir()
+        GOLDEN[0].mkdir(parents=True, exist_ok=True)
+        (self.directory / "etc" / "libvirtd.conf").write_text('auth_unix_rw = "none"\n', encoding="utf-8")
+        (self.directory / "etc" / "virtlogd.conf").write_text("", encoding="utf-8")
+        # Not the CPU controller: in a group of it all guests together would get the share of one process of this machine.
+        (self.directory / "etc" / "qemu.conf").write_text(
+            'security_driver = "none"\nremember_owner = 0\ncgroup_controllers = ["memory", "cpuacct", "cpuset", "devices", "blkio"]\n',
+            encoding="utf-8",
+        )
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", self.directory / "host_key")
+        # A home of its own, so that what root's shell does here at each start is not done at each task.
+        (self.directory / "home").mkdir()
+        (self.directory / "sshd_config").write_text(
+            f"HostKey {self.directory / 'host_key'}\nAuthorizedKeysFile {DIRECTORY / 'key.pub'}\nStrictModes no\nUsePAM no\nPidFile none\n"
+            f"SetEnv HOME={self.directory / 'home'}\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n",
+            encoding="utf-8",
+        )
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + READY_S
+        while subprocess.run(
+            self.inside("virsh", "--connect", "qemu:///system", "--quiet", "uri"), check=False, capture_output=True
+        ).returncode:
+            if not self.daemon("libvirtd"):
+                raise LabError(f"libvirtd of {self.name} has ended; see the system's log")
+            if time.monotonic() > deadline:
+                raise LabError(f"libvirtd of {self.name} has not answered within {READY_S} s")
+            time.sleep(0.1)
+
+    def ssh_config(self) -> str:
+        return (
+            f"Host {self.name}\n  HostName {self.name}\n  User root\n  IdentityFile {DIRECTORY / 'key'}\n  IdentitiesOnly yes\n"
+            f"  UserKnownHostsFile {DIRECTORY / 'known_hosts'}\n  StrictHostKeyChecking yes\n"
+            f"  ProxyCommand {sys.executable} {Path(__file__).resolve()} sshd {self.name}\n"
+        )
+
+    def known_host(self) -> str:
+        return f"{self.name} {' '.join((self.directory / 'host_key.pub').read_text(encoding='utf-8').split()[:2])}\n"
+
+    def down(self) -> None:
+        """End its VMs, its networks' dnsmasq, its daemons, and ssh sessions that clients hold open; remove what it kept."""
+        if self.daemon("libvirtd"):
+            virsh = self.inside("virsh", "--connect", "qemu:///system", "--quiet")
+            for kind, ending in (("list", "destroy"), ("net-list", "net-destroy")):
+                for name in run(*virsh, kind, "--name").split():
+                    run(*virsh, ending, name)
+        pid = self.daemon("virtlogd")
+        if pid:
+            self._end_all(os.stat(f"/proc/{pid}/ns/mnt").st_ino)
+        if Path(f"/run/netns/{self.namespace}").exists():
+            run("ip", "netns", "delete", self.namespace)
+        if self.directory.exists():
+            shutil.rmtree(self.directory)
+        # Where its record was mounted; this machine's own record would be a file in it.
+        place = Path(PLACES["record"])
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
+
+    def _end_all(self, namespace: int) -> None:
+        """End every process in a mount namespace. Without that, a later session would be taken for one of the hypervisor that is gone."""
+        deadline = time.monotonic() + END_S
+        told: set[int] = set()
+        while pids := set(_inside(namespace)):
+            if time.monotonic() > deadline:
+                raise LabError(f"of {self.name} these processes do not end: {', '.join(map(str, sorted(pids)))}")
+            for pid in pids - told:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            told |= pids
+            time.sleep(0.05)
+
+
+def _inside(namespace: int) -> t.Iterator[int]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(
+            FileNotFoundError, ProcessLookupError, PermissionError
+        ):  # it has ended; or it is none of root's
+            if os.stat(process / "ns" / "mnt").st_ino == namespace:
+                yield int(process.name)
+
+
+def let_libvirt_see_kvm() -> None:
+    """As udev does. Otherwise libvirt, which runs guests as another user, probes QEMU anew for a minute at every definition."""
+    device = Path("/dev/kvm")
+    if device.exists() and device.stat().st_mode & 0o777 == 0o600:
+        shutil.chown(device, group="kvm")
+        device.chmod(0o660)
+
+
+def hypervisors() -> list[Hypervisor]:
+    return [Hypervisor(path.parent.name) for path in sorted(DIRECTORY.glob("*/sshd_config"))]
+
+
+def up(names: list[str]) -> None:
+    if os.geteuid():
+        raise LabError("namespaces and libvirtd need root")
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    if not (DIRECTORY / "key").exists():
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", DIRECTORY / "key")
+    let_libvirt_see_kvm()
+    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    for name in names:
+        Hypervisor(name).up()
+    (DIRECTORY / "known_hosts").write_text("".join(each.known_host() for each in hypervisors()), encoding="utf-8")
+    (DIRECTORY / "ssh_config").write_text("\n".join(each.ssh_config() for each in hypervisors()), encoding="utf-8")
+    print(DIRECTORY / "ssh_config")
+
+
+def down() -> None:
+    for each in hypervisors():
+        each.down()
+    for name in ("key", "key.pub", "known_hosts", "ssh_config"):
+        (DIRECTORY / name).unlink(missing_ok=True)
+    if DIRECTORY.exists() and not any(DIRECTORY.iterdir()):
+        DIRECTORY.rmdir()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("packages", help="say which Debian packages it needs")
+    commands.add_parser("up", help="start hypervisors, and say where their ssh_config is").add_argument(
+        "names", nargs="+"
+    )
+    commands.add_parser("down", help="end all of them, and remove what they kept")
+    for name, text in (
+        ("exec", "run a command inside a hypervisor's namespaces"),
+        ("sshd", "serve one ssh connection on standard input and output"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("name")
+        if name == "exec":
+            command.add_argument("words", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    try:
+        match options.command:
+            case "packages":
+                print(" ".join(PACKAGES))
+            case "up":
+                up(options.names)
+            case "down":
+                down()
+            case "exec":
+                words = Hypervisor(options.name).inside(*options.words)
+                os.execvp(words[0], words)
+            case "sshd":
+                hypervisor = Hypervisor(options.name)
+                words = hypervisor.inside("/usr/sbin/sshd", "-i", "-e", "-f", hypervisor.directory / "sshd_config")
+                with open(hypervisor.directory / "sshd.log", "a", encoding="utf-8") as log:
+                    os.dup2(log.fileno(), 2)
+                os.execvp(words[0], words)
+    except LabError as error:
+        sys.exit(f"lab.py: {error}")
+
+
+if __name__ == "__main__":
+    main()
