@@ -13,10 +13,8 @@ short_description: Forecast a study before anything is touched
 version_added: 0.1.0
 description:
   - Computes for fleets of several sizes under several profiles whether they fit (DRAM, the tier beyond it, CPU), how
-    often a
-    request finds its page in DRAM, the page-ins per second, whether the fleet can meet the SLO, and the duration of
-    the study.
-    Writes C(plan.json) and C(plan.txt).
+    often a request finds its page in DRAM, the page-ins per second, whether the fleet can meet the SLO, and the
+    duration of the study. Writes C(plan.json) and C(plan.txt).
   - The role P(memstretch.density.density_plan#role) uses it with the profiles as they would be on the hosts.
   - Runs on the controller.
 extends_documentation_fragment:
@@ -37,9 +35,8 @@ options:
     type: dict
     required: true
   machines:
-    description: For each host that carries VMs its C(record), from P(memstretch.density.host_memory_info#module),
-      and by profile its
-      C(arms).
+    description: For each host that carries VMs its C(record), from P(memstretch.density.host_memory_info#module), and
+      by profile its C(arms).
     type: dict
     required: true
   fleet_sizes:
@@ -49,13 +46,12 @@ options:
   tiers:
     description:
       - Time of a page-in by kind (V(devices), V(file), V(zram), V(zswap), V(memory_node)), each with C(avg_us) and
-        C(p99_us) in
-        microseconds, and C(page_ins_per_second), its limit. Missing values are examples.
+        C(p99_us) in microseconds, and C(page_ins_per_second), its limit. Missing values are examples.
     type: dict
     default: {}
   base:
-    description: C(avg_us) and C(p99_us) of a request whose pages are all in DRAM, in microseconds. Missing values
-      are examples.
+    description: C(avg_us) and C(p99_us) of a request whose pages are all in DRAM, in microseconds. Missing values are
+      examples.
     type: dict
     default: {}
   baseline_run:

@@ -13,13 +13,10 @@ short_description: Search for the largest fleet whose hosts all meet the SLO
 version_added: 0.1.0
 description:
   - Runs C(site.yml) of this collection with fleets of different sizes, in separate processes, with the inventory,
-    variables and
-    connection options of the current playbook. The size doubles as long as all hosts meet the SLO, then the boundary
-    is bisected,
-    and the sizes on both sides of it are probed again.
+    variables and connection options of the current playbook. The size doubles as long as all hosts meet the SLO, then
+    the boundary is bisected, and the sizes on both sides of it are probed again.
   - The majority of its probes decides a size. A host that dies in a probe counts as a host that misses the SLO. A
-    probe that is
-    invalid for another reason is repeated once and never passes.
+    probe that is invalid for another reason is repeated once and never passes.
   - Writes C(density.json), C(density.txt) and C(density.html).
   - At the end, also after a failure or an interruption, runs C(teardown.yml) and C(restore.yml).
   - Continues an interrupted search; its probes are kept.
@@ -50,8 +47,8 @@ options:
   probe:
     description:
       - Variables that make a probe shorter than a run. By default one measured iteration of each cell, and no more
-        phases once a
-        host can no longer meet the SLO (C(latency_benchmark_iterations), C(latency_benchmark_stop_when_failed)).
+        phases once a host can no longer meet the SLO (C(latency_benchmark_iterations),
+        C(latency_benchmark_stop_when_failed)).
     type: dict
     default: {}
   density_id:
@@ -83,8 +80,7 @@ RETURN = r"""
 density:
   description:
     - The C(id) of the search, the C(directory) of C(density.json), and, except in check mode, C(found), the density
-      under each
-      profile.
+      under each profile.
   returned: always
   type: dict
 """

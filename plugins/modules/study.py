@@ -13,10 +13,8 @@ short_description: Run the same load under one profile after another, and compar
 version_added: 0.1.0
 description:
   - Runs C(site.yml) of this collection once for each run, in its own process, with the inventory, variables and
-    connection
-    options of the current playbook. Then compares the runs with the first arm and writes C(study.json),
-    C(comparison.json),
-    C(comparison.txt) and C(comparison.html).
+    connection options of the current playbook. Then compares the runs with the first arm and writes C(study.json),
+    C(comparison.json), C(comparison.txt) and C(comparison.html).
   - At the end, also after a failure or an interruption, runs C(teardown.yml) and C(restore.yml).
   - Continues an interrupted study; finished runs and phases are kept.
   - Measures the invalid phases of an invalid run once more; its valid phases are kept.
@@ -58,8 +56,7 @@ options:
   order:
     description:
       - V(interleaved) runs each arm once, then the next round; slow changes of a host then affect all arms alike.
-        V(blocks) runs
-        all runs of one arm, then the next arm.
+        V(blocks) runs all runs of one arm, then the next arm.
     type: str
     default: interleaved
   rounds:
