@@ -5,6 +5,7 @@
  *
  * Input: byte 0 chooses GET or SET, byte 1 the depth; then pieces, each a length byte and that many bytes.
  */
+#define _GNU_SOURCE
 #include "../offline.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
