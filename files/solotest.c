@@ -213,7 +213,7 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
     if (s->raw_file != NULL && (raw = fopen(s->raw_file, "w")) == NULL)
         (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file,
                    strerror(errno));
-    if (o->failure.exit_code == EXIT_OK && (s->json || s->probe))
+    if (o->failure.exit_code == EXIT_OK && (s->json || s->ping))
         (void)server_look(s, who, &o->before, &o->failure);
     if (s->fill && o->failure.exit_code == EXIT_OK)
         fill_phase(s, who, o);

@@ -60,7 +60,7 @@ _Static_assert(sizeof(((struct sockaddr_un *)0)->sun_path) == MAX_SOCKET_PATH + 
     {name, VALUE_REAL, FIELD(field), min, max, NULL, argument, help}
 
 static const struct option_spec positional_specs[] = {
-    TEXT("MODE", mode, NULL, "contains `fill', `test', both, or `probe'; any case (test)"),
+    TEXT("MODE", mode, NULL, "contains `fill', `test', both, or `ping'; any case (test)"),
     INTEGER("PORT", port, NULL, 1, 65535, "of Redis (6379)"),
     INTEGER("VALUE_SIZE", value_size, NULL, 1, MAX_VALUE, "bytes (1000)"),
     INTEGER("KEY_COUNT", key_count, NULL, 1, MAX_KEYS,
@@ -245,9 +245,9 @@ static bool check_combinations(struct settings *s, struct failure *f)
 {
     s->fill = contains_ignoring_case(s->mode, "fill");
     s->test = contains_ignoring_case(s->mode, "test");
-    s->probe = contains_ignoring_case(s->mode, "probe");
-    if (!s->fill && !s->test && !s->probe)
-        return fail_not_allowed(f, "MODE", s->mode, "a word that contains fill, test, both, or probe");
+    s->ping = contains_ignoring_case(s->mode, "ping");
+    if (!s->fill && !s->test && !s->ping)
+        return fail_not_allowed(f, "MODE", s->mode, "a word that contains fill, test, both, or ping");
     if (s->socket != NULL && strlen(s->socket) > MAX_SOCKET_PATH)
         return fail_not_allowed(f, "--socket", s->socket, "up to 107 bytes");
     if (s->connections * s->pipeline > MAX_SLOTS)

@@ -14,7 +14,7 @@
 
 struct settings {
     const char *mode;
-    bool fill, test, probe;
+    bool fill, test, ping;
     int64_t port, value_size, key_count, read_mix;
     double influence, rate;
     const char *host, *socket, *user, *password_file, *raw_file;

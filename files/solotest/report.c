@@ -309,7 +309,7 @@ static const char *mode_name(const struct settings *s)
 {
     if (s->fill)
         return s->test ? "filltest" : "fill";
-    return s->test ? "test" : "probe";
+    return s->test ? "test" : "ping";
 }
 
 void report_json(FILE *file, const struct settings *s, const struct outcome *o)

@@ -137,7 +137,7 @@ class CallbackModule(CallbackBase):
         message = str(answer.get("msg", "failed without a message"))
         if self._recorder:
             self._recorder.fail(host, message, partial)
-        elif "results" not in answer and (partial or result.task.action.endswith("solotest")) and _mode(result, partial) != "probe":
+        elif "results" not in answer and (partial or result.task.action.endswith("solotest")) and _mode(result, partial) != "ping":
             self._collector().fail(host, result.task_name, message, partial)
 
     def _collector(self) -> adhoc.Collector:

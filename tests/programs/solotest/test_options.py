@@ -159,9 +159,9 @@ def test_max_seconds_ends_a_test_that_falls_behind(solotest, filled):
     assert 0.4 < report["test"]["seconds"] < 5
 
 
-def test_probe_only_looks(solotest, filled):
-    result = solotest.run("--json", "probe", filled.port)
+def test_ping_only_looks(solotest, filled):
+    result = solotest.run("--json", "ping", filled.port)
     assert result.code == 0 and result.json["test"] is None and result.json["fill"] is None
     assert result.json["server_before"]["dbsize"] == 1000
-    assert solotest.run("probe", filled.port).code == 0
-    assert solotest.run("probe", 1).code == 3
+    assert solotest.run("ping", filled.port).code == 0
+    assert solotest.run("ping", 1).code == 3

@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 memcmp(field, (const char *)&default_settings + option_specs[i].offset, sizeof value) != 0)
                 abort();
         }
-        if (!(s.fill || s.test || s.probe) || planned_requests(&s) > UINT64_C(1) << 62)
+        if (!(s.fill || s.test || s.ping) || planned_requests(&s) > UINT64_C(1) << 62)
             abort();
         (void)measurement_interval(&s);
     }
