@@ -2,23 +2,26 @@
 /*
  * solotest - measure the latency of one Redis under a fixed, open schedule of requests.
  *
- * Read this file if you want to decide whether to trust its numbers. It is organised as a chain of
- * modules in solotest/, each of which is tested without a Redis (tests/programs/solotest/):
+ * Read on if you want to decide whether to trust its numbers. This file holds the phases of a run
+ * and main(); each module in solotest/ hides one decision, and most are tested without a Redis
+ * (tests/programs/solotest/unit/):
  *
- *   clock, signals -> random, chooser -> histogram, series -> pacer -> latency -> measurement
- *         -> connection, resp -> load -> server, health, process -> options -> json, report
+ *   which requests      random, chooser, hot_set
+ *   when, and how long  clock, pacer, latency
+ *   to and from Redis   connection, resp, requests, replies, load, server
+ *   what is kept        histogram, series, measurement, errors
+ *   around it           options, process, signals, health, failure, json, report, numbers
  *
  * The four latencies of a request are defined in one place, slot_complete() in latency.h. The rest
- * exists to call it with honest time stamps. This file holds the phases of a run, and main().
- *
+ * exists to call it with correct time stamps.
  */
-// Build: cc -std=c11 -O2 files/solotest.c files/solotest/*.c -lhiredis -lm    (add -static for a file to ship around)
+// Build: cc -std=c11 -O2 files/solotest.c files/solotest/*.c -lhiredis -lm
+// Add -static for a program that runs on other machines.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -37,8 +40,8 @@
 #include "solotest/server.h"
 #include "solotest/signals.h"
 
-/* Waits for the wall clock and returns the monotonic time of the start. The last tenth of a second
- * is left to the monotonic clock of the pacer; until then a step of the wall clock is followed. */
+/* Waits until shortly before `start_at` and returns the monotonic time of the start. The wait follows
+ * steps of the wall clock; the pacer then waits for the last tenth of a second. */
 static uint64_t wait_for_start(double start_at)
 {
     if (start_at < 0)
@@ -65,9 +68,9 @@ static bool check_dbsize(struct conn *c, const struct settings *s, struct fill_r
     return true;
 }
 
-/* Requests in flight: enough that Redis never waits for us, few enough that what is under way stays
- * in the caches. Measured: 64 KB are best for values of 1 KB, by 12 % over 512 KB; small values want
- * many requests, and large ones do not care. */
+/* Requests in flight: enough that Redis never has to wait, few enough that their data stays in the
+ * CPU caches. Measured: for values of 1 KB, 64 KB in flight are best, 12 % faster than 512 KB. Small
+ * values need many requests; with large ones the number does not matter. */
 static size_t fill_depth(const struct settings *s)
 {
     return (size_t)max_u64(64, min_u64(512, 65536 / (uint64_t)s->value_size));
@@ -113,8 +116,8 @@ static void fill_phase(const struct settings *s, const struct credentials *who, 
     load_close(&l);
 }
 
-/* After this time nothing is sent; NEVER if only the number of requests ends the test. A schedule
- * knows its duration by its number of requests, and sends them all, however late. */
+/* The time after which nothing is sent; NEVER if only the number of requests ends the test. On a
+ * schedule --duration sets that number; all of these requests are sent, however late. */
 static uint64_t stop_time(const struct settings *s, uint64_t start)
 {
     uint64_t stop = NEVER;
@@ -132,11 +135,11 @@ static void test_run(struct test_result *t, struct outcome *o)
     struct measurement *m = t->measurement;
     o->health.memory_locked = lock_memory((size_t)s->value_size);
     if (!o->health.memory_locked && m->raw != NULL)
-        memset(m->raw, 0, (size_t)m->raw_size * sizeof *m->raw); /* at least touched */
+        memset(m->raw, 0, (size_t)m->raw_size * sizeof *m->raw); /* load its pages at least */
     t->ready = clock_ns(CLOCK_REALTIME);
     uint64_t start = wait_for_start(s->fill ? -1 : s->start_at);
     o->health.hybrid = l->pacer.mode == PACING_HYBRID ? &l->pacer : NULL;
-    o->health.first = health_now(); /* after the long wait, which would dilute the share of a CPU */
+    o->health.first = health_now(); /* after the wait, which would lower the share of CPU time */
     l->pacer.start = max_u64(start, now_ns());
     l->stop_at = stop_time(s, l->pacer.start);
     if (load_is_paced(l))
@@ -203,10 +206,10 @@ static uint64_t choose_seed(const struct settings *s)
         return (uint64_t)s->seed;
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
         seed = clock_ns(CLOCK_REALTIME) ^ (uint64_t)getpid();
-    return seed >> 11; /* 53 bits: any reader of JSON can hold it, and --seed takes it back */
+    return seed >> 11; /* 53 bits: any JSON reader holds it exactly, and --seed accepts it */
 }
 
-/* The phases, and the raw samples after them. */
+/* Runs the phases, then writes the raw samples. */
 static void perform(const struct settings *s, struct credentials *who, struct outcome *o)
 {
     FILE *raw = NULL;
@@ -220,7 +223,7 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
     if (s->test && o->failure.exit_code == EXIT_OK)
         test_phase(s, who, o);
     if (o->failure.exit_code == EXIT_OK && s->json && (s->fill || s->test)) {
-        struct failure too_late = {0}; /* the test is over: its result stands */
+        struct failure too_late = {0}; /* the test is over, so its result stands */
         (void)server_look(s, who, &o->after, &too_late);
     }
     explicit_bzero(who->password, sizeof who->password);

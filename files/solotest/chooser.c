@@ -14,7 +14,7 @@ void chooser_init(struct chooser *c, uint64_t seed, uint64_t keys, enum pattern 
     c->read_mix = read_mix;
     c->pulled = pattern == PATTERN_GAUSSIAN && (bias < 0 || bias > 0);
     for (int x = 0; c->pulled && x < PULL_STEPS; x++) {
-        double z = (x - 50) / bias; /* divide first: bias^2 of a tiny bias would be 0, and 0/0 no number */
+        double z = (x - 50) / bias; /* divide first: the square of a tiny bias is 0 */
         c->pull[x] = exp(-z * z / 2);
     }
 }

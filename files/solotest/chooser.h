@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Key chooser: which key, and whether to read or write it. Repeatable: equal settings and seed give the same
- * sequence of choices.
+ * Key chooser: picks the key of each request, and whether to read or write it. The same seed and
+ * settings give the same sequence.
  */
 #ifndef SOLOTEST_CHOOSER_H
 #define SOLOTEST_CHOOSER_H
@@ -30,8 +30,8 @@ struct choice {
     bool is_set;
 };
 
-void chooser_init(struct chooser *c, uint64_t seed, uint64_t keys, enum pattern pattern, double bias,
-                  int read_mix);
+void chooser_init(struct chooser *c, uint64_t seed, uint64_t keys, enum pattern pattern,
+                  double bias, int read_mix);
 
 /* Moves a uniform key towards the middle by a random fraction of its distance. */
 static inline uint64_t chooser_pull(struct chooser *c, uint64_t key)

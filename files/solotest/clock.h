@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Clocks: monotonic time stamps in nanoseconds, the wall clock beside them, and conversions.
+ * Clocks: time stamps in nanoseconds, sleeping until a time, and conversions. A difference of two
+ * times is never negative.
  */
 #ifndef SOLOTEST_CLOCK_H
 #define SOLOTEST_CLOCK_H
@@ -28,7 +29,7 @@ static inline uint64_t now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* a - b, but 0 when b is later. */
+/* a - b, or 0 if b is later. */
 static inline uint64_t since(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
@@ -44,7 +45,7 @@ static inline uint64_t seconds_to_ns(double seconds)
     return (uint64_t)(seconds * 1e9);
 }
 
-/* What to add to a monotonic time to get the wall clock, as of now. */
+/* The wall clock minus the monotonic clock, as of now. */
 static inline uint64_t wall_offset(void)
 {
     return clock_ns(CLOCK_REALTIME) - now_ns();
@@ -53,11 +54,11 @@ static inline uint64_t wall_offset(void)
 static inline struct timeval to_timeval(double seconds)
 {
     uint64_t us = (uint64_t)(seconds * 1e6);
-    us = max_u64(us, 1); /* 0 would mean: wait for ever */
+    us = max_u64(us, 1); /* 0 would mean no time-out */
     return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
 }
 
-/* Returns early when a signal asks us to stop. */
+/* Returns early if a signal asks the program to stop. */
 void sleep_until(clockid_t clock, uint64_t when);
 
 #endif

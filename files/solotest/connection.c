@@ -12,8 +12,8 @@
 #include "clock.h"
 #include "signals.h"
 
-/* hiredis hands over texts here; we keep only those of errors. The "object" is the type itself, as
- * hiredis does it when there is no function at all. */
+/* hiredis calls this for each text; only error texts are kept. The "object" that it wants is the
+ * type of the reply, which is what hiredis itself returns without any functions. */
 static void *note_string(const redisReadTask *task, char *text, size_t length)
 {
     if (task->type == REDIS_REPLY_ERROR && task->privdata != NULL) {
@@ -27,7 +27,7 @@ static void *note_string(const redisReadTask *task, char *text, size_t length)
 
 static redisReplyObjectFunctions note_functions = {.createString = note_string};
 
-/* Waits until the socket is ready; false when the deadline passed or a signal came. */
+/* Waits until the socket is ready; false after the deadline or a signal. */
 static bool wait_ready(int fd, short events, uint64_t deadline)
 {
     while (!interrupted) {
@@ -124,8 +124,9 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* With a password AUTH decides. Without one, a PING finds out whether one is wanted, or whether the
- * server turns us away. A server that is only busy loading is let through: its errors are counted. */
+/* With a password, the reply to AUTH decides. Without one, the reply to PING shows whether the
+ * server wants one or refuses the client for another reason. A server that is still loading its
+ * data is accepted: its errors are counted. */
 static const char *refusal_kind(const redisReply *reply, bool authenticating)
 {
     if (reply->type != REDIS_REPLY_ERROR)
@@ -148,7 +149,7 @@ bool conn_authenticate(struct conn *c, const struct credentials *who,
     }
     redisReply *reply = conn_command(c, s->timeout, f, argc, argv);
     if (reply == NULL) {
-        if (f->exit_code == EXIT_LOST) { /* whatever went wrong, we never were connected */
+        if (f->exit_code == EXIT_LOST) { /* there was no working connection yet */
             f->exit_code = EXIT_CONNECT;
             f->kind = "connect";
         }
@@ -156,7 +157,7 @@ bool conn_authenticate(struct conn *c, const struct credentials *who,
     }
     const char *refused = refusal_kind(reply, who->present);
     if (refused != NULL)
-        (void)fail(f, EXIT_CONNECT, refused, "not let in: %s", reply->str);
+        (void)fail(f, EXIT_CONNECT, refused, "access denied: %s", reply->str);
     freeReplyObject(reply);
     return refused == NULL;
 }
@@ -172,9 +173,12 @@ bool conn_connect(struct conn *c, const struct settings *s, struct failure *f)
         return fail_memory(f);
     if (interrupted)
         return fail_interrupted(f);
+    if (c->context->err != 0 && s->socket != NULL)
+        return fail(f, EXIT_CONNECT, "connect", "cannot connect to %s: %s", s->socket,
+                    c->context->errstr);
     if (c->context->err != 0)
-        return fail(f, EXIT_CONNECT, "connect", "cannot connect to %s port %" PRId64 ": %s",
-                    s->socket != NULL ? s->socket : s->host, s->port, c->context->errstr);
+        return fail(f, EXIT_CONNECT, "connect", "cannot connect to %s port %" PRId64 ": %s", s->host,
+                    s->port, c->context->errstr);
     c->fd = c->context->fd;
     return true;
 }
@@ -196,7 +200,7 @@ bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t 
     if (c->slots == NULL || c->out == NULL || c->reader == NULL)
         return fail_memory(f);
     c->reader->privdata = c;
-    c->reader->maxbuf = 0; /* keep the buffer: freeing and growing it again costs page faults */
+    c->reader->maxbuf = 0; /* keep the buffer: freeing it and growing it again costs page faults */
     return true;
 }
 

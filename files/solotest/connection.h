@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Connection to Redis. hiredis connects, formats control commands and parses replies; the hot path sends
- * preformatted commands itself, so that nothing but a send() stands between two time stamps.
+ * Connection to Redis. hiredis connects, formats control commands and parses replies. The requests
+ * of the load are written and sent without it, so that only send() and recv() run between two time
+ * stamps.
  */
 #ifndef SOLOTEST_CONNECTION_H
 #define SOLOTEST_CONNECTION_H
@@ -15,18 +16,18 @@
 #include "latency.h"
 #include "options.h"
 
-#define REPLY_SLACK (1u << 20)
+#define REPLY_SLACK (1u << 20) /* a reply this much longer than expected is refused */
 
 struct conn {
     redisContext *context;
-    redisReader *reader; /* reports types only: no allocation per reply */
+    redisReader *reader; /* reports types only, which needs no allocation */
     int fd;
-    bool stamped; /* the kernel time-stamps what arrives */
-    struct slot *slots; /* a ring of `depth`: in flight from `head` on, then staged */
+    bool stamped; /* the kernel time-stamps incoming data */
+    struct slot *slots; /* a ring of `depth`: from `head` on those in flight, then those staged */
     size_t depth, head, in_flight, staged;
-    char *out; /* commands that are staged, or not yet taken by the socket */
+    char *out; /* commands that are staged, or that the socket has not yet accepted */
     size_t out_size, out_used, out_sent;
-    uint64_t unfinished; /* bytes since the last whole reply */
+    uint64_t unfinished; /* bytes since the last complete reply */
     char error_text[128];
 };
 
@@ -46,15 +47,19 @@ bool conn_connect(struct conn *c, const struct settings *s, struct failure *f);
 bool conn_authenticate(struct conn *c, const struct credentials *who, const struct settings *s,
                        struct failure *f);
 
-/* Asks the kernel to note when data arrives. It costs about 2 % of the closed loop's throughput, so
- * only schedules do it: only there does it matter who was late. Unix sockets do not offer it. */
+/* Asks the kernel to time-stamp incoming data. That costs about 2 % of a closed loop's
+ * throughput, so only schedules do it, where it matters who was late. Unix sockets do not
+ * support it. */
 void conn_stamp(struct conn *c);
 
-bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share, struct failure *f);
+bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share,
+                   struct failure *f);
 void conn_close(struct conn *c);
 
-/* One control command and its reply, which the caller frees. Unlike redisCommand() it obeys a
- * deadline as a whole and stops when a signal asks us to. */
-redisReply *conn_command(struct conn *c, double timeout, struct failure *f, int argc, const char **argv);
+/* Sends one control command and returns the reply, which the caller frees; NULL on failure.
+ * Unlike redisCommand() it has one deadline for the whole exchange, and ends if a signal asks
+ * the program to stop. */
+redisReply *conn_command(struct conn *c, double timeout, struct failure *f, int argc,
+                         const char **argv);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The last place is for all kinds that come when the others are taken. */
+/* The last entry counts all kinds for which there is no other entry left. */
 void errors_add(struct errors *e, const char *kind, uint64_t count)
 {
     if (count == 0)

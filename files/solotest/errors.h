@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Errors by kind: the first word of an error reply, or a word of our own in lower case.
+ * Errors by kind: the first word of an error reply, such as OOM, or a word in lower case for an
+ * error that the client found itself, such as nil or timeout.
  */
 #ifndef SOLOTEST_ERRORS_H
 #define SOLOTEST_ERRORS_H
@@ -18,15 +19,15 @@ struct errors {
         char kind[ERROR_KIND_SIZE];
         uint64_t count;
     } kinds[ERROR_KINDS];
-    char first[128]; /* the first reply in full, for the message */
+    char first[128]; /* the text of the first error, for the message */
 };
 
 void errors_add(struct errors *e, const char *kind, uint64_t count);
 
-/* "OOM command not allowed ..." -> "OOM". A text that has no such word is "ERR". */
+/* The kind of "OOM command not allowed ..." is "OOM". Without such a word it is "ERR". */
 void error_kind_of(const char *text, char kind[ERROR_KIND_SIZE]);
 
-/* "OOM 3, nil 1" */
+/* Writes a text such as "OOM 3, nil 1". */
 void errors_describe(const struct errors *e, char *to, size_t size);
 
 #endif

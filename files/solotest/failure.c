@@ -17,7 +17,7 @@ size_t utf8_length(const unsigned char *s)
     return overlong_or_surrogate ? 0 : n;
 }
 
-/* A server's text must neither drive our terminal nor break the reader of our messages. */
+/* Messages may quote a server, whose control characters must not reach the terminal. */
 static void make_presentable(char *text)
 {
     while (*text != '\0') {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Failures: why the program ends with another status than 0. The first failure wins, because what follows it
- * is usually its consequence. Messages are safe to print: no control characters, no invalid UTF-8.
+ * Failures: the reason for an exit status other than 0. The first failure wins, because later ones
+ * are usually its consequence. Messages are safe to print: they hold valid UTF-8 and no control
+ * characters.
  */
 #ifndef SOLOTEST_FAILURE_H
 #define SOLOTEST_FAILURE_H
@@ -14,7 +15,7 @@ enum {
     EXIT_REQUESTS = 1, /* finished, but some requests failed */
     EXIT_USAGE = 2,
     EXIT_CONNECT = 3,
-    EXIT_LOST = 4, /* connection lost, time-out or protocol error in the middle */
+    EXIT_LOST = 4, /* connection lost, time-out or protocol error during the run */
     EXIT_REFUSED = 5,
     EXIT_OUTPUT = 6,
     EXIT_SIGNAL = 128,
@@ -26,10 +27,11 @@ struct failure {
     char message[512];
 };
 
-/* The length of the valid UTF-8 sequence that `s` begins with, 0 if it is none. */
+/* Returns the length of the valid UTF-8 sequence at the start of `s`, or 0 if there is none. */
 size_t utf8_length(const unsigned char *s);
 
-/* Always false, so that a caller can write `return fail(...)`. */
+/* Records the failure unless there is one already. Returns false, so that a caller can write
+ * `return fail(...)`. */
 __attribute__((format(printf, 4, 5))) bool fail(struct failure *f, int exit_code, const char *kind,
                                                 const char *format, ...);
 
@@ -37,7 +39,7 @@ __attribute__((format(printf, 4, 5))) bool fail(struct failure *f, int exit_code
 
 bool fail_memory(struct failure *f);
 
-/* A value that an option or argument does not allow. */
+/* The value of an option or argument is not allowed; the message names what is. */
 bool fail_not_allowed(struct failure *f, const char *name, const char *value, const char *allowed);
 
 #endif

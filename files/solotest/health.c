@@ -10,7 +10,7 @@
 #include "clock.h"
 #include "process.h"
 
-/* The eighth figure of the first line: time that the hypervisor gave to others. */
+/* The eighth number of the first line: CPU time that the hypervisor gave to others. */
 static uint64_t steal_ticks(void)
 {
     char text[512];

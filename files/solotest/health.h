@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The client's own health: whatever makes its result doubtful. */
+/*
+ * Health of the client: whatever makes its result doubtful, such as page faults, context switches
+ * and stolen CPU time.
+ */
 #ifndef SOLOTEST_HEALTH_H
 #define SOLOTEST_HEALTH_H
 
@@ -19,21 +22,22 @@ struct health_sample {
 struct health {
     bool measured;
     bool memory_locked;
-    const struct pacer *hybrid; /* the pacer that learned how late sleeps end, if one did */
+    const struct pacer *hybrid; /* the pacer, if it is hybrid */
     struct health_sample first, last;
 };
 
 struct health_sample health_now(void);
 
-/* The peak of this process. getrusage() would include what it was before exec: a shell, a Python. */
+/* The peak of resident memory. getrusage() would include the process before exec(): a shell, or
+ * Python. */
 uint64_t peak_resident_kb(void);
 
 bool is_realtime(void);
 
-/* "0-1,4" */
+/* The CPUs that this process may use, such as "0-1,4". */
 void describe_allowed_cpus(char *to, size_t size);
 
-/* Empty when it cannot be read. */
+/* The kernel's clock source; empty if it cannot be read. */
 void describe_clock_source(char *to, size_t size);
 
 #endif

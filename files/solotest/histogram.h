@@ -35,7 +35,7 @@ static inline size_t hist_index(uint64_t value)
     return ((size_t)bucket << HIST_HALF_BITS) + (size_t)(value >> bucket);
 }
 
-/* The highest value that shares slot `index`. */
+/* The highest value in slot `index`. */
 uint64_t hist_highest_in(size_t index);
 
 static inline void hist_add(struct histogram *h, uint64_t value)
@@ -48,7 +48,7 @@ static inline void hist_add(struct histogram *h, uint64_t value)
     h->slots[hist_index(value)]++;
 }
 
-/* ceil(count * permille / 1000) without leaving 64 bits. */
+/* ceil(count * permille / 1000), without overflow. */
 uint64_t rank_of(uint64_t count, unsigned permille);
 
 uint64_t hist_percentile(const struct histogram *h, unsigned permille);

@@ -7,7 +7,7 @@
 
 #include "histogram.h"
 
-#define HOT_SMALL 4096                      /* accesses of one key up to which keys are only tallied */
+#define HOT_SMALL 4096                      /* keys with fewer accesses are only tallied */
 #define HOT_STEPS_MAX (UINT64_C(256) << 20) /* a few seconds of replaying */
 
 const unsigned hot_permille[HOT_SHARES] = {500, 900, 990};
@@ -20,7 +20,7 @@ static int compare_descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* `keys` keys of `each` accesses come next in the order of heat. */
+/* Adds the next hottest keys: `keys` of them, with `each` accesses each. */
 static void hot_set_take(struct hot_set *h, uint64_t *covered, uint64_t keys, uint64_t each)
 {
     for (size_t i = 0; i < HOT_SHARES; i++) {
@@ -35,7 +35,7 @@ static void hot_set_take(struct hot_set *h, uint64_t *covered, uint64_t keys, ui
 void hot_set_measure(struct hot_set *h, const struct chooser *initial, uint64_t accesses,
                      uint32_t *counts, size_t capacity)
 {
-    static uint64_t tally[HOT_SMALL]; /* how many keys had so many accesses */
+    static uint64_t tally[HOT_SMALL]; /* number of keys, by number of accesses */
     uint64_t passes = (initial->keys + capacity - 1) / capacity;
     *h = (struct hot_set){.accesses = accesses};
     if (accesses == 0 || initial->keys > HOT_STEPS_MAX || accesses > HOT_STEPS_MAX / passes)
@@ -50,7 +50,7 @@ void hot_set_measure(struct hot_set *h, const struct chooser *initial, uint64_t 
         struct chooser replay = *initial;
         memset(counts, 0, span * sizeof *counts);
         for (uint64_t i = 0; i < accesses; i++) {
-            uint64_t place = chooser_next(&replay).key - base; /* keys below base wrap: far too big */
+            uint64_t place = chooser_next(&replay).key - base; /* wraps to a huge number for keys below base */
             if (place < span)
                 counts[place]++;
         }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Hot set: how many keys took 50, 90 and 99 % of the accesses. The chooser is repeatable, so the run
- * is replayed afterwards instead of being burdened with counting; the memory is lent by the series,
- * which is done by then. Keys that do not fit are counted in further passes.
+ * Hot set: how many keys received 50, 90 and 99 % of the accesses. The chooser is repeatable, so
+ * the accesses are replayed after the run instead of being counted during it. The counters use the
+ * memory of the time series, which is free by then; keys that do not fit are counted in further
+ * passes.
  */
 #ifndef SOLOTEST_HOT_SET_H
 #define SOLOTEST_HOT_SET_H
@@ -23,7 +24,8 @@ struct hot_set {
     uint64_t keys[HOT_SHARES];
 };
 
-void hot_set_measure(struct hot_set *h, const struct chooser *initial, uint64_t accesses, uint32_t *counts,
-                     size_t capacity);
+/* `known` stays false if replaying would take too long. `counts` is working memory. */
+void hot_set_measure(struct hot_set *h, const struct chooser *initial, uint64_t accesses,
+                     uint32_t *counts, size_t capacity);
 
 #endif

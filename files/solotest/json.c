@@ -85,7 +85,6 @@ static void json_bool(struct json *j, bool value)
     json_raw(j, value ? "true" : "false");
 }
 
-/* A wall-clock time in ns as epoch seconds with microseconds; 0 stands for none. */
 static void json_epoch(struct json *j, uint64_t ns)
 {
     char text[40];

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The four latencies.
+ * The four latencies of a request.
  *
- * A slot is the place of one request in flight: one per connection, or as many as the depth of the
- * pipeline. A request waits for its intended start and for the slot's previous reply, then it is
- * sent, then its reply is read.
+ * A slot holds one request in flight; a connection has as many slots as its pipeline is deep. A
+ * request waits for its intended start and for the previous reply of its slot. Then it is sent, and
+ * its reply is read.
  *
  *   service   reply - send. What a client without a schedule sees, and what the brief measured.
- *   intended  reply - intended start. Nothing is left out: the upper bound.
- *   response  what a client that never loses time itself would have seen. Its send time `ideal` is
+ *   intended  reply - intended start. It includes every delay: the upper bound.
+ *   response  what an ideal client, which never loses time itself, would have seen. It sends at
  *             max(intended start, ideal reply of the slot's previous request), and its reply comes
- *             one service later: Lindley's recursion of queueing theory. So a stalled server charges
- *             every request that had to wait for it, and a stalled client charges none.
+ *             one service time later: Lindley's recursion from queueing theory. A stall of the
+ *             server counts in every request that had to wait for it, a stall of the client in none.
  *   lateness  intended - response: what the client itself added, from its first late wake-up to the
- *             last request that still had to catch up.
+ *             last request that had to catch up.
  *
- * While the client keeps up, this is "response counts from the intended start if the previous reply
- * came after it, else from the actual send", and lateness is "actual send minus the earliest
- * possible send". It differs only after the client itself lost time: then the requests that queue
- * behind that loss are charged to `lateness`, where the simple rule would charge the server.
+ * While the client keeps up, `response` counts from the intended start if the previous reply came
+ * after it, otherwise from the actual send; `lateness` is the actual send minus the earliest possible
+ * one. The recursion differs from this simple rule only after the client has lost time: requests that
+ * queue behind that delay count it as `lateness`, where the simple rule would blame the server.
  *
- * `read_delay` is the time a reply lay in the socket before we read it, when the kernel's receive
- * time stamp proves that it was the client who was away. It belongs to the client as well.
+ * `read_delay` is how long a reply waited in the socket, if the kernel's receive time stamp proves
+ * that the client was away. The client caused it, so it counts as `lateness` too.
  */
 #ifndef SOLOTEST_LATENCY_H
 #define SOLOTEST_LATENCY_H

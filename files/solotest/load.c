@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "replies.h"
@@ -19,9 +18,9 @@
 #include "signals.h"
 
 #define INPUT_SIZE 65536
-#define OUTPUT_BUDGET (8u << 20) /* all connections' output buffers together */
+#define OUTPUT_BUDGET (8u << 20) /* output buffers of all connections together */
 
-#define OWN_DELAY_NS NS_PER_MS /* below this, reading late is a wake-up like any client's */
+#define OWN_DELAY_NS NS_PER_MS /* a shorter delay is a wake-up, which every client has */
 
 #define HEARTBEAT_MAX 1.0 /* seconds */
 
@@ -53,8 +52,8 @@ static bool load_timed_out(struct load *l)
     return load_abandon(l, "timeout");
 }
 
-/* How long the data lay in the socket, if so long that the client must have been away (stopped, or
- * without a CPU). `now` is when it was read. */
+/* How long the data waited in the socket before it was read at `now`. A short wait counts as 0: only
+ * a long one proves that the client was away (stopped, or without a CPU). */
 static uint64_t own_read_delay(struct msghdr *message, uint64_t now)
 {
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
@@ -67,7 +66,7 @@ static uint64_t own_read_delay(struct msghdr *message, uint64_t now)
     return delay > OWN_DELAY_NS ? delay : 0;
 }
 
-/* Like recv(), with the time when it was read and how long it had been there because of us. */
+/* Like recv(). Also returns the time of reading, and how long the data waited for the client. */
 static ssize_t conn_read(struct conn *c, char *to, int flags, uint64_t *now, uint64_t *read_delay)
 {
     *read_delay = 0;
@@ -98,10 +97,10 @@ static bool load_receive_from(struct load *l, struct conn *c, int flags)
     return errno == EINTR || errno == EAGAIN || load_lost(l, strerror(errno));
 }
 
-/* A time-out of the socket would cost each request a kernel timer, 1 % of the closed loop's CPU, and
- * start anew with every byte. This one does neither. All that was there at the time `looked` has been
- * read since, and only what was overdue then counts: so a client that was stopped, at whatever moment,
- * does not mistake its own absence for the server's. */
+/* A time-out of the socket would cost each request a kernel timer, 1 % of the CPU of a closed
+ * loop, and would start again with every byte. So the client checks by itself. All data that had
+ * arrived at the time `looked` has been read since, and only a request that was overdue at that
+ * time counts: a client that was stopped does not take its own absence for the server's. */
 static bool load_check_timeouts(struct load *l, uint64_t looked)
 {
     uint64_t limit = seconds_to_ns(l->settings->timeout);
@@ -114,9 +113,9 @@ static bool load_check_timeouts(struct load *l, uint64_t looked)
     return true;
 }
 
-/* Reads whatever is there on any connection, waiting for it until `deadline` at most. Shortly before a
- * deadline it looks without waiting, as pacer_wait() does, and each time offers the CPU to others: a
- * Redis that shares it with us has a request of ours to answer. */
+/* Reads from every connection that has data, and waits for data until `deadline` at most.
+ * Shortly before a deadline it polls without waiting, as pacer_wait() does, and yields the CPU
+ * each time: a Redis on the same CPU has a request to answer. */
 static bool load_receive_any(struct load *l, uint64_t deadline)
 {
     for (size_t i = 0; i < l->conn_count; i++) {
@@ -146,8 +145,8 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
     return load_check_timeouts(l, now);
 }
 
-/* One connection that can only wait for its reply needs no poll: it blocks in the read itself, from
- * which a heartbeat wakes it. */
+/* A single connection that can only wait for its reply needs no poll: it blocks in the read
+ * itself, which a heartbeat ends. */
 static bool load_receive(struct load *l, uint64_t deadline)
 {
     if (l->conn_count == 1 && deadline == NEVER && l->conns[0].out_used == 0 && !heartbeat)

@@ -7,7 +7,7 @@
 
 #include "pacer.h"
 
-/* An open schedule's length is known, so its series never has to be coarsened in the middle. */
+/* The length of a schedule is known, so its series never has to be coarsened during the run. */
 uint64_t measurement_interval(const struct settings *s)
 {
     if (s->pacing != PACING_NONE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Measurement: the histograms of the four latencies, the time series of `response`, and the raw samples
- * where they are wanted. Everything is allocated before the load starts.
+ * Measurement: the histograms of the four latencies, the time series of `response` and, if wanted,
+ * the raw samples. All memory is allocated before the load starts.
  */
 #ifndef SOLOTEST_MEASUREMENT_H
 #define SOLOTEST_MEASUREMENT_H
@@ -30,11 +30,11 @@ struct measurement {
 struct measurement *measurement_create(const struct settings *s, struct failure *f);
 void measurement_free(struct measurement *m);
 
-/* How long a point of the series is. */
+/* The interval of the time series. */
 uint64_t measurement_interval(const struct settings *s);
 
-static inline void measurement_add(struct measurement *m, const struct slot *slot, struct latencies t,
-                                   uint64_t start)
+static inline void measurement_add(struct measurement *m, const struct slot *slot,
+                                   struct latencies t, uint64_t start)
 {
     hist_add(&m->service, t.service);
     hist_add(&m->response, t.response);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Integers: the wide type for sums, the smaller and the larger of two, the length of an array. */
+/*
+ * Integers: a wide type for sums, minimum and maximum, and the length of an array.
+ */
 #ifndef SOLOTEST_NUMBERS_H
 #define SOLOTEST_NUMBERS_H
 

@@ -41,11 +41,11 @@ const struct settings default_settings = {
 const char *const pattern_names[] = {"gaussian", "uniform", "sequential", NULL};
 const char *const pacing_names[] = {"hybrid", "sleep", "spin", "none", NULL};
 
-#define MAX_VALUE 536870912 /* 512 MB: the longest string Redis takes */
+#define MAX_VALUE 536870912 /* 512 MB: the longest string in Redis */
 #define MAX_SLOTS 65536     /* connections x pipeline */
-#define MAX_SOCKET_PATH 107 /* and a zero byte: sun_path */
-#define MAX_SECONDS 1e9     /* 30 years: a schedule in nanoseconds fits 63 bits with room to spare */
-#define MAX_SEED 9007199254740991.0   /* 2^53 - 1: any reader of JSON holds it exactly */
+#define MAX_SOCKET_PATH 107 /* sun_path holds a zero byte as well */
+#define MAX_SECONDS 1e9     /* 30 years: a schedule in nanoseconds fits into 63 bits */
+#define MAX_SEED 9007199254740991.0   /* 2^53 - 1: any JSON reader holds it exactly */
 #define MAX_EPOCH_SECONDS 4102444800.0 /* the year 2100 */
 
 _Static_assert(sizeof(((struct sockaddr_un *)0)->sun_path) == MAX_SOCKET_PATH + 1, "sun_path");
@@ -60,46 +60,46 @@ _Static_assert(sizeof(((struct sockaddr_un *)0)->sun_path) == MAX_SOCKET_PATH + 
     {name, VALUE_REAL, FIELD(field), min, max, NULL, argument, help}
 
 static const struct option_spec positional_specs[] = {
-    TEXT("MODE", mode, NULL, "contains `fill', `test', both, or `ping'; any case (test)"),
+    TEXT("MODE", mode, NULL, "contains `fill', `test' or both, or `ping'; any case (test)"),
     INTEGER("PORT", port, NULL, 1, 65535, "of Redis (6379)"),
     INTEGER("VALUE_SIZE", value_size, NULL, 1, MAX_VALUE, "bytes (1000)"),
     INTEGER("KEY_COUNT", key_count, NULL, 1, MAX_KEYS,
-            "keys 0 .. KEY_COUNT-1, also the number of requests (20000000)"),
-    REAL("BIAS", influence, NULL, -1e6, 1e6, "influence: pull of keys to the middle, 0 is flat (-1)"),
+            "number of keys, 0 to KEY_COUNT-1, and of requests (20000000)"),
+    REAL("BIAS", influence, NULL, -1e6, 1e6, "influence: pull of keys to the middle; 0 is flat (-1)"),
     REAL("FREQUENCY", rate, NULL, 1e-3, 1e9, "requests per second (1000000)"),
     INTEGER("READ_MIX", read_mix, NULL, READ_MIX_ONLY_SETS, 100,
-            "percent of GETs; SET when floor(100 V) > READ_MIX, so -1 is SETs only (100)"),
+            "percent of GETs; SET if floor(100 V) > READ_MIX, so -1 sends only SETs (100)"),
 };
 
 const struct option_spec option_specs[] = {
     TEXT("--host", host, "HOST", "name or address of Redis (127.0.0.1)"),
     TEXT("--socket", socket, "PATH", "Unix socket of Redis, instead of host and port"),
     TEXT("--user", user, "NAME", "ACL user; the password comes from the file or the environment"),
-    TEXT("--password-file", password_file, "FILE", "its first line; else the variable SOLOTEST_PASSWORD"),
-    INTEGER("--requests", requests, "N", 1, 1e12, "requests of a test (KEY_COUNT)"),
+    TEXT("--password-file", password_file, "FILE", "file whose first line is the password (SOLOTEST_PASSWORD)"),
+    INTEGER("--requests", requests, "N", 1, 1e12, "number of requests of a test (KEY_COUNT)"),
     REAL("--duration", duration, "SECONDS", 1e-3, MAX_SECONDS,
          "length of the schedule, instead of or with --requests"),
     REAL("--max-seconds", max_seconds, "SECONDS", 1e-3, MAX_SECONDS,
          "send nothing after that time, even if requests are left"),
-    INTEGER("--connections", connections, "N", 1, 512, "connections (1)"),
+    INTEGER("--connections", connections, "N", 1, 512, "number of connections (1)"),
     INTEGER("--pipeline", pipeline, "N", 1, 4096, "requests in flight per connection (1)"),
-    CHOICE("--pattern", pattern, pattern_names, "keys (gaussian, with BIAS)"),
+    CHOICE("--pattern", pattern, pattern_names, "choice of keys (gaussian, with BIAS)"),
     CHOICE("--pacing", pacing, pacing_names, "how to wait for a due time (hybrid); none is a closed loop"),
-    INTEGER("--spin-us", spin_us, "N", 0, 1000000, "hybrid: spin at least that long before the due time (40)"),
-    REAL("--start-at", start_at, "EPOCH_SECONDS", 0, MAX_EPOCH_SECONDS, "wait for this wall-clock time"),
+    INTEGER("--spin-us", spin_us, "N", 0, 1000000, "hybrid: spin for at least that long before the due time (40)"),
+    REAL("--start-at", start_at, "EPOCH_SECONDS", 0, MAX_EPOCH_SECONDS, "start at this wall-clock time"),
     REAL("--stagger", stagger, "FRACTION", 0, 0.999999999,
-         "first request that fraction of 1/FREQUENCY later (0)"),
-    INTEGER("--seed", seed, "N", 0, MAX_SEED, "repeatable keys and values (random)"),
+         "send the first request that fraction of 1/FREQUENCY later (0)"),
+    INTEGER("--seed", seed, "N", 0, MAX_SEED, "the same seed gives the same keys and values (random)"),
     REAL("--compressibility", compressibility, "R", 0, 1, "constant share of each value (0)"),
     INTEGER("--cpu", cpu, "N", 0, CPU_SETSIZE - 1, "run on this CPU only"),
     REAL("--timeout", timeout, "SECONDS", 1e-3, 86400, "give up when a reply takes that long (30)"),
-    REAL("--connect-timeout", connect_timeout, "SECONDS", 1e-3, 3600, "give up connecting (1.5)"),
+    REAL("--connect-timeout", connect_timeout, "SECONDS", 1e-3, 3600, "give up connecting after that time (1.5)"),
     TEXT("--raw", raw_file, "FILE", "write each request's service, response, intended, lateness in ns"),
-    FLAG("--protect", protect, "refuse to fill a Redis that holds data which is not ours"),
-    FLAG("--json", json, "one JSON object instead of the six lines"),
-    FLAG("--progress", progress, "progress on standard error, once a second"),
-    FLAG("--help", help, "this text"),
-    FLAG("--version", version, "version"),
+    FLAG("--protect", protect, "refuse to fill a Redis that holds other data"),
+    FLAG("--json", json, "print one JSON object instead of the six lines"),
+    FLAG("--progress", progress, "print progress on standard error, once a second"),
+    FLAG("--help", help, "print this text"),
+    FLAG("--version", version, "print the version"),
 };
 
 const size_t option_spec_count = COUNT_OF(option_specs);
@@ -165,7 +165,7 @@ static bool set_value(struct settings *s, const struct option_spec *spec, const 
         return true;
     case VALUE_TEXT:
         if (*text == '\0')
-            return fail_not_allowed(f, spec->name, text, "any other text");
+            return fail_not_allowed(f, spec->name, text, "a text that is not empty");
         memcpy(field, &text, sizeof text);
         return true;
     case VALUE_CHOICE:
@@ -197,7 +197,7 @@ static const struct option_spec *find_option(const char *text, size_t length)
     return NULL;
 }
 
-/* An option, and not a negative number such as a BIAS of -1 or -.5. */
+/* True for an option, false for a negative number such as a BIAS of -1 or -.5. */
 static bool is_option(const char *text)
 {
     return text[0] == '-' && text[1] != '\0' && text[1] != '.' &&
@@ -211,7 +211,7 @@ static bool parse_option(struct settings *s, int argc, char **argv, int *i, stru
     size_t length = equals != NULL ? (size_t)(equals - text) : strlen(text);
     const struct option_spec *spec = find_option(text, length);
     if (spec == NULL)
-        return fail_usage(f, "unknown option '%.100s'; --help lists them", text);
+        return fail_usage(f, "unknown option '%.100s'; --help lists all options", text);
     if (spec->type == VALUE_FLAG) {
         if (equals != NULL)
             return fail_not_allowed(f, spec->name, equals + 1, "no value");
@@ -240,14 +240,14 @@ uint64_t planned_requests(const struct settings *s)
     return s->requests > 0 ? min_u64(scheduled, (uint64_t)s->requests) : scheduled;
 }
 
-/* What no single value can tell. */
+/* Checks that concern several options. */
 static bool check_combinations(struct settings *s, struct failure *f)
 {
     s->fill = contains_ignoring_case(s->mode, "fill");
     s->test = contains_ignoring_case(s->mode, "test");
     s->ping = contains_ignoring_case(s->mode, "ping");
     if (!s->fill && !s->test && !s->ping)
-        return fail_not_allowed(f, "MODE", s->mode, "a word that contains fill, test, both, or ping");
+        return fail_not_allowed(f, "MODE", s->mode, "a word that contains fill, test or both, or ping");
     if (s->socket != NULL && strlen(s->socket) > MAX_SOCKET_PATH)
         return fail_not_allowed(f, "--socket", s->socket, "up to 107 bytes");
     if (s->connections * s->pipeline > MAX_SLOTS)
@@ -303,7 +303,8 @@ void print_help(void)
                "[READ_MIX]]]]]]]\n\n"
                "Measures the latency of a Redis under an open schedule of requests. A test prints\n"
                "requests, average, minimum, maximum, p99 and p95 of its service time in seconds,\n"
-               "one per line. fill empties the Redis (FLUSHALL) and sets keys 0 .. KEY_COUNT-1.\n\n"
+               "one per line. A fill empties the Redis (FLUSHALL) and sets the keys 0 to KEY_COUNT-1.\n"
+               "A ping asks the Redis about itself and sends no load.\n\n"
                "Arguments (defaults in parentheses)");
     for (size_t i = 0; i < COUNT_OF(positional_specs); i++)
         print_spec(&positional_specs[i]);
@@ -312,5 +313,5 @@ void print_help(void)
         print_spec(&option_specs[i]);
     (void)puts("\nExit status: 0 done; 1 some requests failed; 2 usage; 3 cannot connect or\n"
                "authenticate; 4 connection lost, time-out or protocol error; 5 refused by --protect;\n"
-               "6 output could not be written; 128 + signal when interrupted.");
+               "6 output could not be written; 128 + signal if interrupted.");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Options: the settings of a run. One table drives parsing, range checks, messages and --help. What is
- * accepted is in range and possible together.
+ * Options: the settings of a run, taken from the command line. One table drives parsing, range
+ * checks, messages and --help. Settings that are accepted are in range and go together.
  */
 #ifndef SOLOTEST_OPTIONS_H
 #define SOLOTEST_OPTIONS_H
@@ -48,21 +48,22 @@ struct option_spec {
 
 extern const struct option_spec option_specs[];
 extern const size_t option_spec_count;
-extern const char *const pattern_names[], *const pacing_names[]; /* by enum pattern, enum pacing; end with NULL */
+/* By enum pattern and by enum pacing; the last one is NULL. */
+extern const char *const pattern_names[], *const pacing_names[];
 
-#define MAX_KEYS 1e12       /* 12 digits: a key fits every buffer, and a double counts it exactly */
+#define MAX_KEYS 1e12       /* 12 digits: a key fits every buffer, and a double holds it exactly */
 
 bool parse_arguments(struct settings *s, int argc, char **argv, struct failure *f);
 
-/* How many requests the test will send; 0 when only the clock ends it (closed loop, duration). */
+/* How many requests the test will send; 0 if only the clock ends it (closed loop, duration). */
 uint64_t planned_requests(const struct settings *s);
 
 void print_help(void);
 
-/* Digits with an optional minus and nothing else: strtoll alone would take spaces and "1abc". */
+/* Accepts only digits after an optional minus; strtoll() also accepts spaces and "1abc". */
 bool parse_integer(const char *text, int64_t *value);
 
-/* A decimal number; strtod alone would take spaces, hexadecimal, "inf" and "nan". */
+/* Accepts only a decimal number; strtod() also accepts spaces, hexadecimal, "inf" and "nan". */
 bool parse_real(const char *text, double *value);
 
 bool parse_choice(const char *text, const char *const *choices, int64_t *value);

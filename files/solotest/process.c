@@ -40,7 +40,7 @@ bool read_credentials(struct credentials *who, const struct settings *s, struct 
     if (fits && length > 0)
         memcpy(who->password, variable, length);
     if (variable != NULL)
-        explicit_bzero(variable, length); /* unsetenv() alone leaves it in the process's memory */
+        explicit_bzero(variable, length); /* unsetenv() alone leaves it in memory */
     (void)unsetenv("SOLOTEST_PASSWORD");
     if (s->password_file != NULL) {
         read_small_file(s->password_file, who->password, sizeof who->password);
@@ -55,7 +55,7 @@ bool read_credentials(struct credentials *who, const struct settings *s, struct 
     who->user = s->user;
     who->present = length > 0;
     if (s->user != NULL && !who->present)
-        return fail_not_allowed(f, "--user", s->user, "with a password in a file or the environment");
+        return fail_not_allowed(f, "--user", s->user, "a user with a password from a file or the environment");
     return true;
 }
 
@@ -76,9 +76,9 @@ bool pin_to_cpu(const struct settings *s, struct failure *f)
 void prepare_process(void)
 {
     catch_signals();
-    (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* the default lets sleeps end 50 us late */
+    (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* by default sleeps end 50 us late */
 #ifdef __GLIBC__
-    /* Freed memory stays ours: the heap that lock_memory() locks is the heap we go on using. */
+    /* Keep freed memory: the heap that lock_memory() locks stays in use. */
     (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
     (void)mallopt(M_TRIM_THRESHOLD, -1);
 #endif
@@ -87,7 +87,7 @@ void prepare_process(void)
 #define STACK_RESERVE (128u << 10)
 #define HEAP_RESERVE (512u << 10)
 
-/* Touches stack that may be needed, so that it exists when memory is locked. */
+/* Touches the stack that may be needed, so that it is there when memory is locked. */
 static void touch_stack(void)
 {
     volatile char room[STACK_RESERVE];
@@ -101,7 +101,7 @@ bool lock_memory(size_t largest_reply)
     size_t reserve = HEAP_RESERVE + 2 * largest_reply;
     char *room = reserve < (16u << 20) ? malloc(reserve) : NULL;
     if (room != NULL)
-        explicit_bzero(room, reserve); /* a memset() before free() would be optimised away */
+        explicit_bzero(room, reserve); /* the compiler would remove a memset() before free() */
     free(room);
     if (mlockall(MCL_CURRENT) == 0)
         return true;

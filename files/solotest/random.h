@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Random numbers: xoshiro256++, seeded by splitmix64, and the bytes of values: wyrand. Keys and values draw
- * from streams of their own, so that one seed gives one sequence of keys whatever the size of the values.
+ * Random numbers: xoshiro256++, seeded by splitmix64, and wyrand for the bytes of values. Keys and
+ * values have separate streams, so that one seed gives the same keys whatever the size of the
+ * values.
  */
 #ifndef SOLOTEST_RANDOM_H
 #define SOLOTEST_RANDOM_H
@@ -37,7 +38,7 @@ static inline uint64_t rng_next(struct rng *r)
 
 void rng_seed(struct rng *r, uint64_t seed, uint64_t stream);
 
-#define RNG_UNITS (UINT64_C(1) << 53) /* how many values a double can tell apart in [0, 1) */
+#define RNG_UNITS (UINT64_C(1) << 53) /* evenly spaced doubles in [0, 1) */
 
 /* Uniform in [0, 1). */
 static inline double rng_unit(struct rng *r)
@@ -51,14 +52,15 @@ static inline double rng_unit_closed(struct rng *r)
     return (double)(rng_next(r) >> 11) / (double)(RNG_UNITS - 1);
 }
 
-/* The bytes of values: wyrand (Wang Yi, public domain). Its state is a counter, so that a processor
- * works on several steps at once; a value of 1 KB takes a quarter of the time that rng_next() needs. */
+/* The bytes of values: wyrand (Wang Yi, public domain). Its state is a counter, so the processor
+ * can work on several steps at once: a value of 1 KB takes a quarter of the time that rng_next()
+ * would take. */
 struct byte_rng {
     uint64_t counter;
 };
 
-/* A zero byte becomes 1. The sum below carries into a byte's top bit exactly when its lower seven bits
- * are not all zero, and never into the next byte. */
+/* Replaces each zero byte by 1. The sum carries into the top bit of a byte exactly if one of its
+ * lower seven bits is set, and never into the next byte. */
 static inline uint64_t without_zero_bytes(uint64_t w)
 {
     const uint64_t low7 = UINT64_C(0x7f7f7f7f7f7f7f7f);
@@ -73,8 +75,8 @@ static inline uint64_t bytes_next(struct byte_rng *r)
     return without_zero_bytes((uint64_t)(product >> 64) ^ (uint64_t)product);
 }
 
-#define VALUE_BLOCK 128   /* compressible values alternate random bytes and filler this often */
-#define VALUE_FILLER 0x5a /* not zero: Redis values without zero bytes, as the brief wants them */
+#define VALUE_BLOCK 128   /* compressible values alternate random bytes and filler in such blocks */
+#define VALUE_FILLER 0x5a /* not zero: values hold no zero bytes */
 
 static inline void bytes_fill(struct byte_rng *r, char *to, size_t size)
 {
@@ -88,8 +90,9 @@ static inline void bytes_fill(struct byte_rng *r, char *to, size_t size)
     }
 }
 
-/* A fresh value whose share `compressibility` of bytes is constant. The filler is spread in blocks,
- * because a compressed memory tier sees pages, and one page holds pieces of several values. */
+/* Writes a fresh value; the share `compressibility` of its bytes is constant. The constant bytes
+ * are spread in blocks, because compressed memory works on pages, and a page holds parts of
+ * several values. */
 static inline void value_fill(struct byte_rng *r, char *to, size_t size, double compressibility)
 {
     while (size > 0) {
@@ -102,6 +105,7 @@ static inline void value_fill(struct byte_rng *r, char *to, size_t size, double 
     }
 }
 
+/* The bytes of the values of a phase: 0 is the fill, 1 the test. */
 struct byte_rng byte_rng_seeded(uint64_t seed, uint64_t phase);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Replies: turns bytes from the server, torn anywhere, into successes, errors by kind and measurements.
+ * Replies: turns the bytes from a server, split anywhere, into successes, errors by kind and
+ * latencies.
  */
 #ifndef SOLOTEST_REPLIES_H
 #define SOLOTEST_REPLIES_H
@@ -13,7 +14,7 @@
 
 #include "load.h"
 
-/* One whole reply; `error` is its kind, or NULL for a success. */
+/* Counts one complete reply; `error` is its kind, or NULL for a success. */
 static inline bool load_complete(struct load *l, struct conn *c, uint64_t now, uint64_t read_delay,
                                  const char *error)
 {
@@ -38,8 +39,9 @@ static inline bool load_complete(struct load *l, struct conn *c, uint64_t now, u
     return !l->stop_on_error || load_abandon(l, "abandoned");
 }
 
-/* The length of the reply that a successful request gets, if that is what `data` begins with; else
- * 0, and hiredis looks at it. It saves copying every value into hiredis's buffer. */
+/* Returns the length of the reply if `data` begins with the one that a successful request gets,
+ * otherwise 0: then hiredis parses it. This avoids copying every value into the buffer of
+ * hiredis. */
 static inline size_t expected_reply(const struct load *l, const struct slot *slot, const char *data,
                                     size_t size)
 {
@@ -51,7 +53,7 @@ static inline size_t expected_reply(const struct load *l, const struct slot *slo
     return data[body] == '\r' && data[body + 1] == '\n' ? body + 2 : 0;
 }
 
-/* What a reply of this type means to the request it answers. */
+/* The kind of error that a reply of this type is to its request; NULL for a success. */
 static inline const char *reply_error(const struct slot *slot, int type, const char *text,
                                       char kind[ERROR_KIND_SIZE])
 {
@@ -70,11 +72,12 @@ static inline bool reader_is_idle(const redisReader *r)
     return r->ridx < 0 && r->pos == r->len;
 }
 
-static inline bool load_parse(struct load *l, struct conn *c, const char *data, size_t size, uint64_t now,
-                              uint64_t read_delay)
+/* Takes bytes that do not begin with the expected reply. */
+static inline bool load_parse(struct load *l, struct conn *c, const char *data, size_t size,
+                              uint64_t now, uint64_t read_delay)
 {
     if (redisReaderFeed(c->reader, data, size) != REDIS_OK)
-        return load_protocol_error(l, "cannot store the reply");
+        return load_protocol_error(l, "not enough memory for the reply");
     c->unfinished += size;
     for (;;) {
         void *reply = NULL;
@@ -85,7 +88,7 @@ static inline bool load_parse(struct load *l, struct conn *c, const char *data, 
         if (reply == NULL)
             break;
         if (c->in_flight == 0)
-            return load_protocol_error(l, "a reply that nothing asked for");
+            return load_protocol_error(l, "a reply without a request");
         const char *error =
             reply_error(conn_slot(c, 0), (int)(uintptr_t)reply, c->error_text, kind);
         if (!load_complete(l, c, now, read_delay, error))
@@ -96,8 +99,9 @@ static inline bool load_parse(struct load *l, struct conn *c, const char *data, 
     return true;
 }
 
-static inline bool load_consume(struct load *l, struct conn *c, const char *data, size_t size, uint64_t now,
-                                uint64_t read_delay)
+/* Takes bytes that were read at `now`. Returns false if the load cannot go on. */
+static inline bool load_consume(struct load *l, struct conn *c, const char *data, size_t size,
+                                uint64_t now, uint64_t read_delay)
 {
     while (size > 0 && c->in_flight > 0 && reader_is_idle(c->reader)) {
         size_t n = expected_reply(l, conn_slot(c, 0), data, size);

@@ -24,7 +24,7 @@
 #define COMPILER "gcc " DOTTED(__GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__)
 #endif
 
-/* A static program has no interpreter that the kernel would have had to load. */
+/* The kernel loads no dynamic linker for a static program. */
 static bool is_static(void)
 {
     return getauxval(AT_BASE) == 0;
@@ -176,7 +176,7 @@ static void report_requests(struct json *j, const struct load *l)
     json_close(j, '}');
 }
 
-/* From first send to last: n requests at rate r span (n - 1) / r seconds. */
+/* From the first send to the last: n requests at rate r take (n - 1) / r seconds. */
 static void report_rate(struct json *j, const struct load *l)
 {
     json_key(j, "rate");
@@ -330,7 +330,7 @@ void report_json(FILE *file, const struct settings *s, const struct outcome *o)
     (void)fputc('\n', file);
 }
 
-/* The output of 2018: requests, average, minimum, maximum, p99, p95, in seconds. */
+/* The output of the brief: requests, average, minimum, maximum, p99, p95, in seconds. */
 static void report_six_lines(FILE *file, const struct histogram *service)
 {
     (void)fprintf(file, "%" PRIu64 "\n%e\n%e\n%e\n%e\n%e\n", service->count,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Report: the result of a run as one JSON object, as the six lines of 2018, and as messages for people.
+ * Report: the result of a run as one JSON object or as six lines, and messages on standard error.
  */
 #ifndef SOLOTEST_REPORT_H
 #define SOLOTEST_REPORT_H
@@ -21,7 +21,7 @@ struct fill_result {
     bool done;
     uint64_t keys, started, finished; /* wall clock */
     double seconds, flush_seconds;
-    int64_t dbsize; /* -1: not known */
+    int64_t dbsize; /* -1: unknown */
 };
 
 struct test_result {
@@ -43,7 +43,7 @@ struct outcome {
 
 void report_json(FILE *file, const struct settings *s, const struct outcome *o);
 
-/* Prints the result, and what went wrong to standard error. */
+/* Prints the result, and a failure on standard error. */
 void report(const struct settings *s, struct outcome *o);
 
 void print_version(void);

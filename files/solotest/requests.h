@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Requests: which connection takes the next one, writing its command, and sending it.
+ * Requests: chooses the connection of the next request, writes its command before it is due, and
+ * sends it.
  */
 #ifndef SOLOTEST_REQUESTS_H
 #define SOLOTEST_REQUESTS_H
@@ -27,7 +28,7 @@ static inline bool load_has_more(const struct load *l)
     return max_u64(next, l->last_sent) < l->stop_at;
 }
 
-/* A connection that can take a command now, in turn; NULL when all are busy. */
+/* The next connection, in turn, that can take a command; NULL if all are busy. */
 static inline struct conn *load_pick(struct load *l)
 {
     if (l->staging != NULL)
@@ -47,8 +48,8 @@ static inline size_t command_size(const struct settings *s)
     return (size_t)s->value_size + COMMAND_OVERHEAD;
 }
 
-/* When the next request that would use this slot is due. A closed loop's is due as soon as the slot
- * is free. */
+/* When the next request is due if it uses this slot. In a closed loop it is due as soon as the
+ * slot is free. */
 static inline uint64_t load_next_due(const struct load *l, const struct slot *slot)
 {
     if (load_is_paced(l))
@@ -56,8 +57,8 @@ static inline uint64_t load_next_due(const struct load *l, const struct slot *sl
     return max_u64(slot->replied, l->pacer.start);
 }
 
-/* Writes the next command behind those already staged: all the work there is, done before the due
- * time comes. */
+/* Writes the next command behind those that are staged. All work on a request is done here,
+ * before it is due. */
 static inline void load_stage(struct load *l, struct conn *c)
 {
     struct slot *slot = conn_slot(c, c->in_flight + c->staged);
@@ -80,7 +81,7 @@ static inline void load_stage(struct load *l, struct conn *c)
     l->issued++;
 }
 
-/* True when one more request may join those that are about to be sent. */
+/* True if one more request can be sent together with those that are staged. */
 static inline bool load_can_join(const struct load *l, struct conn *c, uint64_t now)
 {
     return c->in_flight + c->staged < c->depth &&
@@ -88,7 +89,8 @@ static inline bool load_can_join(const struct load *l, struct conn *c, uint64_t 
            load_next_due(l, conn_slot(c, c->in_flight + c->staged)) <= now;
 }
 
-/* Hands the output buffer to the socket; what it does not take waits for the socket's readiness. */
+/* Writes the output buffer to the socket. What the socket does not accept is sent when it is
+ * ready again. */
 static inline bool load_flush(struct load *l, struct conn *c)
 {
     while (c->out_sent < c->out_used) {
@@ -105,12 +107,13 @@ static inline bool load_flush(struct load *l, struct conn *c)
     return true;
 }
 
+/* Sends the staged command and all others that are due by now. */
 static inline bool load_send(struct load *l, struct conn *c, uint64_t now)
 {
     while (load_can_join(l, c, now))
         load_stage(l, c);
     if (c->staged > 1)
-        now = now_ns(); /* writing the others took time that is not the server's */
+        now = now_ns(); /* staging took time that the server did not cause */
     for (size_t i = 0; i < c->staged; i++) {
         struct slot *slot = conn_slot(c, c->in_flight + i);
         slot->sent = now;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* RESP, Redis's protocol: writes the pieces of a command into a buffer that is large enough. */
+/*
+ * RESP, the protocol of Redis: each put_ function writes a part of a command into a buffer that is
+ * large enough, and returns its end.
+ */
 #ifndef SOLOTEST_RESP_H
 #define SOLOTEST_RESP_H
 
@@ -30,7 +33,7 @@ static inline size_t decimal(char digits[DIGITS], uint64_t value)
     return n;
 }
 
-/* "$<length>\r\n", the head of a string in Redis's protocol */
+/* "$<length>\r\n", the head of a bulk string */
 static inline char *put_length(char *to, size_t length)
 {
     char digits[DIGITS];

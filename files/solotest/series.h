@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Time series: at most 120 points of count, average, p99 and maximum of `response`, by intended
- * start, so that one sees when a stall happened. Slots are 32 bits wide to keep all 120 histograms in
- * 3.5 MB; they stop at their top instead of wrapping, which would take 4 * 10^9 equal values.
+ * Time series: at most 120 points with count, average, p99 and maximum of `response`, by intended
+ * start; they show when a stall happened. Slots are 32 bits wide, so that all 120 histograms fit
+ * into 3.5 MB. A slot stops at its maximum instead of wrapping; that would take 4 * 10^9 equal
+ * values.
  */
 #ifndef SOLOTEST_SERIES_H
 #define SOLOTEST_SERIES_H
@@ -29,8 +30,8 @@ struct series {
 /* The shortest of 1, 2, 5, 10, ... ms that covers `duration` with SERIES_POINTS points. */
 uint64_t series_interval_for(uint64_t duration);
 
-/* Halves the resolution. Only a closed loop of unknown length comes here: a schedule is as long as
- * it is, and its interval is chosen before it starts. */
+/* Halves the resolution. Only a closed loop of unknown length needs it; the interval of a
+ * schedule is chosen to fit before it starts. */
 void series_coarsen(struct series *s);
 
 static inline uint32_t add_saturating(uint32_t a, uint32_t b)
@@ -52,7 +53,7 @@ static inline void series_add(struct series *s, uint64_t at, uint64_t value)
     *slot = add_saturating(*slot, 1);
 }
 
-/* After this the slots are free for other use. */
+/* Computes the p99s. After this the slots are free for other use. */
 void series_finish(struct series *s);
 
 #endif

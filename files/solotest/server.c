@@ -9,7 +9,7 @@
 
 #include "numbers.h"
 
-/* Copies the value of "name:value\r\n" out of INFO's text; empty if there is no such line. */
+/* Copies the value of the line "name:value\r\n" of INFO; an empty text if there is none. */
 static void info_text(const char *info, const char *name, char *to, size_t size)
 {
     size_t length = strlen(name);
@@ -32,7 +32,7 @@ static int64_t info_number(const char *info, const char *name)
     return parse_integer(text, &value) && value >= 0 ? value : -1;
 }
 
-/* The sum of two figures in seconds; below 0 if INFO does not have both. */
+/* The sum of two figures in seconds; negative if INFO does not have both. */
 static double info_seconds(const char *info, const char *user, const char *system)
 {
     char text[32];
@@ -110,7 +110,7 @@ const char *find_foreign_database(const char *keyspace)
 static bool refuse(struct failure *f, const char *what, const char *detail)
 {
     return fail(f, EXIT_REFUSED, "refused_foreign_data",
-                "refused to flush: %s '%.60s'; this Redis holds data that is not ours", what, detail);
+                "refused to empty this Redis: %s '%.60s'", what, detail);
 }
 
 static bool protect_databases(struct conn *c, const struct settings *s, struct failure *f)
@@ -121,13 +121,13 @@ static bool protect_databases(struct conn *c, const struct settings *s, struct f
         return false;
     bool safe = true;
     if (reply->str == NULL || reply->type == REDIS_REPLY_ERROR) {
-        safe = refuse(f, "cannot look at it:", reply->str != NULL ? reply->str : "no text");
+        safe = refuse(f, "cannot inspect its data:", reply->str != NULL ? reply->str : "no text");
     } else {
         const char *line = find_foreign_database(reply->str);
         if (line != NULL) {
             char name[32];
             (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(line, "\r\n,"), line);
-            safe = refuse(f, "another database is in use:", name);
+            safe = refuse(f, "another database holds data:", name);
         }
     }
     freeReplyObject(reply);
@@ -136,8 +136,8 @@ static bool protect_databases(struct conn *c, const struct settings *s, struct f
 
 #define PROTECT_SAMPLES 1000
 
-/* Our keys are numbers without leading zeros. A thousand random keys that all are leave little doubt,
- * and one that is not is enough. */
+/* The keys of a fill are numbers without leading zeros. If a thousand random keys all are,
+ * little doubt is left; a single other key is enough to refuse. */
 static bool protect_keys(struct conn *c, const struct settings *s, struct failure *f)
 {
     const char *argv[] = {"RANDOMKEY"};
@@ -149,9 +149,9 @@ static bool protect_keys(struct conn *c, const struct settings *s, struct failur
         if (reply->type == REDIS_REPLY_NIL)
             more = false;
         else if (reply->type != REDIS_REPLY_STRING)
-            safe = refuse(f, "cannot look at it:", reply->str != NULL ? reply->str : "no text");
+            safe = refuse(f, "cannot inspect its data:", reply->str != NULL ? reply->str : "no text");
         else if (!is_canonical_number(reply->str, reply->len))
-            safe = refuse(f, "there is a key", reply->str);
+            safe = refuse(f, "it holds a key that no fill wrote:", reply->str);
         freeReplyObject(reply);
     }
     return safe;
@@ -162,7 +162,7 @@ bool server_may_flush(struct conn *c, const struct settings *s, struct failure *
     return !s->protect || (protect_databases(c, s, f) && protect_keys(c, s, f));
 }
 
-#define FLUSH_TIMEOUT 600 /* seconds; freeing gigabytes of swapped memory takes its time */
+#define FLUSH_TIMEOUT 600 /* seconds; freeing gigabytes of swapped memory is slow */
 
 bool server_flush(struct conn *c, const struct settings *s, struct failure *f)
 {

@@ -10,8 +10,7 @@
 volatile sig_atomic_t interrupted;
 volatile sig_atomic_t heartbeat;
 
-/* Once interrupted, the alarm repeats it every second: a signal that comes between our look at the
- * flag and a system call that blocks would otherwise be slept through. */
+/* After a request to stop, the alarm repeats it every second. */
 static void on_signal(int signal_number)
 {
     if (signal_number == SIGALRM)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Signals: the request to stop (SIGINT, SIGTERM) and the heartbeat (SIGALRM). Both only set a flag; a system
- * call that blocks returns. A signal that asks to stop is repeated every second, so that none gets lost
- * between a look at the flag and a system call that blocks.
+ * Signals: the request to stop (SIGINT, SIGTERM) and the heartbeat (SIGALRM). Each sets a flag and
+ * makes a blocking system call return. A request to stop is repeated every second: a signal that
+ * arrives between a check of the flag and a blocking system call would otherwise go unnoticed.
  */
 #ifndef SOLOTEST_SIGNALS_H
 #define SOLOTEST_SIGNALS_H
@@ -10,12 +10,12 @@
 #include <signal.h>
 #include "failure.h"
 
-extern volatile sig_atomic_t interrupted; /* the signal that asks us to stop */
-extern volatile sig_atomic_t heartbeat;   /* time to look for requests that got no reply */
+extern volatile sig_atomic_t interrupted; /* the signal that asks the program to stop, or 0 */
+extern volatile sig_atomic_t heartbeat;   /* time to look for overdue replies */
 
 void catch_signals(void);
 
-/* Every so many seconds; 0 ends it. */
+/* Sets `heartbeat` every so many seconds; 0 stops that. */
 void heartbeat_every(double seconds);
 
 bool fail_interrupted(struct failure *f);

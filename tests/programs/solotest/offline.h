@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A load engine without a Redis: replies are handed to it as bytes. Shared by the unit tests and the fuzz
- * targets.
+ * A load engine without a Redis: a test passes replies to it as bytes. Shared by unit tests and fuzz targets.
  */
 #ifndef OFFLINE_H
 #define OFFLINE_H
@@ -22,10 +21,10 @@ struct offline {
     struct measurement *measurement; /* NULL unless offline_measure() was called */
     struct conn conn;
     struct load load;
-    int peer; /* what the engine sends arrives here */
+    int peer; /* receives what the engine sends */
 };
 
-/* One connection over a socket pair. A closed loop, so that every slot is due at once. */
+/* One connection over a socket pair, in a closed loop, so that every request is due at once. */
 static inline void offline_open(struct offline *o, int64_t value_size, int read_mix, size_t depth)
 {
     int pair[2];

@@ -10,7 +10,7 @@ from servers import FakeServer, good_reply, requests
 
 BAD = [
     (["wrong"], "MODE", "fill, test"),
-    ([""], "MODE", "any other text"),
+    ([""], "MODE", "a text that is not empty"),
     (["test", "0"], "PORT", "1 to 65535"),
     (["test", "port"], "PORT", "1 to 65535"),
     (["test", "6379", "0"], "VALUE_SIZE", "1 to 536870912"),
@@ -23,7 +23,7 @@ BAD = [
     (["test", "6379", "1", "1", "0", "1", "101"], "READ_MIX", "-1 to 100"),
     (["test", "6379", "1", "1", "0", "1", "100", "extra"], "extra", "too many"),
     (["--unheard-of"], "--unheard-of", "--help"),
-    (["--host="], "--host", "any other text"),
+    (["--host="], "--host", "a text that is not empty"),
     (["--socket", "x" * 200], "--socket", "107 bytes"),
     (["--user", "somebody"], "--user", "password"),
     (["--password-file", "/nonexistent"], "--password-file", "readable file"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Any command line, one argument per line: it is understood, or refused with exit status 2. */
+/* Any command line, one argument per line: it is accepted, or refused with exit status 2. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (f.exit_code != EXIT_USAGE || f.message[0] == '\0')
             abort();
     } else if (!s.help && !s.version) {
-        for (size_t i = 0; i < option_spec_count; i++) { /* what is accepted is in range */
+        for (size_t i = 0; i < option_spec_count; i++) { /* accepted values are in range */
             double value = 0;
             int64_t integer = 0;
             const char *field = (const char *)&s + option_specs[i].offset;

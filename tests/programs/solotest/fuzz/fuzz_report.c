@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Any texts and numbers in a report: what comes out is one JSON object and nothing else. Also any text in
- * the places where a server's words are parsed: INFO keyspace and error replies.
+ * Any texts and numbers in a report: the output is one JSON object and nothing else. Also any text from a
+ * server that is parsed: INFO keyspace and error replies.
  */
 #define _GNU_SOURCE
 #include <ctype.h>

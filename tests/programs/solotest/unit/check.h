@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What all unit tests share: CHECK() counts a failed check and goes on; TEST_MAIN() runs the tests it lists. */
+/* Shared by all unit tests: CHECK() counts a failed check and goes on; TEST_MAIN() runs the tests that it lists. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Prints what solotest's key chooser chooses, for the statistics in test_statistics.py. */
+/* Prints the choices of solotest's key chooser, for the statistics in test_statistics.py. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Errors by kind. */
+/* Errors by kind: which kind a text is, and that every error is counted. */
 #define _GNU_SOURCE
 #include <string.h>
 
@@ -38,7 +38,7 @@ static void test_errors_are_counted_whatever_their_number(void)
     CHECK(strcmp(e.kinds[ERROR_KINDS - 1].kind, "other") == 0);
     errors_describe(&e, text, sizeof text);
     CHECK(strncmp(text, "E0 2, E1 2, ", 12) == 0);
-    errors_describe(&e, text, 10); /* too small is only cut off */
+    errors_describe(&e, text, 10); /* a text that is too long is cut off */
     CHECK(strlen(text) == 9);
 }
 

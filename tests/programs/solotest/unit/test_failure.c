@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Failures. */
+/* Failures: the first one wins, and its message is safe to print. */
 #define _GNU_SOURCE
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Hot set: against counting. */
+/* Hot set: compared with a count of all accesses. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static uint64_t keys_for_share(const uint32_t *sorted, size_t keys, uint64_t acc
 static void test_hot_set_against_counting(void)
 {
     static const double biases[] = {0, -1, 25};
-    static uint32_t counts[1000], scratch[300]; /* scratch: four passes */
+    static uint32_t counts[1000], scratch[300]; /* `scratch` makes four passes necessary */
     for (size_t b = 0; b < COUNT_OF(biases); b++) {
         struct chooser initial, c;
         struct hot_set h;

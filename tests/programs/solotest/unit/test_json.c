@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* JSON. */
+/* JSON: texts and numbers. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>

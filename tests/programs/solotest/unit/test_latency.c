@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The four latencies. */
+/* The four latencies: who is charged for a stall, and Lindley's recursion. */
 #define _GNU_SOURCE
 #include "solotest/latency.h"
 #include "solotest/random.h"
@@ -66,7 +66,7 @@ static void test_a_closed_loop_has_only_service(void)
     }
 }
 
-/* Against the queue itself: random service times, random late wake-ups. */
+/* Compared with a simulated queue: random service times, random late wake-ups. */
 static void test_response_is_lindleys(void)
 {
     struct rng r;

@@ -27,7 +27,7 @@ static void test_waiting_never_ends_early(void)
         }
 }
 
-/* What a learning pacer spins after sleeps that end so late, one after the other. */
+/* `spin` after a number of sleeps that each end so late. */
 static uint64_t learn(struct pacer *p, uint64_t overslept, int times)
 {
     for (int i = 0; i < times; i++)
@@ -38,7 +38,7 @@ static uint64_t learn(struct pacer *p, uint64_t overslept, int times)
 static void test_late_sleeps_raise_the_spin_and_early_ones_lower_it(void)
 {
     struct pacer p = {.mode = PACING_HYBRID, .spin = 40000, .spin_min = 40000};
-    CHECK(learn(&p, 40000, 1) == 40000); /* in time, at the least */
+    CHECK(learn(&p, 40000, 1) == 40000); /* just in time; already at the minimum */
     CHECK(learn(&p, 40001, 1) == 45000);
     CHECK(learn(&p, 45001, 1) == 50000);
     CHECK(learn(&p, 0, 1) == 49500);
@@ -90,7 +90,7 @@ static void test_a_wait_too_short_to_sleep_lowers_the_spin(void)
     struct pacer p = {.mode = PACING_HYBRID, .spin = 150000, .spin_min = 40000};
     for (int i = 0; i < 10; i++)
         (void)pacer_wait(&p, now_ns() + 20 * NS_PER_US);
-    /* Nothing, if this process was away when it should have waited. */
+    /* Less than ten steps if this process was away while it should have waited. */
     CHECK(p.spin < 150000 && p.spin >= 150000 - 10 * SPIN_DOWN_NS);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Random numbers and values. */
+/* Random numbers: streams, ranges, and the bytes of values. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdbool.h>
@@ -51,7 +51,7 @@ static void test_only_zero_bytes_are_replaced(void)
     }
 }
 
-/* Each byte but 0 and 1 equally often, at each of the eight places and after each bit of the byte before. */
+/* Each byte but 0 and 1 is equally frequent, at each of eight places, and after an even or odd byte. */
 static void test_bytes_of_values_are_uniform(void)
 {
     enum { DRAWS = 1000000 };
@@ -101,7 +101,7 @@ static void test_compressibility_is_the_share_of_filler(void)
         size_t longest = 0, filler = 0;
         for (size_t i = 0; i < sizeof value; i++) {
             longest = value[i] == VALUE_FILLER ? longest + 1 : 0;
-            filler += longest >= 8 ? (longest == 8 ? 8 : 1) : 0; /* runs that no chance makes */
+            filler += longest >= 8 ? (longest == 8 ? 8 : 1) : 0; /* too long for chance */
         }
         CHECK(llabs((long long)filler - (long long)sizeof value * percent / 100) <= 20);
     }

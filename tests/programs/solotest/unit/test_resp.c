@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* RESP. */
+/* RESP: decimal numbers. test_load.c looks at whole commands. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Time series. */
+/* Time series: its interval, and that coarsening loses nothing. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 

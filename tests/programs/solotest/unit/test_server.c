@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Whose data a server holds. */
+/* Server: what counts as data that no fill wrote. */
 #define _GNU_SOURCE
 #include <string.h>
 
