@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Loop devices that stand below /dev/disk/by-id like disks."""
+"""Loop devices with links below /dev/disk/by-id, like disks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture(name="disks")
 def _disks(tmp_path):
-    """A function that makes a disk of so many MiB, and returns its Bench."""
+    """A function that makes a disk and returns its Bench."""
     made = []
     parents = [path for path in ("/dev/disk", BY_ID) if not os.path.isdir(path)]
     os.makedirs(BY_ID, exist_ok=True)
@@ -44,7 +44,7 @@ def _disks(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _host_is_free_to_use():
-    """Swap belongs to the whole machine: these tests must not take it away from a profile that somebody has applied."""
+    """Fail if this machine's swap is in use, for example by an applied profile: the tests would change it."""
     if os.geteuid():
         pytest.fail("these tests swap onto loop devices and need root")
     records = os.listdir("/var/lib/memstretch") if os.path.isdir("/var/lib/memstretch") else []

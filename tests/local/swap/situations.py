@@ -1,16 +1,16 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks that the module swap_space must refuse, made for real, one after another, on one disk that may be lost.
+"""Situations in which the module swap_space must refuse a disk, each made for real on one disk that may be lost.
 
-After each attempt the disk's checksum is the one from before it, and the message is the right one. As a program it runs as root on any
-Debian host that has the packages of PACKAGES, with a disk of at least 112 MiB and PYTHONPATH leading to C(ansible) and
-C(ansible_collections):
+After each attempt, the disk's checksum must be the same as before and the message must give the right reason. As a
+program, this runs as root on any Debian host that has the packages of PACKAGES and a disk of at least 112 MiB, with
+C(ansible) and C(ansible_collections) below PYTHONPATH:
 
     python3 situations.py /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_OPT0
 
-It ends with 1 if a situation was not refused, and names each one that this host cannot make. test_situations.py runs the same list on
-loop devices.
+Its exit status is 1 if a situation was not refused; it lists each situation that this host cannot make.
+test_situations.py runs the same situations on loop devices.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import argparse
 import contextlib
 import glob
 import hashlib
-import importlib.util
+import io
 import json
+import multiprocessing
+import multiprocessing.connection
 import os
 import re
 import signal
@@ -31,44 +33,70 @@ import time
 import typing as t
 import zlib
 
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FormatError
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
+from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, read
+from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import SwapChange
+from ansible_collections.memstretch.density.plugins.modules import swap_space
+
 PACKAGES = "btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 util-linux xfsprogs"
-MODULE = "ansible_collections.memstretch.density.plugins.modules.swap_space"
 BY_ID = "/dev/disk/by-id"
 MIB = 1024 * 1024
 
 
 class CannotMakeError(Exception):
-    """This host cannot bring the situation about; the text says what it lacks."""
+    """This host cannot make the situation; the text names what is missing."""
 
 
 class Attempt(t.NamedTuple):
-    """What the module is asked, and what it must answer."""
+    """The parameters of the module, and a pattern for its message."""
 
     params: dict[str, t.Any]
     answer: str
 
 
+class ModuleRun:
+    """One run of the module, in its own process.
+
+    The process is forked from this one, which has already imported Ansible: a new Python would need a second for that.
+    """
+
+    def __init__(self, check: bool = False, **params: t.Any) -> None:
+        arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": "/tmp"}
+        fork = multiprocessing.get_context("fork")
+        self._output, sender = fork.Pipe(duplex=False)
+        self.process = fork.Process(target=self._run, args=(arguments, sender))
+        self.process.start()
+        sender.close()
+
+    @staticmethod
+    def _run(arguments: dict[str, t.Any], sender: multiprocessing.connection.Connection) -> None:
+        output = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(output), patch_module_args(arguments):
+                swap_space.main()
+        finally:
+            sender.send(output.getvalue())
+
+    def result(self) -> dict[str, t.Any]:
+        """Wait for the end of the run and return the module's result."""
+        output = self._output.recv()
+        self.process.join()
+        assert output.strip(), "the module returned no result; its traceback is on standard error"
+        return json.loads(output.strip().splitlines()[-1])
+
+
 def call_module(check: bool = False, **params: t.Any) -> dict[str, t.Any]:
-    """Run the module as Ansible would, and return what it answers."""
-    arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": "/tmp"}
-    path = importlib.util.find_spec(MODULE).origin
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    result = subprocess.run(
-        [sys.executable, path],
-        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
-        text=True,
-        capture_output=True,
-        check=False,
-        env=environment,
-    )
-    try:
-        return json.loads(result.stdout.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        raise AssertionError(f"the module gave no answer: {result.stdout}\n{result.stderr}") from None
+    """Run the module and return its result."""
+    return ModuleRun(check, **params).result()
 
 
 def run(*command: str, data: str | None = None) -> str:
-    """Run a command that has to succeed, and return its output."""
+    """Run a command that must succeed, and return its output."""
     result = subprocess.run(command, input=data, text=True, capture_output=True, check=False, close_fds=True)
     if result.returncode:
         raise AssertionError(f"{' '.join(command)} ended with {result.returncode}: {result.stderr or result.stdout}")
@@ -76,7 +104,7 @@ def run(*command: str, data: str | None = None) -> str:
 
 
 def settle() -> None:
-    """Wait for udev, where there is one."""
+    """Wait for udev, if it runs."""
     if os.path.exists("/run/udev/control"):
         run("udevadm", "settle")
 
@@ -92,7 +120,7 @@ class Bench:
             self.size = int(file.read()) * 512
 
     def checksum(self) -> str:
-        """Return a checksum of the whole disk; sparse parts cost only the reading."""
+        """Return a checksum of the whole disk."""
         digest = hashlib.blake2b()
         settle()
         with open(self.node, "rb") as file:
@@ -104,7 +132,7 @@ class Bench:
                 digest.update(struct.pack("<I", zlib.crc32(part)))
 
     def blank(self) -> None:
-        """Make the disk blank, however it was."""
+        """Make the disk blank, whatever was on it."""
         for number in range(1, 9):
             name = f"{self.name}p{number}" if self.name[-1].isdigit() else f"{self.name}{number}"
             if os.path.exists(f"/sys/class/block/{name}"):
@@ -143,7 +171,7 @@ SITUATIONS: dict[str, t.Callable[[Bench], t.ContextManager[Attempt]]] = {}
 
 
 def situation(name: str) -> t.Callable:
-    """Register a situation: a generator that makes it, yields the attempt, and takes it down."""
+    """Register a situation: a generator that makes it, yields the attempt, and undoes it."""
 
     def register(function: t.Callable) -> t.Callable:
         SITUATIONS[name] = contextlib.contextmanager(function)
@@ -202,7 +230,7 @@ def _ext4(bench):
 
 @situation("XFS, not mounted")
 def _xfs(bench):
-    # mkfs.xfs calls less than 300 MiB unsupported; what is on the disk is the same.
+    # Below 300 MiB, mkfs.xfs needs this option; the result is the same.
     run("mkfs.xfs", "-q", "-f", *(["--unsupported"] if bench.size < 300 * MIB else []), bench.node)
     yield Attempt(bench.params(), "holds xfs.*overwrite")
 
@@ -215,7 +243,7 @@ def _btrfs(bench):
 
 @situation("ZFS member")
 def _zfs(bench):
-    # Debian has no ZFS; this is what libblkid knows it by: the uberblocks of the first label.
+    # Debian has no ZFS. These are the uberblocks of the first label, by which libblkid recognises it.
     for number in range(8):
         bench.write(128 * 1024 + number * 1024, struct.pack("<QQQ", 0x00BAB10C, 5000, 100 + number))
     yield Attempt(bench.params(), "holds zfs_member.*overwrite")
@@ -229,7 +257,8 @@ def _lvm(bench):
 
 @situation("member of a RAID (md)")
 def _md(bench):
-    # A superblock of version 1.2 with its checksum, as in linux/raid/md_p.h: mdadm would have to assemble the array to write it.
+    # A superblock of version 1.2 with its checksum, see linux/raid/md_p.h. mdadm writes one only when it assembles an
+    # array.
     block = bytearray(256 + 2 * 128)
     struct.pack_into("<IIII", block, 0, 0xA92B4EFC, 1, 0, 0)
     block[16:32], block[32:39] = os.urandom(16), b"situate"
@@ -312,22 +341,22 @@ def _lost_table(bench):
     run("partx", "--delete", bench.node)
     bench.write(0, bytes(MIB))
     bench.write(bench.size - MIB, bytes(MIB))
-    yield Attempt(bench.params(), "data in no format that wipefs knows.*overwrite")
+    yield Attempt(bench.params(), "data of a format that wipefs does not know.*overwrite")
 
 
-@situation("data in no known format")
+@situation("data of an unknown format")
 def _raw(bench):
     bench.write(64 * 1024, os.urandom(4096))
-    yield Attempt(bench.params(), "data in no format that wipefs knows.*overwrite")
+    yield Attempt(bench.params(), "data of a format that wipefs does not know.*overwrite")
 
 
-@situation("swap of somebody else, not in use")
+@situation("foreign swap, not in use")
 def _swap(bench):
     run("mkswap", "-L", "other", bench.node)
     yield Attempt(bench.params(), "holds swap .label other.*overwrite")
 
 
-@situation("swap of somebody else, in use")
+@situation("foreign swap, in use")
 def _swap_used(bench):
     run("mkswap", bench.node)
     run("swapon", bench.node)
@@ -392,7 +421,8 @@ def _loop(bench):
     loop = run("losetup", "--find", "--show", "--read-only", bench.node).strip()
     try:
         yield Attempt(
-            bench.params(overwrite=[bench.path]), f"is behind {os.path.basename(loop)}.*No option allows that"
+            bench.params(overwrite=[bench.path]),
+            f"is the backing device of {os.path.basename(loop)}.*No option allows that",
         )
     finally:
         run("losetup", "--detach", loop)
@@ -418,31 +448,33 @@ def extra_file(path: str, text: str) -> t.Iterator[None]:
 
 @situation("blank, a storage pool of libvirt is on it")
 def _pool(bench):
-    text = f"<pool type='disk'><name>situation</name><source><device path='{bench.path}'/></source><target><path>/dev</path></target></pool>"
+    source, target = f"<device path='{bench.path}'/>", "<path>/dev</path>"
+    text = f"<pool type='disk'><name>situation</name><source>{source}</source><target>{target}</target></pool>"
     with extra_file("/etc/libvirt/storage/situation.xml", text):
         yield Attempt(
             bench.params(overwrite=[bench.path]),
-            "belongs to the storage pool situation of libvirt.*No option allows that",
+            "belongs to libvirt's storage pool situation .*No option allows that",
         )
 
 
-@situation("mounted, the directory of a storage pool of libvirt lies on it")
+@situation("mounted, with the directory of a storage pool of libvirt on it")
 def _directory_pool(bench):
     run("mkfs.ext4", "-q", "-F", bench.node)
     text = (
         "<pool type='dir'><name>situation</name><target><path>/mnt/memstretch-situation/images</path></target></pool>"
     )
     with extra_file("/etc/libvirt/storage/situation.xml", text), mounted(bench.node, "-o", "ro,noload"):
-        yield Attempt(bench.params(), "the storage pool situation of libvirt is on it.*No option allows that")
+        yield Attempt(bench.params(), "libvirt's storage pool situation is on it.*No option allows that")
 
 
 @situation("blank, given to a virtual machine that is off")
 def _machine(bench):
-    text = f"<domain><name>situation</name><devices><disk type='block'><source dev='{bench.node}'/></disk></devices></domain>"
+    disk = f"<disk type='block'><source dev='{bench.node}'/></disk>"
+    text = f"<domain><name>situation</name><devices>{disk}</devices></domain>"
     with extra_file("/etc/libvirt/qemu/situation.xml", text):
         yield Attempt(
             bench.params(overwrite=[bench.path]),
-            "belongs to the virtual machine situation of libvirt.*No option allows that",
+            "belongs to libvirt's virtual machine situation .*No option allows that",
         )
 
 
@@ -453,7 +485,7 @@ def _fstab(bench):
     with open("/etc/fstab", "a", encoding="utf-8") as file:
         file.write(f"\n{bench.path} /situation ext4 noauto 0 0\n")
     try:
-        yield Attempt(bench.params(overwrite=[bench.path]), "stands in /etc/fstab.*No option allows that")
+        yield Attempt(bench.params(overwrite=[bench.path]), "is listed in /etc/fstab.*No option allows that")
     finally:
         with open("/etc/fstab", "w", encoding="utf-8") as file:
             file.write(before)
@@ -463,7 +495,7 @@ def _fstab(bench):
 
 
 def aliases_of_root() -> list[str]:
-    """Return the disk that this system runs from, under every path that a user could give."""
+    """Return every path of the disk from which this system runs."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         number = next(line.split()[2] for line in file if line.split()[4] == "/")
     directory = os.path.realpath(f"/sys/dev/block/{number}")
@@ -488,7 +520,7 @@ def link(target: str, name: str) -> t.Iterator[str]:
 
 @situation("the root disk, by each of its paths at once")
 def _root(bench):
-    # In check mode, which refuses by the same code: were it not refused, this machine should survive it.
+    # In check mode, which refuses by the same code: this machine must survive even if the disk is not refused.
     found = aliases_of_root()
     disk = [node for node in found if not re.search(r"\dp\d+$|[a-z]\d+$", node)][0]
     with link(disk, "situation-root") as path:
@@ -500,7 +532,7 @@ def _root(bench):
         why = {BY_ID: "(carries the file system on /|is the same disk as|is a partition)"}
         yield Attempt(
             {**bench.params(devices=paths, overwrite=[path]), "check": True},
-            "(?s)which this system runs from.*"
+            "(?s)from which this system runs.*"
             + ".*".join(
                 f"{re.escape(name)} [^\n]*{why.get(os.path.dirname(name), 'is not a path below')}" for name in paths[1:]
             ),
@@ -533,12 +565,12 @@ def _empty(bench):
     yield Attempt(bench.params(devices=[]), "devices: the list is empty")
 
 
-@situation("a path that is not there")
+@situation("a path that does not exist")
 def _missing(bench):
     yield Attempt(bench.params(devices=[f"{BY_ID}/situation-none"]), "situation-none cannot be found")
 
 
-@situation("a path to no disk")
+@situation("a path to something that is not a disk")
 def _no_disk(bench):
     with link("/dev/null", "situation-null") as path:
         yield Attempt(bench.params(devices=[path]), "is not a block device")
@@ -573,13 +605,14 @@ def _serial(bench):
 @situation("the wrong size")
 def _size(bench):
     yield Attempt(
-        bench.params(devices=[{"path": bench.path, "size": bench.size + 512}]), f"has {bench.size} bytes, and size says"
+        bench.params(devices=[{"path": bench.path, "size": bench.size + 512}]),
+        rf"has {bench.size} bytes, not {bench.size + 512} \(option size\)",
     )
 
 
 @situation("too small")
 def _small(bench):
-    yield Attempt(bench.params(min_size=str(bench.size + 1)), "and min_size says")
+    yield Attempt(bench.params(min_size=str(bench.size + 1)), r"has .*, less than .* \(option min_size\)")
 
 
 @situation("read-only")
@@ -591,8 +624,8 @@ def _read_only(bench):
         run("blockdev", "--setrw", bench.node)
 
 
-@situation("a good disk beside a bad one")
-def _beside(bench):
+@situation("a good disk together with a bad one")
+def _good_and_bad(bench):
     with link("/dev/null", "situation-null") as path:
         yield Attempt(bench.params(devices=[bench.path, path]), "is not a block device")
 
@@ -601,45 +634,30 @@ def _beside(bench):
 
 
 def race(bench: Bench, happens: t.Callable[[], None]) -> str:
-    """Make a plan, let something happen, run the plan; return how that is refused."""
-    base = "ansible_collections.memstretch.density.plugins.module_utils."
-    guard_, plan_, options_, record_, format_, files_ = (
-        importlib.import_module(base + name)
-        for name in ("block_guard", "swap_plan", "swap_options", "host_record", "swap_format", "memory_pressure")
-    )
-    spec = importlib.import_module(MODULE)
+    """Prepare the change, let something happen, run the change; return the message with which that is refused."""
 
     def run_command(command, data=None):
         result = subprocess.run(command, input=data, text=True, capture_output=True, check=False)
         return result.returncode, result.stdout, result.stderr
 
-    params = {**defaults_of(spec), **bench.params()}
-    options = options_.read(params, 2**30, {})
-    directory = "/run/memstretch-situation"
-    plan = plan_.Plan(
-        options, guard_.Guard(run_command, files_.HostFiles()), record_.HostRecord("swap_space", directory), None
-    )
-    plan.present()
-    assert not plan.refusals, plan.refusals
+    options = read({**DEFAULTS, **bench.params()}, 2**30, {})
+    record = HostRecord("swap_space", "/run/memstretch-situation")
+    change = SwapChange(options, Guard(run_command, HostFiles()), record, None)
+    assert not change.refusals, change.refusals
     happens()
     before = bench.checksum()
     try:
-        plan.run()
-    except format_.FormatError as error:
+        change.run()
+    except FormatError as error:
         assert bench.checksum() == before, "the disk was written to"
         return str(error)
     finally:
-        plan.record.remove()
+        record.remove()
     raise AssertionError("the disk was taken")
 
 
-def defaults_of(module: t.Any) -> dict[str, t.Any]:
-    """Return the defaults of the module's options."""
-    return {name: option.get("default") for name, option in module.ARGUMENTS.items()}
-
-
 class Race(t.NamedTuple):
-    """Something that happens between the check and the write, and how it is refused."""
+    """Something that happens between the check and the write, and a pattern for the message."""
 
     happens: t.Callable[[Bench], None]
     answer: str
@@ -647,16 +665,18 @@ class Race(t.NamedTuple):
 
 RACES: dict[str, Race] = {
     "a file system appears between check and write": Race(
-        lambda bench: run("mkfs.ext4", "-q", "-F", bench.node), "holds ext4 since it was checked"
+        lambda bench: run("mkfs.ext4", "-q", "-F", bench.node), "now holds ext4, unlike when it was checked"
     ),
     "a partition table appears between check and write": Race(
-        lambda bench: bench.partition("gpt", "size=32MiB"), "holds gpt with 1 partitions since it was checked"
+        lambda bench: bench.partition("gpt", "size=32MiB"),
+        "now holds gpt with 1 partitions, unlike when it was checked",
     ),
     "foreign swap appears between check and write": Race(
-        lambda bench: run("mkswap", bench.node), "holds swap since it was checked"
+        lambda bench: run("mkswap", bench.node), "now holds swap, unlike when it was checked"
     ),
-    "data without a format appears between check and write": Race(
-        lambda bench: bench.write(0, b"precious"), "holds data in no format that wipefs knows .* since it was checked"
+    "data of an unknown format appears between check and write": Race(
+        lambda bench: bench.write(0, b"precious"),
+        "now holds data of a format that wipefs does not know .*, unlike when it was checked",
     ),
 }
 
@@ -671,7 +691,7 @@ def try_race(bench: Bench, name: str) -> None:
 
 
 def try_situation(bench: Bench, name: str) -> None:
-    """Make one of SITUATIONS and try; raises AssertionError if it is not refused or anything changed on the disk."""
+    """Try one of SITUATIONS; raises AssertionError if it is not refused or the disk has changed."""
     bench.blank()
     try:
         with SITUATIONS[name](bench) as attempt:
@@ -681,7 +701,7 @@ def try_situation(bench: Bench, name: str) -> None:
             for check in modes:
                 result = call_module(check, **params)
                 assert result.get("failed"), f"not refused: {result}"
-                assert re.search(attempt.answer, result["msg"]), f"{result['msg']!r} does not say {attempt.answer!r}"
+                assert re.search(attempt.answer, result["msg"]), f"{result['msg']!r} does not match {attempt.answer!r}"
                 assert bench.checksum() == before, "the disk has changed"
                 assert not os.path.exists("/var/lib/memstretch/swap_space.json"), "a record was written"
     finally:
