@@ -40,7 +40,7 @@ class Area(t.NamedTuple):
 
     @property
     def source(self) -> str:
-        """A path to the area that stays the same over reboots, as far as there is one."""
+        """A path that still names the area after a reboot, if it has one."""
         by_uuid = f"/dev/disk/by-uuid/{uuid_text(self.uuid)}"
         if self.is_file or not self.uuid or os.path.basename(self.name).startswith("zram"):
             return self.name
@@ -86,9 +86,9 @@ def head_room(files: HostFiles, leaving: list[Area], reserve: int) -> str | None
         return None
     names = ", ".join(area.name for area in leaving if area.used)
     return (
-        f"{size_text(used)} are swapped out to {names} and would have to go back to memory, of which only "
-        f"{size_text(available)} are available and {size_text(reserve)} must remain so (option reserve). Stop what "
-        "needs the memory, or lower reserve"
+        f"{size_text(used)} are swapped out to {names} and must go back to memory, but only {size_text(available)} are "
+        f"available, of which the option reserve keeps {size_text(reserve)}. Stop programs that need memory, or lower "
+        "reserve"
     )
 
 

@@ -43,7 +43,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.units impo
 
 
 class _Found(t.NamedTuple):
-    """A disk of the options, as it was when we looked."""
+    """A disk that the options name, with its content when it was examined."""
 
     wanted: WantedDisk
     disk: Disk
@@ -56,13 +56,13 @@ class Disks(SwapKind):
     def __init__(self, options: Options, guard: Guard, recorded: dict[str, t.Any]) -> None:
         super().__init__(options, guard, recorded)
         self.layout = CRYPT if options.encrypted else PARTITIONS if options.partitions else WHOLE
-        # The numbers of the disks whose content the user has given up.
+        # The device numbers of the disks whose content may be lost.
         self.may_lose = {device_number(path) for path in options.overwrite if not path_reason(path)} - {None}
         self._looked_up = self._look_up()
         self.disks = [(entry.disk, entry.content) for entry in self._looked_up if isinstance(entry, _Found)]
 
     def _look_up(self) -> list[_Found | str]:
-        """Return each disk of the options, or the reason why its path stands for none."""
+        """Return the disks that the options name; for a path without a usable disk, the reason."""
         entries: list[_Found | str] = []
         paths: dict[str, str] = {}
         for wanted in self.options.devices:

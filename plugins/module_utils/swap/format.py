@@ -34,7 +34,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
 )
 
 MIB = 1024 * 1024
-# mkswap calls fewer pages too small.
+# The smallest area that mkswap accepts, in pages.
 MIN_PAGES = 10
 # The kernel counts the pages of an area in 32 bits.
 MAX_PAGES = 2**32 - 1
@@ -73,10 +73,12 @@ def held(guard: Guard, disk: Disk, may_lose: bool) -> t.Iterator[int]:
         ) from error
     try:
         if Disk(disk.path, disk.files).number != disk.number:
-            raise FormatError(f"{disk.path} is another disk than when it was checked; nothing was written to it")
+            raise FormatError(f"{disk.path} is no longer the disk that was checked; nothing was written to it")
         content = guard.content(disk)
         if content.kind == FOREIGN and not may_lose:
-            raise FormatError(f"{disk} now holds {content.text}, unlike when it was checked; nothing was written to it")
+            raise FormatError(
+                f"{disk} has changed since it was checked, it now holds {content.text}; nothing was written to it"
+            )
         yield descriptor
         os.fsync(descriptor)
     finally:

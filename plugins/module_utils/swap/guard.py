@@ -173,12 +173,12 @@ class Guard:
             reasons.append(Reason(f"holds {content.text}", stored=True))
         if content.kind == UNKNOWN:
             reasons.append(Reason(f"cannot be examined: {content.text}"))
-        # Our own partitions are no reason. Partitions that only the kernel has are: they are in use, or the table was
-        # just lost.
+        # Our own partitions do not matter. Partitions that only the kernel has do: they are in use, or the table has
+        # just been lost.
         names = disk.partitions
         if names and content.kind in (BLANK, WHOLE):
             reasons.append(
-                Reason(f"has partitions in the kernel ({', '.join(names)}), but no partition table on the disk")
+                Reason(f"has no partition table, but the kernel still has its partitions ({', '.join(names)})")
             )
         if not used:
             reasons += [Reason(text) for text in self._claimed(disk)]

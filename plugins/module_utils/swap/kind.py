@@ -68,7 +68,7 @@ class SwapKind:
         """Make what is pending.
 
         Args:
-            save: writes a claim that only now becomes known to the record.
+            save: adds to the claim in the record, before anything of that is taken.
         """
 
     def locations(self) -> list[Location]:

@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
 
-# The module's defaults. The role swap_space has the same ones, and so has the section swap of a profile.
+# The module's defaults, which are also those of the role swap_space and of the section swap of a profile.
 DEFAULTS: dict[str, t.Any] = {
     "state": "present",
     "kind": "none",
@@ -32,7 +32,7 @@ DEFAULTS: dict[str, t.Any] = {
     "min_size": "1G",
     "persistence": "auto",
 }
-# The options that a profile may set; where the swap is belongs to the inventory.
+# The options that a profile may set. The disks or the file are set in the inventory.
 PROFILE_OPTIONS = (
     "kind",
     "others",
@@ -129,7 +129,7 @@ def _check_ranges(params: dict[str, t.Any]) -> None:
     ranges = {"priority": _PRIORITIES, "partitions": _PARTITIONS, "zram_devices": _ZRAM_DEVICES}
     for option, (low, high) in ranges.items():
         if not low <= params[option] <= high:
-            raise SettingError(f"{option}: {params[option]} is out of range; must be from {low} to {high}")
+            raise SettingError(f"{option}: {params[option]} is out of range; it must be from {low} to {high}")
 
 
 def _check_encrypted(kind: str, partitions: int, tools: dict[str, str | None]) -> None:

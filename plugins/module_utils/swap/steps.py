@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps from the swap that a host has to the swap that the options ask for, or to that before our first run.
+"""The steps that change the swap of a host to what the options ask for, or back to what it was before our first run.
 
 A change only looks at the host when it is constructed: it collects refusals, warnings, and the steps in their order.
 The steps are done only if there is no refusal. Each step checks again what it needs and does nothing if it has been
@@ -119,7 +119,7 @@ class SwapChange:
         return list({area.name: area for step in self.steps for area in step.turns_off}.values())
 
     def run(self) -> None:
-        """Do the steps. What they take is on disk, in the record, before they take it."""
+        """Do the steps. The record is written to disk before they take anything."""
         self._save_claim(self.kind.claim())
         for step in self.steps:
             if step.act:
@@ -219,8 +219,8 @@ class SwapChange:
             self.warnings.append(f"left alone instead of made blank: {reason}")
         elif before != "nothing":
             self.warnings.append(
-                f"{path} held {before} before our first run; the option overwrite allowed its loss, so it cannot be "
-                "restored"
+                f"{path} held {before} before our first run. It was overwritten, as the option overwrite allowed, and "
+                "cannot be restored"
             )
         self._save(disks={name: held for name, held in self.recorded["disks"].items() if name != path})
 
@@ -245,7 +245,7 @@ class SwapChange:
     # ---- what the options ask for
 
     def _locations(self) -> list[Location]:
-        """Return where our areas are, or nothing while one has still to be made."""
+        """Return where our areas are, or an empty list while one of them does not exist yet."""
         return [] if self.kind.pending() else self.kind.locations()
 
     def _make(self) -> list[Step]:
@@ -293,7 +293,7 @@ class SwapChange:
         )
 
     def _is_used(self, location: Location) -> bool:
-        """Return whether an area is turned on as the options ask for."""
+        """Return whether an area is on with the priority and the discard mode of the options."""
         area = self._area_at(location)
         return (
             area is not None
@@ -334,7 +334,7 @@ class SwapChange:
         if not self.recorded["others"]:
             return []
         used = {area.source for area in self.before}
-        # The highest priority first: the kernel hands out automatic priorities in the order of turning on.
+        # The highest priority first: areas with automatic priorities get them in the order in which they are turned on.
         others = sorted(self.recorded["others"], key=lambda entry: -entry["priority"])
         return [
             *(

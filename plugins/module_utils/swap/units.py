@@ -46,7 +46,7 @@ ExecCondition=/bin/sh -c '{condition}'
 {install}"""
 DROP_IN_NAME = "50-memstretch.conf"
 # The condition is never met: the root directory always exists.
-DROP_IN = _COMMENT + "# Keeps swap off that the role did not make.\n[Unit]\nConditionPathExists=!/\n"
+DROP_IN = _COMMENT + "# Keeps off swap that the role has not made.\n[Unit]\nConditionPathExists=!/\n"
 
 
 class UnitError(Exception):
@@ -236,7 +236,7 @@ def _text(path: str) -> str | None:
 
 
 def _remove(path: str) -> None:
-    """Remove a file, and its directory if that is then empty: we have made it for the file."""
+    """Remove a file, and its directory if that is then empty."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         return

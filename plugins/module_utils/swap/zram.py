@@ -24,7 +24,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.options im
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import swap_unit, zram_service
 
 _CONTROL = "/sys/class/zram-control"
-# MemTotal differs a little from boot to boot; a device whose size is a share of it is kept within this tolerance.
+# MemTotal differs a little between boots. A device whose size is a share of it is kept if it differs by at most this.
 _SHARE_TOLERANCE = 0.01
 # udev opens a device that has just been released.
 _BUSY_S = 5.0
@@ -111,12 +111,12 @@ class ZramSwap(SwapKind):
         super().__init__(options, guard, recorded)
         self.zram = Zram(guard)
         self.each = options.zram_size // max(1, options.zram_devices) // 4096 * 4096
-        # What was there before our first run; from then on it comes from the record.
+        # What exists before our first run; later runs find that in the record.
         self._found: Claim = {"existing": self.zram.numbers(), "loaded": self.zram.loaded(), "boot": {}}
 
     @property
     def discard(self) -> str:
-        """No drive has to be told: zram frees the memory of a page as soon as the kernel drops the page."""
+        """zram needs no discard: it frees the memory of a page as soon as the kernel drops the page."""
         return "none"
 
     def refusals(self) -> list[str]:
@@ -150,7 +150,7 @@ class ZramSwap(SwapKind):
         ]
 
     def fits(self) -> bool:
-        """Return whether the devices are already as the options ask for."""
+        """Return whether the devices already match the options."""
         numbers = self.our_numbers()
         tolerance = self.each * _SHARE_TOLERANCE if self.options.zram_is_share else 0
         return len(numbers) == self.options.zram_devices and all(

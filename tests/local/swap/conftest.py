@@ -9,14 +9,14 @@ import os
 import subprocess
 
 import pytest
-from situations import BY_ID, Bench, run
+from situations import BY_ID, TrialDisk, run
 
 MIB = 1024 * 1024
 
 
 @pytest.fixture(name="disks")
 def _disks(tmp_path):
-    """A function that makes a disk and returns its Bench."""
+    """A function that makes a disk and returns its TrialDisk."""
     made = []
     parents = [path for path in ("/dev/disk", BY_ID) if not os.path.isdir(path)]
     os.makedirs(BY_ID, exist_ok=True)
@@ -29,7 +29,7 @@ def _disks(tmp_path):
         link = f"{BY_ID}/test-disk-{os.getpid()}-{name}"
         os.symlink(node, link)
         made.append((node, link))
-        return Bench(link)
+        return TrialDisk(link)
 
     yield make
     for node, link in made:

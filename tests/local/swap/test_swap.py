@@ -61,7 +61,7 @@ def _pair(disks):
 
 
 def on(pair, **more):
-    return {"kind": "devices", "devices": [bench.path for bench in pair], "min_size": "16M", **more}
+    return {"kind": "devices", "devices": [disk.path for disk in pair], "min_size": "16M", **more}
 
 
 def settled(**params):
@@ -76,22 +76,22 @@ def settled(**params):
 
 
 def test_disks_get_equal_priorities_and_restored_makes_them_blank_again(pair):
-    before = [bench.checksum() for bench in pair]
+    before = [disk.checksum() for disk in pair]
     result = settled(**on(pair, priority=7))
-    assert in_use() == {bench.node: 7 for bench in pair}
+    assert in_use() == {disk.node: 7 for disk in pair}
     assert [(area["source"], area["device"], area["priority"]) for area in result["areas"]] == [
         (b.path, b.node, 7) for b in pair
     ]
     assert swap(state="restored")["changed"]
     assert not in_use()
-    assert [bench.checksum() for bench in pair] == before
+    assert [disk.checksum() for disk in pair] == before
     assert not swap(state="restored")["changed"]
 
 
 def test_check_mode_changes_nothing_and_predicts_the_change(pair):
-    before, disks_before = snapshot(), [bench.checksum() for bench in pair]
+    before, disks_before = snapshot(), [disk.checksum() for disk in pair]
     predicted = swap(True, **on(pair))
-    assert (snapshot(), [bench.checksum() for bench in pair]) == (before, disks_before)
+    assert (snapshot(), [disk.checksum() for disk in pair]) == (before, disks_before)
     assert predicted["changed"]
     done = swap(**on(pair))
     assert done["actions"] == predicted["actions"]
@@ -102,9 +102,9 @@ def test_check_mode_changes_nothing_and_predicts_the_change(pair):
 
 def test_areas_keep_their_identity_when_only_the_priority_changes(pair):
     swap(**on(pair))
-    identity = [run("blkid", "-p", "-s", "UUID", "-o", "value", bench.node) for bench in pair]
+    identity = [run("blkid", "-p", "-s", "UUID", "-o", "value", disk.node) for disk in pair]
     settled(**on(pair, priority=20))
-    assert [run("blkid", "-p", "-s", "UUID", "-o", "value", bench.node) for bench in pair] == identity
+    assert [run("blkid", "-p", "-s", "UUID", "-o", "value", disk.node) for disk in pair] == identity
     assert set(in_use().values()) == {20}
 
 
@@ -117,13 +117,11 @@ def test_another_discard_mode_is_a_change(pair):
 def test_partitions_are_equal_and_restored_removes_them(pair, count):
     result = settled(**on(pair, partitions=count))
     assert len({area["size_bytes"] for area in result["areas"]}) == 1
-    assert sorted(in_use()) == sorted(f"{bench.node}p{number}" for bench in pair for number in range(1, count + 1))
+    assert sorted(in_use()) == sorted(f"{disk.node}p{number}" for disk in pair for number in range(1, count + 1))
     swap(state="restored")
-    assert not [
-        name for bench in pair for name in os.listdir(f"/sys/block/{bench.name}") if name.startswith(bench.name)
-    ]
+    assert not [name for disk in pair for name in os.listdir(f"/sys/block/{disk.name}") if name.startswith(disk.name)]
     # The checksums may differ: the ends of the partitions were zeroed inside the disks, too.
-    assert [run("wipefs", bench.node) for bench in pair] == ["", ""]
+    assert [run("wipefs", disk.node) for disk in pair] == ["", ""]
 
 
 def test_from_one_layout_to_another_and_to_other_kinds(pair, tmp_path):
@@ -139,30 +137,30 @@ def test_from_one_layout_to_another_and_to_other_kinds(pair, tmp_path):
     assert not file.exists()
     assert list(in_use()) == ["/dev/zram0"]
     settled(**on(pair))
-    assert sorted(in_use()) == sorted(bench.node for bench in pair)
+    assert sorted(in_use()) == sorted(disk.node for disk in pair)
 
 
 def test_a_disk_in_overwrite_is_used_and_restored_makes_it_blank(disks):
-    bench = disks()
-    run("mkfs.ext4", "-q", "-F", bench.node)
-    settled(**on([bench], overwrite=[bench.path]))
+    disk = disks()
+    run("mkfs.ext4", "-q", "-F", disk.node)
+    settled(**on([disk], overwrite=[disk.path]))
     result = swap(state="restored")
     assert any(
-        "held ext4 before our first run; the option overwrite allowed its loss" in text
+        "held ext4 before our first run. It was overwritten, as the option overwrite allowed" in text
         for text in result["warnings_list"]
     )
-    assert run("wipefs", bench.node) == ""
+    assert run("wipefs", disk.node) == ""
 
 
 def test_a_disk_that_others_have_taken_meanwhile_is_left_alone(disks):
-    bench = disks()
-    swap(**on([bench]))
-    run("swapoff", bench.node)
-    run("mkfs.ext4", "-q", "-F", bench.node)
-    before = bench.checksum()
+    disk = disks()
+    swap(**on([disk]))
+    run("swapoff", disk.node)
+    run("mkfs.ext4", "-q", "-F", disk.node)
+    before = disk.checksum()
     result = swap(state="restored")
     assert any("left alone" in text and "ext4" in text for text in result["warnings_list"])
-    assert bench.checksum() == before
+    assert disk.checksum() == before
     assert not os.path.exists(RECORD)
 
 
@@ -278,20 +276,20 @@ time.sleep(600)
 
 
 def test_swap_in_use_is_not_turned_off_without_head_room(disks):
-    bench = disks()
-    settled(**on([bench]))
+    disk = disks()
+    settled(**on([disk]))
     with subprocess.Popen([sys.executable, "-c", SWAPPED_OUT], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "out\n"
-            for params in ({"state": "restored"}, {"kind": "none"}, on([bench], priority=11)):
+            for params in ({"state": "restored"}, {"kind": "none"}, on([disk], priority=11)):
                 result = call_module(reserve="1000T", **params)
                 assert re.search(
-                    rf"[\d.]+ MiB are swapped out to {bench.node} and would have to go back to memory, .* available",
+                    rf"[\d.]+ MiB are swapped out to {disk.node} and must go back to memory, but only .* are available",
                     result["msg"],
                 )
-                assert in_use() == {bench.node: 10}
-            assert swap(**on([bench], priority=11))["changed"]  # there is head-room
-            assert in_use() == {bench.node: 11}
+                assert in_use() == {disk.node: 10}
+            assert swap(**on([disk], priority=11))["changed"]  # there is head-room
+            assert in_use() == {disk.node: 11}
         finally:
             process.kill()
 
@@ -303,24 +301,24 @@ def interrupted_record():
 
 @pytest.mark.parametrize("moment", ["nothing done yet", "swap off", "header lost", "half a partition table"])
 def test_an_interrupted_run_is_finished_or_undone(disks, moment):
-    bench = disks()
-    params = on([bench], partitions=2)
+    disk = disks()
+    params = on([disk], partitions=2)
     swap(**params)
     record = interrupted_record()
-    assert record["disks"] == {bench.path: "nothing"}
+    assert record["disks"] == {disk.path: "nothing"}
     for name in list(in_use()) if moment != "nothing done yet" else []:
         run("swapoff", name)
     if moment == "header lost":
-        with open(f"{bench.node}p2", "r+b") as file:
+        with open(f"{disk.node}p2", "r+b") as file:
             file.write(bytes(4096))
     elif moment == "half a partition table":
-        bench.blank()
+        disk.blank()
         run(
             "sfdisk",
             "--quiet",
             "--no-reread",
             "--no-tell-kernel",
-            bench.node,
+            disk.node,
             data='label: gpt\nsize=30MiB, type=S, name="memstretch-swap"\n',
         )
     result = swap(**params)
@@ -329,27 +327,27 @@ def test_an_interrupted_run_is_finished_or_undone(disks, moment):
     for name in list(in_use()):
         run("swapoff", name)
     swap(state="restored")
-    assert run("wipefs", bench.node) == ""
+    assert run("wipefs", disk.node) == ""
 
 
 @pytest.mark.parametrize("partitions", [0, 2])
 @pytest.mark.parametrize("state", ["present", "restored"])
 def test_a_disk_whose_erasing_was_interrupted_is_still_ours(disks, partitions, state):
-    bench = disks()
-    params = on([bench], partitions=partitions)
+    disk = disks()
+    params = on([disk], partitions=partitions)
     swap(**params)
     for name in in_use():
         run("swapoff", name)
     if partitions:
-        run("partx", "--delete", bench.node)
-    bench.write(bench.size - 4 * MIB, b"swapped out, up to the end of the disk")
-    bench.write(bench.size - 2 * MIB, bytes(2 * MIB))
+        run("partx", "--delete", disk.node)
+    disk.write(disk.size - 4 * MIB, b"swapped out, up to the end of the disk")
+    disk.write(disk.size - 2 * MIB, bytes(2 * MIB))
     if state == "present":
         assert swap(**params)["changed"]
         assert len(in_use()) == max(1, partitions)
     else:
         assert swap(state="restored")["warnings_list"] == []
-        assert bench.checksum() == disks("C").checksum() if not partitions else run("wipefs", bench.node) == ""
+        assert disk.checksum() == disks("C").checksum() if not partitions else run("wipefs", disk.node) == ""
 
 
 def test_a_record_that_cannot_be_read_is_not_overwritten(pair):
@@ -399,4 +397,4 @@ def test_a_run_waits_for_another_one_to_end(pair):
         holder.stdin.write("\n")
         holder.stdin.flush()
         assert module.result()["changed"]
-    assert in_use() == {bench.node: 10 for bench in pair}
+    assert in_use() == {disk.node: 10 for disk in pair}

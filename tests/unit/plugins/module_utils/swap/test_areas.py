@@ -48,8 +48,8 @@ def test_what_is_swapped_out_must_fit_and_leave_the_reserve(tmp_path, used, rese
 def test_refusal_contains_the_figures(tmp_path):
     reason = head_room(host(tmp_path), [area(600, "/dev/x"), area(0, "/dev/empty")], 500 * MIB)
     assert reason.startswith(
-        "600 MiB are swapped out to /dev/x and would have to go back to memory, of which only 1000 MiB are available "
-        "and 500 MiB must remain so (option reserve)"
+        "600 MiB are swapped out to /dev/x and must go back to memory, but only 1000 MiB are available, of which the "
+        "option reserve keeps 500 MiB"
     )
 
 
