@@ -148,14 +148,14 @@ class Disks(SwapKind):
             PARTITIONS: f"{self.options.partitions} swap partitions",
         }
         texts = [f"make {what[self.layout]} on {disk}, which holds {content.text}" for disk, content in self.unfit()]
-        if self.layout != WHOLE:
-            texts += [
-                f"open {disk}" for disk, content in self.disks if self.fits(disk, content) and not self._is_open(disk)
-            ]
-        return texts
+        return texts + [
+            f"open {disk}" for disk, content in self.disks if self.fits(disk, content) and not self._is_open(disk)
+        ]
 
     def _is_open(self, disk: Disk) -> bool:
         """Return whether the kernel shows the partitions of a disk and, if it is encrypted, its mapping exists."""
+        if self.layout == WHOLE:
+            return True
         if len(disk.partitions) != max(1, self.options.partitions):
             return False
         return self.layout == PARTITIONS or os.path.exists(self.mapping(disk)[1])
@@ -200,8 +200,10 @@ class Disks(SwapKind):
             write_area(path)
 
     def locations(self) -> list[Location]:
-        found = []
-        for disk, _content in self.disks:
+        found: list[Location] = []
+        for disk, content in self.disks:
+            if not self.fits(disk, content) or not self._is_open(disk):
+                continue
             if self.layout == WHOLE:
                 found.append(Location(disk.path, disk.node))
             elif self.layout == CRYPT:

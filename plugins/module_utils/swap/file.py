@@ -80,7 +80,7 @@ class SwapFile(SwapKind):
             make_file(self.guard, self.options.file, self.options.file_size, self.file_system)
 
     def locations(self) -> list[Location]:
-        return [Location(self.options.file, self.options.file)]
+        return [Location(self.options.file, self.options.file)] if self.is_made() else []
 
     def sizes(self) -> list[tuple[str, int]]:
         return [(self.options.file, self.options.file_size)]

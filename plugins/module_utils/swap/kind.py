@@ -72,7 +72,7 @@ class SwapKind:
         """
 
     def locations(self) -> list[Location]:
-        """Return where the areas are; call it only while nothing is pending."""
+        """Return where the areas are that already exist as the options ask for, whether they are turned on or not."""
         return []
 
     def sizes(self) -> list[tuple[str, int]]:

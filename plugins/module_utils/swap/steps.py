@@ -186,7 +186,7 @@ class SwapChange:
 
     def _strays(self, leaving: set[str]) -> list[Area]:
         """Return areas with our label but without a record: the disk was another host's, or the record was lost."""
-        expected = {device_number(location.path) or location.path for location in self._locations()}
+        expected = {device_number(location.path) or location.path for location in self.kind.locations()}
         in_the_way = {area.name for area in self.kind.areas_in_the_way()}
         return [
             area
@@ -244,19 +244,22 @@ class SwapChange:
 
     # ---- what the options ask for
 
-    def _locations(self) -> list[Location]:
-        """Return where our areas are, or an empty list while one of them does not exist yet."""
-        return [] if self.kind.pending() else self.kind.locations()
-
     def _make(self) -> list[Step]:
         pending = self.kind.pending()
+        unused = [location for location in self.kind.locations() if not self._is_used(location)]
         if not pending:
-            return [self._turn_on_step(location) for location in self.kind.locations() if not self._is_used(location)]
+            return [self._turn_on_step(location) for location in unused]
+        # Areas that exist already may be in use with another priority; they are turned off and on again, too.
+        found = [self._area_at(location) for location in unused]
         return [
             *self._turn_off(self.kind.areas_in_the_way()),
             *(Step(text) for text in pending[:-1]),
             Step(pending[-1], partial(self.kind.make, self._save_claim)),
-            Step(f"turn it on with priority {self.options.priority}", self._turn_on_all),
+            Step(
+                f"turn on our areas with priority {self.options.priority}, discard {self.kind.discard}",
+                self._turn_on_all,
+                tuple(area for area in found if area),
+            ),
         ]
 
     def _turn_on_step(self, location: Location) -> Step:
@@ -419,7 +422,8 @@ class SwapChange:
 
     def prove(self) -> None:
         """Read back what is in force. Raises SwapError if it is not what the options ask for."""
-        wrong = [
+        wrong = [f"it is still necessary to {text}" for text in self.kind.pending()]
+        wrong += [
             f"{location.key} is not in use with priority {self.options.priority}"
             for location in self.kind.locations()
             if not self._is_used(location)
@@ -431,7 +435,7 @@ class SwapChange:
 
     def result_areas(self, predicted: bool) -> list[dict[str, t.Any]]:
         """Return our areas as the module returns them."""
-        locations = {location.key: location for location in self._locations()}
+        locations = {location.key: location for location in self.kind.locations()}
         found = []
         for key, size in self.kind.sizes():
             area = self._area_at(locations[key]) if key in locations else None

@@ -191,6 +191,8 @@ class ZramSwap(SwapKind):
             write_area(f"/dev/zram{number}")
 
     def locations(self) -> list[Location]:
+        if not self.fits():
+            return []
         return [Location(f"/dev/zram{number}", f"/dev/zram{number}") for number in self.our_numbers()]
 
     def sizes(self) -> list[tuple[str, int]]:

@@ -108,6 +108,17 @@ def test_areas_keep_their_identity_when_only_the_priority_changes(pair):
     assert set(in_use().values()) == {20}
 
 
+def test_check_mode_lists_each_area_once_when_a_disk_is_added(pair):
+    first, second = pair
+    swap(**on([first]))
+    predicted = swap(True, **on(pair))
+    assert [area["device"] for area in predicted["areas"]] == [first.node, None]
+    assert [line.split()[1] for line in predicted["diff"]["after"].splitlines() if line.startswith("swap ")] == [
+        first.node,
+        second.path,
+    ]
+
+
 def test_another_discard_mode_is_a_change(pair):
     swap(**on(pair))
     settled(**on(pair, discard="none"))
@@ -275,14 +286,16 @@ time.sleep(600)
 """
 
 
-def test_swap_in_use_is_not_turned_off_without_head_room(disks):
-    disk = disks()
+def test_swap_in_use_is_not_turned_off_without_head_room(pair):
+    disk = pair[0]
     settled(**on([disk]))
     with subprocess.Popen([sys.executable, "-c", SWAPPED_OUT], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "out\n"
-            for params in ({"state": "restored"}, {"kind": "none"}, on([disk], priority=11)):
+            # The last one also makes an area on another disk.
+            for params in ({"state": "restored"}, {"kind": "none"}, on([disk], priority=11), on(pair, priority=11)):
                 result = call_module(reserve="1000T", **params)
+                assert result.get("failed"), result
                 assert re.search(
                     rf"[\d.]+ MiB are swapped out to {disk.node} and must go back to memory, but only .* are available",
                     result["msg"],
@@ -294,7 +307,7 @@ def test_swap_in_use_is_not_turned_off_without_head_room(disks):
             process.kill()
 
 
-def interrupted_record():
+def read_record():
     with open(RECORD, encoding="utf-8") as file:
         return json.load(file)
 
@@ -304,7 +317,7 @@ def test_an_interrupted_run_is_finished_or_undone(disks, moment):
     disk = disks()
     params = on([disk], partitions=2)
     swap(**params)
-    record = interrupted_record()
+    record = read_record()
     assert record["disks"] == {disk.path: "nothing"}
     for name in list(in_use()) if moment != "nothing done yet" else []:
         run("swapoff", name)
