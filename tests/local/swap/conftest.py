@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 
 import pytest
 from situations import BY_ID, TrialDisk, run
@@ -15,17 +16,19 @@ MIB = 1024 * 1024
 
 
 @pytest.fixture(name="disks")
-def _disks(tmp_path):
-    """A function that makes a disk and returns its TrialDisk."""
+def _disks():
+    """A function that makes a disk and returns its TrialDisk.
+
+    The disks are files in memory: they do not wait for the drive of this machine.
+    """
     made = []
     parents = [path for path in ("/dev/disk", BY_ID) if not os.path.isdir(path)]
     os.makedirs(BY_ID, exist_ok=True)
 
-    def make(name="A", mib=128):
-        path = tmp_path / f"disk{name}"
-        with open(path, "wb") as file:
-            file.truncate(mib * MIB)
-        node = run("losetup", "--find", "--show", str(path)).strip()
+    def make(name="A"):
+        with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+            file.truncate(128 * MIB)
+            node = run("losetup", "--find", "--show", file.name).strip()
         link = f"{BY_ID}/test-disk-{os.getpid()}-{name}"
         os.symlink(node, link)
         made.append((node, link))
