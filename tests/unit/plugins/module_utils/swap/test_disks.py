@@ -1,13 +1,23 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Warnings about the sockets of drives. tests/local/swap tries the rest on real disks."""
+"""Warnings about the sockets of drives, and encrypted areas. tests/local/swap tries the rest on real disks."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.swap.disks import socket_warnings
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.swap.disks import Disks, socket_warnings
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import table
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
+from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import Location
+from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
+
+PARTUUID = "ABCDEF01-2345-6789-abcd-ef0123456789"
 
 
 class Drive:
@@ -57,3 +67,32 @@ def test_one_drive_on_a_host_with_two_sockets(warnings):
 
 def test_drives_without_a_known_socket(warnings):
     assert warnings(2, [0, -1]) == ["the socket nearest to these swap drives is unknown: /dev/disk/by-id/drive1"]
+
+
+@pytest.fixture
+def encrypted_disk(tmp_path):
+    """A file with the partition table of an encrypted disk."""
+    disk = Drive("encrypted")
+    disk.node = str(tmp_path / "disk")
+    with open(disk.node, "wb") as file:
+        file.truncate(16 * 2**20)
+    sfdisk = shutil.which("sfdisk", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    assert sfdisk, "sfdisk is missing"
+    for arguments, data in (([], table(16 * 2**20, 0, True)), (["--part-uuid", disk.node, "1", PARTUUID], None)):
+        command = [sfdisk, "--quiet", "--no-tell-kernel", *(arguments or [disk.node])]
+        subprocess.run(command, input=data, text=True, check=True, capture_output=True)
+    return disk
+
+
+@pytest.mark.parametrize(("discard", "allowed"), [("none", False), ("once", True), ("pages", True)])
+def test_unit_of_an_encrypted_area(make_options, encrypted_disk, discard, allowed):
+    options = make_options(kind="devices", devices=["/dev/disk/by-id/none"], encrypted=True, discard=discard)
+    swap = Disks(options, Guard(run_command, HostFiles()), {})
+    assert swap.mapping(encrypted_disk) == (PARTUUID.lower(), "/dev/mapper/memstretch-abcdef01")
+    swap.disks = [(encrypted_disk, None)]
+    units = swap.unit(Location(encrypted_disk.path, "/dev/mapper/memstretch-abcdef01"))
+    service = next(text for path, text in units.items() if path.endswith("/memstretch-abcdef01.service"))
+    (command,) = [line for line in service.splitlines() if line.startswith("ExecStart=/usr/sbin/cryptsetup")]
+    assert ("--allow-discards" in command) is allowed
+    assert command.endswith(f" /dev/disk/by-partuuid/{PARTUUID.lower()} memstretch-abcdef01")
+    assert any("What=/dev/mapper/memstretch-abcdef01\n" in text for text in units.values())
