@@ -53,8 +53,8 @@ def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[di
     for each in found[:1] + found[-1:]:
         if not _NAME.match(each["name"]):
             raise MembersError(
-                f"vm_fleet_pattern: {pattern!r} gives {each['name']!r}, which is no valid host name; it must have 1 to "
-                "63 letters, digits and '-', with no '-' at either end"
+                f"vm_fleet_pattern: {pattern!r} gives {each['name']!r}, which is not a valid host name; it must have "
+                "1 to 63 letters, digits and '-', with no '-' at either end"
             )
     return found
 

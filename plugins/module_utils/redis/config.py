@@ -22,7 +22,7 @@ class ConfigError(Exception):
 
 
 class Config:
-    """One configuration file. It may be missing, since a task in check mode has not written it."""
+    """One configuration file. It may be missing: in check mode no earlier task has written it."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Config
 
-# Debian's redis-server is a link to redis-check-rdb: the binary acts by the name that it is called by.
+# Debian's redis-server is a link to redis-check-rdb: the binary chooses its function by the name it is called with.
 SERVER_EXECUTABLES = {
     "redis-server",
     "redis-check-rdb",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide whether a host can carry a fleet, from figures that the caller has read. Every reason names its figures."""
+"""Decide whether a host can carry a fleet. The caller supplies the figures, and every reason names them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class VmHostError(Exception):
 
 
 class Domain(t.NamedTuple):
-    """A VM that libvirt has."""
+    """A VM as libvirt describes it."""
 
     name: str
     uuid: str

@@ -23,7 +23,7 @@ def file_state(path: str) -> str:
 
 
 class GoldenImage:
-    """A disk that clones are made of; qemu-img works on it."""
+    """The disk that clones are made from, handled with qemu-img."""
 
     def __init__(self, run_command: RunCommand, qemu_img: str, path: str) -> None:
         self._run_command, self._qemu_img, self.path = run_command, qemu_img, path

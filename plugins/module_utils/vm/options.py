@@ -65,7 +65,7 @@ def build_template(options: Options, domains: t.Mapping[str, Domain]) -> Templat
 
     Raises:
         VmHostError: the master or the golden image cannot be used.
-        SettingError: the memory is no size, or too little.
+        SettingError: the memory is not a size, or is too small.
     """
     memory = size_in_bytes("memory", options["memory"]) if options["memory"] else 0
     if memory and memory < SMALLEST_MEMORY:

@@ -65,7 +65,7 @@ class Vm(t.NamedTuple):
 
 
 class Mark(t.NamedTuple):
-    """What the metadata of a VM record about it."""
+    """The mark in the metadata of a VM."""
 
     fleet: str
     number: int
