@@ -71,7 +71,7 @@ def build_template(options: Options, domains: t.Mapping[str, Domain]) -> Templat
     if memory and memory < SMALLEST_MEMORY:
         raise SettingError(f"memory: {options['memory']!r} is too little; it must be at least 64M")
     master = _find_master(options["master"], domains) if options["master"] else None
-    base = disk_of_master(master.xml, master.name)[0] if master else options["image"]
+    base = disk_of_master(master.xml, master.name) if master else options["image"]
     if not os.path.exists(base):
         raise VmHostError(f"golden image: {base} does not exist")
     return Template(

@@ -100,8 +100,8 @@ def max_memory_of(xml: str) -> int:
     return 0 if element is None else int(element.text or 0) * _UNITS.get(unit, 2**10)
 
 
-def disk_of_master(xml: str, name: str) -> tuple[str, str]:
-    """Return the path and the format of the only disk of a master.
+def disk_of_master(xml: str, name: str) -> str:
+    """Return the path of the only disk of a master.
 
     Raises:
         DomainError: the master has no disk or several, or its disk is neither a file nor a block device.
@@ -109,11 +109,11 @@ def disk_of_master(xml: str, name: str) -> tuple[str, str]:
     disks = [disk for disk in ET.fromstring(xml).iterfind("./devices/disk") if disk.get("device", "disk") == "disk"]
     if len(disks) != 1:
         raise DomainError(f"master {name} has {len(disks)} disks; it must have exactly one")
-    source, driver = disks[0].find("source"), disks[0].find("driver")
+    source = disks[0].find("source")
     path = source.get("file") or source.get("dev") if source is not None else None
     if not path:
         raise DomainError(f"the disk of master {name} is neither a file nor a block device")
-    return path, driver.get("type", "raw") if driver is not None else "raw"
+    return path
 
 
 def unswappable_reason(root: ET.Element) -> str:

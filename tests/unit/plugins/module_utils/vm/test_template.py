@@ -147,7 +147,7 @@ def test_definition_follows_the_master():
 
 
 def test_disk_of_a_master():
-    assert disk_of_master(MASTER, "master") == ("/images/master.raw", "raw")
+    assert disk_of_master(MASTER, "master") == "/images/master.raw"
     with pytest.raises(DomainError, match="has 0 disks"):
         disk_of_master("<domain><devices/></domain>", "master")
 
