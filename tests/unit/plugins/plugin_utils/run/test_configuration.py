@@ -70,7 +70,7 @@ def test_a_duration_is_a_number_of_requests():
     assert configuration.checked({**SETTINGS, "duration": 2.5, "requests": 2500})["load"]["requests"] == 2500
     with pytest.raises(
         SettingError,
-        match="latency_benchmark_duration: 2.5 s are 2,500 requests, and latency_benchmark_requests says 77",
+        match="latency_benchmark_duration: 2.5 s are 2,500 requests at this rate, but latency_benchmark_requests is 77",
     ):
         configuration.checked({**SETTINGS, "duration": 2.5, "requests": 77}, "latency_benchmark_")
     with pytest.raises(SettingError, match="latency_benchmark_duration: 0 is out of range"):
