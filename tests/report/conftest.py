@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.html import comparison_page
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result

@@ -52,7 +52,7 @@ def test_hovering_names_what_is_under_the_pointer(browser, fleet):
     seen = {chart: browser.hover(chart, series) for chart, series in RUN_CHARTS.items()}
     assert "influence 0, 100 % GET:" in seen["percentiles"]
     assert seen["hosts"].startswith("vm0007") and "p99" in seen["hosts"]
-    assert "× the objective" in seen["heat"]
+    assert "× the SLO" in seen["heat"]
     assert "page-ins/s:" in seen["time"] and "average:" in seen["time"]
     assert browser.console() == []
 
@@ -169,7 +169,7 @@ def test_the_cost_is_shown_where_prices_are_given(browser, tmp_path, look):
     browser.open(tmp_path / run.run_id / "report.html")
     assert browser.console() == []
     section = browser.driver.find_element("id", "cost")
-    assert "EUR, prices of 2026-01-31" in section.text and "50.0%" in section.text and "xample" not in section.text
+    assert "EUR, with the prices of 2026-01-31" in section.text and "50.0%" in section.text and "xample" not in section.text
     assert browser.driver.find_element("css selector", "nav a[href='#cost']").text == "Cost"
     assert browser.driver.execute_script(
         "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
@@ -188,7 +188,10 @@ def test_example_prices_say_so(browser, tmp_path):
     browser.open(page)
     assert browser.console() == []
     section = browser.driver.find_element("id", "cost").text
-    assert "Example prices, nobody's quotation" in section and "Savings are against dram with 4 VMs a server" in section
+    assert (
+        "Example prices, not a quotation" in section
+        and "Savings are relative to dram with 4 VMs on a server" in section
+    )
 
 
 def test_it_says_how_to_do_it_again(browser, tmp_path):

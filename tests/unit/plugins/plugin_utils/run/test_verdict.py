@@ -43,7 +43,7 @@ def test_hosts_are_counted_by_whether_they_share_a_cpu(record):
     }
     lines = report_text.table(summary, directory.path)
     assert (
-        "Client's CPU: asked for any; shared with its Redis always on 1, possibly on 1, unknown on 1 of the hosts"
+        "Client's CPU: any requested; shared with Redis always on 1, possibly on 1, unknown on 1 of the hosts"
         in lines
     )
 
