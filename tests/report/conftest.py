@@ -7,6 +7,7 @@ import json
 import pathlib
 
 import pytest
+from synthetic_fleets import fleet_run
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
@@ -15,7 +16,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study import de
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, compare
 
 from .browser import Browser
-from .fleets import fleet_run
 
 
 @pytest.fixture(scope="session")

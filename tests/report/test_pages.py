@@ -7,14 +7,13 @@ import json
 import pathlib
 
 import pytest
+from synthetic_fleets import fleet_run
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import publish as publish_comparison
-
-from .fleets import fleet_run
 
 RUN_CHARTS = {"percentiles": None, "hosts": 1, "heat": 0, "time": None}
 COMPARISON_CHARTS = {"percentiles": None, "ratios": None}
@@ -169,7 +168,11 @@ def test_the_cost_is_shown_where_prices_are_given(browser, tmp_path, look):
     browser.open(tmp_path / run.run_id / "report.html")
     assert browser.console() == []
     section = browser.driver.find_element("id", "cost")
-    assert "EUR, with the prices of 2026-01-31" in section.text and "50.0%" in section.text and "xample" not in section.text
+    assert (
+        "EUR, with the prices of 2026-01-31" in section.text
+        and "50.0%" in section.text
+        and "xample" not in section.text
+    )
     assert browser.driver.find_element("css selector", "nav a[href='#cost']").text == "Cost"
     assert browser.driver.execute_script(
         "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"

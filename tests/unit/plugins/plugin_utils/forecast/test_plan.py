@@ -5,6 +5,7 @@ import copy
 import random
 
 import pytest
+from synthetic_fleets import SETTINGS
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import (
@@ -14,8 +15,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import
     text as plan_text,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
-
-from ..conftest import SETTINGS
 
 GIB = 2**30
 LOAD = {**SETTINGS, "key_count": 100_000, "rate": 2000, "influences": [0, 25]}
