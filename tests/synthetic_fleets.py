@@ -61,9 +61,9 @@ def run_config(**changes: t.Any) -> dict[str, t.Any]:
 
 
 def begun_run(
-    directory: pathlib.Path, config: dict[str, t.Any], hosts: t.Sequence[str], **changes: t.Any
+    directory: pathlib.Path, config: dict[str, t.Any], names: t.Sequence[str], **changes: t.Any
 ) -> dict[str, t.Any]:
-    """Return what the action benchmark_run returns for a run in directory."""
+    """Return what the action benchmark_run returns for a run in directory; names are those of the hosts."""
     return {
         "session": "1",
         "directory": str(directory),
@@ -74,8 +74,8 @@ def begun_run(
         "config_hash": configuration.config_hash(config),
         "hashed": config,
         "labels": [],
-        "expected": list(hosts),
-        "fleet": {host: {"endpoint": host, "keys": 0, "clock_correction": 0.0} for host in hosts},
+        "expected": list(names),
+        "fleet": {host: {"endpoint": host, "keys": 0, "clock_correction": 0.0} for host in names},
         "hosts": {},
         "phases": [{**phase, "finished": False} for phase in configuration.phases(config)],
         **changes,
