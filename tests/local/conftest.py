@@ -121,7 +121,7 @@ class Outcome:
         return sorted(path.name for path in (self.run / "phases").iterdir())
 
 
-class Lab:
+class LocalFleet:
     """A fleet of Redis servers and the playbooks to play on it."""
 
     def __init__(self, tmp_path: pathlib.Path) -> None:
@@ -191,7 +191,9 @@ class Lab:
         output, dummy = process.communicate(timeout=300)
         return Outcome(process.returncode, output, (self.results / "latest").resolve())
 
-    def play(self, *arguments: str, playbook: str = "benchmark", inventory: pathlib.Path | None = None) -> Outcome:
+    def run_playbook(
+        self, *arguments: str, playbook: str = "benchmark", inventory: pathlib.Path | None = None
+    ) -> Outcome:
         done = subprocess.run(
             self.command(playbook, *arguments, inventory=inventory),
             cwd=ROOT,
@@ -246,8 +248,8 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path: pathlib.Path) -> t.Iterator[Lab]:
+def fleet(tmp_path: pathlib.Path) -> t.Iterator[LocalFleet]:
     assert shutil.which("redis-server"), "redis-server is not installed; make test-local installs it"
-    made = Lab(tmp_path)
+    made = LocalFleet(tmp_path)
     yield made
     made.close()

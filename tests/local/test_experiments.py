@@ -20,52 +20,52 @@ from .conftest import free_port
 BANDWIDTH = {"memory_bandwidth_seconds": 0.05, "memory_bandwidth_repetitions": 1}
 
 
-def result(lab, run, experiment):
-    return json.loads((lab.results / run / f"{experiment}.json").read_text(encoding="utf-8"))
+def result(fleet, run, experiment):
+    return json.loads((fleet.results / run / f"{experiment}.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
-def fleet(lab):
-    lab.add("alone")
-    lab.variables.update(BANDWIDTH)
-    return lab
+def fleet_of_one(fleet):
+    fleet.add("alone")
+    fleet.variables.update(BANDWIDTH)
+    return fleet
 
 
-def test_memory_bandwidth_has_a_directory_of_its_own(fleet):
-    done = fleet.play("-e", "run_id=nodes", playbook="memory_bandwidth")
+def test_memory_bandwidth_has_a_directory_of_its_own(fleet_of_one):
+    done = fleet_of_one.run_playbook("-e", "run_id=nodes", playbook="memory_bandwidth")
 
     assert done.status == 0, done.output
-    kept = result(fleet, "nodes", "memory_bandwidth")["hosts"]["alone"]
+    kept = result(fleet_of_one, "nodes", "memory_bandwidth")["hosts"]["alone"]
     nodes = [name for name in os.listdir("/sys/devices/system/node") if name[4:].isdigit()]
     assert len(kept["pairs"]) == len(nodes) ** 2
     local = kept["pairs"][0]
     assert local["single"]["median"] > 1e6 and local["latency_ns"]["median"] > 0.5
     assert "growth with the number of readers" in done.output.lower()
-    assert "memory_bandwidth-0" in (fleet.results / "nodes" / "report.html").read_text(encoding="utf-8")
-    assert not (fleet.results / "latest").exists()  # which is for runs
+    assert "memory_bandwidth-0" in (fleet_of_one.results / "nodes" / "report.html").read_text(encoding="utf-8")
+    assert not (fleet_of_one.results / "latest").exists()  # which is for runs
 
-    again = fleet.play("-e", "run_id=nodes", playbook="memory_bandwidth")
+    again = fleet_of_one.run_playbook("-e", "run_id=nodes", playbook="memory_bandwidth")
     assert again.status == 2
     assert "holds a result of memory_bandwidth already" in again.output
 
 
-def test_memory_bandwidth_goes_into_a_run_and_its_page(fleet):
-    assert fleet.play("-e", "run_id=first").status == 0
-    before = (fleet.results / "first" / "summary.json").read_text(encoding="utf-8")
-    done = fleet.play("-e", "run_id=first", playbook="memory_bandwidth")
+def test_memory_bandwidth_goes_into_a_run_and_its_page(fleet_of_one):
+    assert fleet_of_one.run_playbook("-e", "run_id=first").status == 0
+    before = (fleet_of_one.results / "first" / "summary.json").read_text(encoding="utf-8")
+    done = fleet_of_one.run_playbook("-e", "run_id=first", playbook="memory_bandwidth")
 
     assert done.status == 0, done.output
-    page = (fleet.results / "first" / "report.html").read_text(encoding="utf-8")
+    page = (fleet_of_one.results / "first" / "report.html").read_text(encoding="utf-8")
     assert 'id="memory_bandwidth"' in page and 'id="percentiles"' in page
-    assert (fleet.results / "first" / "summary.json").read_text(encoding="utf-8") == before
+    assert (fleet_of_one.results / "first" / "summary.json").read_text(encoding="utf-8") == before
 
 
-def test_memory_bandwidth_in_check_mode_measures_nothing(fleet):
-    done = fleet.play("--check", playbook="memory_bandwidth")
+def test_memory_bandwidth_in_check_mode_measures_nothing(fleet_of_one):
+    done = fleet_of_one.run_playbook("--check", playbook="memory_bandwidth")
 
     assert done.status == 0, done.output
     assert "seconds of reading" in done.output
-    assert not fleet.results.exists()
+    assert not fleet_of_one.results.exists()
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_memory_bandwidth_in_check_mode_measures_nothing(fleet):
         ("run_id", "a/b", "run_id: 'a/b' is not allowed"),
     ],
 )
-def test_memory_bandwidth_refuses_bad_input(fleet, name, value, text):
-    done = fleet.play("-e", json.dumps({name: value}), playbook="memory_bandwidth")
+def test_memory_bandwidth_refuses_bad_input(fleet_of_one, name, value, text):
+    done = fleet_of_one.run_playbook("-e", json.dumps({name: value}), playbook="memory_bandwidth")
 
     assert done.status == 2
     assert text in done.output
-    assert not fleet.results.exists()
+    assert not fleet_of_one.results.exists()
 
 
 THROUGHPUT = {
@@ -93,10 +93,10 @@ THROUGHPUT = {
 
 
 @pytest.fixture
-def one_host(lab):
+def one_host(fleet):
     """An inventory with one hypervisor that is not tuned, and a port that nothing listens on."""
-    variables = {**THROUGHPUT, "throughput_port": free_port(), "redis_directory": str(lab.path / "throughput")}
-    path = lab.path / "one_host.yml"
+    variables = {**THROUGHPUT, "throughput_port": free_port(), "redis_directory": str(fleet.path / "throughput")}
+    path = fleet.path / "one_host.yml"
     path.write_text(
         yaml.safe_dump(
             {
@@ -112,18 +112,18 @@ def one_host(lab):
         encoding="utf-8",
     )
 
-    def play(*arguments):
-        return lab.play(*arguments, playbook="throughput", inventory=path)
+    def run_playbook(*arguments):
+        return fleet.run_playbook(*arguments, playbook="throughput", inventory=path)
 
-    play.port = variables["throughput_port"]
-    return play
+    run_playbook.port = variables["throughput_port"]
+    return run_playbook
 
 
-def test_throughput_of_two_profiles_from_one_command(lab, one_host):
+def test_throughput_of_two_profiles_from_one_command(fleet, one_host):
     done = one_host("-e", "profiles=dram,zram", "-e", "run_id=big")
 
     assert done.status == 0, done.output
-    kept = result(lab, "big", "throughput_benchmark")
+    kept = result(fleet, "big", "throughput_benchmark")
     assert kept["expected"] == ["dram", "zram"] and list(kept["hosts"]) == ["dram", "zram"]
     for measured in kept["hosts"].values():
         assert len(measured["cases"]) == 12
@@ -146,19 +146,19 @@ def test_throughput_of_two_profiles_from_one_command(lab, one_host):
         ("profiles", "dram,none_such", "none_such"),
     ],
 )
-def test_throughput_refuses_bad_input(lab, one_host, name, value, text):
+def test_throughput_refuses_bad_input(fleet, one_host, name, value, text):
     done = one_host("-e", json.dumps({name: value}))
 
     assert done.status == 2
     assert text in " ".join(done.output.split())
-    assert not (lab.results / "latest").exists()
+    assert not (fleet.results / "latest").exists()
 
 
-def test_throughput_in_check_mode_measures_nothing(lab, one_host):
+def test_throughput_in_check_mode_measures_nothing(fleet, one_host):
     done = one_host("--check")
 
     assert done.status == 0, done.output
-    assert not lab.results.exists()
+    assert not fleet.results.exists()
 
 
 WRITEBACK = {
@@ -179,7 +179,7 @@ def dirty():
 
 
 @pytest.fixture
-def disk(lab, tmp_path):
+def disk(fleet, tmp_path):
     """A fleet of one host with a directory on a disk; whatever happens, the host is as before."""
     if os.geteuid() != 0:
         pytest.skip("vm.dirty_bytes can be set by root only")
@@ -188,20 +188,20 @@ def disk(lab, tmp_path):
     )
     place = tmp_path / "disk"
     place.mkdir()
-    lab.add("alone")
-    lab.variables.update(WRITEBACK, writeback_benchmark_directory=str(place))
+    fleet.add("alone")
+    fleet.variables.update(WRITEBACK, writeback_benchmark_directory=str(place))
     before = dirty()
     yield place
-    assert lab.play("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
+    assert fleet.run_playbook("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
     assert dirty() == before and not RECORD.exists()
 
 
-def test_writeback_measures_and_leaves_nothing_behind(lab, disk):
+def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
     before = dirty()
-    done = lab.play("-e", "run_id=wb", playbook="writeback")
+    done = fleet.run_playbook("-e", "run_id=wb", playbook="writeback")
 
     assert done.status == 0, done.output
-    kept = result(lab, "wb", "writeback_benchmark")["hosts"]["alone"]
+    kept = result(fleet, "wb", "writeback_benchmark")["hosts"]["alone"]
     assert [setting["dirty_bytes"] for setting in kept["settings_measured"]] == [0, 15 << 20]
     assert all(
         setting["sequential"]["median"] > 0 and setting["threads"][0]["flood_iops"]["median"] > 0
@@ -212,16 +212,16 @@ def test_writeback_measures_and_leaves_nothing_behind(lab, disk):
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGKILL])
-def test_writeback_that_is_ended_is_undone(lab, disk, signal_number):
+def test_writeback_that_is_ended_is_undone(fleet, disk, signal_number):
     before = dirty()
-    lab.variables["writeback_benchmark_seconds"] = 4
-    play = lab.start(playbook="writeback")
+    fleet.variables["writeback_benchmark_seconds"] = 4
+    process = fleet.start(playbook="writeback")
     deadline = time.monotonic() + 200
     while dirty() == before or not module_above_fio(disk):
-        assert play.poll() is None and time.monotonic() < deadline, "it did not set vm.dirty_bytes"
+        assert process.poll() is None and time.monotonic() < deadline, "it did not set vm.dirty_bytes"
         time.sleep(0.1)
     os.kill(module_above_fio(disk), signal_number)
-    done = lab.wait(play)
+    done = fleet.wait(process)
 
     assert done.status == 2
     if signal_number == signal.SIGTERM:
@@ -232,7 +232,7 @@ def test_writeback_that_is_ended_is_undone(lab, disk, signal_number):
         assert dirty() == before
     else:
         assert dirty() != before and RECORD.exists()
-        assert lab.play("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
+        assert fleet.run_playbook("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
         assert dirty() == before and not RECORD.exists()
 
 
@@ -259,17 +259,17 @@ def module_above_fio(place):
         ("writeback_benchmark_directory", "/none/such", "directory: /none/such is no directory"),
     ],
 )
-def test_writeback_refuses_bad_input(lab, disk, name, value, text):
-    done = lab.play("-e", json.dumps({name: value}), playbook="writeback")
+def test_writeback_refuses_bad_input(fleet, disk, name, value, text):
+    done = fleet.run_playbook("-e", json.dumps({name: value}), playbook="writeback")
 
     assert done.status == 2
     assert text in " ".join(done.output.split())
-    assert not lab.results.exists()
+    assert not fleet.results.exists()
 
 
-def test_writeback_in_check_mode_changes_nothing(lab, disk):
-    done = lab.play("--check", playbook="writeback")
+def test_writeback_in_check_mode_changes_nothing(fleet, disk):
+    done = fleet.run_playbook("--check", playbook="writeback")
 
     assert done.status == 0, done.output
     assert "seconds of synchronous writes" in done.output
-    assert not lab.results.exists() and list(disk.iterdir()) == []
+    assert not fleet.results.exists() and list(disk.iterdir()) == []

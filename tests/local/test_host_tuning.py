@@ -8,7 +8,7 @@ import yaml
 
 
 @pytest.fixture
-def play(lab, tmp_path):
+def run_playbook(fleet, tmp_path):
     playbook = tmp_path / "record.yml"
     playbook.write_text(
         yaml.safe_dump(
@@ -33,40 +33,40 @@ def play(lab, tmp_path):
     )
     inventory = tmp_path / "hosts.yml"
     inventory.write_text("all: {}\n", encoding="utf-8")
-    lab.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
+    fleet.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
 
     def run(*variables, check=False):
         variables = ("host_tuning_state=recorded", *variables)
         arguments = [word for each in variables for word in ("-e", each)] + (["--check"] if check else [])
-        return lab.play(*arguments, playbook=str(playbook), inventory=inventory)
+        return fleet.run_playbook(*arguments, playbook=str(playbook), inventory=inventory)
 
     return run
 
 
 @pytest.mark.parametrize("check", [False, True])
-def test_it_records_and_changes_nothing(play, check):
-    outcome = play("host_tuning_profile=zram", check=check)
+def test_it_records_and_changes_nothing(run_playbook, check):
+    outcome = run_playbook("host_tuning_profile=zram", check=check)
     assert outcome.status == 0, outcome.output
     assert 'zram: host not tuned: no setting of profile \\"zram\\" was applied' in outcome.output
     assert "changed=0" in outcome.output
 
 
-def test_imdt_is_looked_for(play):
-    outcome = play("host_tuning_profile=imdt")
+def test_imdt_is_looked_for(run_playbook):
+    outcome = run_playbook("host_tuning_profile=imdt")
     assert outcome.status == 0, outcome.output
     assert "IMDT not detected" in outcome.output
-    required = play("host_tuning_profile=imdt", "host_tuning_imdt_required=true")
+    required = run_playbook("host_tuning_profile=imdt", "host_tuning_imdt_required=true")
     assert required.status != 0 and "host_tuning_imdt_required is true" in required.output
 
 
-def test_a_profile_of_ones_own(play, tmp_path):
+def test_a_profile_of_ones_own(run_playbook, tmp_path):
     mine = tmp_path / "mine.yml"
     mine.write_text("name: mine\ndescription: What I want.\n", encoding="utf-8")
-    outcome = play(f"host_tuning_profile={mine}")
+    outcome = run_playbook(f"host_tuning_profile={mine}")
     assert outcome.status == 0, outcome.output
     assert "mine: host not tuned" in outcome.output
     mine.write_text("name: mine\ndescription: What I want.\nsysctls: {vm.swappiness: 1}\n", encoding="utf-8")
-    unknown = play(f"host_tuning_profile={mine}")
+    unknown = run_playbook(f"host_tuning_profile={mine}")
     assert unknown.status != 0 and "'sysctls' is not a key" in unknown.output
 
 
@@ -79,7 +79,7 @@ def test_a_profile_of_ones_own(play, tmp_path):
         ("host_tuning_state=tuned", "value of host_tuning_state must be one of"),
     ],
 )
-def test_what_it_cannot_do_is_refused(play, variable, message):
-    outcome = play(variable)
+def test_what_it_cannot_do_is_refused(run_playbook, variable, message):
+    outcome = run_playbook(variable)
     assert outcome.status != 0
     assert message in outcome.output

@@ -28,7 +28,7 @@ def of(plan, profile, size):
     return next(each for each in plan["fleets"] if (each["profile"], each["size"]) == (profile, size))
 
 
-def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(lab):
+def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(fleet):
     if os.geteuid() != 0:
         pytest.skip("to ask what a profile would change on this machine needs root")
     if RECORDS.exists():
@@ -36,7 +36,9 @@ def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(lab):
             f"{RECORDS} is there: this machine carries a profile already; restore it first (playbooks/restore.yml)"
         )
     before = snapshot()
-    outcome = lab.play("-e", "profiles=dram,swap,zram", "-e", "fleet_sizes=1,8", playbook="plan", inventory=STRETCHED)
+    outcome = fleet.run_playbook(
+        "-e", "profiles=dram,swap,zram", "-e", "fleet_sizes=1,8", playbook="plan", inventory=STRETCHED
+    )
     assert outcome.status == 0, outcome.output
     assert differences(before, snapshot()) == {} and not RECORDS.exists()
     plan = document(outcome)
@@ -51,40 +53,40 @@ def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(lab):
     assert plan["duration"]["runs"] == 6 and plan["duration"]["phases"] == 9
     assert "Nothing was changed." in outcome.output
 
-    checked = lab.play(
+    checked = fleet.run_playbook(
         "--check",
         "-e",
         "profile=swap",
         "-e",
-        "results_dir=" + str(lab.path / "other"),
+        "results_dir=" + str(fleet.path / "other"),
         playbook="plan",
         inventory=STRETCHED,
     )
-    assert checked.status == 0 and "Nothing was changed." in checked.output and not (lab.path / "other").exists(), (
+    assert checked.status == 0 and "Nothing was changed." in checked.output and not (fleet.path / "other").exists(), (
         checked.output
     )
 
 
-def test_servers_that_are_there_can_be_planned_for_too(lab):
-    outcome = lab.play(playbook="plan", inventory=LOCAL)
+def test_servers_that_are_there_can_be_planned_for_too(fleet):
+    outcome = fleet.run_playbook(playbook="plan", inventory=LOCAL)
     assert outcome.status == 0, outcome.output
     plan = document(outcome)
     assert [each["size"] for each in plan["fleets"]] == [4] and any("is not tuned" in note for note in plan["notes"])
-    again = lab.play(playbook="plan", inventory=LOCAL)
+    again = fleet.run_playbook(playbook="plan", inventory=LOCAL)
     assert again.status == 0 and "changed=1" not in again.output, again.output
 
-    lab.add("a", "b")
-    fleet_only = lab.play("-e", "fleet_sizes=2,500000", playbook="plan")
+    fleet.add("a", "b")
+    fleet_only = fleet.run_playbook("-e", "fleet_sizes=2,500000", playbook="plan")
     assert fleet_only.status != 0 and "density_plan_fleet_sizes: '500000' is out of range" in fleet_only.output.replace(
         "\\'", "'"
     ), fleet_only.output
-    assert lab.play(playbook="plan").status == 0 and list(document(outcome)["machines"]) == ["a"], (
+    assert fleet.run_playbook(playbook="plan").status == 0 and list(document(outcome)["machines"]) == ["a"], (
         "two Redis on one machine are one machine"
     )
 
 
-def test_a_fleet_that_is_still_to_be_made_is_planned_with_its_groups_variables(lab):
-    inventory = lab.path / "empty" / "hosts.yml"
+def test_a_fleet_that_is_still_to_be_made_is_planned_with_its_groups_variables(fleet):
+    inventory = fleet.path / "empty" / "hosts.yml"
     inventory.parent.mkdir()
     inventory.write_text(
         "all:\n  vars: {ansible_connection: local, ansible_python_interpreter: '{{ ansible_playbook_python }}', host_tuning_state: recorded}\n"
@@ -93,7 +95,7 @@ def test_a_fleet_that_is_still_to_be_made_is_planned_with_its_groups_variables(l
     )
     (inventory.parent / "group_vars").mkdir()
     (inventory.parent / "group_vars" / "fleet.yml").write_text("latency_benchmark_key_count: 1234\n", encoding="utf-8")
-    outcome = lab.play("-e", "fleet_sizes=2", playbook="plan", inventory=inventory)
+    outcome = fleet.run_playbook("-e", "fleet_sizes=2", playbook="plan", inventory=inventory)
     assert outcome.status == 0, outcome.output
     assert document(outcome)["load"]["key_count"] == 1234 and list(document(outcome)["machines"]) == ["kvm01"]
 
@@ -112,20 +114,20 @@ def test_a_fleet_that_is_still_to_be_made_is_planned_with_its_groups_variables(l
         ("latency_benchmark_rate=0", "latency_benchmark_rate"),
     ],
 )
-def test_a_mistake_is_named(lab, variable, message):
-    outcome = lab.play("-e", variable, playbook="plan", inventory=LOCAL)
+def test_a_mistake_is_named(fleet, variable, message):
+    outcome = fleet.run_playbook("-e", variable, playbook="plan", inventory=LOCAL)
     assert outcome.status != 0 and message in outcome.output.replace("\\'", "'"), outcome.output
 
 
-def test_one_profile_beside_several_is_refused(lab):
-    outcome = lab.play("-e", "profile=dram", "-e", "profiles=dram,swap", playbook="plan", inventory=LOCAL)
+def test_one_profile_beside_several_is_refused(fleet):
+    outcome = fleet.run_playbook("-e", "profile=dram", "-e", "profiles=dram,swap", playbook="plan", inventory=LOCAL)
     assert outcome.status != 0 and "give one of them" in outcome.output
 
 
 @pytest.mark.parametrize("influence", [0, 10, 25])
-def test_the_hot_set_is_the_one_that_the_model_expects(lab, tmp_path, influence):
-    lab.add("a")
-    port = str(lab.servers["a"].port)
+def test_the_hot_set_is_the_one_that_the_model_expects(fleet, tmp_path, influence):
+    fleet.add("a")
+    port = str(fleet.servers["a"].port)
     program = client(tmp_path)
     subprocess.run([program, "fill", port, "10", "20000"], check=True, capture_output=True)
     done = subprocess.run(

@@ -17,10 +17,10 @@ from hdrh.log import HistogramLogReader
 from .conftest import ANSIBLE_PLAYBOOK, ROOT, SMALL, free_ports
 
 
-def test_a_run_is_measured_kept_and_judged(lab):
-    lab.add("a", "b", "c")
-    lab.variables.update(latency_benchmark_influences=[0, 10], latency_benchmark_iterations=2)
-    outcome = lab.play("-e", "profile=swap")
+def test_a_run_is_measured_kept_and_judged(fleet):
+    fleet.add("a", "b", "c")
+    fleet.variables.update(latency_benchmark_influences=[0, 10], latency_benchmark_iterations=2)
+    outcome = fleet.run_playbook("-e", "profile=swap")
     assert outcome.status == 0, outcome.output
     summary = outcome.summary
     assert summary["verdict"] == "pass"
@@ -33,9 +33,9 @@ def test_a_run_is_measured_kept_and_judged(lab):
     assert "Verdict: PASS" in outcome.output
     assert outcome.output.count("Verdict:") == 1
     assert any("host not tuned" in label for label in summary["labels"]) and "host not tuned" in outcome.output
-    for server in lab.servers.values():
+    for server in fleet.servers.values():
         assert server.command("dbsize") == "500"
-    assert lab.clients() == []
+    assert fleet.clients() == []
     run = json.loads((outcome.run / "run.json").read_text(encoding="utf-8"))
     assert run["config"]["load"]["rate"] == 1000
     assert any(record["kernel"]["release"] == os.uname().release for record in run["hosts"].values())
@@ -88,25 +88,25 @@ def test_a_run_is_measured_kept_and_judged(lab):
     )
 
     # Judging it again changes nothing; another objective gives another verdict, and enforcing it fails.
-    again = lab.play(playbook="report")
+    again = fleet.run_playbook(playbook="report")
     assert again.status == 0 and "changed=0" in again.output
     assert outcome.summary["cost"] is None and 'id="cost"' not in (outcome.run / "report.html").read_text(
         encoding="utf-8"
     )
     paid = {"date": "2026-01-31", "currency": "EUR", "server": 4800, "dram_per_gb": 0, "months": 48, "servers": 4}
-    priced = lab.play("-e", json.dumps({"density_report_prices": paid}), playbook="report")
+    priced = fleet.run_playbook("-e", json.dumps({"density_report_prices": paid}), playbook="report")
     assert priced.status == 0 and "Cost of a VM (EUR, prices of 2026-01-31, 48 months)" in priced.output, priced.output
     (arm,) = priced.summary["cost"]["arms"]
     assert (arm["vms"], arm["server_month"], arm["per_vm_month"]) == (3, 100, pytest.approx(33.3333))
-    wrong = lab.play("-e", json.dumps({"density_report_prices": {**paid, "months": 0}}), playbook="report")
+    wrong = fleet.run_playbook("-e", json.dumps({"density_report_prices": {**paid, "months": 0}}), playbook="report")
     assert wrong.status != 0 and "prices.months: 0 is out of range" in wrong.output
-    strict = lab.play("-e", "slo_enforce=true", "-e", "density_report_slo_p99_us=0.01", playbook="report")
+    strict = fleet.run_playbook("-e", "slo_enforce=true", "-e", "density_report_slo_p99_us=0.01", playbook="report")
     assert strict.status != 0 and "misses the SLO" in strict.output
     assert strict.summary["verdict"] == "fail"
 
 
-def test_merged_percentiles_are_those_of_the_raw_samples(lab, tmp_path):
-    lab.add("a", "b")
+def test_merged_percentiles_are_those_of_the_raw_samples(fleet, tmp_path):
+    fleet.add("a", "b")
     playbook = tmp_path / "raw.yml"
     playbook.write_text(
         yaml.safe_dump(
@@ -147,8 +147,8 @@ def test_merged_percentiles_are_those_of_the_raw_samples(lab, tmp_path):
         ),
         encoding="utf-8",
     )
-    lab.environment["MEMSTRETCH_RESULTS_DIR"] = str(lab.results)
-    outcome = lab.play("-e", f"client={client(tmp_path)}", playbook=str(playbook))
+    fleet.environment["MEMSTRETCH_RESULTS_DIR"] = str(fleet.results)
+    outcome = fleet.run_playbook("-e", f"client={client(tmp_path)}", playbook=str(playbook))
     assert outcome.status == 0, outcome.output
     # Nobody announced this run; the callback made one of it all the same.
     assert outcome.run.name.startswith("adhoc-")
@@ -156,7 +156,7 @@ def test_merged_percentiles_are_those_of_the_raw_samples(lab, tmp_path):
     columns = {"service": 0, "response": 1, "intended": 2, "lateness": 3}
     rows = [
         [int(word) for word in line.split()]
-        for host in lab.servers
+        for host in fleet.servers
         for line in (tmp_path / f"{host}.raw").read_text(encoding="ascii").splitlines()
     ]
     assert len(rows) == 6000
@@ -178,7 +178,7 @@ def client(tmp_path: pathlib.Path) -> pathlib.Path:
     return path
 
 
-def test_the_redis_role_and_the_benchmark_together(lab, tmp_path):
+def test_the_redis_role_and_the_benchmark_together(fleet, tmp_path):
     """site.yml as make demo plays it, in small: our own instances, made and removed."""
     variables = {
         **SMALL,
@@ -193,23 +193,23 @@ def test_the_redis_role_and_the_benchmark_together(lab, tmp_path):
         "-e",
         json.dumps({"redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}"}),
     ]
-    checked = lab.play("--check", *arguments, playbook="site", inventory=inventory)
+    checked = fleet.run_playbook("--check", *arguments, playbook="site", inventory=inventory)
     assert checked.status == 0, checked.output
-    assert not lab.results.exists() and not (tmp_path / "state").exists()
+    assert not fleet.results.exists() and not (tmp_path / "state").exists()
     try:
-        outcome = lab.play(*arguments, playbook="site", inventory=inventory)
+        outcome = fleet.run_playbook(*arguments, playbook="site", inventory=inventory)
         assert outcome.status == 0, outcome.output
         assert outcome.summary["verdict"] == "pass"
         assert any("IMDT not detected" in label for label in outcome.summary["labels"])
         assert "IMDT not detected" in outcome.output
-        second = lab.play(*arguments, "--tags", "redis", playbook="site", inventory=inventory)
+        second = fleet.run_playbook(*arguments, "--tags", "redis", playbook="site", inventory=inventory)
         assert second.status == 0 and "changed=0" in second.output and "changed=1" not in second.output, second.output
     finally:
-        removed = lab.play(*arguments, playbook="teardown", inventory=inventory)
+        removed = fleet.run_playbook(*arguments, playbook="teardown", inventory=inventory)
     assert removed.status == 0, removed.output
 
 
-def test_the_collection_works_from_where_galaxy_installs_it(lab, tmp_path):
+def test_the_collection_works_from_where_galaxy_installs_it(fleet, tmp_path):
     # Nothing of the checkout's own configuration, in which the collection would be there already.
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
@@ -246,10 +246,10 @@ def test_the_collection_works_from_where_galaxy_installs_it(lab, tmp_path):
     installed = tmp_path / "collections" / "ansible_collections" / "memstretch" / "density"
     for name in ("tests", "docs", "inventories", "molecule", "site.yml", "ansible.cfg", "Makefile", "changelogs"):
         subprocess.run(["rm", "-rf", installed / name], check=True)
-    lab.add("a", "b")
-    lab.variables.update(latency_benchmark_read_mixes=[100])
+    fleet.add("a", "b")
+    fleet.variables.update(latency_benchmark_read_mixes=[100])
     done = subprocess.run(
-        [ANSIBLE_PLAYBOOK, "-i", lab.inventory(), "memstretch.density.benchmark", "-e", "profile=dram"],
+        [ANSIBLE_PLAYBOOK, "-i", fleet.inventory(), "memstretch.density.benchmark", "-e", "profile=dram"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

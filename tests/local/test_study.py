@@ -24,7 +24,7 @@ PATIENCE = 1500
 
 
 @pytest.fixture
-def study(lab, tmp_path):
+def study(fleet, tmp_path):
     """Plays on two Redis instances that the role sets up, with nothing to tune; checks that none is left."""
     ports = free_ports(2)
     inventory = tmp_path / "fleet.yml"
@@ -51,23 +51,23 @@ def study(lab, tmp_path):
         ),
         encoding="utf-8",
     )
-    return Play(lab, inventory)
+    return StudyPlaybooks(fleet, inventory)
 
 
-class Play:
+class StudyPlaybooks:
     """One playbook after another on one inventory."""
 
-    def __init__(self, lab, inventory):
-        self.lab, self.inventory = lab, inventory
+    def __init__(self, fleet, inventory):
+        self.fleet, self.inventory = fleet, inventory
 
     def command(self, playbook, variables, *arguments):
-        return self.lab.command(playbook, "-e", json.dumps(variables), *arguments, inventory=self.inventory)
+        return self.fleet.command(playbook, "-e", json.dumps(variables), *arguments, inventory=self.inventory)
 
     def __call__(self, playbook, variables, *arguments):
         done = subprocess.run(
             self.command(playbook, variables, *arguments),
             cwd=ROOT,
-            env=self.lab.environment,
+            env=self.fleet.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -75,21 +75,21 @@ class Play:
             timeout=PATIENCE,
             check=False,
         )
-        return Outcome(done.returncode, done.stdout, self.lab.results)
+        return Outcome(done.returncode, done.stdout, self.fleet.results)
 
     def interrupt(self, playbook, variables, ready):
         """Press Ctrl-C as soon as ready() says so, and return what came of it."""
         process = subprocess.Popen(
             self.command(playbook, variables),
             cwd=ROOT,
-            env=self.lab.environment,
+            env=self.fleet.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
-        self.lab.playbooks.append(process)
+        self.fleet.playbooks.append(process)
         deadline = time.monotonic() + PATIENCE
         while not ready():
             assert process.poll() is None, process.communicate()[0]
@@ -97,10 +97,10 @@ class Play:
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         output, dummy = process.communicate(timeout=PATIENCE)
-        return Outcome(process.returncode, output, self.lab.results)
+        return Outcome(process.returncode, output, self.fleet.results)
 
     def document(self, kind, name=None):
-        (found,) = self.lab.results.glob(f"{kind}*/{name or kind}.json")
+        (found,) = self.fleet.results.glob(f"{kind}*/{name or kind}.json")
         return json.loads(found.read_text(encoding="utf-8"))
 
 
@@ -108,13 +108,13 @@ def phase_files(results):
     return {path: path.read_bytes() for path in results.glob("*/phases/*.json")}
 
 
-def test_a_study_of_two_profiles_is_interrupted_and_goes_on(study, lab, tmp_path):
+def test_a_study_of_two_profiles_is_interrupted_and_goes_on(study, fleet, tmp_path):
     variables = {"profiles": "dram,swap", "study_rounds": 2, "latency_benchmark_key_count": 3000}
     checked = study("study", variables, "--check")
     assert checked.status == 0 and "4 of 4 runs to measure" in checked.output
-    assert not lab.results.exists() and not (tmp_path / "state").exists()
+    assert not fleet.results.exists() and not (tmp_path / "state").exists()
 
-    interrupted = study.interrupt("study", variables, lambda: list(lab.results.glob("*-swap-1/phases/02-*.json")))
+    interrupted = study.interrupt("study", variables, lambda: list(fleet.results.glob("*-swap-1/phases/02-*.json")))
     assert interrupted.status != 0
     document = study.document("study")
     assert document["restored"] is True and [run["state"] for run in document["runs"]] == [
@@ -125,10 +125,10 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(study, lab, tmp_path
     ]
     assert not (tmp_path / "state").exists(), "the instances are still there"
     assert "Leaving the hosts as they were" in interrupted.output
-    kept = {path: content for path, content in phase_files(lab.results).items() if "-dram" in str(path)}
+    kept = {path: content for path, content in phase_files(fleet.results).items() if "-dram" in str(path)}
     assert len(kept) == 3
 
-    (unfinished,) = lab.results.glob("*-swap-1/run.json")
+    (unfinished,) = fleet.results.glob("*-swap-1/run.json")
     run = json.loads(unfinished.read_text(encoding="utf-8"))
     run["hashed"]["hosts"] = {"a": "before the kernel was updated"}
     run["config_hash"] = "of that"
@@ -142,9 +142,9 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(study, lab, tmp_path
     assert again.status == 0, again.output
     assert "Resuming study" in again.output and "3 of 4 runs to measure" in again.output
     assert f"kept as {unfinished.parent.name}-set-aside" in again.output and list(
-        lab.results.glob("*-swap-1-set-aside/phases/02-*.json")
+        fleet.results.glob("*-swap-1-set-aside/phases/02-*.json")
     )
-    assert {path: phase_files(lab.results)[path] for path in kept} == kept
+    assert {path: phase_files(fleet.results)[path] for path in kept} == kept
     document = study.document("study")
     assert [(run["arm"], run["round"]) for run in document["runs"]] == [
         ("dram", 1),
@@ -153,20 +153,21 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(study, lab, tmp_path
         ("dram", 2),
     ]
     assert {run["state"] for run in document["runs"]} == {"finished"} and document["finished"] and document["restored"]
-    comparison = json.loads((lab.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
+    comparison = json.loads((fleet.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
     assert [run["name"] for run in comparison["runs"]] == ["dram", "swap"]
     cell = comparison["cells"][1]
     assert cell["iterations"] == 2 and cell["ratio"]["p99_us"] > 0 and len(cell["ratio_interval"]["p99_us"]) == 2
     for run in comparison["runs"]:
         merged = sum(
-            json.loads((lab.results / part / "summary.json").read_text(encoding="utf-8"))["cells"][0]["response"][
+            json.loads((fleet.results / part / "summary.json").read_text(encoding="utf-8"))["cells"][0]["response"][
                 "count"
             ]
             for part in run["parts"]
         )
         assert merged == 2 * 2 * 3000
     assert (
-        "host not tuned" in again.output and (lab.results / document["id"] / "comparison.html").stat().st_size > 500_000
+        "host not tuned" in again.output
+        and (fleet.results / document["id"] / "comparison.html").stat().st_size > 500_000
     )
     assert not (tmp_path / "state").exists(), "the instances are still there"
 
@@ -199,19 +200,19 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(study, lab, tmp_path
         ),
     ],
 )
-def test_a_mistake_is_refused_before_anything_is_touched(study, lab, tmp_path, playbook, variables, message):
+def test_a_mistake_is_refused_before_anything_is_touched(study, fleet, tmp_path, playbook, variables, message):
     outcome = study(playbook, variables)
     assert outcome.status != 0 and message in " ".join(outcome.output.split()), outcome.output
     assert not (tmp_path / "state").exists()
-    assert not list(lab.results.glob("*/run.json"))
+    assert not list(fleet.results.glob("*/run.json"))
 
 
-def test_a_damaged_document_is_named(study, lab):
-    (lab.results / "study-old").mkdir(parents=True)
-    (lab.results / "study-old" / "study.json").write_text('{"schema": 1, "plan', encoding="utf-8")
+def test_a_damaged_document_is_named(study, fleet):
+    (fleet.results / "study-old").mkdir(parents=True)
+    (fleet.results / "study-old" / "study.json").write_text('{"schema": 1, "plan', encoding="utf-8")
     outcome = study("study", {"profiles": "dram,swap"})
     assert outcome.status != 0 and "study-old/study.json is damaged" in outcome.output
-    (lab.results / "study-old" / "study.json").write_text('{"schema": 99}', encoding="utf-8")
+    (fleet.results / "study-old" / "study.json").write_text('{"schema": 99}', encoding="utf-8")
     outcome = study("study", {"profiles": "dram,swap"})
     assert outcome.status != 0 and "of another version (schema 1 is known)" in outcome.output
 
@@ -230,20 +231,20 @@ def budget():
     group.rmdir()
 
 
-def test_the_density_under_a_dram_budget(budget, study, lab, tmp_path):  # the control group goes last
+def test_the_density_under_a_dram_budget(budget, study, fleet, tmp_path):  # the control group goes last
     """Two Redis of 52 MB fit into 130 MB, the third is killed; the search goes on when it was interrupted."""
     inventory = yaml.safe_load(study.inventory.read_text(encoding="utf-8"))
-    fleet = inventory["all"]["children"]["fleet"]
+    group = inventory["all"]["children"]["fleet"]
     ports = free_ports(4)
-    fleet["hosts"] = {
+    group["hosts"] = {
         name: {"redis_port": ports + number, "latency_benchmark_port": ports + number}
         for number, name in enumerate("abcd")
     }
-    fleet["vars"].update(redis_daemon_cgroup=budget, latency_benchmark_key_count=40000, latency_benchmark_requests=500)
+    group["vars"].update(redis_daemon_cgroup=budget, latency_benchmark_key_count=40000, latency_benchmark_requests=500)
     study.inventory.write_text(yaml.safe_dump(inventory), encoding="utf-8")
     variables = {"profiles": "dram", "density_start": 2, "density_repeats": 1}
 
-    interrupted = study.interrupt("density", variables, lambda: list(lab.results.glob("*-n0004-1/phases")))
+    interrupted = study.interrupt("density", variables, lambda: list(fleet.results.glob("*-n0004-1/phases")))
     assert interrupted.status != 0
     document = study.document("density")
     assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(2, "pass")] and document["restored"] is True
@@ -259,12 +260,12 @@ def test_the_density_under_a_dram_budget(budget, study, lab, tmp_path):  # the c
     lost = document["runs"][-1]["lost"]
     assert lost and set(lost) <= set("abc"), "who was killed is named"
     assert f"lost {', '.join(lost)}" in outcome.output
-    assert "dram 2" in (lab.results / document["id"] / "density.html").read_text(encoding="utf-8")
+    assert "dram 2" in (fleet.results / document["id"] / "density.html").read_text(encoding="utf-8")
     assert not (tmp_path / "state").exists(), "the instances are still there"
 
 
 @pytest.fixture
-def stretched(lab, tmp_path):
+def stretched(fleet, tmp_path):
     """Plays on the hosts of inventories/stretched, in small, under a DRAM budget of this machine; checks that it is put back."""
     if os.geteuid() != 0:
         pytest.skip("tuning this machine needs root")
@@ -280,7 +281,7 @@ def stretched(lab, tmp_path):
         "redis_directory": str(tmp_path / "state"),
     }
     before = snapshot()
-    play = Play(lab, STRETCHED)
+    play = StudyPlaybooks(fleet, STRETCHED)
     yield lambda playbook, more, *arguments: play(playbook, {**variables, **more}, *arguments), play
     left = differences(before, snapshot())
     if RECORDS.exists():  # for the tests that follow
@@ -288,7 +289,7 @@ def stretched(lab, tmp_path):
     assert left == {} and not (tmp_path / "state").exists()
 
 
-def test_an_ablation_leaves_out_what_would_change_nothing(stretched, lab):
+def test_an_ablation_leaves_out_what_would_change_nothing(stretched, fleet):
     play, files = stretched
     outcome = play(
         "ablation",
@@ -300,7 +301,7 @@ def test_an_ablation_leaves_out_what_would_change_nothing(stretched, lab):
     has_lru_gen = pathlib.Path("/sys/kernel/mm/lru_gen/min_ttl_ms").exists()
     assert states["swap"] == states["without vm.swappiness"] == "finished"
     assert states["without /sys/kernel/mm/lru_gen/min_ttl_ms"] == "skipped" or has_lru_gen
-    comparison = json.loads((lab.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
+    comparison = json.loads((fleet.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
     assert [run["name"] for run in comparison["runs"]][:2] == ["swap", "without vm.swappiness"]
     changed = {setting["name"]: setting["values"] for setting in comparison["settings"]}
     assert changed["vm.swappiness"][0] == "100" and changed["vm.swappiness"][1] == ""

@@ -68,7 +68,7 @@ def differences(before, after):
 
 
 @pytest.fixture
-def tune(lab):
+def tune(fleet):
     """Playbooks on this machine, which is put back whatever happens."""
     if os.geteuid() != 0:
         pytest.skip("tuning this machine needs root")
@@ -76,15 +76,15 @@ def tune(lab):
         pytest.fail(
             f"{RECORDS} is there: this machine carries a profile already; restore it first (playbooks/restore.yml)"
         )
-    lab.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
+    fleet.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
 
-    def play(playbook, profile, *arguments, check=False):
+    def run_playbook(playbook, profile, *arguments, check=False):
         words = [word for each in (f"profile={profile}", *arguments) for word in ("-e", each)]
-        return lab.play(*words, *(["--check"] if check else []), playbook=playbook, inventory=INVENTORY)
+        return fleet.run_playbook(*words, *(["--check"] if check else []), playbook=playbook, inventory=INVENTORY)
 
-    yield play
+    yield run_playbook
     if RECORDS.exists():
-        undone = play("restore", "dram")
+        undone = run_playbook("restore", "dram")
         assert undone.status == 0, undone.output
 
 
