@@ -9,12 +9,10 @@ import os
 import pathlib
 import signal
 import socket
-import time
 
 import pytest
-import yaml
 
-from .conftest import free_port
+from .conftest import free_ports, wait_for, write_inventory
 
 # Enough to see that all is there; what the figures are worth is tested in tests/programs/membw.
 BANDWIDTH = {"memory_bandwidth_seconds": 0.05, "memory_bandwidth_repetitions": 1}
@@ -68,59 +66,46 @@ def test_memory_bandwidth_in_check_mode_measures_nothing(fleet_of_one):
     assert not fleet_of_one.results.exists()
 
 
-@pytest.mark.parametrize(
-    "name, value, text",
-    [
-        ("memory_bandwidth_seconds", 0, "seconds: 0 is out of range"),
-        ("memory_bandwidth_buffer", "much", "buffer: 'much' is no size"),
-        ("run_id", "a/b", "run_id: 'a/b' is not allowed"),
-    ],
-)
-def test_memory_bandwidth_refuses_bad_input(fleet_of_one, name, value, text):
-    done = fleet_of_one.run_playbook("-e", json.dumps({name: value}), playbook="memory_bandwidth")
+def refusals(fleet, role, cases, inventory=None, **play):
+    """Run a role with each of these variables, in one playbook; return the cases whose message lacks the text."""
+    tasks = [
+        {"ansible.builtin.include_role": {"name": f"memstretch.density.{role}"}, "vars": variables}
+        for variables, dummy in cases
+    ]
+    messages = fleet.messages(tasks, inventory, **play)
+    return [(text, told) for (dummy, text), told in zip(cases, messages) if text not in " ".join(told.split())]
 
-    assert done.status == 2
-    assert text in done.output
+
+def test_memory_bandwidth_refuses_bad_input(fleet_of_one):
+    cases = [
+        ({"memory_bandwidth_seconds": 0}, "seconds: 0 is out of range"),
+        ({"memory_bandwidth_buffer": "much"}, "buffer: 'much' is no size"),
+        ({"memory_bandwidth_run_id": "a/b"}, "run_id: 'a/b' is not allowed"),
+    ]
+    common = {"memory_bandwidth_results_dir": str(fleet_of_one.results)}
+    assert not refusals(fleet_of_one, "memory_bandwidth", [({**common, **case}, text) for case, text in cases])
     assert not fleet_of_one.results.exists()
-
-
-THROUGHPUT = {
-    "throughput_benchmark_data": "1M",
-    "throughput_port": None,
-    "host_tuning_state": "recorded",
-    "redis_supervisor": "daemon",
-}
 
 
 @pytest.fixture
 def one_host(fleet):
     """An inventory with one hypervisor that is not tuned, and a port that nothing listens on."""
-    variables = {**THROUGHPUT, "throughput_port": free_port(), "redis_directory": str(fleet.path / "throughput")}
-    path = fleet.path / "one_host.yml"
-    path.write_text(
-        yaml.safe_dump(
-            {
-                "all": {
-                    "vars": {
-                        "ansible_connection": "local",
-                        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-                    },
-                    "children": {"hypervisors": {"hosts": {"big": None}, "vars": variables}},
-                }
-            }
-        ),
-        encoding="utf-8",
-    )
-
-    def run_playbook(*arguments):
-        return fleet.run_playbook(*arguments, playbook="throughput", inventory=path)
-
-    run_playbook.port = variables["throughput_port"]
-    return run_playbook
+    port = free_ports(1)
+    variables = {
+        "throughput_benchmark_data": "1M",
+        "throughput_port": port,
+        "host_tuning_state": "recorded",
+        "redis_supervisor": "daemon",
+        "redis_directory": str(fleet.path / "throughput"),
+    }
+    hypervisors = {"hosts": {"big": None}, "vars": variables}
+    return write_inventory(fleet.path / "one_host.yml", {"hypervisors": hypervisors}), port
 
 
 def test_throughput_of_two_profiles_from_one_command(fleet, one_host):
-    done = one_host("-e", "profiles=dram,zram", "-e", "run_id=big")
+    inventory, port = one_host
+    arguments = ["-e", "profiles=dram,zram", "-e", "run_id=big"]
+    done = fleet.run_playbook(*arguments, playbook="throughput", inventory=inventory)
 
     assert done.status == 0, done.output
     kept = result(fleet, "big", "throughput_benchmark")
@@ -131,31 +116,30 @@ def test_throughput_of_two_profiles_from_one_command(fleet, one_host):
     for words in ("hot data", "cold data", "new keys"):
         assert f"{words} " in done.output and "of dram (SET, zram)" in done.output
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", one_host.port), timeout=5)
+        socket.create_connection(("127.0.0.1", port), timeout=5)
 
 
-@pytest.mark.parametrize(
-    "name, value, text",
-    [
-        ("throughput_benchmark_data", "100T", "of memory and swap free; take less data"),
+def test_throughput_refuses_bad_input(fleet, one_host):
+    inventory, dummy = one_host
+    done = fleet.run_playbook("-e", "profiles=dram,none_such", playbook="throughput", inventory=inventory)
+    assert done.status == 2
+    assert "none_such" in done.output
+    cases = [
+        ({"throughput_benchmark_data": "100T"}, "of memory and swap free; take less data"),
         (
-            "throughput_benchmark_stretch",
-            0,
+            {"throughput_benchmark_stretch": 0},
             "throughput_benchmark_stretch: 0 is out of range; it takes a number from 1 to 1,000",
         ),
-        ("profiles", "dram,none_such", "none_such"),
-    ],
-)
-def test_throughput_refuses_bad_input(fleet, one_host, name, value, text):
-    done = one_host("-e", json.dumps({name: value}))
-
-    assert done.status == 2
-    assert text in " ".join(done.output.split())
+    ]
+    common = {"throughput_benchmark_results_dir": str(fleet.results)}
+    cases = [({**common, **case}, text) for case, text in cases]
+    assert not refusals(fleet, "throughput_benchmark", cases, inventory, hosts="hypervisors")
     assert not (fleet.results / "latest").exists()
 
 
 def test_throughput_in_check_mode_measures_nothing(fleet, one_host):
-    done = one_host("--check")
+    inventory, dummy = one_host
+    done = fleet.run_playbook("--check", playbook="throughput", inventory=inventory)
 
     assert done.status == 0, done.output
     assert not fleet.results.exists()
@@ -196,10 +180,15 @@ def disk(fleet, tmp_path):
     assert dirty() == before and not RECORD.exists()
 
 
+@pytest.mark.xdist_group("machine")
 def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
     before = dirty()
-    done = fleet.run_playbook("-e", "run_id=wb", playbook="writeback")
+    checked = fleet.run_playbook("--check", playbook="writeback")
+    assert checked.status == 0, checked.output
+    assert "seconds of synchronous writes" in checked.output
+    assert not fleet.results.exists() and list(disk.iterdir()) == []
 
+    done = fleet.run_playbook("-e", "run_id=wb", playbook="writeback")
     assert done.status == 0, done.output
     kept = result(fleet, "wb", "writeback_benchmark")["hosts"]["alone"]
     assert [setting["dirty_bytes"] for setting in kept["settings_measured"]] == [0, 15 << 20]
@@ -211,29 +200,25 @@ def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
     assert dirty() == before and not RECORD.exists() and list(disk.iterdir()) == []
 
 
+@pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGKILL])
 def test_writeback_that_is_ended_is_undone(fleet, disk, signal_number):
     before = dirty()
-    fleet.variables["writeback_benchmark_seconds"] = 4
+    # So many that it is still at work when it is ended, however long that takes.
+    fleet.variables["writeback_benchmark_dirty_bytes"] = [f"{mib}M" for mib in range(15, 115)]
     process = fleet.start(playbook="writeback")
-    deadline = time.monotonic() + 200
-    while dirty() == before or not module_above_fio(disk):
-        assert process.poll() is None and time.monotonic() < deadline, "it did not set vm.dirty_bytes"
-        time.sleep(0.1)
-    os.kill(module_above_fio(disk), signal_number)
+    module = wait_for("vm.dirty_bytes is set", lambda: dirty() != before and module_above_fio(disk), process)
+    os.kill(module, signal_number)
     done = fleet.wait(process)
 
     assert done.status == 2
-    if signal_number == signal.SIGTERM:
-        deadline = time.monotonic() + 60
-        while RECORD.exists() or list(disk.iterdir()):  # Ansible does not wait for a module that was ended
-            assert time.monotonic() < deadline, "it did not clean up"
-            time.sleep(0.1)
-        assert dirty() == before
+    if signal_number == signal.SIGTERM:  # Ansible does not wait for a module that was ended
+        wait_for("the module has cleaned up", lambda: not RECORD.exists() and not list(disk.iterdir()))
     else:
         assert dirty() != before and RECORD.exists()
         assert fleet.run_playbook("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
-        assert dirty() == before and not RECORD.exists()
+        assert not RECORD.exists()
+    assert dirty() == before
 
 
 def module_above_fio(place):
@@ -251,25 +236,13 @@ def module_above_fio(place):
     return None
 
 
-@pytest.mark.parametrize(
-    "name, value, text",
-    [
-        ("writeback_benchmark_flood_size", "1000T", "must stay free. Take a smaller flood_size"),
-        ("writeback_benchmark_dirty_bytes", ["1"], "dirty_bytes: ['1'] is not allowed"),
-        ("writeback_benchmark_directory", "/none/such", "directory: /none/such is no directory"),
-    ],
-)
-def test_writeback_refuses_bad_input(fleet, disk, name, value, text):
-    done = fleet.run_playbook("-e", json.dumps({name: value}), playbook="writeback")
-
-    assert done.status == 2
-    assert text in " ".join(done.output.split())
+@pytest.mark.xdist_group("machine")
+def test_writeback_refuses_bad_input(fleet, disk):
+    cases = [
+        ({"writeback_benchmark_flood_size": "1000T"}, "must stay free. Take a smaller flood_size"),
+        ({"writeback_benchmark_dirty_bytes": ["1"]}, "dirty_bytes: ['1'] is not allowed"),
+        ({"writeback_benchmark_directory": "/none/such"}, "directory: /none/such is no directory"),
+    ]
+    common = {"writeback_benchmark_results_dir": str(fleet.results)}
+    assert not refusals(fleet, "writeback_benchmark", [({**common, **case}, text) for case, text in cases])
     assert not fleet.results.exists()
-
-
-def test_writeback_in_check_mode_changes_nothing(fleet, disk):
-    done = fleet.run_playbook("--check", playbook="writeback")
-
-    assert done.status == 0, done.output
-    assert "seconds of synchronous writes" in done.output
-    assert not fleet.results.exists() and list(disk.iterdir()) == []

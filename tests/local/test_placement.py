@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
-import yaml
 
 from .conftest import RedisServer
-from .test_run import client
 
 CPUS = sorted(os.sched_getaffinity(0))
-
-ONE_CELL = {"latency_benchmark_read_mixes": [100], "latency_benchmark_warmups": 0}
 
 
 def measured(outcome):
@@ -24,7 +21,6 @@ def measured(outcome):
 @pytest.mark.skipif(len(CPUS) < 2, reason="one CPU: there is nothing to choose")
 def test_beside_redis_and_on_a_cpu_of_its_own(fleet):
     fleet.add("a", "b")
-    fleet.variables.update(ONE_CELL)
     for server, cpu in zip(fleet.servers.values(), (CPUS[0], CPUS[-1])):
         os.sched_setaffinity(server.process.pid, {cpu})
     beside = fleet.run_playbook("-e", "latency_benchmark_cpu=beside_redis")
@@ -71,9 +67,9 @@ def test_no_second_cpu(fleet):
     outcome = fleet.run_playbook("-e", "latency_benchmark_cpu=own")
     assert outcome.status != 0
     assert (
-        f"cpu: own is not possible: a CPU of its own needs one that Redis is not on; the client may use CPU {CPUS[0]} only"
-        in outcome.output
-    )
+        "cpu: own is not possible: a CPU of its own needs one that Redis is not on; "
+        f"the client may use CPU {CPUS[0]} only"
+    ) in outcome.output
     assert fleet.servers["a"].command("get", "1") == "mine" and not fleet.results.exists()
 
 
@@ -93,7 +89,6 @@ class ContainedRedis(RedisServer):
 
 def test_a_redis_whose_process_cannot_be_told(fleet, tmp_path):
     fleet.servers["a"] = ContainedRedis(tmp_path / "redis-a")
-    fleet.variables.update(ONE_CELL)
     refused = fleet.run_playbook("-e", "latency_benchmark_cpu=beside_redis")
     assert refused.status != 0
     assert "cpu: beside_redis is not possible: the Redis says it is process 1, which is " in refused.output
@@ -110,62 +105,38 @@ def test_a_redis_whose_process_cannot_be_told(fleet, tmp_path):
 
 
 def test_another_load_than_the_briefs(fleet):
+    """Every setting of the role reaches the run, and those of the load reach the client."""
     fleet.add("a")
-    fleet.variables.update(
-        ONE_CELL,
-        latency_benchmark_connections=4,
-        latency_benchmark_pipeline=2,
-        latency_benchmark_pattern="sequential",
-        latency_benchmark_compressibility=1,
-        latency_benchmark_duration=0.4,
-    )
-    outcome = fleet.run_playbook()
-    assert outcome.status == 0, outcome.output
-    settings = outcome.phase(outcome.phase_files[-1])["hosts"]["a"]["settings"]
-    assert {name: settings[name] for name in ("connections", "pipeline", "pattern", "compressibility", "requests")} == {
+    load = {
+        "key_count": 450,
+        "value_size": 900,
+        "compressibility": 1,
+        "rate": 1000,
+        "pattern": "sequential",
         "connections": 4,
         "pipeline": 2,
-        "pattern": "sequential",
-        "compressibility": 1,
-        "requests": 400,
+        "pacing": "sleep",
+        "cpu": CPUS[0],
     }
+    matrix = {"influences": [0], "read_mixes": [60], "warmups": 0, "iterations": 2}
+    validity = {"min_overlap": 0.0001, "min_rate_ratio": 0.0002, "max_lateness_p99_us": 1e8}
+    objective = {"slo_avg_us": 2e8, "slo_p99_us": 3e8, "stop_when_failed": True}
+    settings = {**load, **matrix, **validity, **objective, "duration": 0.4}
+    fleet.variables.update({f"latency_benchmark_{name}": value for name, value in settings.items()})
+    outcome = fleet.run_playbook()
+    assert outcome.status == 0, outcome.output
+    config = json.loads((outcome.run / "run.json").read_text(encoding="utf-8"))["config"]
+    assert config == {
+        "profile": "dram",
+        "load": {**load, "requests": 400},
+        "matrix": matrix,
+        "slo": {"avg_us": 2e8, "p99_us": 3e8, "basis": "response"},
+        "validity": validity,
+        "stop_when_failed": True,
+    }
+    used = outcome.phase(outcome.phase_files[-1])["hosts"]["a"]["settings"]
+    names = ("key_count", "value_size", "compressibility", "rate", "pattern", "connections", "pipeline", "read_mix")
+    assert {name: used[name] for name in names} == {**{name: settings.get(name) for name in names}, "read_mix": 60}
+    assert used["requests"] == 400
     value = fleet.servers["a"].command("get", "7")
-    assert len(value) == 1000 and len(set(value)) == 1
-
-
-def test_a_closed_loop_in_a_playbook_of_ones_own(fleet, tmp_path):
-    fleet.add("a")
-    playbook = tmp_path / "closed.yml"
-    common = {"executable": "{{ client }}", "port": "{{ latency_benchmark_port }}", "key_count": 100}
-    playbook.write_text(
-        yaml.safe_dump(
-            [
-                {
-                    "hosts": "fleet",
-                    "gather_facts": False,
-                    "tasks": [
-                        {"name": "Fill", "memstretch.density.solotest": {**common, "mode": "fill"}},
-                        {
-                            "name": "Load",
-                            "memstretch.density.solotest": {
-                                **common,
-                                "pacing": "none",
-                                "duration": 0.3,
-                                "connections": 2,
-                                "pipeline": 8,
-                            },
-                        },
-                    ],
-                }
-            ]
-        ),
-        encoding="utf-8",
-    )
-    fleet.environment["MEMSTRETCH_RESULTS_DIR"] = str(fleet.results)
-    outcome = fleet.run_playbook("-e", f"client={client(tmp_path)}", playbook=str(playbook))
-    assert outcome.status == 0 and "could not record" not in outcome.output and "[WARNING]" not in outcome.output, (
-        outcome.output
-    )
-    document = outcome.phase(outcome.phase_files[-1])
-    assert document["valid"] and document["achieved_rate_ratio"] is None
-    assert document["hosts"]["a"]["rate"]["target"] is None and document["hosts"]["a"]["requests"]["ok"] > 100
+    assert len(value) == 900 and len(set(value)) == 1
