@@ -198,6 +198,7 @@ class HeldPhase:
         return {
             "latency_benchmark_lead_seconds": f"{{{{ lookup('ansible.builtin.pipe', 'sh {self._script}') }}}}",
             "latency_benchmark_reply_timeout": PATIENCE,
+            "latency_benchmark_max_phase_seconds": PATIENCE,
         }
 
     def wait(self, process: subprocess.Popen) -> None:

@@ -111,7 +111,7 @@ def test_a_killed_daemon_and_a_stale_pidfile(site, ports, ask):
     while not gone(pid):
         time.sleep(0.02)
     pidfile = directory / "redis.pid"
-    with subprocess.Popen(["sleep", "300"]) as stranger:
+    with subprocess.Popen(["sleep", "infinity"]) as stranger:
         try:
             pidfile.write_text(str(stranger.pid), encoding="utf-8")
             again = site.ok(host)

@@ -376,5 +376,5 @@ def test_two_runs_at_once_end_in_one_of_the_two_and_agree(pair):
     ) as process:
         assert process.stdout.readline() == "held\n"
         assert swap(**on(pair))["changed"]  # waits for the other one
-        assert process.poll() == 0
+        assert process.wait() == 0
     assert set(in_use().values()) == {10}
