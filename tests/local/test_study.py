@@ -72,12 +72,12 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(make_studies, fleet,
     document = studies.document("study")
     assert document["restored"] is True and [run["state"] for run in document["runs"]] == [
         "finished",
-        "planned",
-        "planned",
-        "planned",
+        "pending",
+        "pending",
+        "pending",
     ]
     assert not (tmp_path / "state").exists(), "the instances are still there"
-    assert "Leaving the hosts as they were" in interrupted.output
+    assert "Restoring the hosts" in interrupted.output
     kept = {path: content for path, content in phase_files(fleet.results).items() if "-dram" in str(path)}
     assert [path.name for path in kept] == ["01-fill.json", "02-i0-r70-1.json"]
 
@@ -88,7 +88,7 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(make_studies, fleet,
     unfinished.write_text(json.dumps(run), encoding="utf-8")
 
     other = studies.run_playbook("study", {**variables, "study_id": document["id"], "latency_benchmark_rate": 777})
-    assert other.status != 0 and "is of another plan (load.rate: 1000.0 -> 777.0)" in " ".join(other.output.split()), (
+    assert other.status != 0 and "has other settings (load.rate: 1000.0 -> 777.0)" in " ".join(other.output.split()), (
         other.output
     )
     again = studies.run_playbook("study", variables)
@@ -226,7 +226,7 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
 
     outcome = studies.run_playbook("density", variables)
     assert outcome.status == 0, outcome.output
-    assert "Resuming density" in outcome.output and "1 probes are done" in outcome.output
+    assert "Resuming density search" in outcome.output and "1 probes are done" in outcome.output
     document = studies.document("density")
     assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(1, "pass"), (2, "fail")]
     (found,) = document["density"]
