@@ -138,7 +138,7 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(make_studies, fleet,
         (
             "ablation",
             {"profile": "swap", "ablation_settings": "vm.nothing"},
-            "vm.nothing is no setting of profile swap; it sets cpu_governor",
+            "vm.nothing is not a setting of profile swap; its settings are cpu_governor",
         ),
     ],
 )
@@ -154,13 +154,13 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
     studies, dummy = make_studies("a", "b")
     two = {"profiles": "dram,swap"}
     cases = [
-        ("study", {"profiles": "dram"}, "a comparison takes at least 2"),
-        ("study", {"profiles": ""}, "profiles: nothing is named"),
+        ("study", {"profiles": "dram"}, "a comparison needs at least 2"),
+        ("study", {"profiles": ""}, "profiles: no name is given"),
         ("study", {"profiles": "dram,swap,dram"}, "dram is named twice"),
         (
             "study",
             {**two, "order": "random"},
-            "study_order: 'random' is not allowed; it takes one of interleaved, blocks",
+            "study_order: 'random' is not allowed; it must be one of interleaved, blocks",
         ),
         ("study", {**two, "rounds": 0}, "a whole number from 1 to 1,000"),
         ("study", {**two, "study_id": "../x"}, "study_id: '../x' is not allowed"),
