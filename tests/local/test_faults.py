@@ -143,7 +143,7 @@ def test_a_redis_that_dies_in_a_phase(fleet):
     assert again.run == outcome.run
     assert again.summary["verdict"] == "pass"
     assert again.phase("02-i0-r70-1.json") == kept
-    assert sorted(path.name.split(".")[0] for path in (again.run / "superseded").iterdir())[0].startswith("01-fill")
+    assert any("-01-fill" in path.name for path in (again.run / "superseded").iterdir())
 
 
 def test_a_client_that_is_killed(fleet):
