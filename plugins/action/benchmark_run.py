@@ -32,7 +32,7 @@ CALLBACK = "memstretch.density.fleet_latency"
 
 
 class ActionModule(ControllerAction):
-    """Check the settings of a run, then begin or resume it. The callback writes what this returns."""
+    """Check the settings of a run, then begin or resume it. The callback writes the result to run.json."""
 
     ARGUMENTS = {
         "state": {"type": "str", "choices": ["checked", "begun"], "default": "begun"},

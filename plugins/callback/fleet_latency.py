@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Collects what P(memstretch.density.solotest#module) returns on each host, merges the histograms, decides whether the
     phase is valid, writes the files of the run, and prints a line when a phase begins and when it ends.
-  - Records hosts that failed or could not be reached, which no task result shows.
+  - Also records hosts that failed or could not be reached.
   - Works with the role P(memstretch.density.latency_benchmark#role). In any other playbook, each task that returns a
     result of the module becomes a phase of an ad-hoc run called C(adhoc-<time>). The SLO of ad-hoc runs is set by the
     options below, and their table is printed at the end of the playbook.

@@ -244,7 +244,7 @@ class SwapWrites:
     """Measures how many bytes one server writes to its swap drives, from the memory pressure of a run's phases.
 
     Only the counters of the run's hosts are used, because their drives are priced; a guest counts the writes to its own
-    swap. The kernel's pswpout includes pages that zram took, so a run with zram has no such figure.
+    swap. The kernel's pswpout includes pages that went to zram, so a run with zram has no such figure.
     """
 
     def __init__(self, run: t.Mapping[str, t.Any]) -> None:

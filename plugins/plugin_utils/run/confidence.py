@@ -5,7 +5,7 @@
 
 Hosts and iterations are crossed: all hosts take part in each iteration, so a disturbance of one iteration affects them
 all. The requests of one host are far from independent, so they are not resampled. Instead, whole hosts and whole
-iterations are drawn with replacement, one factor at a time, and the histogram of the fleet is merged again each time.
+iterations are drawn with replacement, one of the two at a time, and the histogram of the fleet is merged each time.
 The variances of the logarithm of a figure add up (A. B. Owen, The pigeonhole bootstrap, Annals of Applied Statistics 1,
 2007), each corrected for its small sample by n / (n - 1). They give an interval of Student's t with the degrees of
 freedom of Welch and Satterthwaite, so few iterations give a wide interval, as they should.
