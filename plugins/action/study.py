@@ -20,6 +20,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.cost import fig
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import arms as study_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
     DONE,
     FINISHED,
@@ -61,7 +62,7 @@ class ActionModule(ControllerAction):
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         paid = cost.prices("prices", options["prices"], options["cost_example"])
-        order, rounds = options["order"], number("study_rounds", options["rounds"])
+        order, rounds = options["order"], number("study_rounds", options["rounds"], RANGES["study_rounds"])
         if order not in study_plan.ORDERS:
             raise SettingError(f"study_order: {order!r} is not allowed; it takes one of {', '.join(study_plan.ORDERS)}")
         arms = _arms(options)

@@ -72,7 +72,7 @@ def test_memory_bandwidth_in_check_mode_measures_nothing(fleet):
     "name, value, text",
     [
         ("memory_bandwidth_seconds", 0, "seconds: 0 is out of range"),
-        ("memory_bandwidth_buffer", "much", "buffer: 'much' is no size"),
+        ("memory_bandwidth_buffer", "much", "buffer: 'much' is not a size"),
         ("run_id", "a/b", "run_id: 'a/b' is not allowed"),
     ],
 )
@@ -254,9 +254,9 @@ def module_above_fio(place):
 @pytest.mark.parametrize(
     "name, value, text",
     [
-        ("writeback_benchmark_flood_size", "1000T", "must stay free. Take a smaller flood_size"),
+        ("writeback_benchmark_flood_size", "1000T", "must stay free. Use a smaller flood_size"),
         ("writeback_benchmark_dirty_bytes", ["1"], "dirty_bytes: ['1'] is not allowed"),
-        ("writeback_benchmark_directory", "/none/such", "directory: /none/such is no directory"),
+        ("writeback_benchmark_directory", "/none/such", "directory: /none/such is not a directory"),
     ],
 )
 def test_writeback_refuses_bad_input(lab, disk, name, value, text):

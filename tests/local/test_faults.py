@@ -18,18 +18,18 @@ LONG = ("-e", "latency_benchmark_key_count=2000")  # phases of two seconds
     "arguments, message",
     [
         (["profile=turbo"], ["profile", "turbo", "dram", "imdt", "zram"]),
-        (["latency_benchmark_rate=fast"], ["latency_benchmark_rate", "'fast'", "0.001 to 10,000,000"]),
-        (["latency_benchmark_rate=0"], ["latency_benchmark_rate", "0.001 to 10,000,000"]),
-        (["latency_benchmark_key_count=0"], ["latency_benchmark_key_count", "1 to 4,000,000,000"]),
-        (["latency_benchmark_value_size=1e3x"], ["latency_benchmark_value_size", "1 to 67,108,864"]),
+        (["latency_benchmark_rate=fast"], ["latency_benchmark_rate", "'fast'", "0.001 to 1,000,000,000"]),
+        (["latency_benchmark_rate=0"], ["latency_benchmark_rate", "0.001 to 1,000,000,000"]),
+        (["latency_benchmark_key_count=0"], ["latency_benchmark_key_count", "1 to 1,000,000,000,000"]),
+        (["latency_benchmark_value_size=1e3x"], ["latency_benchmark_value_size", "1 to 536,870,912"]),
         (["latency_benchmark_read_mixes=100,101"], ["latency_benchmark_read_mixes", "'101'", "-1 to 100"]),
-        (["latency_benchmark_influences=5000"], ["latency_benchmark_influences", "-1,000 to 1,000"]),
+        (["latency_benchmark_influences=5e6"], ["latency_benchmark_influences", "-1,000,000 to 1,000,000"]),
         (["latency_benchmark_iterations=0"], ["latency_benchmark_iterations", "1 to 1,000"]),
         (
             ["latency_benchmark_cpu=beside"],
             ["latency_benchmark_cpu", "'beside'", "any, beside_redis, own or a whole number from 0 to 1,023"],
         ),
-        (["latency_benchmark_duration=0"], ["latency_benchmark_duration", "0.1 to 604,800"]),
+        (["latency_benchmark_duration=0"], ["latency_benchmark_duration", "0.001 to 1,000,000,000"]),
         (
             ["latency_benchmark_duration=2", "latency_benchmark_requests=7"],
             ["latency_benchmark_duration", "2,000 requests", "says 7"],
@@ -135,7 +135,7 @@ def test_a_client_that_is_killed(lab):
     assert outcome.status != 0
     assert outcome.summary["verdict"] == "invalid"
     assert len(outcome.summary["fleet"]["failed"]) == 1
-    assert "gave no result" in outcome.output
+    assert "printed no result" in outcome.output
 
 
 def test_interrupted_by_the_keyboard_then_the_same_again(lab):

@@ -71,8 +71,8 @@ def test_no_second_cpu(lab):
     outcome = lab.play("-e", "latency_benchmark_cpu=own")
     assert outcome.status != 0
     assert (
-        f"cpu: own is not possible: a CPU of its own needs one that Redis is not on; the client may use CPU {CPUS[0]} only"
-        in outcome.output
+        f"cpu: own is not possible: the client may use only CPU {CPUS[0]}, which Redis (process "
+        f"{lab.servers['a'].process.pid}) runs on" in outcome.output
     )
     assert lab.servers["a"].command("get", "1") == "mine" and not lab.results.exists()
 
@@ -96,7 +96,7 @@ def test_a_redis_whose_process_cannot_be_told(lab, tmp_path):
     lab.variables.update(ONE_CELL)
     refused = lab.play("-e", "latency_benchmark_cpu=beside_redis")
     assert refused.status != 0
-    assert "cpu: beside_redis is not possible: the Redis says it is process 1, which is " in refused.output
+    assert "cpu: beside_redis is not possible: the Redis reports process id 1, which is " in refused.output
     assert "does it run in a container?" in refused.output and not lab.results.exists()
     pinned = lab.play("-e", f"latency_benchmark_cpu={CPUS[0]}")
     assert pinned.status == 0, pinned.output

@@ -108,7 +108,7 @@ def test_a_fleet_that_is_still_to_be_made_is_planned_with_its_groups_variables(l
         ),
         ('{"density_plan_tiers": {"tape": {"avg_us": 1}}}', "density_plan_tiers: 'tape' is not a tier"),
         ("density_plan_baseline_run=none", "density_plan_baseline_run: there is no run 'none'"),
-        ("density_plan_host_reserve=most", "density_plan_host_reserve: 'most' is no size"),
+        ("density_plan_host_reserve=most", "density_plan_host_reserve: 'most' is not a size"),
         ("latency_benchmark_rate=0", "latency_benchmark_rate"),
     ],
 )

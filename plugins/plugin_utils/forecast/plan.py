@@ -25,6 +25,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access
     moved_share,
     value_bytes,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.options import FIGURES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
 
 # What it takes to bring one page back, in microseconds. Examples of hardware of today, to be replaced by what was measured on the host's own.
@@ -73,7 +74,7 @@ def tiers(option: str, given: t.Mapping[str, t.Any]) -> dict[str, dict[str, floa
             raise SettingError(
                 f"{option}.{kind}: {figures!r} is not allowed; it takes a dictionary with {', '.join(TIERS[kind])}"
             )
-        checked = {name: number(f"{option}.{kind}.{name}", value, name) for name, value in figures.items()}
+        checked = {name: number(f"{option}.{kind}.{name}", value, FIGURES[name]) for name, value in figures.items()}
         if "avg_us" in checked:
             checked.setdefault("p99_us", 4 * checked["avg_us"])
         found[kind].update(checked)

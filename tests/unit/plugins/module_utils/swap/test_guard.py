@@ -10,7 +10,6 @@ import os
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
     EDGE_BYTES,
     Guard,
@@ -116,14 +115,6 @@ def test_each_kind_of_signature_is_named_once():
 )
 def test_what_fstab_calls_a_disk(source, path):
     assert source_path(source) == path
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (128 * 2**20, "128 MiB"), (375083606016, "349.3 GiB"), (2**50, "1024 TiB")],
-)
-def test_sizes_for_people(size, text):
-    assert size_text(size) == text
 
 
 def test_a_file_of_libvirt_that_cannot_be_read_is_an_error_not_a_permission(tmp_path):
