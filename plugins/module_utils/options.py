@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How options are checked: numbers and their ranges, lists, sizes, and the messages for bad input.
 
-Which ranges there are is written next to the code that uses them, in the options.py of each package.
+The ranges themselves are next to the code that uses them, mostly in the options.py of a package.
 """
 
 from __future__ import annotations

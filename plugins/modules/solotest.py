@@ -98,7 +98,7 @@ options:
     default: hybrid
   spin_us:
     description:
-      - How long V(hybrid) spins at least before a request is due, in microseconds, 0 to 1,000,000. If sleeps end
+      - The shortest time that V(hybrid) spins before a request is due, in microseconds, 0 to 1,000,000. If sleeps end
         later than that, it adapts and spins longer, up to 150 microseconds; C(health.spin_us_at_end) is the final
         value.
     type: int
@@ -169,7 +169,7 @@ options:
   run_id:
     description:
       - Name of the run. An execution is refused while another one loads the same endpoint from this host. But if an
-        interrupted playbook of the same run left the other one behind, the other one is ended (by its pid).
+        interrupted playbook of the same run left that one behind, it is ended (by its pid).
     type: str
 attributes:
   check_mode:

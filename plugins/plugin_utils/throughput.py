@@ -75,7 +75,7 @@ def make_steps(settings: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     if stretch > 1:
         hot, keys = data // sizes[0], int(data * stretch) // sizes[0]
         steps += _empty(sizes[0]) + _both("cold", sizes[0], keys, "sequential")
-        # The first pass brings the hot keys back to DRAM. It is not a result.
+        # The first pass brings the hot keys back to DRAM. Its figures are discarded.
         steps += [{**_step("warm-up", None, sizes[0], hot, "sequential", ONLY_GETS), "keys": keys}]
         steps += [{**each, "keys": keys} for each in _both("hot", sizes[0], hot, "sequential")]
     return [{**step, "index": index} for index, step in enumerate(steps, 1)]

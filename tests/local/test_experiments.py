@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The experiments beside the latency of a fleet, for real on this machine, small."""
+"""Small runs of the experiments on this machine: memory bandwidth, throughput and writeback."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ THROUGHPUT = {
 
 @pytest.fixture
 def one_host(lab):
-    """An inventory with one hypervisor that is not tuned, and a port that nothing listens on."""
+    """An inventory of one hypervisor, which is not tuned, and a free port for its Redis."""
     variables = {**THROUGHPUT, "throughput_port": free_port(), "redis_directory": str(lab.path / "throughput")}
     path = lab.path / "one_host.yml"
     path.write_text(
@@ -180,11 +180,11 @@ def dirty():
 
 @pytest.fixture
 def disk(lab, tmp_path):
-    """A fleet of one host with a directory on a disk; whatever happens, the host is as before."""
+    """A fleet of one host, and a directory on a disk. The host's settings are restored at the end."""
     if os.geteuid() != 0:
-        pytest.skip("vm.dirty_bytes can be set by root only")
+        pytest.skip("only root can set vm.dirty_bytes")
     assert not RECORD.exists(), (
-        f"{RECORD} is there: play playbooks/writeback.yml -e writeback_benchmark_state=restored first"
+        f"{RECORD} exists: run playbooks/writeback.yml -e writeback_benchmark_state=restored first"
     )
     place = tmp_path / "disk"
     place.mkdir()
@@ -226,7 +226,7 @@ def test_writeback_that_is_ended_is_undone(lab, disk, signal_number):
     assert done.status == 2
     if signal_number == signal.SIGTERM:
         deadline = time.monotonic() + 60
-        while RECORD.exists() or list(disk.iterdir()):  # Ansible does not wait for a module that was ended
+        while RECORD.exists() or list(disk.iterdir()):  # Ansible does not wait for a module that a signal ended
             assert time.monotonic() < deadline, "it did not clean up"
             time.sleep(0.1)
         assert dirty() == before
@@ -237,7 +237,7 @@ def test_writeback_that_is_ended_is_undone(lab, disk, signal_number):
 
 
 def module_above_fio(place):
-    """The pid of the module whose fio writes into a directory."""
+    """Return the pid of the module whose fio writes to a directory, or None."""
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if (

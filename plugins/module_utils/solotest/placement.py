@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which CPU the client runs on, and which CPU the Redis that it measures.
+"""The CPUs of the client and of the Redis that it measures.
 
 Placement matters more than any setting of Redis. On the CPU of Redis a request takes a fraction of the time that it
 takes across two CPUs, where the other CPU must be woken first (docs/measurement.md). So the user can choose the
@@ -44,7 +44,7 @@ def find_server(files: HostFiles, options: t.Mapping[str, t.Any], pid: int | Non
     """Return the CPUs of the Redis whose process id is pid, as this host reports them.
 
     Args:
-        files: this host's.
+        files: of this host.
         options: of the module C(solotest).
         pid: what Redis reports as its process id; None if it does not report one.
 
@@ -99,7 +99,7 @@ def choose(files: HostFiles, wanted: str | int, server: Server, usable: t.Abstra
     """Return the CPU for the client.
 
     Args:
-        files: this host's, for its topology.
+        files: of this host, for its topology.
         wanted: BESIDE_REDIS, for the CPU that Redis ran on last, or OWN_CPU, for a CPU without Redis.
         server: the Redis.
         usable: CPUs that the client may use.
@@ -142,7 +142,7 @@ def place(files: HostFiles, options: t.Mapping[str, t.Any], ask_pid: t.Callable[
     """Return the CPU to pin the client to, or None if it may run on any.
 
     Args:
-        files: this host's.
+        files: of this host.
         options: of the module C(solotest).
         ask_pid: asks Redis for its process id; called only if the placement depends on it.
 
@@ -171,7 +171,7 @@ def describe(
     """Return the placement of client and Redis, for the result.
 
     Args:
-        files: this host's.
+        files: of this host.
         options: of the module C(solotest).
         report: the client's.
         pinned: what place() returned.

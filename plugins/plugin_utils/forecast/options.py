@@ -14,9 +14,9 @@ RANGES: Ranges = {
     "run_overhead_seconds": Range(float, 0, 86_400, "seconds"),
 }
 
-# What a tier of memory, or a request whose pages are in DRAM, takes.
+# The latency of a tier of memory, or of a request whose pages are in DRAM, and a tier's limit of page-ins.
 FIGURES: Ranges = {
     "avg_us": Range(float, 0.001, 1e9, "microseconds"),
     "p99_us": Range(float, 0.001, 1e9, "microseconds"),
-    "page_ins_per_second": Range(float, 1, 1e9, "pages a second"),
+    "page_ins_per_second": Range(float, 1, 1e9, "pages per second"),
 }

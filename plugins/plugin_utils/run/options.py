@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ranges of a run's options. Those of the load are the client's."""
+"""The ranges of a run's options. The client's own ranges apply to the load."""
 
 from __future__ import annotations
 

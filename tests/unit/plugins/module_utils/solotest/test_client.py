@@ -17,7 +17,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import client
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
-# Not the link in the virtual environment: a script's first line cannot name a path that holds a space.
+# Not the link in the virtual environment: the path in a script's first line must not contain a space.
 INTERPRETER = os.path.realpath(sys.executable)
 
 

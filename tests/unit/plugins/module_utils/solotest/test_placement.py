@@ -97,7 +97,7 @@ def choose(files, wanted, usable, spread=0):
     "redis_on, last, usable, expected",
     [
         ("3", 3, range(8), 3),  # pinned
-        ("0-7", 5, range(8), 5),  # not pinned: where it ran last
+        ("0-7", 5, range(8), 5),  # not pinned: where Redis ran last
         ("2-3", 3, [2], 2),  # the client may not use it
     ],
 )
@@ -114,25 +114,25 @@ def test_beside_redis_on_a_cpu_that_the_client_may_not_use(host):
     "redis_on, last, usable, expected",
     [
         ("1", 1, {0, 1}, {0}),
-        ("0-1", 0, {0, 1}, {1}),  # it may run anywhere: not where it ran last
+        ("0-1", 0, {0, 1}, {1}),  # Redis may run on any: not where it ran last
         ("0-3", 2, range(8), {4, 5, 6, 7}),
     ],
 )
-def test_a_cpu_of_its_own(host, redis_on, last, usable, expected):
+def test_own_cpu(host, redis_on, last, usable, expected):
     files = host(redis_on=redis_on, last=last)
     assert {choose(files, "own", usable, spread) for spread in range(8)} == expected
 
 
-def test_a_cpu_of_its_own_is_another_core_of_the_same_node(host):
+def test_own_cpu_is_another_core_of_the_same_node(host):
     # cores 0 to 3, threads n and n + 4; cores 0 and 1 are on node 0
     files = host(threads=2, nodes=2, redis_on="0", last=0)
     assert {choose(files, "own", range(8), spread) for spread in range(8)} == {1, 5}
-    assert choose(files, "own", {0, 2, 4}) == 2  # another node rather than the other half of its core
-    assert choose(files, "own", {0, 4}) == 4  # better than the same
+    assert choose(files, "own", {0, 2, 4}) == 2  # another node is better than another thread of the same core
+    assert choose(files, "own", {0, 4}) == 4  # another thread is better than the same CPU
 
 
 @pytest.mark.parametrize("redis_on", ["0", "0-7"])
-def test_a_cpu_of_its_own_needs_a_second_one(host, redis_on):
+def test_own_cpu_needs_a_second_cpu(host, redis_on):
     with pytest.raises(PlacementError, match="the client may use only CPU 0.*a second CPU"):
         choose(host(redis_on=redis_on, last=0), "own", {0})
 
