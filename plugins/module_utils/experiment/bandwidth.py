@@ -39,7 +39,7 @@ MIN_OVERLAP = 0.9
 # As in files/membw.c: the buffer is this many times the largest cache, and at least 256 MiB.
 _CACHE_MULTIPLE = 16
 _BUFFER_MIN = 256 * 2**20
-# A node must have this many times the buffer free. Otherwise placing the buffer there could call the OOM killer.
+# A node must have this many times the buffer free. Otherwise placing the buffer there could invoke the OOM killer.
 _ROOM = 1.25
 
 

@@ -173,7 +173,7 @@ def describe(
     Args:
         files: of this host.
         options: of the module C(solotest).
-        report: the client's.
+        report: of the client.
         pinned: what place() returned.
     """
     health = report["client_health"] or {}
