@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * membw - measure how fast given processors read memory that lies on a given NUMA node.
+ * membw - measure how fast a set of CPUs reads the memory of one NUMA node.
  *
- * One execution is one measurement: a buffer on one node, one reader on each of the given processors. Read this file if
- * you want to decide whether to trust its numbers. It is a chain of seams, each tested in tests/programs/membw/:
+ * Each execution takes one measurement: a buffer on one node and one reader thread on each CPU. The
+ * parts of this file, in the order in which they run, each tested in tests/programs/membw/:
  *
- *   buffer (placed, filled, proven to be on its node) -> kernels (what a reader does with it) -> readers -> report
+ *   buffer (placed, filled, checked to be on its node) -> kernels (what a reader does with it)
+ *   -> readers -> report
  *
- * What could make such a number too good or too bad, and what is done about it:
- *   - The compiler drops reads that nobody uses: every chunk is summed and compared with the sum that was computed while
- *     it was filled; a pointer chase can only go on from what it has read.
- *   - The cache answers instead of memory: a pass goes over a buffer of at least CACHE_MULTIPLE times the last cache, in one
- *     direction (or in one random cycle), so that a line is thrown out before it is read again.
- *   - The first touch of a page costs a page fault: pages are written before, and the faults of the measured part are counted.
- *   - The kernel places pages elsewhere: the node of pages is asked for after they were filled.
+ * What could make the result too high or too low, and how membw prevents it:
+ *   - The compiler removes reads whose result is not used: every chunk is summed and compared with
+ *     the sum that was computed while it was filled; each step of a pointer chase needs the address
+ *     that the previous step loaded.
+ *   - The cache serves the reads instead of memory: the buffer is at least CACHE_MULTIPLE times the
+ *     last-level cache, and each pass reads it from start to end (or follows one random cycle
+ *     through it), so that a line is evicted before it is read again.
+ *   - The first access to a page causes a page fault: every page is written before the measurement,
+ *     and the page faults during the measurement are counted.
+ *   - The kernel places pages on another node: after the buffer is filled, the kernel is asked for
+ *     the node of a sample of its pages.
  *
- * Build: cc -std=c11 -O2 files/membw.c -lnuma -pthread    (add -static for a file to ship around)
+ * Build: cc -std=c11 -O2 files/membw.c -lnuma -pthread    (add -static for a portable executable)
  */
 #define _GNU_SOURCE /* CPU_SET, RUSAGE_THREAD, MADV_HUGEPAGE */
 #include <errno.h>
@@ -40,13 +45,15 @@
 #endif
 
 #define MEMBW_VERSION "0.1.0"
-#define LINE_BYTES 64u  /* of all processors that Linux servers have; what one transfer from memory brings */
+#define LINE_BYTES 64u /* cache line of x86 and of nearly all ARM servers */
 #define LINE_WORDS (LINE_BYTES / sizeof(uint64_t))
-#define CHUNK_BYTES (1u << 20) /* between two looks at the clock */
+#define CHUNK_BYTES (1u << 20) /* read between two checks of the clock */
 #define CHUNK_WORDS (CHUNK_BYTES / sizeof(uint64_t))
 #define CHUNK_LINES (CHUNK_BYTES / LINE_BYTES)
-#define CACHE_MULTIPLE 16u /* at most 1/16 of the reads can find their line still in the last cache */
-#define BUFFER_MIN (UINT64_C(256) << 20)
+#define CACHE_MULTIPLE 16u /* at most 1/16 of the buffer can still be in the last-level cache */
+#define BUFFER_MIN (UINT64_C(256) << 20) /* of a buffer whose size membw chooses */
+#define BUFFER_MAX (INT64_C(1) << 44)
+#define CACHE_MAX (BUFFER_MAX / CACHE_MULTIPLE)
 #define MAX_READERS 1024
 #define CHASE_BATCH 1024u
 #define SAMPLED_PAGES 512u
@@ -59,15 +66,16 @@ static const char *const pattern_names[] = {"all", "line", "chase", NULL};
 static const char *const huge_page_names[] = {"none", "transparent", "reserved", NULL};
 
 /* ---------------------------------------------------------------------------------------------
- * Failures: the first one counts.
+ * Failures: only the first one is reported.
  */
 struct failure {
     int exit_code;
     char message[256];
 };
 
-/* Always false, so that a caller can write `return fail(...)`. */
-__attribute__((format(printf, 3, 4))) static bool fail(struct failure *f, int exit_code, const char *format, ...)
+/* Returns false, so that callers can write `return fail(...)`. */
+__attribute__((format(printf, 3, 4))) static bool fail(struct failure *f, int exit_code,
+                                                       const char *format, ...)
 {
     if (f->exit_code != EXIT_OK)
         return false;
@@ -83,23 +91,26 @@ __attribute__((format(printf, 3, 4))) static bool fail(struct failure *f, int ex
  * Settings
  */
 struct settings {
-    int64_t memory_node; /* -1: wherever the kernel puts it */
+    int64_t memory_node; /* -1: the kernel chooses */
     int cpus[MAX_READERS];
     size_t readers;
-    uint64_t buffer; /* bytes of all readers together; 0: what the cache asks for */
+    uint64_t buffer; /* bytes, all readers together; 0: chosen for the size of the cache */
+    uint64_t cache;  /* bytes of the last-level cache to assume; 0: what the kernel reports */
     double seconds;
     enum pattern pattern;
     enum huge_pages huge_pages;
     bool allow_cached, help, version;
 };
 
-/* A whole number that ends where the text or one of `ends` does. */
-static bool parse_integer(const char **text, const char *ends, int64_t min, int64_t max, int64_t *value)
+/* Parses a whole number followed by the end of the text or by one of the characters in `ends`. */
+static bool parse_integer(const char **text, const char *ends, int64_t min, int64_t max,
+                          int64_t *value)
 {
     char *end;
     errno = 0;
     long long parsed = strtoll(*text, &end, 10);
-    bool is_number = end != *text && errno == 0 && (**text == '-' || (**text >= '0' && **text <= '9'));
+    bool is_number = end != *text && errno == 0 &&
+                     (**text == '-' || (**text >= '0' && **text <= '9'));
     if (!is_number || parsed < min || parsed > max || (*end != '\0' && strchr(ends, *end) == NULL))
         return false;
     *text = end;
@@ -114,11 +125,13 @@ static bool parse_cpus(struct settings *s, const char *text, struct failure *f)
     for (;;) {
         int64_t cpu;
         if (s->readers == MAX_READERS || !parse_integer(&rest, ",", 0, CPU_SETSIZE - 1, &cpu))
-            return fail(f, EXIT_USAGE, "--cpus: '%s' is not allowed; it takes up to %d CPU numbers from 0 to %d, such as 0,2,4",
+            return fail(f, EXIT_USAGE,
+                        "--cpus: '%s' is not allowed; expected up to %d CPU numbers from 0 to %d,"
+                        " such as 0,2,4",
                         text, MAX_READERS, CPU_SETSIZE - 1);
         for (size_t i = 0; i < s->readers; i++)
             if (s->cpus[i] == (int)cpu)
-                return fail(f, EXIT_USAGE, "--cpus: '%s' names CPU %d twice", text, (int)cpu);
+                return fail(f, EXIT_USAGE, "--cpus: '%s' lists CPU %d twice", text, (int)cpu);
         s->cpus[s->readers++] = (int)cpu;
         if (*rest == '\0')
             return true;
@@ -126,7 +139,8 @@ static bool parse_cpus(struct settings *s, const char *text, struct failure *f)
     }
 }
 
-static bool parse_choice(const char *option, const char *text, const char *const *names, int *choice, struct failure *f)
+static bool parse_choice(const char *option, const char *text, const char *const *names,
+                         int *choice, struct failure *f)
 {
     char all[96] = "";
     for (int i = 0; names[i] != NULL; i++) {
@@ -137,15 +151,28 @@ static bool parse_choice(const char *option, const char *text, const char *const
         size_t used = strlen(all);
         (void)snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    return fail(f, EXIT_USAGE, "%s: '%s' is not allowed; it takes one of %s", option, text, all);
+    return fail(f, EXIT_USAGE, "%s: '%s' is not allowed; expected one of %s", option, text, all);
 }
 
-static bool parse_number(const char *option, const char *text, int64_t min, int64_t max, int64_t *value, struct failure *f)
+static bool parse_number(const char *option, const char *text, int64_t min, int64_t max,
+                         int64_t *value, struct failure *f)
 {
     const char *rest = text;
     if (parse_integer(&rest, "", min, max, value))
         return true;
-    return fail(f, EXIT_USAGE, "%s: '%s' is not allowed; it takes a whole number from %" PRId64 " to %" PRId64, option, text, min, max);
+    return fail(f, EXIT_USAGE,
+                "%s: '%s' is not allowed; expected a whole number from %" PRId64 " to %" PRId64,
+                option, text, min, max);
+}
+
+static bool parse_bytes(const char *option, const char *text, int64_t max, uint64_t *bytes,
+                        struct failure *f)
+{
+    int64_t number;
+    if (!parse_number(option, text, 0, max, &number, f))
+        return false;
+    *bytes = (uint64_t)number;
+    return true;
 }
 
 static bool parse_seconds(struct settings *s, const char *text, struct failure *f)
@@ -154,23 +181,22 @@ static bool parse_seconds(struct settings *s, const char *text, struct failure *
     s->seconds = strtod(text, &end);
     if (end != text && *end == '\0' && s->seconds >= 0.01 && s->seconds <= 3600)
         return true;
-    return fail(f, EXIT_USAGE, "--seconds: '%s' is not allowed; it takes a number from 0.01 to 3600", text);
+    return fail(f, EXIT_USAGE,
+                "--seconds: '%s' is not allowed; expected a number from 0.01 to 3600", text);
 }
 
 static bool parse_option(struct settings *s, int option, const char *text, struct failure *f)
 {
     int choice = 0;
-    int64_t number = 0;
     switch (option) {
     case 'n':
         return parse_number("--memory-node", text, -1, 1023, &s->memory_node, f);
     case 'c':
         return parse_cpus(s, text, f);
     case 'b':
-        if (!parse_number("--buffer", text, 0, INT64_C(1) << 44, &number, f))
-            return false;
-        s->buffer = (uint64_t)number;
-        return true;
+        return parse_bytes("--buffer", text, BUFFER_MAX, &s->buffer, f);
+    case 'l':
+        return parse_bytes("--cache", text, CACHE_MAX, &s->cache, f);
     case 's':
         return parse_seconds(s, text, f);
     case 'p':
@@ -193,7 +219,7 @@ static bool parse_option(struct settings *s, int option, const char *text, struc
         s->version = true;
         return true;
     default:
-        return fail(f, EXIT_USAGE, "an option is not known or lacks its value; see --help");
+        return fail(f, EXIT_USAGE, "unknown option or missing value; see --help");
     }
 }
 
@@ -201,20 +227,22 @@ static bool parse_arguments(struct settings *s, int argc, char **argv, struct fa
 {
     static const struct option options[] = {
         {"memory-node", required_argument, NULL, 'n'}, {"cpus", required_argument, NULL, 'c'},
-        {"buffer", required_argument, NULL, 'b'},      {"seconds", required_argument, NULL, 's'},
-        {"pattern", required_argument, NULL, 'p'},     {"huge-pages", required_argument, NULL, 'g'},
-        {"allow-cached", no_argument, NULL, 'a'},      {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},           {NULL, 0, NULL, 0},
+        {"buffer", required_argument, NULL, 'b'},      {"cache", required_argument, NULL, 'l'},
+        {"seconds", required_argument, NULL, 's'},     {"pattern", required_argument, NULL, 'p'},
+        {"huge-pages", required_argument, NULL, 'g'},  {"allow-cached", no_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},              {"version", no_argument, NULL, 'v'},
+        {NULL, 0, NULL, 0},
     };
     int option;
-    *s = (struct settings){.memory_node = -1, .cpus = {0}, .readers = 1, .seconds = 1, .pattern = PATTERN_ALL};
+    *s = (struct settings){
+        .memory_node = -1, .cpus = {0}, .readers = 1, .seconds = 1, .pattern = PATTERN_ALL};
     opterr = 0;
     optind = 1;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         if (!parse_option(s, option, optarg, f))
             return false;
     if (optind < argc)
-        return fail(f, EXIT_USAGE, "'%s' is not an option; see --help", argv[optind]);
+        return fail(f, EXIT_USAGE, "unexpected argument '%s'; see --help", argv[optind]);
     return true;
 }
 
@@ -233,7 +261,7 @@ static uint64_t now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* The first number in a file and the letter behind it; false if it cannot be read. */
+/* Reads the first number in a file and the character after it; returns false if there is none. */
 static bool read_number(const char *path, uint64_t *number, char *unit)
 {
     FILE *file = fopen(path, "r");
@@ -245,14 +273,15 @@ static bool read_number(const char *path, uint64_t *number, char *unit)
     return found >= 1;
 }
 
-/* Bytes of the largest cache that a CPU has; 0 if the kernel does not tell. */
+/* Returns the size of a CPU's largest cache in bytes; 0 if the kernel does not report it. */
 static uint64_t cache_bytes(int cpu)
 {
     uint64_t largest = 0;
     for (int index = 0; index < 8; index++) {
         char path[96], unit;
         uint64_t size;
-        (void)snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu, index);
+        (void)snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu,
+                       index);
         if (!read_number(path, &size, &unit))
             break;
         size <<= unit == 'K' ? 10 : unit == 'M' ? 20 : 0;
@@ -262,47 +291,53 @@ static uint64_t cache_bytes(int cpu)
 }
 
 /* ---------------------------------------------------------------------------------------------
- * Buffer: one of each reader
+ * Buffer: one per reader
  */
 struct buffer {
     uint64_t *words;
     size_t bytes, chunks;
-    uint64_t *sums; /* what a kernel must find in each chunk; NULL for a chase */
+    uint64_t *sums; /* expected sum of each chunk; NULL for a pointer chase */
     bool locked;
 };
 
-/* How many bytes each reader gets: whole chunks, together at least what was asked for. */
+/* Returns the bytes of each reader's buffer: whole chunks, at least `total` for all readers. */
 static size_t reader_bytes(uint64_t total, size_t readers)
 {
-    uint64_t chunks = (total + (uint64_t)readers * CHUNK_BYTES - 1) / ((uint64_t)readers * CHUNK_BYTES);
+    uint64_t step = (uint64_t)readers * CHUNK_BYTES, chunks = (total + step - 1) / step;
     return (size_t)(chunks > 0 ? chunks : 1) * CHUNK_BYTES;
 }
 
-#define HUGE_BYTES ((size_t)2 << 20) /* of x86-64 and, with 4 KiB pages, of ARM */
+#define HUGE_BYTES ((size_t)2 << 20) /* on x86-64, and on ARM with 4 KiB pages */
 
-static bool buffer_place(struct buffer *b, size_t bytes, const struct settings *s, struct failure *f)
+static bool buffer_place(struct buffer *b, size_t bytes, const struct settings *s,
+                         struct failure *f)
 {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | (s->huge_pages == HUGE_RESERVED ? MAP_HUGETLB : 0);
+    bool reserved = s->huge_pages == HUGE_RESERVED;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | (reserved ? MAP_HUGETLB : 0);
     size_t unit = s->huge_pages == HUGE_NONE ? CHUNK_BYTES : HUGE_BYTES;
     *b = (struct buffer){.bytes = (bytes + unit - 1) / unit * unit};
     b->chunks = b->bytes / CHUNK_BYTES;
     void *memory = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (memory == MAP_FAILED)
-        return fail(f, EXIT_IMPOSSIBLE, "cannot get %zu bytes%s: %s", b->bytes,
-                    s->huge_pages == HUGE_RESERVED ? " of reserved huge pages (see vm.nr_hugepages)" : "", strerror(errno));
+        return fail(f, EXIT_IMPOSSIBLE, "cannot map %zu bytes%s: %s", b->bytes,
+                    reserved ? " of reserved huge pages (see vm.nr_hugepages)" : "",
+                    strerror(errno));
     b->words = memory;
-    if (s->huge_pages != HUGE_RESERVED &&
-        madvise(memory, b->bytes, s->huge_pages == HUGE_TRANSPARENT ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) != 0 &&
-        (errno != EINVAL || s->huge_pages == HUGE_TRANSPARENT)) /* a kernel without huge pages does not know the advice */
-        return fail(f, EXIT_IMPOSSIBLE, "cannot choose the size of pages: %s", strerror(errno));
+    bool transparent = s->huge_pages == HUGE_TRANSPARENT;
+    if (!reserved &&
+        madvise(memory, b->bytes, transparent ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) != 0 &&
+        (errno != EINVAL || transparent)) /* a kernel without huge pages rejects both */
+        return fail(f, EXIT_IMPOSSIBLE, "cannot set the page size: %s", strerror(errno));
     if (s->memory_node >= 0) {
         struct bitmask *nodes = numa_allocate_nodemask();
         (void)numa_bitmask_setbit(nodes, (unsigned)s->memory_node);
-        long bound = mbind(memory, b->bytes, MPOL_BIND, nodes->maskp, nodes->size + 1, MPOL_MF_STRICT);
+        long bound =
+            mbind(memory, b->bytes, MPOL_BIND, nodes->maskp, nodes->size + 1, MPOL_MF_STRICT);
         int problem = errno;
         numa_bitmask_free(nodes);
         if (bound != 0)
-            return fail(f, EXIT_IMPOSSIBLE, "cannot place memory on node %" PRId64 ": %s", s->memory_node, strerror(problem));
+            return fail(f, EXIT_IMPOSSIBLE, "cannot place memory on node %" PRId64 ": %s",
+                        s->memory_node, strerror(problem));
     }
     return true;
 }
@@ -315,7 +350,8 @@ static void buffer_release(struct buffer *b)
     *b = (struct buffer){0};
 }
 
-/* splitmix64, of a counter: neither the compiler nor a compressing memory can foresee it. */
+/* splitmix64 of a counter: the compiler cannot compute the sums in advance, and compressed memory
+ * (zswap, zram) cannot shrink the data. */
 static inline uint64_t mixed(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
@@ -324,7 +360,7 @@ static inline uint64_t mixed(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* Writes every word, and notes what the kernel of this pattern must find in each chunk. */
+/* Writes every word and computes the sum that this pattern's kernel must get for each chunk. */
 static bool buffer_fill(struct buffer *b, enum pattern pattern)
 {
     b->sums = calloc(b->chunks, sizeof *b->sums);
@@ -341,7 +377,8 @@ static bool buffer_fill(struct buffer *b, enum pattern pattern)
     return true;
 }
 
-/* Links all lines into one random cycle (Sattolo's algorithm): the first word of each is the address of the next. */
+/* Links all lines into one random cycle (Sattolo's algorithm): the first word of each line is the
+ * address of the next line. */
 static void buffer_link(struct buffer *b)
 {
     size_t lines = b->bytes / LINE_BYTES;
@@ -354,10 +391,11 @@ static void buffer_link(struct buffer *b)
         b->words[j * LINE_WORDS] = kept;
     }
     for (size_t i = 0; i < lines; i++)
-        b->words[i * LINE_WORDS] = (uint64_t)(uintptr_t)(b->words + b->words[i * LINE_WORDS] * LINE_WORDS);
+        b->words[i * LINE_WORDS] =
+            (uint64_t)(uintptr_t)(b->words + b->words[i * LINE_WORDS] * LINE_WORDS);
 }
 
-/* Asks the kernel where pages of the buffer are, evenly sampled. */
+/* Checks the node of SAMPLED_PAGES evenly spaced pages. */
 static bool buffer_is_on(const struct buffer *b, int64_t node, struct failure *f)
 {
     void *pages[SAMPLED_PAGES];
@@ -366,11 +404,16 @@ static bool buffer_is_on(const struct buffer *b, int64_t node, struct failure *f
     for (size_t i = 0; i < SAMPLED_PAGES; i++)
         pages[i] = (char *)b->words + i * step;
     if (numa_move_pages(0, SAMPLED_PAGES, pages, NULL, nodes, 0) != 0)
-        return fail(f, EXIT_IMPOSSIBLE, "cannot ask where pages are: %s", strerror(errno));
-    for (size_t i = 0; i < SAMPLED_PAGES; i++)
+        return fail(f, EXIT_IMPOSSIBLE, "cannot query the nodes of pages: %s", strerror(errno));
+    for (size_t i = 0; i < SAMPLED_PAGES; i++) {
+        if (nodes[i] < 0)
+            return fail(f, EXIT_IMPOSSIBLE, "cannot query the node of a page of the buffer: %s",
+                        strerror(-nodes[i]));
         if (nodes[i] != (int)node)
-            return fail(f, EXIT_IMPOSSIBLE, "a page of the buffer is on node %d (or error %d) instead of %" PRId64, nodes[i],
-                        nodes[i] < 0 ? -nodes[i] : 0, node);
+            return fail(f, EXIT_IMPOSSIBLE,
+                        "a page of the buffer is on node %d instead of node %" PRId64, nodes[i],
+                        node);
+    }
     return true;
 }
 
@@ -379,7 +422,7 @@ static bool buffer_is_on(const struct buffer *b, int64_t node, struct failure *f
  */
 #define LANES 8
 
-/* One word of each line: what a reader waits for is the line. */
+/* Reads one word of each line, which loads the whole line. */
 static uint64_t sum_lines(const uint64_t *words)
 {
     uint64_t sums[LANES] = {0}, sum = 0;
@@ -405,20 +448,24 @@ static uint64_t sum_all_plain(const uint64_t *words)
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) static uint64_t sum_all_avx2(const uint64_t *words)
 {
-    __m256i sums[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+    __m256i sums[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                       _mm256_setzero_si256()};
     uint64_t parts[4];
     for (size_t i = 0; i < CHUNK_WORDS; i += 16)
-        for (size_t lane = 0; lane < 4; lane++)
-            sums[lane] = _mm256_add_epi64(sums[lane], _mm256_load_si256((const __m256i *)(const void *)(words + i + 4 * lane)));
+        for (size_t lane = 0; lane < 4; lane++) {
+            const void *at = words + i + 4 * lane;
+            sums[lane] = _mm256_add_epi64(sums[lane], _mm256_load_si256((const __m256i *)at));
+        }
     _mm256_storeu_si256((__m256i *)(void *)parts,
-                        _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3])));
+                        _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]),
+                                         _mm256_add_epi64(sums[2], sums[3])));
     return parts[0] + parts[1] + parts[2] + parts[3];
 }
 #endif
 
 struct kernel {
     const char *name;
-    uint64_t (*sum)(const uint64_t *words); /* NULL for a chase */
+    uint64_t (*sum)(const uint64_t *words); /* NULL for a pointer chase */
 };
 
 static struct kernel choose_kernel(enum pattern pattern)
@@ -434,7 +481,8 @@ static struct kernel choose_kernel(enum pattern pattern)
     return (struct kernel){"plain C", sum_all_plain};
 }
 
-/* Where `steps` steps lead to. The address of each load is what the load before it brought. */
+/* Follows `steps` pointers and returns the last one. Each load needs the result of the previous
+ * one. */
 static const uint64_t *chase(const uint64_t *at, size_t steps)
 {
     for (size_t i = 0; i < steps; i++)
@@ -443,20 +491,20 @@ static const uint64_t *chase(const uint64_t *at, size_t steps)
 }
 
 /* ---------------------------------------------------------------------------------------------
- * Readers: one thread on each CPU
+ * Readers: one thread per CPU
  */
 struct reader {
     pthread_t thread;
     int cpu;
     struct buffer buffer;
-    uint64_t began, ended, reads; /* reads: chunks, or steps of a chase */
-    uint64_t faults, cpu_ns;      /* of the measured part */
+    uint64_t began, ended, reads; /* reads: chunks, or steps of a pointer chase */
+    uint64_t faults, cpu_ns;      /* during the measurement */
     uint64_t wrong_chunks;
-    const uint64_t *last; /* where a chase ended */
+    const uint64_t *last; /* end of a pointer chase; stored so that the compiler keeps the chase */
     struct failure failure;
 };
 
-/* What all readers share. */
+/* Shared by all readers. */
 struct measurement {
     const struct settings *settings;
     struct kernel kernel;
@@ -489,13 +537,15 @@ static bool pin_to(int cpu, struct failure *f)
 static bool reader_prepare(struct reader *r, const struct settings *s)
 {
     struct failure *f = &r->failure;
-    if (!pin_to(r->cpu, f) || !buffer_place(&r->buffer, reader_bytes(s->buffer, s->readers), s, f))
+    if (!pin_to(r->cpu, f) ||
+        !buffer_place(&r->buffer, reader_bytes(s->buffer, s->readers), s, f))
         return false;
     if (s->pattern == PATTERN_CHASE)
         buffer_link(&r->buffer);
     else if (!buffer_fill(&r->buffer, s->pattern))
         return fail(f, EXIT_IMPOSSIBLE, "not enough memory");
-    r->buffer.locked = mlock(r->buffer.words, r->buffer.bytes) == 0; /* else it may be swapped out; the faults tell */
+    /* A buffer that is not locked may be swapped out; the count of page faults then shows it. */
+    r->buffer.locked = mlock(r->buffer.words, r->buffer.bytes) == 0;
     return s->memory_node < 0 || buffer_is_on(&r->buffer, s->memory_node, f);
 }
 
@@ -508,7 +558,8 @@ static void read_until(struct reader *r, const struct kernel *kernel, uint64_t e
             at = chase(at, CHASE_BATCH);
             r->reads += CHASE_BATCH;
         } else {
-            r->wrong_chunks += kernel->sum(r->buffer.words + chunk * CHUNK_WORDS) != r->buffer.sums[chunk];
+            uint64_t sum = kernel->sum(r->buffer.words + chunk * CHUNK_WORDS);
+            r->wrong_chunks += sum != r->buffer.sums[chunk];
             chunk = chunk + 1 < r->buffer.chunks ? chunk + 1 : 0;
             r->reads++;
         }
@@ -523,33 +574,35 @@ static void *reader_main(void *argument)
     struct reader *r = of->reader;
     bool ready = reader_prepare(r, of->measurement->settings);
     if (ready) {
-        read_until(r, &of->measurement->kernel, 0); /* touches the measuring code's own pages */
+        read_until(r, &of->measurement->kernel, 0); /* faults in the code that measures */
         r->reads = 0;
     }
     (void)pthread_barrier_wait(&of->measurement->start);
     if (!ready)
         return NULL;
+    uint64_t duration = (uint64_t)(of->measurement->settings->seconds * 1e9);
     uint64_t before = thread_faults(), cpu_before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     r->began = now_ns();
-    read_until(r, &of->measurement->kernel, r->began + (uint64_t)(of->measurement->settings->seconds * 1e9));
+    read_until(r, &of->measurement->kernel, r->began + duration);
     r->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_before;
     r->faults = thread_faults() - before;
     return NULL;
 }
 
-/* Runs all readers to their end; the first one that failed tells why. */
+/* Runs all readers until they finish; reports the failure of the first one that failed. */
 static bool measure(struct measurement *m, struct failure *f)
 {
     static struct reader_of of[MAX_READERS];
     size_t readers = m->settings->readers;
     if (pthread_barrier_init(&m->start, NULL, (unsigned)readers) != 0)
-        return fail(f, EXIT_IMPOSSIBLE, "cannot prepare %zu readers", readers);
+        return fail(f, EXIT_IMPOSSIBLE, "cannot create a barrier for %zu readers", readers);
     for (size_t i = 0; i < readers; i++) {
         m->readers[i].cpu = m->settings->cpus[i];
         of[i] = (struct reader_of){m, &m->readers[i]};
         int problem = pthread_create(&m->readers[i].thread, NULL, reader_main, &of[i]);
-        if (problem != 0) /* the others wait for it at the barrier: only the end of the process frees them */
-            return fail(f, EXIT_IMPOSSIBLE, "cannot start %zu readers: %s", readers, strerror(problem));
+        if (problem != 0) /* threads that did start wait at the barrier until the process exits */
+            return fail(f, EXIT_IMPOSSIBLE, "cannot start %zu readers: %s", readers,
+                        strerror(problem));
     }
     for (size_t i = 0; i < readers; i++)
         (void)pthread_join(m->readers[i].thread, NULL);
@@ -559,7 +612,9 @@ static bool measure(struct measurement *m, struct failure *f)
         if (r->failure.exit_code != EXIT_OK)
             return fail(f, r->failure.exit_code, "%s", r->failure.message);
         if (r->wrong_chunks > 0)
-            return fail(f, EXIT_WRONG_SUM, "the reader on CPU %d found %" PRIu64 " chunks with a wrong sum: is the memory sound?",
+            return fail(f, EXIT_WRONG_SUM,
+                        "the reader on CPU %d got a wrong sum for %" PRIu64
+                        " chunks; the memory may be faulty",
                         r->cpu, r->wrong_chunks);
     }
     return true;
@@ -569,11 +624,12 @@ static bool measure(struct measurement *m, struct failure *f)
  * Report
  */
 struct totals {
-    double bytes_per_second; /* all readers, each over its own time */
-    double ns_per_read;      /* of a chase: mean over the readers */
+    double bytes_per_second; /* added up over the readers, each over its own time */
+    double ns_per_read;      /* of a pointer chase: mean of the readers */
     uint64_t bytes, faults, buffer;
-    double seconds, overlap; /* the longest reader's; share of the time in which all were at work */
-    double cpu_share;        /* the least that a reader had of its CPU: below 1 somebody else ran there */
+    double seconds;   /* of the reader that took longest */
+    double overlap;   /* share of the time in which all readers were running */
+    double cpu_share; /* lowest share of its CPU that a reader got; below 1: another task ran */
     bool locked;
 };
 
@@ -600,11 +656,12 @@ static struct totals sum_up(const struct measurement *m)
         latest_start = r->began > latest_start ? r->began : latest_start;
         earliest_end = r->ended < earliest_end ? r->ended : earliest_end;
     }
-    t.overlap = earliest_end > latest_start ? (double)(earliest_end - latest_start) / (double)(last - first) : 0;
+    if (earliest_end > latest_start)
+        t.overlap = (double)(earliest_end - latest_start) / (double)(last - first);
     return t;
 }
 
-/* Bytes of this process's memory that are in huge pages, of both kinds. */
+/* Returns the bytes of this process that are in huge pages, transparent and reserved. */
 static uint64_t huge_bytes(void)
 {
     FILE *file = fopen("/proc/self/smaps_rollup", "r");
@@ -613,7 +670,8 @@ static uint64_t huge_bytes(void)
     if (file == NULL)
         return 0;
     while (fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "AnonHugePages: %" SCNu64, &kilobytes) == 1 || sscanf(line, "Private_Hugetlb: %" SCNu64, &kilobytes) == 1)
+        if (sscanf(line, "AnonHugePages: %" SCNu64, &kilobytes) == 1 ||
+            sscanf(line, "Private_Hugetlb: %" SCNu64, &kilobytes) == 1)
             sum += kilobytes << 10;
     (void)fclose(file);
     return sum;
@@ -632,14 +690,20 @@ static void report(const struct measurement *m, uint64_t cache, bool numa)
 {
     const struct settings *s = m->settings;
     struct totals t = sum_up(m);
-    (void)printf("{\"schema\":1,\"client\":{\"name\":\"membw\",\"version\":\"%s\",\"compiler\":\"%s\"},"
-                 "\"numa\":%s,\"memory_node\":%" PRId64 ",\"pattern\":\"%s\",\"kernel\":\"%s\",\"cpus\":[",
-                 MEMBW_VERSION, compiler(), numa ? "true" : "false", s->memory_node, pattern_names[s->pattern], m->kernel.name);
+    (void)printf("{\"schema\":1,"
+                 "\"client\":{\"name\":\"membw\",\"version\":\"%s\",\"compiler\":\"%s\"},"
+                 "\"numa\":%s,\"memory_node\":%" PRId64
+                 ",\"pattern\":\"%s\",\"kernel\":\"%s\",\"cpus\":[",
+                 MEMBW_VERSION, compiler(), numa ? "true" : "false", s->memory_node,
+                 pattern_names[s->pattern], m->kernel.name);
     for (size_t i = 0; i < s->readers; i++)
         (void)printf("%s%d", i > 0 ? "," : "", s->cpus[i]);
-    (void)printf("],\"seconds\":%.6f,\"overlap\":%.4f,\"cpu_share\":%.4f,\"bytes\":%" PRIu64 ",\"buffer_bytes\":%" PRIu64 ",\"cache_bytes\":%" PRIu64
+    (void)printf("],\"seconds\":%.6f,\"overlap\":%.4f,\"cpu_share\":%.4f,\"bytes\":%" PRIu64
+                 ",\"buffer_bytes\":%" PRIu64 ",\"cache_bytes\":%" PRIu64 ",\"cache_given\":%s"
                  ",\"huge_bytes\":%" PRIu64 ",\"page_faults\":%" PRIu64 ",\"memory_locked\":%s,",
-                 t.seconds, t.overlap, t.cpu_share, t.bytes, t.buffer, cache, huge_bytes(), t.faults, t.locked ? "true" : "false");
+                 t.seconds, t.overlap, t.cpu_share, t.bytes, t.buffer, cache,
+                 s->cache > 0 ? "true" : "false", huge_bytes(), t.faults,
+                 t.locked ? "true" : "false");
     if (s->pattern == PATTERN_CHASE)
         (void)printf("\"bytes_per_second\":null,\"ns_per_read\":%.3f}\n", t.ns_per_read);
     else
@@ -649,41 +713,52 @@ static void report(const struct measurement *m, uint64_t cache, bool numa)
 static void print_help(void)
 {
     (void)puts("usage: membw [OPTIONS]\n\n"
-               "Measures how fast processors read memory of one NUMA node; the result is JSON on standard output.\n\n"
-               "  --memory-node N     node that the buffer is placed on; -1 leaves it to the kernel (-1)\n"
-               "  --cpus LIST         one reader on each of these CPUs (0)\n"
-               "  --buffer BYTES      all readers' buffers together; 0: 16 times the largest cache, at least 256 MiB (0)\n"
+               "Measures how fast CPUs read the memory of one NUMA node. Prints JSON.\n\n"
+               "  --memory-node N     node to place the buffer on; -1: the kernel chooses (-1)\n"
+               "  --cpus LIST         CPUs to read from, one reader on each (0)\n"
+               "  --buffer BYTES      buffers of all readers together; 0: 16 times the cache, at\n"
+               "                      least 256 MiB (0)\n"
+               "  --cache BYTES       size of the last-level cache to assume; 0: what the kernel\n"
+               "                      reports. The result marks a given size as cache_given (0)\n"
                "  --seconds S         how long to read, 0.01 to 3600 (1)\n"
-               "  --pattern NAME      all: every byte in sequence; line: one word of every 64-byte line in sequence;\n"
-               "                      chase: one line after another in random order, each known only by the one before (all)\n"
-               "  --huge-pages NAME   none, transparent, or reserved, which takes them from vm.nr_hugepages (none)\n"
-               "  --allow-cached      take a buffer that the cache can hold part of\n"
+               "  --pattern NAME      all: every byte in sequence;\n"
+               "                      line: one word of every 64-byte line in sequence;\n"
+               "                      chase: every line in random order, where each line holds\n"
+               "                      the address of the next (all)\n"
+               "  --huge-pages NAME   none, transparent, or reserved (by vm.nr_hugepages) (none)\n"
+               "  --allow-cached      accept a buffer of less than 16 times the cache\n"
                "  --version, --help\n\n"
-               "Exit status: 0 done; 2 usage; 3 not possible here; 4 memory did not hold what was written;\n"
-               "6 output could not be written.");
+               "Exit status: 0 success; 2 usage error; 3 not possible on this machine; 4 memory\n"
+               "did not hold what was written; 6 the result could not be written.");
 }
 
 /* ---------------------------------------------------------------------------------------------
  * Main
  */
 
-/* Settles what depends on the machine; refuses what cannot be. */
-static bool settle(struct settings *s, uint64_t *cache, bool *numa, struct failure *f)
+/* Resolves the settings that depend on the machine; rejects those that are not possible on it. */
+static bool resolve(struct settings *s, uint64_t *cache, bool *numa, struct failure *f)
 {
     *numa = numa_available() >= 0;
     if (s->memory_node >= 0 && !*numa)
-        return fail(f, EXIT_IMPOSSIBLE, "--memory-node: this kernel knows no NUMA; leave it at -1");
+        return fail(f, EXIT_IMPOSSIBLE, "--memory-node: this kernel does not support NUMA; use -1");
     if (s->memory_node >= 0 && numa_node_size64((int)s->memory_node, NULL) <= 0)
-        return fail(f, EXIT_IMPOSSIBLE, "--memory-node: there is no node %" PRId64 " with memory here", s->memory_node);
-    for (size_t i = 0; i < s->readers; i++) {
+        return fail(f, EXIT_IMPOSSIBLE,
+                    "--memory-node: this machine has no node %" PRId64 " with memory",
+                    s->memory_node);
+    *cache = s->cache;
+    for (size_t i = 0; i < s->readers && s->cache == 0; i++) {
         uint64_t bytes = cache_bytes(s->cpus[i]);
         *cache = bytes > *cache ? bytes : *cache;
     }
+    uint64_t needed = *cache * CACHE_MULTIPLE;
     if (s->buffer == 0)
-        s->buffer = *cache * CACHE_MULTIPLE > BUFFER_MIN ? *cache * CACHE_MULTIPLE : BUFFER_MIN;
-    if (s->buffer < *cache * CACHE_MULTIPLE && !s->allow_cached)
-        return fail(f, EXIT_USAGE, "--buffer: %" PRIu64 " is too small; with a cache of %" PRIu64 " bytes it takes at least %" PRIu64
-                    " (or --allow-cached)", s->buffer, *cache, *cache * CACHE_MULTIPLE);
+        s->buffer = needed > BUFFER_MIN ? needed : BUFFER_MIN;
+    if (s->buffer < needed && !s->allow_cached)
+        return fail(f, EXIT_USAGE,
+                    "--buffer: %" PRIu64 " is too small; a cache of %" PRIu64
+                    " bytes requires at least %" PRIu64 " (or --allow-cached)",
+                    s->buffer, *cache, needed);
     return true;
 }
 
@@ -702,7 +777,7 @@ static int membw_main(int argc, char **argv)
         print_help();
     } else if (s.version) {
         (void)printf("membw %s (%s)\n", MEMBW_VERSION, compiler());
-    } else if (settle(&s, &cache, &numa, &f)) {
+    } else if (resolve(&s, &cache, &numa, &f)) {
         m = (struct measurement){.settings = &s, .kernel = choose_kernel(s.pattern)};
         if (measure(&m, &f))
             report(&m, cache, numa);

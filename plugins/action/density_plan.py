@@ -22,18 +22,14 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     measured_run,
     own_directory,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import (
-    plan as density_plan,
-)
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import (
-    text as plan_text,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.options import FIGURES, RANGES
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines as text_lines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import summarise
 
 
 class ActionModule(ControllerAction):
-    """Say what a study will come to. It touches no host."""
+    """Forecast a study. It touches no host."""
 
     ARGUMENTS = {
         "option_prefix": {"type": "str", "default": ""},
@@ -57,9 +53,11 @@ class ActionModule(ControllerAction):
         directory = own_directory("name", options["results_dir"], options["name"])
         machines = {name: _machine(each) for name, each in options["machines"].items()}
         if not machines:
-            raise SettingError("machines: there is none; a plan takes the records of the hosts that carry the fleet")
-        document = density_plan.make(options["run"]["config"], options["run"]["phases"], machines, _checked(options))
-        lines = plan_text.lines(document)
+            raise SettingError(
+                "machines: must not be empty; a plan needs the records of the hosts that carry the fleet"
+            )
+        document = plan.make(options["run"]["config"], options["run"]["phases"], machines, _checked(options))
+        lines = text_lines(document)
         changed = False
         if not self._task.check_mode:
             os.makedirs(directory.path, exist_ok=True)
@@ -71,10 +69,10 @@ class ActionModule(ControllerAction):
 
 
 def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return what density_plan.make() takes.
+    """Return the options of plan.make().
 
     Raises:
-        SettingError: an option cannot be used; the text has its name.
+        SettingError: an option cannot be used; the text names it.
     """
     prefix = options["option_prefix"]
     checked: dict[str, t.Any] = {
@@ -84,22 +82,23 @@ def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     checked.update({name: size_in_bytes(prefix + name, options[name]) for name in ("overhead", "overhead_used")})
     if checked["overhead_used"] > checked["overhead"]:
         raise SettingError(
-            f"{prefix}overhead_used: {options['overhead_used']} is more than {prefix}overhead, {options['overhead']}, of which it is a part"
+            f"{prefix}overhead_used: {options['overhead_used']} is more than {prefix}overhead, "
+            f"{options['overhead']}, which includes it"
         )
     return {
         **checked,
         "host_reserve": options["host_reserve"],
         "fleet_sizes": numbers(prefix + "fleet_sizes", options["fleet_sizes"], RANGES["fleet_sizes"]),
-        "tiers": density_plan.tiers(prefix + "tiers", options["tiers"]),
+        "tiers": plan.tiers(prefix + "tiers", options["tiers"]),
         "base": _base(prefix, options),
     }
 
 
 def _base(prefix: str, options: t.Mapping[str, t.Any]) -> dict[str, float]:
-    """Return what a request takes whose pages are in DRAM: as given, as a run measured it, or an example."""
+    """Return the time of a request whose pages are in DRAM: as given, as a run measured it, or an example."""
     if options["baseline_run"]:
         if options["base"]:
-            raise SettingError(f"{prefix}baseline_run and {prefix}base say the same; leave one of them out")
+            raise SettingError(f"{prefix}baseline_run and {prefix}base exclude each other; leave one of them out")
         cells = summarise(measured_run(prefix + "baseline_run", options["results_dir"], options["baseline_run"]))[
             "cells"
         ]
@@ -107,12 +106,12 @@ def _base(prefix: str, options: t.Mapping[str, t.Any]) -> dict[str, float]:
         if not known:
             raise SettingError(f"{prefix}baseline_run: run {options['baseline_run']!r} has measured no cell")
         return {name: max(each[name] for each in known) for name in ("avg_us", "p99_us")}
-    unknown = set(options["base"]) - set(density_plan.BASE)
+    unknown = set(options["base"]) - set(plan.BASE)
     if unknown:
         raise SettingError(
-            f"{prefix}base: {', '.join(sorted(unknown))} is not known; it takes {', '.join(density_plan.BASE)}"
+            f"{prefix}base: {', '.join(sorted(unknown))} is not known; it must be one of {', '.join(plan.BASE)}"
         )
-    base = {**density_plan.BASE, **options["base"]}
+    base = {**plan.BASE, **options["base"]}
     checked = {name: number(f"{prefix}base.{name}", value, FIGURES[name]) for name, value in base.items()}
     if checked["p99_us"] < checked["avg_us"]:
         raise SettingError(f"{prefix}base: p99_us {checked['p99_us']:g} is below avg_us {checked['avg_us']:g}")
@@ -120,7 +119,10 @@ def _base(prefix: str, options: t.Mapping[str, t.Any]) -> dict[str, float]:
 
 
 def _machine(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return a machine whose profiles' settings are plain values: a profile says {value, reason, since} or the value alone, or a list of choices."""
+    """Return a machine with plain values as settings of its profiles.
+
+    A profile has {value, reason, since}, the value alone, or a list of choices.
+    """
 
     def plain(entry: t.Any) -> t.Any:
         value = entry["value"] if isinstance(entry, dict) else entry

@@ -18,8 +18,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import arms as study_plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import Arm, profile_arms, run_names
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import (
     FAIL,
     INVALID,
@@ -31,16 +31,17 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence 
     FAILED,
     Sequence,
     choose,
-    in_common,
+    common_settings,
 )
 
 FILE = "density.json"
-# A probe is a short run: what is different of it from a run that measures.
+# A probe is a short run; these variables make it shorter than a run of a study.
 PROBE = {"latency_benchmark_iterations": 1, "latency_benchmark_stop_when_failed": True}
 
 
 class ActionModule(ControllerAction):
-    """Search the largest fleet whose hosts all meet the SLO, under one profile after another, and leave the hosts as they were."""
+    """Search for the largest fleet whose hosts all meet the SLO, under one profile after another, and restore the
+    hosts."""
 
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
@@ -58,15 +59,15 @@ class ActionModule(ControllerAction):
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         paid = cost.prices("prices", options["prices"], options["cost_example"])
-        arms = study_plan.profile_arms("profiles", options["profiles"], at_least=1)
-        plan = {
+        arms = profile_arms("profiles", options["profiles"], at_least=1)
+        definition = {
             "arms": [arm._asdict() for arm in arms],
             **_bounds(options, task_vars),
             "probe": {**PROBE, **options["probe"]},
-            **in_common(options["run"]),
+            **common_settings(options["run"]),
         }
         directory, document = choose(
-            options["results_dir"], FILE, "density", options["density_id"], plan, options["resume"]
+            options["results_dir"], FILE, "density", options["density_id"], definition, options["resume"]
         )
         for line in _opening(directory, document):
             Display().display(line)
@@ -74,7 +75,9 @@ class ActionModule(ControllerAction):
             return {"changed": False, "density": {"id": document["id"], "directory": directory.path}}
         with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors"))) as sequence:
             for arm in arms:
-                sequence.check(arm.name, {**arm.variables, **plan["probe"], **_size(plan["start"], plan)})
+                sequence.check(
+                    arm.name, {**arm.variables, **definition["probe"], **_size(definition["start"], definition)}
+                )
             for arm in arms:
                 _search(sequence, arm)
             document["finished"] = True
@@ -85,12 +88,12 @@ class ActionModule(ControllerAction):
 
 
 def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return maximum, start and repeats, and whether hypervisors make the fleet's hosts."""
+    """Return maximum, start and repeats, and whether the fleet's hosts are VMs of this inventory's hypervisors."""
     groups = task_vars["groups"]
     fleet = len(groups.get("fleet", []))
     grows = any("vm_fleet_count" in task_vars["hostvars"][name] for name in groups.get("hypervisors", []))
     if options["maximum"] in (None, "") and (grows or not fleet):
-        raise SettingError("density_max: nothing is given; a fleet of VMs needs the largest number to try")
+        raise SettingError("density_max: no value is given; a fleet of VMs needs the largest number to probe")
     is_given = options["maximum"] not in (None, "")
     maximum = number("density_max", options["maximum"], RANGES["density_max"]) if is_given else fleet
     if maximum > fleet and not grows:
@@ -102,37 +105,40 @@ def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) ->
     return {"maximum": maximum, "start": start, "repeats": repeats, "vms": grows}
 
 
-def _size(size: int, plan: t.Mapping[str, t.Any]) -> dict[str, int]:
-    """Return what makes site.yml bring the fleet to a size: its first hosts, or so many VMs."""
-    return {"fleet_size": size, **({"vm_fleet_count": size} if plan["vms"] else {})}
+def _size(size: int, definition: t.Mapping[str, t.Any]) -> dict[str, int]:
+    """Return the variables of site.yml for a fleet of this size: its first hosts, or this many VMs."""
+    return {"fleet_size": size, **({"vm_fleet_count": size} if definition["vms"] else {})}
 
 
 def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[str]:
-    plan = document["plan"]
+    definition = document["definition"]
     return [
-        f"{'Resuming density' if document['runs'] else 'Density'} {document['id']}: {', '.join(arm['name'] for arm in plan['arms'])}",
-        f"  the largest fleet of 1 to {plan['maximum']} hosts that all meet the SLO; a size is decided by up to {plan['repeats']} probes",
+        f"{'Resuming density search' if document['runs'] else 'Density search'} {document['id']}: "
+        + ", ".join(arm["name"] for arm in definition["arms"]),
+        f"  the largest fleet of 1 to {definition['maximum']} hosts that all meet the SLO; "
+        f"up to {definition['repeats']} probes decide a size",
         f"{len(document['runs'])} probes are done; results in {directory.path}",
     ]
 
 
-def _search(sequence: Sequence, arm: study_plan.StudyArm) -> None:
+def _search(sequence: Sequence, arm: Arm) -> None:
     """Probe one size after another until the density of an arm is known."""
-    document, plan = sequence.document, sequence.document["plan"]
-    search = DensitySearch(plan["maximum"], plan["start"], plan["repeats"])
+    document, definition = sequence.document, sequence.document["definition"]
+    search = DensitySearch(definition["maximum"], definition["start"], definition["repeats"])
     done = [run for run in document["runs"] if run["arm"] == arm.name]
     for run in done:
         search.add(run["size"], run["outcome"])
     clean = True
     while (size := search.next_size()) is not None:
         attempt = 1 + sum(1 for run in done if run["size"] == size)
-        run_id = study_plan.run_names(document["id"], [(arm, 1)])[0] + f"-n{size:04d}-{attempt}"
+        run_id = run_names(document["id"], [(arm, 1)])[0] + f"-n{size:04d}-{attempt}"
         sequence.announce(f"{arm.name}: probe {len(done) + 1}, a fleet of {size}")
-        measured = sequence.measure(run_id, {**arm.variables, **plan["probe"], **_size(size, plan)}, clean)
+        measured = sequence.measure(run_id, {**arm.variables, **definition["probe"], **_size(size, definition)}, clean)
         clean = False
         if measured["state"] == FAILED:
             raise RunError(
-                f"the probe of {size} hosts under {arm.name} could not be made: {measured['note']}. The same command goes on from here"
+                f"the probe of {size} hosts under {arm.name} failed: {measured['note']}. "
+                "Run the same command again to continue"
             )
         directory = RunDirectory(sequence.directory.results_dir, run_id)
         run = {"run_id": run_id, "arm": arm.name, "size": size, **measured, **_figures(directory, size)}
@@ -149,21 +155,23 @@ def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
     summary = directory.read_json("summary.json")
     if summary["fleet"]["expected"] != size:
         raise RunError(
-            f"{directory.path} is a run of {summary['fleet']['expected']} hosts, not of {size}; choose another density_id"
+            f"{directory.path} is a run of {summary['fleet']['expected']} hosts, not of {size}; "
+            "choose another density_id"
         )
     cells = [cell for cell in summary["cells"] if cell["worst_host"]]
 
     def worst(*keys: str) -> float | None:
         values = []
         for cell in cells:
+            value: t.Any = cell
             for key in keys:
-                cell = cell[key]
-            values.append(cell)
+                value = value[key]
+            values.append(value)
         return max(values, default=None)
 
     lost = summary["fleet"]["failed"]
     return {
-        # A host that died did not meet the SLO; whatever else makes a run invalid says nothing.
+        # A host that died did not meet the SLO; other reasons for an invalid run decide nothing.
         "outcome": {"pass": PASS, "fail": FAIL, "invalid": FAIL if lost else INVALID}[summary["verdict"]],
         "lost": lost,
         "slo": summary["slo"],

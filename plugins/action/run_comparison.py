@@ -17,7 +17,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     own_directory,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, publish
 
 
 class ActionModule(ControllerAction):
@@ -34,6 +34,6 @@ class ActionModule(ControllerAction):
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         directory = own_directory("name", options["results_dir"], options["name"])
         paid = cost.prices("prices", options["prices"], options["cost_example"])
-        arms = [Arm(None, [measured_run("runs", options["results_dir"], run)]) for run in options["runs"]]
+        arms = [ArmRuns(None, [measured_run("runs", options["results_dir"], run)]) for run in options["runs"]]
         document, changed = publish(directory, arms, Display().display, paid, write=not self._task.check_mode)
         return {"changed": changed, "comparison": document}

@@ -18,25 +18,33 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import arms as study_plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import (
+    ORDERS,
+    Arm,
+    ablation_arms,
+    profile_arms,
+    run_names,
+    schedule,
+    split_names,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
     DONE,
     FINISHED,
     INVALID,
-    PLANNED,
+    PENDING,
     SKIPPED,
     Sequence,
     choose,
-    in_common,
+    common_settings,
 )
 
 FILE = "study.json"
 
 
 class ActionModule(ControllerAction):
-    """Run site.yml under one profile after another, compare the runs, and leave the hosts as they were."""
+    """Run site.yml under one profile after another, compare the runs, and restore the hosts."""
 
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
@@ -63,13 +71,20 @@ class ActionModule(ControllerAction):
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         paid = cost.prices("prices", options["prices"], options["cost_example"])
         order, rounds = options["order"], number("study_rounds", options["rounds"], RANGES["study_rounds"])
-        if order not in study_plan.ORDERS:
-            raise SettingError(f"study_order: {order!r} is not allowed; it takes one of {', '.join(study_plan.ORDERS)}")
+        if order not in ORDERS:
+            raise SettingError(f"study_order: {order!r} is not allowed; it must be one of {', '.join(ORDERS)}")
         arms = _arms(options)
-        plan = {"arms": [arm._asdict() for arm in arms], "order": order, "rounds": rounds, **in_common(options["run"])}
+        definition = {
+            "arms": [arm._asdict() for arm in arms],
+            "order": order,
+            "rounds": rounds,
+            **common_settings(options["run"]),
+        }
         kind = "ablation" if options["ablation"] else "study"
-        directory, document = choose(options["results_dir"], FILE, kind, options["study_id"], plan, options["resume"])
-        _plan_runs(document, study_plan.schedule(arms, order, rounds))
+        directory, document = choose(
+            options["results_dir"], FILE, kind, options["study_id"], definition, options["resume"]
+        )
+        _enter_runs(document, schedule(arms, order, rounds))
         for line in _opening(directory, document):
             Display().display(line)
         if self._task.check_mode:
@@ -81,74 +96,72 @@ class ActionModule(ControllerAction):
         return {"changed": True, **_conclude(directory, document, paid)}
 
 
-def _arms(options: t.Mapping[str, t.Any]) -> list[study_plan.StudyArm]:
+def _arms(options: t.Mapping[str, t.Any]) -> list[Arm]:
     ablation = options["ablation"]
     if not ablation:
-        return study_plan.profile_arms("profiles", options["profiles"])
+        return profile_arms("profiles", options["profiles"])
     data = ablation["data"]
     if not ablation["reboot"]:
         data = {**data, "kernel_cmdline": {}}
-    wanted = study_plan.listed("ablation_settings", ablation["settings"]) if ablation["settings"] else []
-    return study_plan.ablation_arms(ablation["profile"], data, wanted, ablation["put_back"])
+    wanted = split_names("ablation_settings", ablation["settings"]) if ablation["settings"] else []
+    return ablation_arms(ablation["profile"], data, wanted, ablation["put_back"])
 
 
-def _plan_runs(document: dict[str, t.Any], runs: t.Sequence[tuple[study_plan.StudyArm, int]]) -> None:
-    """Write the runs into a new document."""
+def _enter_runs(document: dict[str, t.Any], runs: t.Sequence[tuple[Arm, int]]) -> None:
+    """Enter the runs into a new document."""
     if not document["runs"]:
         document["runs"] = [
-            {"run_id": name, "arm": arm.name, "round": round_, "state": PLANNED, "verdict": None, "note": ""}
-            for (arm, round_), name in zip(runs, study_plan.run_names(document["id"], runs))
+            {"run_id": name, "arm": arm.name, "round": round_, "state": PENDING, "verdict": None, "note": ""}
+            for (arm, round_), name in zip(runs, run_names(document["id"], runs))
         ]
 
 
 def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[str]:
-    plan, runs = document["plan"], document["runs"]
+    definition, runs = document["definition"], document["runs"]
     left = [run for run in runs if run["state"] not in DONE]
-    rounds = f", {plan['rounds']} runs of each, {plan['order']}" if plan["rounds"] > 1 else ""
+    rounds = f", {definition['rounds']} runs of each, {definition['order']}" if definition["rounds"] > 1 else ""
     return [
-        f"{'Study' if len(left) == len(runs) else 'Resuming study'} {document['id']}: {len(plan['arms'])} arms{rounds}",
-        f"  {', '.join(arm['name'] for arm in plan['arms'])}",
+        f"{'Study' if len(left) == len(runs) else 'Resuming study'} {document['id']}: "
+        f"{len(definition['arms'])} arms{rounds}",
+        f"  {', '.join(arm['name'] for arm in definition['arms'])}",
         f"{len(left)} of {len(runs)} runs to measure; results in {directory.path}",
     ]
 
 
-def _run_all(sequence: Sequence, arms: t.Mapping[str, study_plan.StudyArm]) -> None:
-    """Measure what is left to measure."""
-    runs = sequence.document["runs"]
+def _run_all(sequence: Sequence, arms: t.Mapping[str, Arm]) -> None:
+    """Measure all runs that are not done."""
+    runs, total = sequence.document["runs"], sequence.document["definition"]["rounds"]
     for position, run in enumerate(runs):
         if run["state"] in DONE:
             continue
         arm = arms[run["arm"]]
         why = _without_effect(sequence, arm)
         if why:
-            sequence.say(f"== {arm.name}: not run, {why}")
+            sequence.say(f"== {arm.name}: skipped, {why}")
             run.update(state=SKIPPED, note=why)
         else:
             left = sum(1 for each in runs[position:] if each["state"] not in DONE)
-            rounds = (
-                f", run {run['round']} of {sequence.document['plan']['rounds']}"
-                if sequence.document["plan"]["rounds"] > 1
-                else ""
-            )
+            rounds = f", run {run['round']} of {total}" if total > 1 else ""
             sequence.announce(f"Run {position + 1} of {len(runs)}: {arm.name}{rounds}", left)
             run.update(_measured(sequence, run["run_id"], arm))
         sequence.save()
     sequence.document["finished"] = all(run["state"] in DONE for run in runs)
 
 
-def _measured(sequence: Sequence, run_id: str, arm: study_plan.StudyArm) -> dict[str, t.Any]:
-    """Return what came of a run. One that is not valid is taken up once more: its valid phases are kept, and the others were mostly met by chance."""
+def _measured(sequence: Sequence, run_id: str, arm: Arm) -> dict[str, t.Any]:
+    """Return the outcome of a run. The invalid phases of an invalid run are measured once more; most are bad luck."""
     outcome = sequence.measure(run_id, arm.variables, clean=True)
     if outcome["state"] == INVALID:
-        sequence.announce(f"{arm.name} is not valid ({outcome['note']}); once more what is not")
+        sequence.announce(f"{arm.name} is not valid ({outcome['note']}); measuring its invalid phases again")
         outcome = sequence.measure(run_id, arm.variables, clean=False)
     return outcome
 
 
-def _without_effect(sequence: Sequence, arm: study_plan.StudyArm) -> str:
-    """Return why an arm of an ablation would repeat another one: its setting is one that no host takes, or has anyway.
+def _without_effect(sequence: Sequence, arm: Arm) -> str:
+    """Return why an arm of an ablation would repeat another one: no host has its setting, or all hosts had the value
+    before.
 
-    What the hosts had before is known as soon as the arm with the whole profile was run.
+    The original values are known once the arm with the whole profile has run.
     """
     first = sequence.document["runs"][0]
     if arm.setting is None or first["state"] not in (FINISHED, INVALID):
@@ -163,21 +176,21 @@ def _without_effect(sequence: Sequence, arm: study_plan.StudyArm) -> str:
     if found and all(setting["absent"] for setting in found):
         return "no host has such a setting"
     if found and all(setting["absent"] or setting["original"] == setting["effective"] for setting in found):
-        return "the hosts had this value before"
+        return "the hosts already had this value"
     return ""
 
 
 def _conclude(
     directory: RunDirectory, document: dict[str, t.Any], paid: t.Mapping[str, t.Any] | None
 ) -> dict[str, t.Any]:
-    """Compare what was measured, and say what was not."""
+    """Compare the measured runs, and name the others."""
     measured = [run for run in document["runs"] if run["state"] in (FINISHED, INVALID)]
     arms = [
-        Arm(
+        ArmRuns(
             arm["name"],
             [RunDirectory(directory.results_dir, run["run_id"]) for run in measured if run["arm"] == arm["name"]],
         )
-        for arm in document["plan"]["arms"]
+        for arm in document["definition"]["arms"]
     ]
     arms = [arm for arm in arms if arm.runs]
     result: dict[str, t.Any] = {"study": {"id": document["id"], "directory": directory.path}}
@@ -187,5 +200,5 @@ def _conclude(
     wrong = [f"{run['run_id']} {run['state']}: {run['note']}" for run in document["runs"] if run["state"] not in DONE]
     if wrong:
         share = f"{len(wrong)} of {len(document['runs'])} runs are not valid"
-        result.update(failed=True, msg=f"{share}; the same command takes them up again. {' | '.join(wrong)}")
+        result.update(failed=True, msg=f"{share}; run the same command again to measure them. {' | '.join(wrong)}")
     return result

@@ -9,31 +9,34 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: density_plan
-short_description: Say what a study will come to, before anything is touched
+short_description: Forecast a study before anything is touched
 version_added: 0.1.0
 description:
-  - Works out for fleets of several sizes under several profiles whether they fit (DRAM, what is beyond it, CPU), how often a request finds its page in DRAM,
-    how many pages come back each second, whether that can meet the SLO, and how long the study will take. Writes C(plan.json) and C(plan.txt).
-  - Used by the role P(memstretch.density.density_plan#role), which knows what the profiles would be on the hosts.
+  - Computes for fleets of several sizes under several profiles whether they fit (DRAM, the tier beyond it, CPU), how
+    often a request finds its page in DRAM, the page-ins per second, whether the fleet can meet the SLO, and the
+    duration of the study. Writes C(plan.json) and C(plan.txt).
+  - The role P(memstretch.density.density_plan#role) uses it with the profiles as they would be on the hosts.
   - Runs on the controller.
 extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
 options:
   option_prefix:
-    description: What the names of the options begin with in messages.
+    description: Prefix of the names of options in messages.
     type: str
     default: ""
   name:
-    description: Name of the directory below O(results_dir) that the plan is written to.
+    description: Name of the plan's directory below O(results_dir).
     type: str
     default: plan
   run:
-    description: C(config) and C(phases) of the run, as P(memstretch.density.benchmark_run#module) returns them with O(ignore:state=checked).
+    description: C(config) and C(phases) of the run, from P(memstretch.density.benchmark_run#module) with
+      O(ignore:state=checked).
     type: dict
     required: true
   machines:
-    description: For each host that carries VMs its C(record), as P(memstretch.density.host_memory_info#module) returns it, and by profile its C(arms).
+    description: For each host that carries VMs its C(record), from P(memstretch.density.host_memory_info#module), and
+      by profile its C(arms).
     type: dict
     required: true
   fleet_sizes:
@@ -42,28 +45,29 @@ options:
     required: true
   tiers:
     description:
-      - What it takes to bring a page back, by kind (V(devices), V(file), V(zram), V(zswap), V(memory_node)), each with C(avg_us), C(p99_us), in microseconds,
-        and C(page_ins_per_second), the most that it can do. What is not given is an example.
+      - Time of a page-in by kind (V(devices), V(file), V(zram), V(zswap), V(memory_node)), each with C(avg_us) and
+        C(p99_us) in microseconds, and C(page_ins_per_second), its limit. Missing values are examples.
     type: dict
     default: {}
   base:
-    description: C(avg_us) and C(p99_us) of a request whose pages are all in DRAM, in microseconds. What is not given is an example.
+    description: C(avg_us) and C(p99_us) of a request whose pages are all in DRAM, in microseconds. Missing values are
+      examples.
     type: dict
     default: {}
   baseline_run:
-    description: Name of a run under C(dram) whose worst cell (service time) takes the place of O(base).
+    description: Name of a run under C(dram) whose worst cell (service time) replaces O(base).
     type: str
     default: ""
   overhead:
-    description: Memory of a VM beside its records. Bytes, or a number with K, M, G or T.
+    description: Memory of a VM besides its records. Bytes, or a number with K, M, G or T.
     type: str
     default: 3M
   overhead_used:
-    description: The part of O(overhead) that is in use all the time, and therefore in DRAM.
+    description: The part of O(overhead) that is always in use, and therefore in DRAM.
     type: str
     default: 1M
   host_reserve:
-    description: DRAM of each host that no VM gets. Bytes, a number with K, M, G or T, or a share of the memory.
+    description: DRAM of each host that VMs do not get. Bytes, a number with K, M, G or T, or a share of the memory.
     type: str
     default: 5%
   rounds:
@@ -71,11 +75,11 @@ options:
     type: raw
     default: 1
   phase_overhead_seconds:
-    description: What a phase takes beside its load, 0 to 3600 seconds.
+    description: Time of a phase besides its load, 0 to 3600 seconds.
     type: raw
     default: 4
   run_overhead_seconds:
-    description: What a run takes beside its phases, such as tuning and setting Redis up, 0 to 86400 seconds.
+    description: Time of a run besides its phases, for example for tuning and Redis setup, 0 to 86400 seconds.
     type: raw
     default: 30
 author:
@@ -83,7 +87,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Plan for a host that was recorded
+- name: Plan for a recorded host
   memstretch.density.density_plan:
     run: "{{ checked }}"
     machines: "{{ {'kvm01': {'record': host_tuning_record, 'arms': arms}} }}"
@@ -94,7 +98,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 density_plan:
-  description: The plan, as C(plan.json) holds it.
+  description: The plan, the content of C(plan.json).
   returned: always
   type: dict
 """

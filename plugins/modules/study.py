@@ -12,14 +12,14 @@ module: study
 short_description: Run the same load under one profile after another, and compare
 version_added: 0.1.0
 description:
-  - Plays C(site.yml) of this collection once for each run, in a process of its own with the inventory, variables and connection options of
-    the playbook that is played, then compares the runs with the first arm and writes C(study.json), C(comparison.json),
-    C(comparison.txt) and C(comparison.html).
-  - At the end, also after a failure or an interruption, C(teardown.yml) and C(restore.yml) are played.
-  - A study that was interrupted is continued; finished runs and phases are kept.
-  - A run that is not valid is taken up once more; its valid phases are kept.
-  - Fails at the end if a run is not valid or could not be made; the others are compared all the same.
-  - Runs on the controller. What asks for a password on the terminal is refused; give passwords in files.
+  - Runs C(site.yml) of this collection once for each run, in its own process, with the inventory, variables and
+    connection options of the current playbook. Then compares the runs with the first arm and writes C(study.json),
+    C(comparison.json), C(comparison.txt) and C(comparison.html).
+  - At the end, also after a failure or an interruption, runs C(teardown.yml) and C(restore.yml).
+  - Continues an interrupted study; finished runs and phases are kept.
+  - Measures the invalid phases of an invalid run once more; its valid phases are kept.
+  - Fails at the end if a run is invalid or failed; the other runs are compared nevertheless.
+  - Runs on the controller. Options that prompt for a password are refused; use password files.
 extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
@@ -27,10 +27,11 @@ extends_documentation_fragment:
   - memstretch.density.checked_run
 options:
   profiles:
-    description: Names or paths of two or more profiles, a list or one text with commas. The first is what the others are compared with.
+    description: Names or paths of two or more profiles, as a list or one text with commas. The others are compared
+      with the first.
     type: raw
   ablation:
-    description: In place of O(profiles), one profile whose settings are left out one after another.
+    description: Instead of O(profiles), one profile whose settings are left out one at a time.
     type: dict
     suboptions:
       profile:
@@ -38,37 +39,39 @@ options:
         type: str
         required: true
       data:
-        description: What it says, as the lookup P(memstretch.density.host_profile#lookup) returns it.
+        description: Its content, from the lookup P(memstretch.density.host_profile#lookup).
         type: dict
         required: true
       settings:
-        description: Names of the settings, a list or one text with commas. All if empty.
+        description: Names of the settings, as a list or one text with commas. All if empty.
         type: raw
       put_back:
-        description: Compare with the profile without these settings, and put one back at a time.
+        description: Compare with the profile without these settings, and add one at a time.
         type: bool
         default: false
       reboot:
-        description: Whether arguments of the kernel command line count as settings, for which hosts must be allowed to reboot.
+        description: Whether to include arguments of the kernel command line, for which the hosts are rebooted.
         type: bool
         default: false
   order:
     description:
-      - V(interleaved) runs one of each arm, then again; what changes slowly on a host then falls on all of them. V(blocks) runs all runs of an arm
-        after another.
+      - V(interleaved) runs each arm once, then the next round; slow changes of a host then affect all arms alike.
+        V(blocks) runs all runs of one arm, then the next arm.
     type: str
     default: interleaved
   rounds:
-    description: How many runs each arm gets, 1 to 1000. With two or more, intervals are over runs.
+    description: Runs of each arm, 1 to 1000. With two or more, intervals are over runs.
     type: raw
     default: 1
   study_id:
     description:
-      - Name of the study's directory. One that exists is refused, unless it holds an unfinished study of the same plan.
-      - If not given, the newest study is continued where it is unfinished and of the same plan; otherwise a new one begins.
+      - Name of the study's directory. An existing directory is refused, unless it holds an unfinished study with the
+        same settings.
+      - By default the newest study is continued if it is unfinished and has the same settings; otherwise a new one
+        starts.
     type: str
   resume:
-    description: With V(false) an unfinished study is not continued.
+    description: Whether to continue an unfinished study.
     type: bool
     default: true
 author:
@@ -85,7 +88,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 study:
-  description: The C(id) of the study, and the C(directory) that holds C(study.json) and the comparison.
+  description: The C(id) of the study, and the C(directory) of C(study.json) and the comparison.
   returned: always
   type: dict
 """

@@ -153,7 +153,7 @@ def test_the_hot_set_is_the_one_that_the_model_expects(lab, tmp_path, influence)
     hot = json.loads(done.stdout)["test"]["hot_set"]
     exact = collections.Counter(access_model.weights(20000, influence))
     expected = access_model.realised_hot_set(
-        [access_model.Step(keys, weight / 2e6) for weight, keys in exact.items()], 40000
+        [access_model.Band(keys, weight / 2e6) for weight, keys in exact.items()], 40000
     )
     assert hot["distinct_keys"] == pytest.approx(expected["distinct_keys"], rel=0.01)
     for name, keys in zip(("p50_keys", "p90_keys", "p99_keys"), expected["keys"]):

@@ -119,12 +119,12 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(study, lab, tmp_path
     document = study.document("study")
     assert document["restored"] is True and [run["state"] for run in document["runs"]] == [
         "finished",
-        "planned",
-        "planned",
-        "planned",
+        "pending",
+        "pending",
+        "pending",
     ]
     assert not (tmp_path / "state").exists(), "the instances are still there"
-    assert "Leaving the hosts as they were" in interrupted.output
+    assert "Restoring the hosts" in interrupted.output
     kept = {path: content for path, content in phase_files(lab.results).items() if "-dram" in str(path)}
     assert len(kept) == 3
 
@@ -135,7 +135,7 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(study, lab, tmp_path
     unfinished.write_text(json.dumps(run), encoding="utf-8")
 
     other = study("study", {**variables, "study_id": document["id"], "latency_benchmark_rate": 777})
-    assert other.status != 0 and "is of another plan (load.rate: 1000.0 -> 777.0)" in " ".join(other.output.split()), (
+    assert other.status != 0 and "has other settings (load.rate: 1000.0 -> 777.0)" in " ".join(other.output.split()), (
         other.output
     )
     again = study("study", variables)
@@ -251,7 +251,7 @@ def test_the_density_under_a_dram_budget(budget, study, lab, tmp_path):  # the c
 
     outcome = study("density", variables)
     assert outcome.status == 0, outcome.output
-    assert "Resuming density" in outcome.output and "1 probes are done" in outcome.output
+    assert "Resuming density search" in outcome.output and "1 probes are done" in outcome.output
     document = study.document("density")
     assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(2, "pass"), (4, "fail"), (3, "fail")]
     (found,) = document["density"]

@@ -12,7 +12,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.html imp
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, compare
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare
 
 from .browser import Browser
 from .fleets import fleet_run
@@ -38,7 +38,7 @@ def comparison(tmp_path_factory):
     """Three profiles on the same hosts."""
     place = tmp_path_factory.mktemp("comparison")
     runs = [fleet_run(place, hosts=4, profile=profile) for profile in ("dram", "swap", "zram")]
-    document, details = compare([Arm(None, [run]) for run in runs])
+    document, details = compare([ArmRuns(None, [run]) for run in runs])
     page = place / "comparison.html"
     page.write_text(comparison_page(json.loads(json.dumps(document)), details), encoding="utf-8")
     return page

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import publish as publish_comparison
 
 from .fleets import fleet_run
@@ -177,7 +177,7 @@ def test_the_cost_is_shown_where_prices_are_given(browser, tmp_path, look):
 
 
 def test_example_prices_say_so(browser, tmp_path):
-    arms = [Arm(None, [fleet_run(tmp_path, hosts=4, profile=profile)]) for profile in ("dram", "swap")]
+    arms = [ArmRuns(None, [fleet_run(tmp_path, hosts=4, profile=profile)]) for profile in ("dram", "swap")]
     publish_comparison(RunDirectory(str(tmp_path), "plain"), arms, lambda line: None)
     assert 'id="cost"' not in (tmp_path / "plain" / "comparison.html").read_text(encoding="utf-8")
     publish_comparison(

@@ -14,7 +14,7 @@ _REASONS_SHOWN = 2
 
 
 def lines(document: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the plan: the fleets under each profile, the largest that is expected to do, the time, and what must be said."""
+    """Return the plan: the fleets under each profile, the largest fleet that meets the SLO, the time, and notes."""
     load, slo, duration = document["load"], document["slo"], document["duration"]
     machines = ", ".join(
         f"{name} ({size_text(each['dram_bytes'])}, {each['cpus']} CPUs)" for name, each in document["machines"].items()
@@ -22,10 +22,11 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
     found = [
         "",
         f"Plan for {machines}",
-        f"Each VM: {size_text(document['vm_bytes'])}, {load['key_count']:,} keys of {load['value_size']:,} bytes, {load['rate']:g} requests/s. "
+        f"Each VM: {size_text(document['vm_bytes'])}, {load['key_count']:,} keys of {load['value_size']:,} bytes, "
+        f"{load['rate']:g} requests/s. "
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us",
         "",
-        "Expected, by a model (docs/plan.md): of the worst cell, on the machine that is worst off",
+        "Forecast by a model (docs/plan.md): the worst cell, on the machine with the worst figures",
         *grid(_COLUMNS, document["fleets"]),
         "",
     ]
@@ -38,11 +39,12 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
         ]
     found += [
         "",
-        "Largest fleet that is expected to fit and to meet the SLO: "
+        "Largest fleet that should fit and meet the SLO: "
         + ", ".join(
-            f"{profile} {'cannot be told' if size is None else size}" for profile, size in document["largest"].items()
+            f"{profile} {'unknown' if size is None else size}" for profile, size in document["largest"].items()
         ),
-        f"Time: {duration['runs']} runs of {duration['phases']} phases, {clock(duration['run_seconds'])} each, {clock(duration['seconds'])} together",
+        f"Time: {duration['runs']} runs of {duration['phases']} phases, {clock(duration['run_seconds'])} each, "
+        f"{clock(duration['seconds'])} together",
         *(f"Note: {note}" for note in document["notes"]),
         "Nothing was changed.",
     ]
@@ -50,7 +52,7 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def _span(fleet: t.Mapping[str, t.Any], name: str, show: t.Callable[[float], str], pick: t.Callable = max) -> str:
-    """Return the worst value of the cells; "-" if nothing is expected of them."""
+    """Return the worst value of the cells; "-" without a forecast."""
     values = [cell[name] for cell in fleet["cells"]]
     return "-" if not values else "beyond" if any(value is None for value in values) else show(pick(values))
 

@@ -207,7 +207,7 @@ def density_page(
     data = {
         "kind": "density",
         "slo": document["slo"],
-        "maximum": document["plan"]["maximum"],
+        "maximum": document["definition"]["maximum"],
         "profiles": [
             {
                 "name": each["name"],

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a study is made of: its arms, and the order in which they are run."""
+"""The arms of a study, and the order of their runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ansible_collections.memstretch.density.plugins.plugin_utils import profile 
 ORDERS = ("interleaved", "blocks")
 
 
-class StudyArm(t.NamedTuple):
-    """One of the things that a study compares.
+class Arm(t.NamedTuple):
+    """A profile as it takes part in a study.
 
     Attributes:
-        name: what it is called, fit for the name of a directory.
-        variables: what site.yml is played with.
-        setting: the setting of a profile that is left out, or put back; None if the arm is about the profile as a whole.
+        name: unique in the study; used in names of directories.
+        variables: extra variables of site.yml.
+        setting: the setting of the profile that this arm leaves out or adds; None for the whole profile.
     """
 
     name: str
@@ -29,34 +29,34 @@ class StudyArm(t.NamedTuple):
     setting: str | None = None
 
 
-def listed(option: str, value: t.Any) -> list[str]:
-    """Return a list of names, which may have been given as one text with commas.
+def split_names(option: str, value: t.Any) -> list[str]:
+    """Return a list of names that was given as a list or as one text with commas.
 
     Raises:
-        SettingError: it is empty, or names something twice.
+        SettingError: the list is empty, or has a name twice.
     """
     words = (
         [word.strip() for word in value.split(",")] if isinstance(value, str) else [str(word) for word in value or []]
     )
     words = [word for word in words if word]
     if not words:
-        raise SettingError(f"{option}: nothing is named; it takes names with commas between them")
+        raise SettingError(f"{option}: no name is given; it must be names, separated by commas")
     twice = sorted({word for word in words if words.count(word) > 1})
     if twice:
         raise SettingError(f"{option}: {', '.join(twice)} is named twice")
     return words
 
 
-def profile_arms(option: str, profiles: t.Any, at_least: int = 2) -> list[StudyArm]:
-    """Return an arm for each profile, the first of which the others are compared with.
+def profile_arms(option: str, profiles: t.Any, at_least: int = 2) -> list[Arm]:
+    """Return an arm for each profile. The others are compared with the first.
 
     Raises:
-        SettingError: they are too few, or two have the same name.
+        SettingError: there are too few profiles, or two have the same name.
     """
-    names = listed(option, profiles)
+    names = split_names(option, profiles)
     if len(names) < at_least:
-        raise SettingError(f"{option}: {', '.join(names)} is one profile; a comparison takes at least {at_least}")
-    arms = [StudyArm(arm_name(name), {"profile": name}) for name in names]
+        raise SettingError(f"{option}: {', '.join(names)} is one profile; a comparison needs at least {at_least}")
+    arms = [Arm(arm_name(name), {"profile": name}) for name in names]
     twice = sorted({arm.name for arm in arms if [each.name for each in arms].count(arm.name) > 1})
     if twice:
         raise SettingError(f"{option}: two profiles are called {', '.join(twice)}; give their files different names")
@@ -64,7 +64,7 @@ def profile_arms(option: str, profiles: t.Any, at_least: int = 2) -> list[StudyA
 
 
 def arm_name(profile: str) -> str:
-    """Return what an arm of a profile is called: its name, or that of its file."""
+    """Return the name of a profile's arm: the name of the profile, or of its file."""
     return os.path.splitext(os.path.basename(profile))[0] if host_profile.is_path(profile) else profile
 
 
@@ -76,29 +76,30 @@ def setting_names(profile: t.Mapping[str, t.Any]) -> list[str]:
     return (["cpu_governor"] if profile["cpu_governor"] else []) + names
 
 
-def ablation_arms(profile: str, data: t.Mapping[str, t.Any], wanted: t.Sequence[str], put_back: bool) -> list[StudyArm]:
+def ablation_arms(profile: str, data: t.Mapping[str, t.Any], wanted: t.Sequence[str], put_back: bool) -> list[Arm]:
     """Return an arm for the profile, and one for each of its settings.
 
     Args:
         profile: name or path.
-        data: the profile.
+        data: content of the profile.
         wanted: names of settings; all if empty.
-        put_back: whether the first arm has none of the settings wanted and each other arm has one, rather than the first one all and each
-            other arm all but one.
+        put_back: False: the first arm has all settings, each other arm leaves one out. True: the first arm has none of
+            the wanted settings, each other arm adds one.
 
     Raises:
-        SettingError: the profile does not have a setting that is wanted.
+        SettingError: the profile does not have a wanted setting.
     """
     known = setting_names(data)
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise SettingError(
-            f"ablation_settings: {', '.join(unknown)} is no setting of profile {profile}; it sets {', '.join(known)}"
+            f"ablation_settings: {', '.join(unknown)} is not a setting of profile {profile}; "
+            f"its settings are {', '.join(known)}"
         )
     names = list(wanted) or known
     if not names:
-        raise SettingError(f"profile: {profile} has no settings that could be left out")
-    first = StudyArm(
+        raise SettingError(f"profile: {profile} has no settings to leave out")
+    first = Arm(
         f"{arm_name(profile)} bare" if put_back else arm_name(profile),
         {
             "profile": profile,
@@ -106,7 +107,7 @@ def ablation_arms(profile: str, data: t.Mapping[str, t.Any], wanted: t.Sequence[
         },
     )
     return [first] + [
-        StudyArm(
+        Arm(
             f"{'with' if put_back else 'without'} {name}",
             {
                 "profile": profile,
@@ -118,12 +119,12 @@ def ablation_arms(profile: str, data: t.Mapping[str, t.Any], wanted: t.Sequence[
     ]
 
 
-def schedule(arms: t.Sequence[StudyArm], order: str, rounds: int) -> list[tuple[StudyArm, int]]:
-    """Return the arms in the order in which they are run, each so many times, with the number of the time.
+def schedule(arms: t.Sequence[Arm], order: str, rounds: int) -> list[tuple[Arm, int]]:
+    """Return the runs of a study in their order, each as its arm and its round.
 
-    Interleaved, one of each after another: what changes slowly on a machine, such as its temperature or the fragmentation of its memory,
-    then falls on all arms alike. Each round begins one arm later, so that none always follows the same one first. In blocks, all runs
-    of an arm after another: fewer changes of profile.
+    Interleaved: one run of each arm, then the next round. Slow changes of a machine, such as its temperature or the
+    fragmentation of its memory, then affect all arms alike. Each round begins one arm later, so that no arm is always
+    the first. In blocks: all runs of one arm, then the next arm, with fewer changes of profile.
     """
     if order == "blocks":
         return [(arm, number) for arm in arms for number in range(1, rounds + 1)]
@@ -134,9 +135,9 @@ def schedule(arms: t.Sequence[StudyArm], order: str, rounds: int) -> list[tuple[
     ]
 
 
-def run_names(study_id: str, runs: t.Sequence[tuple[StudyArm, int]]) -> list[str]:
-    """Return a name for the directory of each run."""
-    several = any(number > 1 for dummy, number in runs)
+def run_names(study_id: str, runs: t.Sequence[tuple[Arm, int]]) -> list[str]:
+    """Return the name of each run's directory."""
+    several = any(number > 1 for _arm, number in runs)
     names: list[str] = []
     for arm, number in runs:
         name = re.sub(r"[^A-Za-z0-9_.]+", "-", arm.name).strip("-.")

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole playbooks, played one after another from within a task.
+"""Run whole playbooks one after another from within a task.
 
-A study is a sequence of runs, each under another profile, and Ansible can loop over tasks, not over plays. To spread the plays over
-include_tasks with delegation would be a second site.yml that nobody else plays, in which a host that dies in one run is lost to all
-that follow, and facts of one profile would leak into the next. So each run is what a user would type: ansible-playbook with the same
-inventory, variables and connection options, in a process of its own, its output passed on as it comes.
+A study is a sequence of runs, each under another profile, but Ansible loops over tasks, not over plays. Delegated
+include_tasks would be a second site.yml that nobody else uses: a host that dies in one run would be lost to all later
+runs, and facts of one profile would leak into the next. So each run is what a user would type: ansible-playbook with
+the same inventory, variables and connection options, in its own process, with its output passed on line by line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 
 _PLAYBOOKS = os.path.join(ROOT, "playbooks")
 
-# Options of ansible-playbook that a child gets as its parent had them. Not tags: they would choose from other tasks.
+# Options of ansible-playbook that a child inherits. Not tags: they would select other tasks.
 _VALUES = (
     ("remote_user", "--user"),
     ("private_key_file", "--private-key"),
@@ -58,27 +58,27 @@ _LISTS = (
     ("vault_password_files", "--vault-password-file"),
     ("extra_vars", "--extra-vars"),
 )
-# What asks on the terminal, and what takes its place where many playbooks are played while nobody watches.
+# Options that prompt on the terminal, and their replacement where many playbooks run unattended.
 _QUESTIONS = (
     ("become_ask_pass", "--ask-become-pass (-K)", "--become-password-file"),
     ("ask_pass", "--ask-pass (-k)", "--connection-password-file"),
     ("ask_vault_pass", "--ask-vault-password (-J)", "--vault-password-file"),
-    ("step", "--step", "nothing"),
+    ("step", "--step", "it without this option"),
 )
 
 
 class Interrupted(Exception):
-    """Ctrl-C, or the end of the playbook that is played."""
+    """Ctrl-C or SIGTERM; the running playbook has ended."""
 
 
 class ChildPlaybooks:
-    """Plays playbooks of this collection. As a context it hears of interruptions, and hands them to the playbook that is playing.
+    """Runs playbooks of this collection. Catches signals while it is open and passes them on to the running playbook.
 
-    ansible-core sends the processes that work on its tasks a signal when it is interrupted, and waits for them when it exits: so there
-    is time to put things in order. Nobody listens to what they say then; say() writes to where the parent's output goes.
+    When ansible-core is interrupted, it signals the worker processes of its tasks and waits for them when it exits, so
+    there is time to clean up. It ignores their output by then, so say() writes to the parent's output directly.
 
     Args:
-        log: takes each line that is said.
+        log: receives each line.
     """
 
     def __init__(self, log: t.Callable[[str], None]) -> None:
@@ -96,7 +96,7 @@ class ChildPlaybooks:
             signal.signal(each, handler)
 
     def _interrupt(self, signum: int, frame: t.Any) -> None:
-        # The parent sends a second signal soon after the first; putting things in order goes on.
+        # The parent sends a second signal soon after the first; the clean-up must go on.
         if not self._interrupted:
             self._interrupted = True
             raise Interrupted
@@ -106,23 +106,23 @@ class ChildPlaybooks:
         if not self._interrupted:
             Display().display(line)
         else:
-            # A file that the shell opened has its own position for writing, which this would destroy.
+            # A file that the shell has opened has its own write position, which this would overwrite.
             with contextlib.suppress(OSError):
                 if not stat.S_ISREG(os.stat(self._terminal).st_mode):
                     with open(self._terminal, "a", encoding="utf-8") as stream:
                         stream.write(line + "\n")
         self._log(line)
 
-    def play(self, name: str, variables: t.Mapping[str, t.Any], check: bool = False) -> int:
-        """Play a playbook of this collection to its end and return its exit status.
+    def run(self, name: str, variables: t.Mapping[str, t.Any], check: bool = False) -> int:
+        """Run a playbook of this collection to its end and return its exit status.
 
         Args:
-            name: of its file, without .yml.
-            variables: win over those of the parent.
-            check: whether in check mode.
+            name: path below playbooks/, without .yml.
+            variables: override those of the parent.
+            check: whether to use check mode.
 
         Raises:
-            Interrupted: by the user; the playbook has ended.
+            Interrupted: the user interrupted it; the playbook has ended.
         """
         with subprocess.Popen(
             _command(name, variables, check),
@@ -134,28 +134,27 @@ class ChildPlaybooks:
             errors="replace",
             start_new_session=True,
         ) as process:
+            output = t.cast("t.IO[str]", process.stdout)
             try:
-                for line in process.stdout:
+                for line in output:
                     self.say(line.rstrip("\n"))
                 return process.wait()
             except BaseException:
                 process.send_signal(signal.SIGINT)
-                for line in process.stdout:
+                for line in output:
                     self.say(line.rstrip("\n"))
                 raise
 
 
 def refuse_questions() -> None:
-    """Refuse options that make each playbook ask on the terminal.
+    """Refuse options that make each playbook prompt on the terminal.
 
     Raises:
-        RunError: there is one; the text names what takes its place.
+        RunError: one is given; the text names its replacement.
     """
     for name, option, instead in _QUESTIONS:
         if context.CLIARGS.get(name):
-            raise RunError(
-                f"{option} asks on the terminal, and this plays many playbooks one after another; use {instead}"
-            )
+            raise RunError(f"{option} prompts on the terminal, but this command runs many playbooks; use {instead}")
 
 
 def _command(name: str, variables: t.Mapping[str, t.Any], check: bool) -> list[str]:
@@ -172,7 +171,7 @@ def _command(name: str, variables: t.Mapping[str, t.Any], check: bool) -> list[s
 
 
 def _environment() -> dict[str, str]:
-    """Return the parent's environment; its own log has all that is passed on."""
+    """Return the parent's environment without its log path; the parent logs the child's output."""
     environment = {name: value for name, value in os.environ.items() if name != "ANSIBLE_LOG_PATH"}
     environment["PYTHONUNBUFFERED"] = "1"
     if ANSIBLE_COLOR:

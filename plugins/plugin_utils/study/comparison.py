@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs beside each other: their figures as multiples of the first one's, and what else differs between them."""
+"""Compare runs: their figures as multiples of the first one's, and what else differs between them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import statistics
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
@@ -20,12 +21,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, evaluate_together
 
 
-class Arm(t.NamedTuple):
-    """What is compared: one run, or several of one configuration that are taken together.
+class ArmRuns(t.NamedTuple):
+    """The runs of one arm: one run, or several of one configuration that are evaluated together.
 
     Attributes:
-        name: what it is called; None for its profile.
-        runs: their directories.
+        name: of the arm; None to use the profile's name.
+        runs: directories of the runs.
     """
 
     name: str | None
@@ -34,19 +35,22 @@ class Arm(t.NamedTuple):
 
 def publish(
     directory: RunDirectory,
-    arms: t.Sequence[Arm],
+    arms: t.Sequence[ArmRuns],
     say: t.Callable[[str], None],
     prices: t.Mapping[str, t.Any] | None = None,
     write: bool = True,
 ) -> tuple[dict[str, t.Any], bool]:
-    """Compare arms with the first of them, show it and write comparison.json, .txt and .html; return the comparison and whether a file changed.
+    """Compare arms with the first one; show the result and write comparison.json, .txt and .html.
 
     Args:
-        directory: where to write it.
-        arms: what is compared.
-        say: takes a line for the terminal.
-        prices: what cost.prices() returned.
+        directory: for the files.
+        arms: the arms to compare.
+        say: receives lines for the terminal.
+        prices: from cost.prices().
         write: whether to write files.
+
+    Returns:
+        The comparison, and whether a file changed.
 
     Raises:
         RunError: see compare().
@@ -66,13 +70,13 @@ def publish(
 
 
 def compare(
-    arms: t.Sequence[Arm], prices: t.Mapping[str, t.Any] | None = None
+    arms: t.Sequence[ArmRuns], prices: t.Mapping[str, t.Any] | None = None
 ) -> tuple[dict[str, t.Any], list[dict[str, CellDetails]]]:
-    """Return the comparison of arms with the first of them, which docs/results.md explains, and for each arm what its charts take.
+    """Return the comparison of arms with the first one (docs/results.md), and the data of each arm's charts.
 
     Args:
-        arms: what is compared.
-        prices: what cost.prices() returned.
+        arms: the arms to compare.
+        prices: from cost.prices().
 
     Raises:
         RunError: fewer than two arms, a run twice, or a file that is missing or damaged.
@@ -80,7 +84,8 @@ def compare(
     directories = [run for arm in arms for run in arm.runs]
     if len(arms) < 2 or len({run.path for run in directories}) < len(directories):
         raise RunError(
-            f"runs: {', '.join(run.run_id for run in directories) or 'none'}; a comparison takes two or more different runs"
+            f"runs: {', '.join(run.run_id for run in directories) or 'none'}; "
+            "a comparison needs two or more different runs"
         )
     documents = [arm.runs[0].read_json("run.json") for arm in arms]
     page_ins = [_PageIns(len(arm.runs) > 1) for arm in arms]
@@ -89,7 +94,7 @@ def compare(
         evaluate_together(arm.runs, also=_each(paging.add, written.add))
         for arm, paging, written in zip(arms, page_ins, writes)
     ]
-    summaries = [summary for summary, dummy in evaluated]
+    summaries = [summary for summary, _details in evaluated]
     first = summaries[0]
     return {
         "schema": SCHEMA,
@@ -139,11 +144,11 @@ def compare(
             for cell in summary["cells"]
             if _key(cell) == _key(cell_of_first)
         ],
-    }, [details for dummy, details in evaluated]
+    }, [details for _summary, details in evaluated]
 
 
 def _each(*takers: t.Callable[[dict[str, t.Any]], None]) -> t.Callable[[dict[str, t.Any]], None]:
-    """Return a function that hands a phase to all of them."""
+    """Return a function that passes a phase to all takers."""
 
     def take(document: dict[str, t.Any]) -> None:
         for taker in takers:
@@ -185,7 +190,7 @@ def _ratio_interval(
     baseline: t.Mapping[str, CellDetails],
     same_hosts: bool,
 ) -> dict[str, list[float]] | None:
-    """Return the intervals of the ratios; None if one of the runs has too few iterations to tell."""
+    """Return the intervals of the ratios; None if one of the runs has too few iterations."""
     name = configuration.cell_name(cell)
     mine, other = details[name].spread, baseline[name].spread
     if mine is None or other is None:
@@ -200,10 +205,10 @@ def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
 
 
 class _PageIns:
-    """How many pages per second came back from swap or zswap, on all machines together.
+    """Pages read back from swap or zswap per second, summed over all machines.
 
     Args:
-        several: whether they come from several runs, of which each then counts as one measurement.
+        several: whether there are several runs; each then counts as one measurement.
     """
 
     def __init__(self, several: bool) -> None:
@@ -212,7 +217,7 @@ class _PageIns:
         self._rates: dict[tuple[float, float], dict[int, list[float]]] = {}
 
     def add(self, document: t.Mapping[str, t.Any]) -> None:
-        """Take a phase."""
+        """Add a phase."""
         phase = document["phase"]
         self._runs += phase["index"] == 1
         if phase["kind"] == "iteration":
@@ -228,7 +233,7 @@ class _PageIns:
         return round(statistics.fmean(rates), 1) if rates else None
 
     def ratio(self, baseline: _PageIns, cell: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
-        """Return how many times the baseline's rate this is, and the interval of that; None where there is nothing to compare."""
+        """Return the ratio to the baseline's rate, with its interval; None if one of the rates is zero or unknown."""
         mine, theirs = (
             [statistics.fmean(unit) for unit in each._rates.get(_key(cell), {}).values()] for each in (self, baseline)
         )
@@ -242,14 +247,15 @@ class _PageIns:
 
 
 def _relative_variance(values: t.Sequence[float]) -> tuple[float, int] | None:
-    """Return the variance of the logarithm of the values' mean, and its degrees of freedom; None if they are too few to tell."""
+    """Return the variance of the logarithm of the mean, and its degrees of freedom; None for fewer than two values."""
     if len(values) < 2:
         return None
     return statistics.variance(values) / len(values) / statistics.fmean(values) ** 2, len(values) - 1
 
 
 def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list[str]:
-    """Return what differs between two runs beside the profile: such a comparison is of more than the profiles."""
+    """Return all differences between two runs besides the profile; they make the comparison one of more than
+    profiles."""
     found = [
         line for line in configuration.differences(old["config"], new["config"]) if not line.startswith("profile:")
     ]
@@ -257,7 +263,7 @@ def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list
         found.append(
             f"fleet: {len(old['expected'])} hosts -> {len(new['expected'])} hosts"
             if len(old["expected"]) != len(new["expected"])
-            else "fleet: other hosts"
+            else "fleet: different hosts"
         )
     for name, of in _CIRCUMSTANCES:
         before, after = of(old), of(new)
@@ -267,7 +273,7 @@ def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list
 
 
 def _of_hosts(*keys: str) -> t.Callable[[t.Mapping[str, t.Any]], str]:
-    """Return a function that says what the records of a run's hosts have under keys."""
+    """Return a function that collects one value from the records of a run's hosts."""
 
     def values(run: t.Mapping[str, t.Any]) -> str:
         found = set()
@@ -287,7 +293,7 @@ def _redis(run: t.Mapping[str, t.Any]) -> str:
     )
 
 
-# What no profile sets, and what makes another machine of it.
+# Circumstances that no profile sets.
 _CIRCUMSTANCES: tuple[tuple[str, t.Callable[[t.Mapping[str, t.Any]], str]], ...] = (
     ("kernel", _of_hosts("kernel", "release")),
     ("memory of the hosts", _of_hosts("memory", "total_bytes")),
@@ -299,7 +305,7 @@ _CIRCUMSTANCES: tuple[tuple[str, t.Callable[[t.Mapping[str, t.Any]], str]], ...]
 
 
 def _settings(documents: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """Return the tuned settings that are not the same in all runs, each with its value in each: as it was read back from the kernel."""
+    """Return the tuned settings that differ between runs, with the values that were read back from the kernel."""
     tables: list[dict[str, str]] = []
     for document in documents:
         table: dict[str, set[str]] = {}
@@ -325,4 +331,4 @@ def _tuned(tuning: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str]]:
         yield "swap", f"{area['source']}, priority {area['priority']}"
     if tuning.get("dram_budget"):
         budget = tuning["dram_budget"]
-        yield "DRAM budget", f"{budget['size_bytes'] / 2**20:,.0f} MiB by {budget['mechanism']}"
+        yield "DRAM budget", f"{size_text(budget['size_bytes'])} by {budget['mechanism']}"

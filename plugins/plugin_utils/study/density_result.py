@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a search for the density has found: as lines for the terminal, as density.json, .txt and .html."""
+"""The result of a density search: lines for the terminal, density.json, .txt and .html."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_s
 
 
 def probed(run: t.Mapping[str, t.Any], finding: Finding) -> list[str]:
-    """Return what a probe said, and what is known since."""
+    """Return the result of a probe, and what is known after it."""
     lost = f", lost {', '.join(run['lost'])}" if run["lost"] else ""
     known = f"so far at least {finding.density}" + (f", less than {finding.next_size}" if finding.next_size else "")
+    figures = f"p99 {microseconds(run['p99_us'])} us, of the worst host {microseconds(run['worst_host_p99_us'])} us"
     return [
-        f"   {run['arm']}, {run['size']} hosts: {run['outcome'].upper()}, {run['hosts_within_slo']} within the SLO{lost}; "
-        f"p99 {microseconds(run['p99_us'])} us, of the worst host {microseconds(run['worst_host_p99_us'])} us | {known}"
+        f"   {run['arm']}, {run['size']} hosts: {run['outcome'].upper()}, "
+        f"{run['hosts_within_slo']} within the SLO{lost}; {figures} | {known}"
     ]
 
 
 def conclude(document: dict[str, t.Any]) -> None:
-    """Write what was found into the document: C(density), one entry for each arm, docs/study.md explains it."""
-    plan, found = document["plan"], []
-    for arm in plan["arms"]:
+    """Add C(density) to the document, one entry for each arm; docs/study.md explains it."""
+    definition, found = document["definition"], []
+    for arm in definition["arms"]:
         runs = [run for run in document["runs"] if run["arm"] == arm["name"]]
-        search = DensitySearch(plan["maximum"], plan["start"], plan["repeats"])
+        search = DensitySearch(definition["maximum"], definition["start"], definition["repeats"])
         for run in runs:
             search.add(run["size"], run["outcome"])
         finding = search.finding()
@@ -68,7 +69,7 @@ def publish(
     say: t.Callable[[str], None],
     prices: t.Mapping[str, t.Any] | None = None,
 ) -> None:
-    """Write density.json, .txt and .html, and show the table; prices are what cost.prices() returned."""
+    """Write density.json, .txt and .html, and show the table. Prices are from cost.prices()."""
     conclude(document)
     document["cost"] = prices and cost.of_runs(
         prices, [_at_density(directory, document, each) for each in document["density"]]
@@ -85,7 +86,7 @@ def publish(
 def _at_density(
     directory: RunDirectory, document: t.Mapping[str, t.Any], found: t.Mapping[str, t.Any]
 ) -> cost.Measured:
-    """Return the probes that passed at the density; where not even one host meets the SLO, those that show it."""
+    """Return the probes that passed at the density, or all probes of the arm if none passed."""
     of_arm = [run for run in document["runs"] if run["arm"] == found["name"]]
     runs = [run for run in of_arm if (run["size"], run["outcome"]) == (found["density"], PASS)]
     directories = [RunDirectory(directory.results_dir, run["run_id"]) for run in runs or of_arm]
@@ -93,7 +94,7 @@ def _at_density(
 
 
 def table(document: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the densities, how sure they are, and the curves."""
+    """Return the densities, how certain they are, and the curves."""
     slo, baseline = document["slo"], document["density"][0]["name"]
     columns = (
         ("profile", lambda each: each["name"]),
@@ -119,10 +120,11 @@ def table(document: t.Mapping[str, t.Any]) -> list[str]:
     )
     lines = [
         "",
-        f"Density: the largest fleet whose hosts all meet avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us ({slo['basis']} time)",
+        f"Density: the largest fleet whose hosts all meet avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us "
+        f"({slo['basis']} time)",
         *grid(columns, document["density"]),
         "",
-        "What the probes said (the worst cell of each; the median over the valid probes of a size):",
+        "Probes (worst cell of each; median over the valid probes of a size):",
         *grid(curve, [{**row, "name": each["name"]} for each in document["density"] for row in each["curve"]]),
     ]
     for each in document["density"]:
@@ -131,7 +133,7 @@ def table(document: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def reason(found: t.Mapping[str, t.Any]) -> str:
-    """Return why a density is not larger, and how sure that is."""
+    """Return why a density is not larger, and how certain that is."""
 
     def votes(size: int) -> str:
         each = found["votes"].get(str(size))
@@ -139,9 +141,9 @@ def reason(found: t.Mapping[str, t.Any]) -> str:
 
     at = votes(found["density"])
     if found["limited_by"] == "maximum":
-        return f"{at}; no larger fleet was to be probed"
+        return f"{at}; no larger fleet was allowed"
     if found["limited_by"] == INVALID:
-        return f"{at}{'; ' if at else ''}at least so many: a fleet of {found['next_size']} could not be judged"
+        return f"{at}{'; ' if at else ''}at least this many: a fleet of {found['next_size']} could not be judged"
     return "; ".join(text for text in (at, votes(found["next_size"])) if text) + (
         "" if found["decided"] else "; the search is not finished"
     )
@@ -150,7 +152,8 @@ def reason(found: t.Mapping[str, t.Any]) -> str:
 def contradictions(found: t.Mapping[str, t.Any]) -> list[str]:
     """Return a sentence for each size that failed although a larger one passed."""
     return [
-        f"not monotonic: a fleet of {low} fails and one of {high} passes; the density is what lies below {low}"
+        f"not monotonic: a fleet of {low} fails and one of {high} passes; "
+        f"the density is the largest passing size below {low}"
         for low, high in found["contradictions"]
     ]
 
@@ -160,7 +163,7 @@ def _votes(size: t.Any) -> dict[str, int]:
 
 
 def _point(size: t.Any, runs: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
-    """Return what the probes of a size say together. The figures of one that is not valid are no figures."""
+    """Return the probes of a size as one point of the curve. Figures of invalid probes are ignored."""
     valid = [run for run in runs if run["outcome"] != INVALID]
     return {
         "size": size.size,

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the largest number of VMs that all meet the SLO is searched: which size to probe next, and what the probes say so far.
+"""Search for the largest number of VMs that all meet the SLO: which size to probe next, and the result so far.
 
-Nothing is remembered here but the probes themselves, so a search that was interrupted goes on from their record.
+The only state is the list of probes, so an interrupted search continues from their record.
 
-The SLO is met by a fleet of N or not, but a probe only says so with chance: near the boundary one of two probes may pass. So a size is
-decided by the majority of its probes, and the last size that passes and the first that does not are probed until one side has the
-majority of all the probes that a size may get. A size that fails more often than not is taken as a boundary even if a larger one passed; that
-contradiction is probed again first, and reported if it stays.
+A fleet of N meets the SLO or not, but a single probe is subject to chance: near the boundary one of two probes may
+pass. So the majority of its probes decides a size. The largest passing size and the smallest failing one are probed
+until one outcome has the majority of all probes that a size may get. A size that mostly fails is a boundary even if a
+larger one passed; such a contradiction is probed again first, and reported if it remains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import dataclasses
 import typing as t
 
 PASS, FAIL, INVALID = "pass", "fail", "invalid"
-# An invalid probe is no vote. A size that had so many is given up, and does not count as passed.
+# An invalid probe does not count. A size with this many is given up, and does not count as passed.
 MAX_INVALID = 2
 
 
@@ -30,12 +30,12 @@ class Probe(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """What the probes of one size say.
+    """The probes of one size.
 
     Attributes:
         size: the number of hosts.
-        passed, failed, invalid: how many of its probes.
-        repeats: how many votes a size may get.
+        passed, failed, invalid: numbers of probes.
+        repeats: the most valid probes that a size may get.
     """
 
     size: int
@@ -46,31 +46,32 @@ class Size:
 
     @property
     def accepted(self) -> bool:
-        """Whether the fleet meets the SLO at this size, so far."""
+        """Whether most probes have passed so far."""
         return self.passed > self.failed
 
     @property
     def settled(self) -> bool:
-        """Whether more probes cannot change that, or there are to be no more."""
+        """Whether no further probe can change the outcome, or none is allowed."""
         votes = self.passed + self.failed
         return max(self.passed, self.failed) > self.repeats // 2 or votes >= self.repeats or self.invalid >= MAX_INVALID
 
     @property
     def given_up(self) -> bool:
-        """Whether it cannot be judged."""
+        """Whether this size cannot be judged."""
         return self.invalid >= MAX_INVALID and not self.passed + self.failed
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What a search has found.
+    """The result of a search.
 
     Attributes:
         density: the largest size that meets the SLO, 0 if none does.
-        limited_by: why it is not larger: FAIL, INVALID (the next size could not be judged) or "maximum" (no larger one was to be probed).
-        next_size: the size that does not meet it; None with "maximum".
+        limited_by: why it is not larger: FAIL, INVALID (the next size could not be judged) or "maximum" (no larger
+            size is allowed).
+        next_size: the smallest size that does not pass; None with "maximum".
         contradictions: pairs of a size that failed and a larger one that passed.
-        decided: whether the search is at its end.
+        decided: whether the search has ended.
     """
 
     density: int
@@ -81,12 +82,12 @@ class Finding:
 
 
 class DensitySearch:
-    """A search between one host and a largest size.
+    """A search from one host up to a largest size.
 
     Args:
         maximum: the largest size.
         start: the first size.
-        repeats: how many votes decide a size at the boundary; with an even number a tie is no pass.
+        repeats: the number of valid probes that decide a size at the boundary; with an even number a tie does not pass.
     """
 
     def __init__(self, maximum: int, start: int = 1, repeats: int = 3) -> None:
@@ -98,25 +99,24 @@ class DensitySearch:
         self._probes: list[Probe] = []
 
     def add(self, size: int, outcome: str) -> None:
-        """Take the outcome of a probe."""
+        """Add the outcome of a probe."""
         self._probes.append(Probe(size, outcome))
 
     def sizes(self) -> list[Size]:
-        """Return what is known of each size that was probed, the smallest first."""
+        """Return all probed sizes, the smallest first."""
         return [
-            Size(
-                size,
-                *(sum(1 for probe in self._probes if probe == (size, outcome)) for outcome in (PASS, FAIL, INVALID)),
-                self.repeats,
-            )
+            Size(size, self._count(size, PASS), self._count(size, FAIL), self._count(size, INVALID), self.repeats)
             for size in sorted({probe.size for probe in self._probes})
         ]
+
+    def _count(self, size: int, outcome: str) -> int:
+        return self._probes.count(Probe(size, outcome))
 
     def next_size(self) -> int | None:
         """Return the size to probe next, or None at the end.
 
-        Twice as large as long as all is well, then half-way between what passed and what did not; at the end the two sizes beside the
-        boundary again.
+        Doubles the size while it passes, then bisects between the passing and the failing size, then repeats the two
+        sizes next to the boundary.
         """
         sizes = self.sizes()
         open_votes = next(
@@ -137,7 +137,7 @@ class DensitySearch:
         return min(unsettled, key=lambda each: each.passed + each.failed).size if unsettled else None
 
     def finding(self) -> Finding:
-        """Return what the probes say so far."""
+        """Return the result so far."""
         sizes = self.sizes()
         passed, failed = self._boundary(sizes)
         return Finding(
@@ -155,7 +155,7 @@ class DensitySearch:
 
     @staticmethod
     def _boundary(sizes: t.Sequence[Size]) -> tuple[Size | None, Size | None]:
-        """Return the largest size that passes below the smallest one that does not, and that one."""
+        """Return the largest passing size below the smallest failing one, and that failing size."""
         failed = next((each for each in sizes if not each.accepted), None)
         return max(
             (each for each in sizes if each.accepted and (failed is None or each.size < failed.size)),

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tests of membw's seams. Every test is a function; main() lists them. */
+/* Tests of the parts of membw. Each test is a function; main() lists them. A comment names the
+ * faults in membw.c that the test detects. No test depends on speed or on the size of a cache. */
 #define MEMBW_NO_MAIN
 #include "../../../../files/membw.c"
+#include <signal.h>
 #include <valgrind/valgrind.h>
 
 static int failures;
 
-#define CHECK(condition)                                                                             \
-    do {                                                                                             \
-        if (!(condition)) {                                                                          \
-            failures++;                                                                              \
-            (void)fprintf(stderr, "FAILED %s, line %d: %s\n", __func__, __LINE__, #condition);       \
-        }                                                                                            \
+#define CHECK(condition)                                                                        \
+    do {                                                                                        \
+        if (!(condition)) {                                                                     \
+            failures++;                                                                         \
+            (void)fprintf(stderr, "FAILED %s, line %d: %s\n", __func__, __LINE__, #condition);  \
+        }                                                                                       \
     } while (0)
 
 static const struct settings plain = {.memory_node = -1, .readers = 1, .seconds = 0.02};
@@ -35,11 +37,11 @@ static bool parsed(struct settings *s, const char *option, const char *value)
     (void)snprintf(second, sizeof second, "%s", value);
     bool good = parse_arguments(s, 3, argv, &f);
     CHECK(good == (f.exit_code == EXIT_OK));
-    CHECK(good || strstr(f.message, value) != NULL); /* a refusal names the value */
+    CHECK(good || strstr(f.message, value) != NULL); /* an error message quotes the value */
     return good;
 }
 
-static void test_options_take_their_range_only(void)
+static void test_options_are_limited_to_their_range(void)
 {
     struct settings s;
     CHECK(parsed(&s, "--cpus", "0,2,11") && s.readers == 3 && s.cpus[2] == 11);
@@ -53,6 +55,13 @@ static void test_options_take_their_range_only(void)
     CHECK(!parsed(&s, "--memory-node", "0x"));
     CHECK(parsed(&s, "--buffer", "17592186044416") && s.buffer == UINT64_C(1) << 44);
     CHECK(!parsed(&s, "--buffer", "17592186044417"));
+    CHECK(parsed(&s, "--cache", "0") && s.cache == 0);
+    CHECK(parsed(&s, "--cache", "1") && s.cache == 1);
+    CHECK(parsed(&s, "--cache", "1099511627776") && s.cache == UINT64_C(1) << 40);
+    CHECK(!parsed(&s, "--cache", "1099511627777"));
+    CHECK(!parsed(&s, "--cache", "-1"));
+    CHECK(!parsed(&s, "--cache", "32M"));
+    CHECK(!parsed(&s, "--cache", ""));
     CHECK(parsed(&s, "--seconds", "0.01"));
     CHECK(!parsed(&s, "--seconds", "0"));
     CHECK(!parsed(&s, "--seconds", "nan"));
@@ -63,6 +72,44 @@ static void test_options_take_their_range_only(void)
     CHECK(!parsed(&s, "--huge-pages", "yes"));
 }
 
+#define MIB (UINT64_C(1) << 20)
+
+/* Resolves a --cache and a --buffer; returns the buffer's bytes, or 0 if it was rejected. */
+static uint64_t resolved(uint64_t cache, uint64_t buffer, bool allow_cached)
+{
+    struct settings s = plain;
+    struct failure f = {0};
+    uint64_t used = 0;
+    bool numa;
+    s.cache = cache;
+    s.buffer = buffer;
+    s.allow_cached = allow_cached;
+    if (resolve(&s, &used, &numa, &f)) {
+        CHECK(used == (cache > 0 ? cache : cache_bytes(0)));
+        return s.buffer;
+    }
+    CHECK(f.exit_code == EXIT_USAGE && strstr(f.message, "is too small") != NULL);
+    return 0;
+}
+
+/* Detects: a multiple other than 16; `<=` in place of `<`; a given cache that is ignored, or used
+ * only if it is larger or smaller than the one that the kernel reports; no minimum of 256 MiB. */
+static void test_the_buffer_is_at_least_16_times_the_cache(void)
+{
+    CHECK(resolved(1 * MIB, 16 * MIB, false) == 16 * MIB);
+    CHECK(resolved(1 * MIB, 16 * MIB - 1, false) == 0);
+    CHECK(resolved(1 * MIB, 16 * MIB - 1, true) == 16 * MIB - 1);
+    CHECK(resolved(4096 * MIB, 65536 * MIB, false) == 65536 * MIB);
+    CHECK(resolved(4096 * MIB, 65536 * MIB - 1, false) == 0);
+    CHECK(resolved(1, 0, false) == 256 * MIB);
+    CHECK(resolved(16 * MIB, 0, false) == 256 * MIB);
+    CHECK(resolved(16 * MIB + 1, 0, false) == 256 * MIB + 16);
+    CHECK(resolved(CACHE_MAX, 0, false) == BUFFER_MAX);
+    CHECK(resolved(0, BUFFER_MAX, false) == BUFFER_MAX);
+    CHECK(cache_bytes(0) == 0 || resolved(0, 1, false) == 0);
+}
+
+/* Detects: a buffer of less than `total`, or a chunk that is shared by two readers. */
 static void test_readers_share_the_buffer_in_whole_chunks(void)
 {
     CHECK(reader_bytes(0, 1) == CHUNK_BYTES);
@@ -81,7 +128,9 @@ static uint64_t reference_sum(const uint64_t *words, size_t step)
     return sum;
 }
 
-static void test_kernels_sum_what_they_say(void)
+/* Detects: a kernel that skips every second line or adds a line twice, even if the fill computes
+ * the same wrong sum. */
+static void test_kernels_sum_every_word_or_line(void)
 {
     struct buffer b = place(CHUNK_BYTES);
     CHECK(buffer_fill(&b, PATTERN_ALL));
@@ -96,8 +145,22 @@ static void test_kernels_sum_what_they_say(void)
     buffer_release(&b);
 }
 
-/* Each word counts: a change of any single one is noticed, so none can go unread. */
-static void test_no_word_goes_unread(void)
+/* Detects: a fill that writes nothing, or the same in each chunk, in each line or in each word. */
+static void test_the_fill_does_not_repeat(void)
+{
+    struct buffer b = place(4 * CHUNK_BYTES);
+    size_t repeated = 0;
+    CHECK(buffer_fill(&b, PATTERN_ALL));
+    for (size_t i = CHUNK_WORDS; i < 4 * CHUNK_WORDS; i++)
+        repeated += b.words[i] == b.words[i - 1] || b.words[i] == b.words[i - LINE_WORDS] ||
+                    b.words[i] == b.words[i - CHUNK_WORDS];
+    CHECK(repeated == 0);
+    buffer_release(&b);
+}
+
+/* Detects: a kernel, or a compiler's translation of it, that does not read a word: then a change
+ * of that word cannot change the sum. */
+static void test_each_word_changes_the_sum(void)
 {
     struct buffer b = place(CHUNK_BYTES);
     CHECK(buffer_fill(&b, PATTERN_ALL));
@@ -118,10 +181,12 @@ static void test_no_word_goes_unread(void)
     buffer_release(&b);
 }
 
-static void test_chase_visits_every_line_once(void)
+/* Detects: a chase over part of the buffer, in several cycles, in order, in random order within
+ * blocks that a cache can hold, or with fewer loads than steps. */
+static void test_a_chase_visits_every_line_once_in_random_order(void)
 {
     struct buffer b = place(CHUNK_BYTES);
-    size_t lines = b.bytes / LINE_BYTES, visited = 0, neighbours = 0;
+    size_t lines = b.bytes / LINE_BYTES, visited = 0, neighbours = 0, distance = 0;
     bool *seen = calloc(lines, sizeof *seen);
     CHECK(seen != NULL);
     buffer_link(&b);
@@ -133,14 +198,131 @@ static void test_chase_visits_every_line_once(void)
         seen[line] = true;
         const uint64_t *next = chase(at, 1);
         neighbours += next == at + LINE_WORDS;
+        distance += (size_t)(next > at ? next - at : at - next) / LINE_WORDS;
         at = next;
     }
     CHECK(visited == lines);
-    CHECK(at == b.words);              /* one cycle, and no shorter one */
-    CHECK(neighbours < lines / 100);   /* nothing that a prefetcher could follow */
+    CHECK(at == b.words);                 /* one cycle */
+    CHECK(neighbours < lines / 100);      /* no sequence that a prefetcher could follow */
+    CHECK(distance / lines > lines / 4);  /* a third of the buffer is the mean of random steps */
     CHECK(chase(b.words, lines) == b.words && chase(b.words, lines + 3) == chase(b.words, 3));
     free(seen);
     buffer_release(&b);
+}
+
+/* ---- the order of reads ---- */
+
+/* Only one block of a watched buffer can be read at a time. A read of another block causes a
+ * SIGSEGV, whose handler records that block and makes it the readable one. */
+static struct {
+    char *begin, *readable;
+    size_t block_bytes, blocks, visits;
+    bool in_order; /* from the first block to the last, and again from the first */
+    bool seen[4 * CHUNK_BYTES / 4096];
+    struct sigaction before;
+} watch;
+
+#define MAX_VISITS ((size_t)1 << 20) /* ends a test whose reads alternate between two blocks */
+
+static void block_was_read(int number, siginfo_t *info, void *context)
+{
+    (void)number, (void)context;
+    size_t block = (size_t)((char *)info->si_addr - watch.begin) / watch.block_bytes;
+    if ((char *)info->si_addr < watch.begin || block >= watch.blocks) {
+        (void)sigaction(SIGSEGV, &watch.before, NULL); /* not a watched read: crash */
+        return;
+    }
+    watch.in_order = watch.in_order && block == watch.visits % watch.blocks;
+    watch.seen[block] = true;
+    if (++watch.visits > MAX_VISITS) {
+        (void)mprotect(watch.begin, watch.blocks * watch.block_bytes, PROT_READ);
+        return;
+    }
+    if (watch.readable != NULL)
+        (void)mprotect(watch.readable, watch.block_bytes, PROT_NONE);
+    watch.readable = watch.begin + block * watch.block_bytes;
+    (void)mprotect(watch.readable, watch.block_bytes, PROT_READ);
+}
+
+static void start_watching(const struct buffer *b, size_t block_bytes)
+{
+    struct sigaction action = {.sa_flags = SA_SIGINFO};
+    action.sa_sigaction = block_was_read;
+    memset(&watch, 0, sizeof watch);
+    watch.begin = (char *)b->words;
+    watch.block_bytes = block_bytes;
+    watch.blocks = b->bytes / block_bytes;
+    watch.in_order = true;
+    CHECK(watch.blocks <= sizeof watch.seen / sizeof watch.seen[0]);
+    CHECK(sigaction(SIGSEGV, &action, &watch.before) == 0);
+    CHECK(mprotect(watch.begin, b->bytes, PROT_NONE) == 0);
+}
+
+/* Returns how many blocks were read. */
+static size_t stop_watching(const struct buffer *b)
+{
+    size_t seen = 0;
+    CHECK(mprotect(watch.begin, b->bytes, PROT_READ | PROT_WRITE) == 0);
+    CHECK(sigaction(SIGSEGV, &watch.before, NULL) == 0);
+    for (size_t block = 0; block < watch.blocks; block++)
+        seen += watch.seen[block];
+    return seen;
+}
+
+/* Makes the compiler assume that other code reads and writes the reader here. In membw another
+ * thread does. */
+static void share(struct reader *r)
+{
+    __asm__ volatile("" : : "r"(r) : "memory");
+}
+
+/* Reads until at least `reads` reads were made in one call of read_until(). */
+static void read_at_least(struct reader *r, const struct kernel *kernel, uint64_t reads)
+{
+    uint64_t duration = 10000000;
+    do {
+        r->reads = r->wrong_chunks = watch.visits = 0;
+        share(r);
+        read_until(r, kernel, now_ns() + duration);
+        share(r);
+        duration *= 2;
+    } while (r->reads < reads);
+}
+
+/* Detects: a pass that reads half of the buffer, skips a block or a chunk, reads a chunk again
+ * before the others or goes back to a block (cache-blocked order), or starts over early; a count
+ * of reads that differs from what was read; reads that the compiler removed. Compilers change the
+ * order within some pages, so a block is 64 KiB. */
+static void test_a_pass_reads_every_block_once_from_start_to_end(void)
+{
+    const struct kernel kernels[] = {
+        choose_kernel(PATTERN_ALL), choose_kernel(PATTERN_LINE), {"plain C", sum_all_plain}};
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        struct reader r = {.buffer = place(3 * CHUNK_BYTES)};
+        CHECK(buffer_fill(&r.buffer, kernels[i].sum == sum_lines ? PATTERN_LINE : PATTERN_ALL));
+        start_watching(&r.buffer, 65536);
+        read_at_least(&r, &kernels[i], 2 * 3);
+        CHECK(stop_watching(&r.buffer) == watch.blocks);
+        CHECK(watch.in_order);
+        CHECK(watch.visits * watch.block_bytes == r.reads * CHUNK_BYTES);
+        CHECK(r.wrong_chunks == 0);
+        buffer_release(&r.buffer);
+    }
+}
+
+/* Detects: a chase that does not load the lines in their order, or counts more steps than it
+ * makes; lines that are linked in order or in blocks. In a buffer of N pages, one step in N is to
+ * stay on its page. */
+static void test_nearly_every_step_of_a_chase_leaves_the_page(void)
+{
+    const struct kernel kernel = choose_kernel(PATTERN_CHASE);
+    struct reader r = {.buffer = place(CHUNK_BYTES)};
+    buffer_link(&r.buffer);
+    start_watching(&r.buffer, (size_t)sysconf(_SC_PAGESIZE));
+    read_at_least(&r, &kernel, CHUNK_LINES);
+    CHECK(stop_watching(&r.buffer) == watch.blocks);
+    CHECK(watch.visits <= r.reads && watch.visits >= r.reads - 2 * r.reads / watch.blocks);
+    buffer_release(&r.buffer);
 }
 
 /* ---- readers ---- */
@@ -157,23 +339,23 @@ static bool measured(const struct settings *s, struct failure *f)
     return good;
 }
 
-static void test_a_wrong_word_fails_the_measurement(void)
+/* Detects: a sum that is not compared with the expected one. */
+static void test_a_wrong_word_is_counted_in_each_pass(void)
 {
     struct reader r = {0};
     struct kernel kernel = choose_kernel(PATTERN_LINE);
     r.buffer = place(4 * CHUNK_BYTES);
     CHECK(buffer_fill(&r.buffer, PATTERN_LINE));
-    read_until(&r, &kernel, now_ns() + 20000000);
-    CHECK(r.wrong_chunks == 0 && r.reads > 0);
+    read_at_least(&r, &kernel, 2 * 4);
+    CHECK(r.wrong_chunks == 0);
     r.buffer.words[2 * CHUNK_WORDS] ^= 1;
-    r.reads = 0;
-    while (r.reads < 4)
-        read_until(&r, &kernel, now_ns() + 20000000);
-    CHECK(r.wrong_chunks > 0);
+    read_at_least(&r, &kernel, 2 * 4);
+    CHECK(r.wrong_chunks == (r.reads + 1) / 4); /* once per pass, in the third chunk */
     buffer_release(&r.buffer);
 }
 
-static void test_faults_are_counted_where_there_are_any(void)
+/* Detects: a buffer that is not written before the measurement; uncounted page faults. */
+static void test_page_faults_are_counted(void)
 {
     struct settings s = plain;
     struct failure f;
@@ -181,14 +363,13 @@ static void test_faults_are_counted_where_there_are_any(void)
     struct kernel kernel = choose_kernel(PATTERN_LINE);
     s.buffer = 8 * CHUNK_BYTES;
     CHECK(measured(&s, &f));
-    CHECK(m.readers[0].faults == 0 || RUNNING_ON_VALGRIND); /* which has faults of its own */
-    /* The same without the first touch, to see that the counter can count. */
+    CHECK(m.readers[0].faults == 0 || RUNNING_ON_VALGRIND); /* valgrind itself causes page faults */
+    /* The first accesses to the pages of another buffer show that the counter works. */
     r.buffer = place(8 * CHUNK_BYTES);
     r.buffer.sums = calloc(r.buffer.chunks, sizeof *r.buffer.sums);
     CHECK(r.buffer.sums != NULL);
     uint64_t before = thread_faults();
-    while (r.reads < 8)
-        read_until(&r, &kernel, 0);
+    read_at_least(&r, &kernel, 8);
     CHECK(thread_faults() - before >= 8);
     buffer_release(&r.buffer);
 }
@@ -197,8 +378,9 @@ static void test_totals(void)
 {
     static const struct settings two = {.readers = 2};
     m = (struct measurement){.settings = &two, .kernel = choose_kernel(PATTERN_LINE)};
-    m.readers[0] = (struct reader){.began = 0, .ended = 1000000000, .reads = 1000, .cpu_ns = 500000000};
-    m.readers[1] = (struct reader){.began = 100000000, .ended = 600000000, .reads = 500, .faults = 2, .cpu_ns = 500000000};
+    m.readers[0] = (struct reader){.ended = 1000000000, .reads = 1000, .cpu_ns = 500000000};
+    m.readers[1] = (struct reader){
+        .began = 100000000, .ended = 600000000, .reads = 500, .faults = 2, .cpu_ns = 500000000};
     struct totals t = sum_up(&m);
     CHECK(t.bytes == UINT64_C(1500) * CHUNK_BYTES);
     CHECK(t.bytes_per_second > 1999.9 * CHUNK_BYTES && t.bytes_per_second < 2000.1 * CHUNK_BYTES);
@@ -206,30 +388,35 @@ static void test_totals(void)
     CHECK(t.faults == 2 && t.cpu_share > 0.4999 && t.cpu_share < 0.5001);
 }
 
-static void test_what_is_not_possible_is_refused(void)
+static void test_impossible_settings_are_rejected(void)
 {
     struct settings s = plain;
     struct failure f;
     s.cpus[0] = CPU_SETSIZE - 1;
-    CHECK(!measured(&s, &f) && f.exit_code == EXIT_IMPOSSIBLE && strstr(f.message, "CPU 1023") != NULL);
+    CHECK(!measured(&s, &f) && f.exit_code == EXIT_IMPOSSIBLE);
+    CHECK(strstr(f.message, "CPU 1023") != NULL);
     struct failure g = {0};
-    struct buffer b;
-    CHECK(!buffer_place(&b, (size_t)1 << 46, &plain, &g) && g.exit_code == EXIT_IMPOSSIBLE);
+    struct buffer b; /* larger than any address space */
+    CHECK(!buffer_place(&b, (size_t)1 << 60, &plain, &g) && g.exit_code == EXIT_IMPOSSIBLE);
 }
 
 int main(void)
 {
-    test_options_take_their_range_only();
+    test_options_are_limited_to_their_range();
+    test_the_buffer_is_at_least_16_times_the_cache();
     test_readers_share_the_buffer_in_whole_chunks();
-    test_kernels_sum_what_they_say();
-    test_no_word_goes_unread();
-    test_chase_visits_every_line_once();
-    test_a_wrong_word_fails_the_measurement();
-    test_faults_are_counted_where_there_are_any();
+    test_kernels_sum_every_word_or_line();
+    test_the_fill_does_not_repeat();
+    test_each_word_changes_the_sum();
+    test_a_chase_visits_every_line_once_in_random_order();
+    test_a_pass_reads_every_block_once_from_start_to_end();
+    test_nearly_every_step_of_a_chase_leaves_the_page();
+    test_a_wrong_word_is_counted_in_each_pass();
+    test_page_faults_are_counted();
     test_totals();
-    test_what_is_not_possible_is_refused();
-    (void)membw_main; /* only the real main() calls it */
+    test_impossible_settings_are_rejected();
+    (void)membw_main; /* used by main() of the program only */
     if (failures == 0)
-        (void)puts("all seams hold");
+        (void)puts("all tests passed");
     return failures != 0;
 }

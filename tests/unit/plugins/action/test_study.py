@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.action import study
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import StudyArm
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import Arm
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import FAILED, FINISHED, INVALID
 
 
@@ -34,7 +34,7 @@ class Sequence:
 )
 def test_a_run_that_is_not_valid_is_taken_up_once_more(states, times):
     sequence = Sequence(*states)
-    outcome = study._measured(sequence, "s-zram", StudyArm("zram", {"profile": "zram"}))
+    outcome = study._measured(sequence, "s-zram", Arm("zram", {"profile": "zram"}))
     assert outcome["state"] == states[-1]
     assert sequence.asked == [("s-zram", True), ("s-zram", False)][:times]
     assert ["redis01 was late" in text for text in sequence.said] == [True] * (times - 1)

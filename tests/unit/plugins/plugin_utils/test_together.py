@@ -15,7 +15,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict imp
     evaluate,
     evaluate_together,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, compare
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare
 
 from .conftest import START, latencies
 
@@ -83,7 +83,7 @@ def test_a_comparison_names_what_differs_beside_the_profile(record):
             }
         }
 
-    document = compare([Arm("slow", [first]), Arm(None, [copy(first, "other", other)])])[0]
+    document = compare([ArmRuns("slow", [first]), ArmRuns(None, [copy(first, "other", other)])])[0]
     assert [run["name"] for run in document["runs"]] == ["slow", "zram"]
     differences = document["differences"]["other"]
     assert "config" not in " ".join(differences)
@@ -105,12 +105,14 @@ def test_page_ins_have_a_ratio_with_an_interval(record):
     busy = copy(record(paging(300))[0], "busy")
     shutil.rmtree(pathlib.Path(busy.path).with_name("run"))
     quiet = record(paging(100))[0]
-    row = compare([Arm(None, [quiet]), Arm(None, [busy])])[0]["cells"][1]
+    row = compare([ArmRuns(None, [quiet]), ArmRuns(None, [busy])])[0]["cells"][1]
     assert row["page_ins_ratio"]["value"] == 3
     low, high = row["page_ins_ratio"]["interval"]
     assert low < 3 < high
     assert (
-        compare([Arm(None, [copy(record(paging(0))[0], "none")]), Arm(None, [quiet])])[0]["cells"][1]["page_ins_ratio"]
+        compare([ArmRuns(None, [copy(record(paging(0))[0], "none")]), ArmRuns(None, [quiet])])[0]["cells"][1][
+            "page_ins_ratio"
+        ]
         is None
     )
 

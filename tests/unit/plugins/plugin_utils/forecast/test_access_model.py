@@ -10,16 +10,16 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import (
     PAGE_BYTES,
     AccessModel,
-    Step,
+    Band,
 )
 
 LOAD = {"key_count": 8000, "value_size": 1000, "pattern": "gaussian"}
 
 
 def exactly(keys, influence):
-    """The exact distribution in the form of steps()."""
+    """The exact distribution in the form of bands()."""
     return [
-        Step(count, weight / (100 * keys))
+        Band(count, weight / (100 * keys))
         for weight, count in collections.Counter(access_model.weights(keys, influence)).items()
     ]
 
@@ -28,15 +28,15 @@ def exactly(keys, influence):
 @pytest.mark.parametrize("influence", [0, -1, 0.5, 10, 25, 100, 1000])
 def test_every_request_is_for_one_of_the_keys(keys, influence):
     assert sum(access_model.weights(keys, influence)) == 100 * keys
-    spread = access_model.steps(keys, influence)
+    spread = access_model.bands(keys, influence)
     assert sum(step.keys for step in spread) == keys
     assert sum(step.keys * step.probability for step in spread) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("influence", [0, -1, 0.5, 10, 25, 100])
-def test_the_steps_are_the_exact_distribution_summed_up(influence):
+def test_the_bands_are_the_exact_distribution_summed_up(influence):
     keys = 10000
-    weights, spread = access_model.weights(keys, influence), access_model.steps(keys, influence)
+    weights, spread = access_model.weights(keys, influence), access_model.bands(keys, influence)
     for width in (100, 1000, 3000, 7000):
         half, middle = width // 2, keys // 2
         exact = sum(weights[middle - half : middle + half]) / (100 * keys)
@@ -46,10 +46,10 @@ def test_the_steps_are_the_exact_distribution_summed_up(influence):
 def test_the_briefs_influences_in_figures():
     """x = 50 alone sends one request in a hundred to the middle key; 25 leaves the outer seventh of the keys alone."""
     assert access_model.weights(1000, 10)[500] > 1000
-    spread = access_model.steps(3_300_000, 25)
+    spread = access_model.bands(3_300_000, 25)
     assert spread[-1].probability == 0 and spread[-1].keys == pytest.approx(0.135 * 3_300_000, rel=0.01)
     assert access_model.hottest_for(spread, 0.5) < 0.25 * 3_300_000 < access_model.hottest_for(spread, 0.9)
-    assert access_model.share_of_hottest(access_model.steps(1000, 0), 250) == pytest.approx(0.25)
+    assert access_model.share_of_hottest(access_model.bands(1000, 0), 250) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("influence", [0, 10, 25, 100])
@@ -90,7 +90,8 @@ def test_a_value_takes_a_size_class_of_memory(size, taken):
 
 
 def simulated(model, dram, moved):
-    """Page-ins for each request of a cache that gives away what was used longest ago: each request drawn, each page looked up."""
+    """Page-ins for each request of a cache that gives away what was used longest ago: each request drawn, each page
+    looked up."""
     chance = random.Random(1)
     keys, per_page = model.keys, 4
     slots = list(range(keys))

@@ -18,7 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence 
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate, summarise
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import Arm, compare
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare
 
 from ..conftest import START, latencies
 
@@ -123,7 +123,7 @@ def test_a_comparison_has_intervals_of_its_ratios(record, begun, make_result, tm
         for number, host in enumerate(begun["expected"]):
             recorder.add(host, make_result(phase, number, START, values=latencies(average_us=40, seed=number)))
     recorder.close()
-    document, details = compare([Arm(None, [old]), Arm(None, [RunDirectory.at(str(tmp_path / "slow"))])])
+    document, details = compare([ArmRuns(None, [old]), ArmRuns(None, [RunDirectory.at(str(tmp_path / "slow"))])])
     assert len(details) == 2
     for row in document["cells"]:
         if row["run_id"] == "run":

@@ -12,7 +12,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.plugin_utils import profile as host_profile
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import (
-    arms as study_plan,
+    arms as study_arms,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import (
     child_playbooks,
@@ -29,18 +29,18 @@ def names(arms):
 
 
 def test_an_arm_for_each_profile():
-    arms = study_plan.profile_arms("profiles", "dram, swap,/home/me/mine.yml")
+    arms = study_arms.profile_arms("profiles", "dram, swap,/home/me/mine.yml")
     assert names(arms) == ["dram", "swap", "mine"]
     assert arms[2].variables == {"profile": "/home/me/mine.yml"}
-    assert study_plan.profile_arms("profiles", ["dram", "zram"])[1].variables == {"profile": "zram"}
+    assert study_arms.profile_arms("profiles", ["dram", "zram"])[1].variables == {"profile": "zram"}
 
 
 @pytest.mark.parametrize(
     "profiles, message",
     [
-        ("", "nothing is named"),
-        (None, "nothing is named"),
-        ([], "nothing is named"),
+        ("", "no name is given"),
+        (None, "no name is given"),
+        ([], "no name is given"),
         ("dram", "at least 2"),
         ("dram,swap,dram", "dram is named twice"),
         ("a/mine.yml,b/mine.yml", "two profiles are called mine"),
@@ -48,14 +48,14 @@ def test_an_arm_for_each_profile():
 )
 def test_profiles_that_make_no_comparison(profiles, message):
     with pytest.raises(SettingError, match=message):
-        study_plan.profile_arms("profiles", profiles)
+        study_arms.profile_arms("profiles", profiles)
 
 
 def test_blocks_and_interleaved():
-    arms = [study_plan.StudyArm(name, {}) for name in "abc"]
+    arms = [study_arms.Arm(name, {}) for name in "abc"]
 
     def order(kind, rounds):
-        return "".join(f"{arm.name}{number}" for arm, number in study_plan.schedule(arms, kind, rounds))
+        return "".join(f"{arm.name}{number}" for arm, number in study_arms.schedule(arms, kind, rounds))
 
     assert order("blocks", 2) == "a1a2b1b2c1c2"
     assert order("interleaved", 1) == "a1b1c1"
@@ -64,7 +64,7 @@ def test_blocks_and_interleaved():
 
 def test_each_setting_of_a_profile_is_left_out_once():
     data = host_profile.load("swap", PROFILES, [])
-    arms = study_plan.ablation_arms("swap", data, [], False)
+    arms = study_arms.ablation_arms("swap", data, [], False)
     assert arms[0].name == "swap" and arms[0].variables == {"profile": "swap", "host_tuning_without": []}
     left_out = [arm.variables["host_tuning_without"] for arm in arms[1:]]
     assert ["vm.page-cluster"] in left_out and ["cpu_governor"] in left_out and ["rcu_nocbs"] in left_out
@@ -74,7 +74,7 @@ def test_each_setting_of_a_profile_is_left_out_once():
 
 def test_settings_are_put_back_one_at_a_time():
     data = host_profile.load("swap", PROFILES, [])
-    arms = study_plan.ablation_arms("swap", data, ["vm.page-cluster", "vm.swappiness"], True)
+    arms = study_arms.ablation_arms("swap", data, ["vm.page-cluster", "vm.swappiness"], True)
     assert [arm.variables["host_tuning_without"] for arm in arms] == [
         ["vm.page-cluster", "vm.swappiness"],
         ["vm.swappiness"],
@@ -82,40 +82,41 @@ def test_settings_are_put_back_one_at_a_time():
     ]
     assert names(arms) == ["swap bare", "with vm.page-cluster", "with vm.swappiness"]
     with pytest.raises(
-        SettingError, match="ablation_settings: vm.nothing is no setting of profile swap; it sets cpu_governor, "
+        SettingError,
+        match="ablation_settings: vm.nothing is not a setting of profile swap; its settings are cpu_governor, ",
     ):
-        study_plan.ablation_arms("swap", data, ["vm.nothing"], False)
+        study_arms.ablation_arms("swap", data, ["vm.nothing"], False)
 
 
 def test_runs_have_names_that_are_directories_and_differ():
     data = host_profile.load("zswap", PROFILES, [])
-    arms = study_plan.ablation_arms("zswap", data, [], False)
-    runs = study_plan.schedule(arms, "interleaved", 2)
-    found = study_plan.run_names("s", runs)
+    arms = study_arms.ablation_arms("zswap", data, [], False)
+    runs = study_arms.schedule(arms, "interleaved", 2)
+    found = study_arms.run_names("s", runs)
     assert len(set(found)) == len(runs) == 2 * len(arms)
     assert all("/" not in name and " " not in name and "*" not in name for name in found)
     assert found[0] == "s-zswap-1"
-    assert study_plan.run_names("s", [(study_plan.StudyArm("a b", {}), 1), (study_plan.StudyArm("a/b", {}), 1)]) == [
+    assert study_arms.run_names("s", [(study_arms.Arm("a b", {}), 1), (study_arms.Arm("a/b", {}), 1)]) == [
         "s-a-b",
         "s-a-b-b",
     ]
 
 
-def test_the_newest_unfinished_study_of_the_same_plan_is_continued(tmp_path):
-    plan = {"arms": [], "order": "blocks", "rounds": 1}
+def test_the_newest_unfinished_study_with_the_same_definition_is_continued(tmp_path):
+    definition = {"arms": [], "order": "blocks", "rounds": 1}
 
     def choose(wanted=None, other=None, resume=True):
-        return run_sequence.choose(str(tmp_path), "study.json", "study", wanted, other or plan, resume)
+        return run_sequence.choose(str(tmp_path), "study.json", "study", wanted, other or definition, resume)
 
     directory, document = choose("mine")
     assert document["id"] == "mine" and not document["finished"]
     (tmp_path / "mine").mkdir()
     directory.write_json("study.json", {**document, "runs": ["kept"]})
     assert choose()[1]["runs"] == choose("mine")[1]["runs"] == ["kept"]
-    assert choose(resume=False)[1]["runs"] == [] and choose(other={**plan, "rounds": 2})[1]["runs"] == []
+    assert choose(resume=False)[1]["runs"] == [] and choose(other={**definition, "rounds": 2})[1]["runs"] == []
     with pytest.raises(RunError, match="rounds: 1 -> 2"):
-        choose("mine", {**plan, "rounds": 2})
-    with pytest.raises(RunError, match="shall not be resumed"):
+        choose("mine", {**definition, "rounds": 2})
+    with pytest.raises(RunError, match="must not be resumed"):
         choose("mine", resume=False)
     directory.write_json("study.json", {**document, "finished": True})
     assert choose()[1]["id"] != "mine"
@@ -126,15 +127,15 @@ def test_the_newest_unfinished_study_of_the_same_plan_is_continued(tmp_path):
         choose()
 
 
-def test_the_load_and_the_fleet_belong_to_the_plan_and_the_profile_does_not():
+def test_the_load_and_the_fleet_belong_to_the_definition_and_the_profile_does_not():
     run = {
         "config": {"profile": "dram", "load": {"rate": 1000}, "slo": {"p99_us": 50}},
         "expected": ["a"],
         "changed": False,
     }
-    assert run_sequence.in_common(run) == {"load": {"rate": 1000}, "slo": {"p99_us": 50}, "fleet": ["a"]}
-    with pytest.raises(SettingError, match="run: it takes what benchmark_run returns"):
-        run_sequence.in_common({"config": {}})
+    assert run_sequence.common_settings(run) == {"load": {"rate": 1000}, "slo": {"p99_us": 50}, "fleet": ["a"]}
+    with pytest.raises(SettingError, match="run: must be the result of benchmark_run"):
+        run_sequence.common_settings({"config": {}})
 
 
 @pytest.fixture

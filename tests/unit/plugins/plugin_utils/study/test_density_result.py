@@ -21,7 +21,7 @@ def probe(size, outcome, p99, within):
 
 def test_the_figures_of_an_invalid_probe_are_no_figures():
     document = {
-        "plan": {"arms": [{"name": "dram"}], "maximum": 3, "start": 2, "repeats": 1},
+        "definition": {"arms": [{"name": "dram"}], "maximum": 3, "start": 2, "repeats": 1},
         "runs": [
             probe(2, "pass", 100, 2),
             probe(3, "invalid", 900000, 0),

@@ -15,7 +15,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_s
 
 
 def search(chance_of, maximum, start=1, repeats=3, rng=None, invalid=lambda size, count: False):
-    """Search in a fleet that passes at a size with a known chance; return the search and the sizes in the order in which they were probed."""
+    """Search in a fleet that passes at a size with a known chance; return the search and the sizes in the order in
+    which they were probed."""
     rng = rng or random.Random(1)
     found, order = DensitySearch(maximum, start, repeats), []
     while (size := found.next_size()) is not None:
@@ -49,7 +50,8 @@ def test_it_grows_by_factors_of_two_then_halves():
 
 
 def test_noise_moves_the_density_by_little():
-    """A chance that falls from 0.95 to 0.05 over a tenth of the fleet: found where a single probe passes with one half, give or take."""
+    """A chance that falls from 0.95 to 0.05 over a tenth of the fleet: found where a single probe passes with one
+    half, give or take."""
     errors, contradictions, probes = [], 0, []
     for seed in range(500):
         found, order = search(lambda size: 1 / (1 + math.exp((size - 40) / 0.7)), 200, rng=random.Random(seed))

@@ -1,0 +1,193 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the pages of a fleet are on one machine under one profile: DRAM, and the tier beyond it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_in_bytes, size_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import value_bytes
+
+# CPU time of a request (client and Redis), and of the client's spin before it with pacing hybrid
+# (docs/bench/client.md).
+REQUEST_CPU_US, SPIN_US = 25, 40
+# A page that compresses to more than this share is stored uncompressed (zsmalloc's largest class below a page).
+INCOMPRESSIBLE = 0.8
+
+
+class Level(t.NamedTuple):
+    """Memory of one kind, and how many bytes of the fleet's pages are in it or in faster levels."""
+
+    kind: str
+    upto_bytes: float
+
+
+class DoesNotFit(Exception):
+    """The fleet does not fit; the text names what is missing."""
+
+
+class HostMemory:
+    """The memory of a machine under one profile.
+
+    Attributes:
+        dram: bytes of DRAM for the fleet.
+        kind: kind of the tier beyond it.
+        capacity: bytes of the fleet's pages that the tier holds.
+        unknown: why there is no forecast, or an empty text.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        record: t.Mapping[str, t.Any],
+        arm: t.Mapping[str, t.Any],
+        load: t.Mapping[str, t.Any],
+        options: t.Mapping[str, t.Any],
+    ) -> None:
+        self.name, self._arm, self._load = name, arm, load
+        self.cpus = record["cpu"]["online"] or 1
+        self._total = record["memory"]["total_bytes"]
+        self._reserve = size_in_bytes("density_plan_host_reserve", options["host_reserve"], self._total)
+        self.notes: list[str] = (
+            []
+            if arm["tuned"]
+            else [f"{name} is not tuned, so all profiles are the same there: the forecast uses its present swap"]
+        )
+        nodes = sum(node["total_bytes"] or 0 for node in record["numa"]["nodes"] if node["memory_only"])
+        self._budget = arm["dram_budget"]
+        self.dram = self._fleets_dram(record, nodes)
+        self.ratio = compression(load)
+        self.kind, self.capacity = self._beyond(record, nodes)
+        self.unknown = ""
+        if "memory_only_node" in arm["needs"] and not nodes:
+            self.notes.append(
+                f"{name} has no NUMA node without processors (such as CXL memory), which this profile needs"
+            )
+        if "imdt" in arm["needs"]:
+            if record["imdt"]["detected"]:
+                self.unknown = (
+                    f"{name} runs on IMDT, which presents drives as memory: the size of its DRAM is not visible"
+                )
+            else:
+                self.notes.append(f"IMDT not detected: {name} runs natively, and this profile uses DRAM only")
+
+    def _fleets_dram(self, record: t.Mapping[str, t.Any], nodes: int) -> float:
+        """Return the DRAM budget, or what the kernel's watermarks and the host's own programs leave."""
+        scale = (
+            self._arm["sysctl"].get("vm.watermark_scale_factor") or record["sysctl"]["vm.watermark_scale_factor"] or 10
+        )
+        # kswapd starts at the factor and stops at twice the factor (admin-guide/sysctl/vm.rst); free memory averages
+        # between.
+        free = self._total * 1.5 * scale / 10_000
+        room = self._total - nodes - self._reserve - free
+        if not self._budget:
+            return max(0.0, room)
+        size = size_in_bytes("host_tuning_dram_budget.size", self._budget["size"], self._total)
+        if self._in_cgroup:
+            return float(min(size, room))
+        return max(0.0, min(size, self._total) - self._reserve - free)
+
+    @property
+    def _in_cgroup(self) -> bool:
+        return bool(self._budget) and self._budget.get("mechanism", "cgroup") == "cgroup"
+
+    def _beyond(self, record: t.Mapping[str, t.Any], nodes: int) -> tuple[str, float]:
+        areas = [area["size_bytes"] for area in (self._arm["areas"] if self._arm["tuned"] else record["swap"]["areas"])]
+        if not self._arm["tuned"]:
+            compressed = any(area["name"].startswith("/dev/zram") for area in record["swap"]["areas"])
+            return ("zram" if compressed else "devices" if areas else "none"), float(sum(areas))
+        if "memory_only_node" in self._arm["needs"]:
+            return "memory_node", float(nodes)
+        kind = self._arm["swap"]["kind"]
+        if self._pool and kind != "none":
+            if self.ratio < 1:
+                return "zswap", float(sum(areas))
+            self.notes.append(
+                "zswap: these values do not compress (latency_benchmark_compressibility), "
+                "so pages that do not fit go to the drives"
+            )
+        return kind, float(sum(areas))
+
+    @property
+    def _pool(self) -> float:
+        """The share of memory that zswap may use under this profile."""
+        place = "/sys/module/zswap/parameters/"
+        if self._arm["sysfs"].get(place + "enabled") is not True:
+            return 0.0
+        return float(self._arm["sysfs"].get(place + "max_pool_percent") or 20) / 100
+
+    def levels(self, needs: float) -> list[Level]:
+        """Return the levels that hold the fleet's pages, the fastest first.
+
+        Raises:
+            DoesNotFit: all levels together are too small, or the profile cannot be applied.
+        """
+        if self._arm["refused"]:
+            raise DoesNotFit(f"{self.name} refuses the profile's swap: {self._arm['refused']}")
+        if needs <= self.dram:
+            return [Level("dram", needs)]
+        beyond = needs - self.dram
+        if self.kind == "none" or not self.capacity:
+            raise DoesNotFit(
+                f"{self.name}: the fleet needs {size_text(needs)}, "
+                f"but has {size_text(self.dram)} of DRAM and no tier beyond it"
+            )
+        if self.kind == "zram":
+            return self._with_zram(needs, beyond)
+        if beyond > self.capacity:
+            raise DoesNotFit(
+                f"{self.name}: the fleet needs {size_text(needs)}, but has {size_text(self.dram)} of DRAM "
+                f"and {size_text(self.capacity)} of {self.kind}"
+            )
+        if self.kind == "zswap":
+            return self._with_zswap(needs, beyond)
+        return [Level("dram", self.dram), Level(self.kind, needs)]
+
+    def _with_zram(self, needs: float, beyond: float) -> list[Level]:
+        """Compressed pages take DRAM too: the fleet's own, unless a control group caps that and zram is outside of
+        it."""
+        if self._in_cgroup:
+            stored, outside = beyond, self._total - self.dram - self._reserve
+            if stored * self.ratio > outside:
+                raise DoesNotFit(
+                    f"{self.name}: zram would need {size_text(stored * self.ratio)} of the host's memory, "
+                    f"but {size_text(outside)} are left"
+                )
+        elif self.ratio >= 1:
+            raise DoesNotFit(
+                f"{self.name}: the fleet needs {size_text(needs)}, but has {size_text(self.dram)} of DRAM, "
+                "and zram adds nothing because these values do not compress "
+                f"(latency_benchmark_compressibility {self._load['compressibility']:g})"
+            )
+        else:
+            stored = beyond / (1 - self.ratio)
+        if stored > min(needs, self.capacity):
+            raise DoesNotFit(
+                f"{self.name}: zram would have to store {size_text(stored)} of {size_text(needs)}, "
+                f"but holds {size_text(min(needs, self.capacity))}"
+            )
+        return [Level("dram", needs - stored), Level("zram", needs)]
+
+    def _with_zswap(self, needs: float, beyond: float) -> list[Level]:
+        pool = min(self._pool * self._total, self.dram, beyond / (1 - self.ratio) * self.ratio)
+        resident = self.dram - pool
+        return [
+            Level("dram", resident),
+            Level("zswap", min(needs, resident + pool / self.ratio)),
+            Level(self._arm["swap"]["kind"], needs),
+        ]
+
+    def cpu_seconds(self, page_ins: float) -> float:
+        """Return the CPU time of one VM's client and Redis per second."""
+        pacing = self._load["pacing"]
+        spin = 1e6 / self._load["rate"] if pacing == "spin" else SPIN_US if pacing == "hybrid" else 0
+        # A page-in from compressed memory costs CPU time; one from a drive costs little.
+        return min(2.0, self._load["rate"] * (REQUEST_CPU_US + spin + 5 * page_ins) / 1e6)
+
+
+def compression(load: t.Mapping[str, t.Any]) -> float:
+    """Return the compressed size of a page of values as a share; 1 if it would be stored uncompressed."""
+    random_part = (1 - load["compressibility"]) * load["value_size"] / value_bytes(load["value_size"])
+    return 1.0 if random_part > INCOMPRESSIBLE else random_part + 0.03
