@@ -44,7 +44,7 @@ def test_beside_redis_and_on_a_cpu_of_its_own(lab):
         "requested": "beside_redis",
         "shares_cpu": {"always": 2, "possibly": 0, "never": 0, "unknown": 0},
     }
-    assert "Client's CPU: asked for beside_redis; shared with its Redis always on 2 of the hosts" in beside.output
+    assert "Client's CPU: beside_redis requested; shared with Redis always on 2 of the hosts" in beside.output
 
     own = lab.play("-e", "latency_benchmark_cpu=own")
     assert own.status == 0, own.output
