@@ -159,7 +159,7 @@ def test_a_client_that_is_killed(fleet):
     assert outcome.status != 0
     assert outcome.summary["verdict"] == "invalid"
     assert len(outcome.summary["fleet"]["failed"]) == 1
-    assert "gave no result" in outcome.output
+    assert "printed no result" in outcome.output
 
 
 def test_interrupted_by_the_keyboard_then_the_same_again(fleet):

@@ -104,7 +104,7 @@ def test_a_mistake_is_named(fleet):
         ({"density_plan_fleet_sizes": "2,500000"}, "density_plan_fleet_sizes: '500000' is out of range"),
         ({"density_plan_tiers": {"tape": {"avg_us": 1}}}, "density_plan_tiers: 'tape' is not a tier"),
         ({"density_plan_baseline_run": "none"}, "density_plan_baseline_run: there is no run 'none'"),
-        ({"density_plan_host_reserve": "most"}, "density_plan_host_reserve: 'most' is no size"),
+        ({"density_plan_host_reserve": "most"}, "density_plan_host_reserve: 'most' is not a size"),
     ]
     messages = fleet.messages(
         [
