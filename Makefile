@@ -128,7 +128,7 @@ test-unit: setup-test
 	@$(BIN)/python -m pytest tests/unit
 
 test-client: setup-test
-	@echo "== client: solotest, its seams and its behaviour on real Redis servers"
+	@echo "== client: solotest, its modules and its behaviour on real Redis servers"
 	@$(MAKE) -C tests/programs/solotest test PYTHON=../../../$(BIN)/python
 	@echo "== client: membw, its seams and what makes its figures believable"
 	@$(MAKE) -C tests/programs/membw test PYTHON=../../../$(BIN)/python

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hypervisors inside this machine: each is a real libvirtd in a network and a mount namespace of its own, reached by ssh.
+"""Hypervisors inside this machine: each is a real libvirtd in its own network and mount namespace, reached by ssh.
 
-What a hypervisor's VMs, networks and files do stays in its namespaces; `down` ends all of it. They share this machine's kernel: whoever tunes one,
-tunes this machine. Needs root. There is no daemon for ssh and no port: the client's ProxyCommand starts sshd inside the namespaces.
+VMs, networks and files of a hypervisor stay in its namespaces, and `down` removes them all. The hypervisors share this
+machine's kernel: tuning one tunes this machine. Needs root. No ssh daemon listens on a port: the client's ProxyCommand
+starts sshd inside the namespaces.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ PACKAGES = [
     "qemu-utils",
     "util-linux",
 ]
-# What libvirt keeps on a host, and where a hypervisor keeps it.
-PLACES = {
+# The directories of a hypervisor that are mounted over those of this machine.
+MOUNTS = {
     "etc": "/etc/libvirt",
     "lib": "/var/lib/libvirt",
     "run": "/run/libvirt",
@@ -48,17 +49,21 @@ PLACES = {
     "log": "/var/log/libvirt",
     "record": "/var/lib/memstretch",
 }
-# Golden images, which outlive a hypervisor, and where each sees them.
+# Golden images, which outlive a hypervisor, and their mount point in each.
 GOLDEN = DIRECTORY.parent / "golden", "/var/lib/libvirt/images/golden"
 READY_S = 60
 END_S = 30
+QEMU_CONF = """security_driver = "none"
+remember_owner = 0
+cgroup_controllers = ["memory", "cpuacct", "cpuset", "devices", "blkio"]
+"""
 
 
 class LabError(Exception):
-    """Something that the user has to know."""
+    """The lab does not work; the text is for the user."""
 
 
-def run(*command: object, **options: object) -> str:
+def run(*command: object) -> str:
     try:
         return subprocess.run(
             [str(word) for word in command],
@@ -68,26 +73,30 @@ def run(*command: object, **options: object) -> str:
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             errors="replace",
-            **options,
         ).stdout
     except FileNotFoundError as error:
         raise LabError(
-            f"{command[0]} is not installed; needed are: apt-get install --no-install-recommends {' '.join(PACKAGES)}"
+            f"{command[0]} is not installed; run: apt-get install --no-install-recommends {' '.join(PACKAGES)}"
         ) from error
     except subprocess.CalledProcessError as error:
-        raise LabError(f"{' '.join(map(str, command))} ended with {error.returncode}:\n{error.stdout}") from error
+        raise LabError(
+            f"{' '.join(map(str, command))} ended with status {error.returncode}:\n{error.stdout}"
+        ) from error
 
 
 class Hypervisor:
-    """One libvirtd with all it needs."""
+    """One libvirtd with its namespaces, its directories and its ssh."""
 
     def __init__(self, name: str) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,11}", name):
-            raise LabError(f"{name!r} is not a name for a hypervisor; it takes 1 to 12 small letters, digits and '-'")
+            raise LabError(
+                f"{name!r} is not a valid name of a hypervisor; it must have 1 to 12 lower-case letters, digits and "
+                "'-', and begin with a letter"
+            )
         self.name, self.directory, self.namespace = name, DIRECTORY / name, f"memstretch-{name}"
 
     def daemon(self, name: str) -> int | None:
-        """The process of virtlogd or libvirtd, or None. The pidfile alone proves nothing: numbers are used again."""
+        """Return the process of virtlogd or libvirtd, or None. The pidfile alone proves nothing: numbers are reused."""
         try:
             pid = int((self.directory / f"{name}.pid").read_text(encoding="ascii"))
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
@@ -96,6 +105,7 @@ class Hypervisor:
         return pid if str(self.directory / f"{name}.pid") in arguments else None
 
     def inside(self, *command: object) -> list[str]:
+        """Return the command line that runs a command in the namespaces of this hypervisor."""
         pid = self.daemon("virtlogd")
         if pid is None:
             raise LabError(f"hypervisor {self.name} is not up")
@@ -104,72 +114,73 @@ class Hypervisor:
     def up(self) -> None:
         if self.daemon("libvirtd"):
             return
-        for place, path in PLACES.items():
+        for name, path in MOUNTS.items():
             Path(path).mkdir(parents=True, exist_ok=True)
-            (self.directory / place).mkdir(parents=True, exist_ok=True)
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
         if not (self.directory / "etc" / "qemu.conf").exists():
-            self._first_time()
+            self._configure()
         if not Path(f"/run/netns/{self.namespace}").exists():
             run("ip", "netns", "add", self.namespace)
             run("nsenter", f"--net=/run/netns/{self.namespace}", "ip", "link", "set", "lo", "up")
         if not self.daemon("virtlogd"):
-            places = [*((self.directory / place, path) for place, path in PLACES.items()), GOLDEN]
-            mounts = "; ".join(f"mount --bind '{place}' '{path}'" for place, path in places)
-            # Not "ip netns exec": it mounts /sys anew, and libvirt loses its control groups.
+            directories = [*((self.directory / name, path) for name, path in MOUNTS.items()), GOLDEN]
+            mounts = "; ".join(f"mount --bind '{directory}' '{path}'" for directory, path in directories)
+            script = f"{mounts}; exec virtlogd --daemon --pid-file '{self.directory / 'virtlogd.pid'}'"
+            # Not "ip netns exec": it mounts /sys again, which hides the control groups from libvirt.
             self._start(
-                "nsenter",
-                f"--net=/run/netns/{self.namespace}",
-                "unshare",
-                "--mount",
-                "--propagation=private",
-                "sh",
-                "-ec",
-                f"{mounts}; exec virtlogd --daemon --pid-file '{self.directory / 'virtlogd.pid'}'",
+                *("nsenter", f"--net=/run/netns/{self.namespace}"),
+                *("unshare", "--mount", "--propagation=private", "sh", "-ec", script),
             )
         self._start(*self.inside("libvirtd", "--daemon", "--pid-file", self.directory / "libvirtd.pid"))
         self._wait()
 
     @staticmethod
     def _start(*command: str) -> None:
-        # A daemon keeps what it inherits open, so its output must not be a pipe that somebody reads to the end.
-        nothing = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        if subprocess.run(command, check=False, start_new_session=True, **nothing).returncode:
-            raise LabError(f"{' '.join(command)} failed; see the system's log")
+        # A daemon keeps inherited descriptors open: whoever reads a pipe from it to the end would wait forever.
+        process = subprocess.run(
+            command,
+            check=False,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        if process.returncode:
+            raise LabError(f"{' '.join(command)} failed; see the system log")
 
-    def _first_time(self) -> None:
+    def _configure(self) -> None:
         (self.directory / "lib" / "images").mkdir(mode=0o711)
         (self.directory / "lib" / "images" / "golden").mkdir()
         GOLDEN[0].mkdir(parents=True, exist_ok=True)
         (self.directory / "etc" / "libvirtd.conf").write_text('auth_unix_rw = "none"\n', encoding="utf-8")
         (self.directory / "etc" / "virtlogd.conf").write_text("", encoding="utf-8")
-        # Not the CPU controller: in a group of it all guests together would get the share of one process of this machine.
-        (self.directory / "etc" / "qemu.conf").write_text(
-            'security_driver = "none"\nremember_owner = 0\ncgroup_controllers = ["memory", "cpuacct", "cpuset", "devices", "blkio"]\n',
-            encoding="utf-8",
-        )
+        # Without the CPU controller: in one group of it all guests together would get the CPU share of one process.
+        (self.directory / "etc" / "qemu.conf").write_text(QEMU_CONF, encoding="utf-8")
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", self.directory / "host_key")
-        # A home of its own, so that what root's shell does here at each start is not done at each task.
+        # Its own home directory, so that tasks do not run the start-up files of root's shell.
         (self.directory / "home").mkdir()
         (self.directory / "sshd_config").write_text(
-            f"HostKey {self.directory / 'host_key'}\nAuthorizedKeysFile {DIRECTORY / 'key.pub'}\nStrictModes no\nUsePAM no\nPidFile none\n"
-            f"SetEnv HOME={self.directory / 'home'}\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n",
+            f"HostKey {self.directory / 'host_key'}\nAuthorizedKeysFile {DIRECTORY / 'key.pub'}\n"
+            f"StrictModes no\nUsePAM no\nPidFile none\nSetEnv HOME={self.directory / 'home'}\n"
+            "PasswordAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n",
             encoding="utf-8",
         )
 
     def _wait(self) -> None:
+        """Wait until libvirtd answers."""
         deadline = time.monotonic() + READY_S
-        while subprocess.run(
-            self.inside("virsh", "--connect", "qemu:///system", "--quiet", "uri"), check=False, capture_output=True
-        ).returncode:
+        command = self.inside("virsh", "--connect", "qemu:///system", "--quiet", "uri")
+        while subprocess.run(command, check=False, capture_output=True).returncode:
             if not self.daemon("libvirtd"):
-                raise LabError(f"libvirtd of {self.name} has ended; see the system's log")
+                raise LabError(f"libvirtd of {self.name} has ended; see the system log")
             if time.monotonic() > deadline:
                 raise LabError(f"libvirtd of {self.name} has not answered within {READY_S} s")
             time.sleep(0.1)
 
     def ssh_config(self) -> str:
         return (
-            f"Host {self.name}\n  HostName {self.name}\n  User root\n  IdentityFile {DIRECTORY / 'key'}\n  IdentitiesOnly yes\n"
+            f"Host {self.name}\n  HostName {self.name}\n  User root\n"
+            f"  IdentityFile {DIRECTORY / 'key'}\n  IdentitiesOnly yes\n"
             f"  UserKnownHostsFile {DIRECTORY / 'known_hosts'}\n  StrictHostKeyChecking yes\n"
             f"  ProxyCommand {sys.executable} {Path(__file__).resolve()} sshd {self.name}\n"
         )
@@ -178,12 +189,12 @@ class Hypervisor:
         return f"{self.name} {' '.join((self.directory / 'host_key.pub').read_text(encoding='utf-8').split()[:2])}\n"
 
     def down(self) -> None:
-        """End its VMs, its networks' dnsmasq, its daemons, and ssh sessions that clients hold open; remove what it kept."""
+        """End its VMs, the dnsmasq of its networks, its daemons and open ssh sessions, and remove its files."""
         if self.daemon("libvirtd"):
             virsh = self.inside("virsh", "--connect", "qemu:///system", "--quiet")
-            for kind, ending in (("list", "destroy"), ("net-list", "net-destroy")):
-                for name in run(*virsh, kind, "--name").split():
-                    run(*virsh, ending, name)
+            for list_command, end_command in (("list", "destroy"), ("net-list", "net-destroy")):
+                for name in run(*virsh, list_command, "--name").split():
+                    run(*virsh, end_command, name)
         pid = self.daemon("virtlogd")
         if pid:
             self._end_all(os.stat(f"/proc/{pid}/ns/mnt").st_ino)
@@ -191,36 +202,38 @@ class Hypervisor:
             run("ip", "netns", "delete", self.namespace)
         if self.directory.exists():
             shutil.rmtree(self.directory)
-        # Where its record was mounted; this machine's own record would be a file in it.
-        place = Path(PLACES["record"])
-        if place.is_dir() and not any(place.iterdir()):
-            place.rmdir()
+        # The mount point of its record. It is not empty if this machine has a record of its own.
+        record = Path(MOUNTS["record"])
+        if record.is_dir() and not any(record.iterdir()):
+            record.rmdir()
 
     def _end_all(self, namespace: int) -> None:
-        """End every process in a mount namespace. Without that, a later session would be taken for one of the hypervisor that is gone."""
+        """End every process in a mount namespace, also the ssh sessions that clients would use again."""
         deadline = time.monotonic() + END_S
-        told: set[int] = set()
-        while pids := set(_inside(namespace)):
+        signalled: set[int] = set()
+        while pids := set(_processes_in(namespace)):
             if time.monotonic() > deadline:
-                raise LabError(f"of {self.name} these processes do not end: {', '.join(map(str, sorted(pids)))}")
-            for pid in pids - told:
+                raise LabError(f"these processes of {self.name} do not end: {', '.join(map(str, sorted(pids)))}")
+            for pid in pids - signalled:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
-            told |= pids
+            signalled |= pids
             time.sleep(0.05)
 
 
-def _inside(namespace: int) -> t.Iterator[int]:
+def _processes_in(namespace: int) -> t.Iterator[int]:
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(
-            FileNotFoundError, ProcessLookupError, PermissionError
-        ):  # it has ended; or it is none of root's
+        # Some end in the meantime, and root may not inspect all of them.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             if os.stat(process / "ns" / "mnt").st_ino == namespace:
                 yield int(process.name)
 
 
-def let_libvirt_see_kvm() -> None:
-    """As udev does. Otherwise libvirt, which runs guests as another user, probes QEMU anew for a minute at every definition."""
+def allow_kvm_group() -> None:
+    """Give /dev/kvm to the group kvm, as udev does.
+
+    Without access libvirt, which runs guests as another user, probes QEMU for a minute at every definition of a VM.
+    """
     device = Path("/dev/kvm")
     if device.exists() and device.stat().st_mode & 0o777 == 0o600:
         shutil.chown(device, group="kvm")
@@ -237,7 +250,7 @@ def up(names: list[str]) -> None:
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     if not (DIRECTORY / "key").exists():
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", DIRECTORY / "key")
-    let_libvirt_see_kvm()
+    allow_kvm_group()
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     for name in names:
         Hypervisor(name).up()
@@ -258,13 +271,12 @@ def down() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("packages", help="say which Debian packages it needs")
-    commands.add_parser("up", help="start hypervisors, and say where their ssh_config is").add_argument(
-        "names", nargs="+"
-    )
-    commands.add_parser("down", help="end all of them, and remove what they kept")
+    commands.add_parser("packages", help="print the Debian packages that this tool needs")
+    up_command = commands.add_parser("up", help="start hypervisors, and print the path of their ssh_config")
+    up_command.add_argument("names", nargs="+")
+    commands.add_parser("down", help="stop all hypervisors, and remove their files")
     for name, text in (
-        ("exec", "run a command inside a hypervisor's namespaces"),
+        ("exec", "run a command in the namespaces of a hypervisor"),
         ("sshd", "serve one ssh connection on standard input and output"),
     ):
         command = commands.add_parser(name, help=text)

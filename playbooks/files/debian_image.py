@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Debian system on a disk, built from packages: by mmdebstrap, without a loop device, a mount or a network card.
+"""Build a disk with a Debian system from packages, by mmdebstrap and without loop devices or mounts.
 
-As a command it makes the golden image of a VM fleet: it gets its address by DHCP, and at each boot takes its name from the firmware and its keys from the seed
-disk. As a module it also makes the throwaway machines of the tests. Needs root, for the owners of files.
+As a command it builds the golden image of a VM fleet. A clone of that image gets its address by DHCP, and at each boot
+it reads its name from the firmware and its keys from the seed disk. The throwaway machines of the tests use it as a
+module. Needs root to set the owners of files.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import typing as t
 from pathlib import Path
 
+# Installed on the machine that builds the image.
 PACKAGES_HERE = ["qemu-system-x86", "qemu-utils", "mmdebstrap", "e2fsprogs", "fdisk"]
+# Installed in the image.
 PACKAGES_THERE = [
     "apt",
     "dbus",
@@ -37,23 +41,24 @@ PACKAGES_THERE = [
     "systemd",
     "udev",
 ]
-# All that a machine needs to find its disk; the default, every module there is, takes three times as long to unpack.
+# The modules that find the disk. The default, all modules, takes three times as long to unpack.
 INITRD_MODULES = ["ext4", "virtio_blk", "virtio_pci"]
 KERNEL_ARGUMENTS = "console=ttyS0 net.ifnames=0 mitigations=off"
-# The root file system of an image with a boot loader: where its partition begins, in the usual place behind the boot loader's own.
+# Start of the root partition in an image with a boot loader, after the usual space for the boot loader.
 PARTITION_OFFSET = 1024 * 1024
 SECTOR = 512
-BOOT_CODE = 440  # of the first sector; behind it stands the partition table
+BOOT_CODE = 440  # bytes of the first sector; the partition table follows
 MENU_TIMEOUT_S = 900
 GRUB = "usr/lib/grub/i386-pc"
-# Runs once, when an image with a boot loader is made: the menu can only be written by the system itself, from its own disk.
+# Runs once when an image with a boot loader is built: only the system itself, on its own disk, can write its menu.
 FIRST_BOOT_UNIT = """[Unit]
-Description=Write the boot menu of a new image, and switch off
+Description=Write the boot menu of a new image, and power off
 After=multi-user.target
 
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -ec 'update-grub; systemctl disable vm-first-boot.service; rm /etc/systemd/system/vm-first-boot.service; echo MENU-WRITTEN'
+ExecStart=/bin/sh -ec 'update-grub; systemctl disable vm-first-boot.service; \
+  rm /etc/systemd/system/vm-first-boot.service; echo MENU-WRITTEN'
 ExecStopPost=/bin/systemctl --no-block poweroff
 StandardOutput=journal+console
 StandardError=journal+console
@@ -61,7 +66,7 @@ StandardError=journal+console
 [Install]
 WantedBy=multi-user.target
 """
-# What would run at or after each boot and cost a slow machine minutes.
+# Units that run at or after each boot and take minutes on a slow machine.
 UNITS_OFF = [
     "apt-daily.timer",
     "apt-daily-upgrade.timer",
@@ -74,14 +79,14 @@ UNITS_OFF = [
     "systemd-networkd-wait-online.service",
 ]
 
-# What all machines have in common.
+# The common arguments of all machines.
 QEMU = ["qemu-system-x86_64", "-machine", "q35", "-cpu", "max", "-nodefaults", "-no-user-config", "-display", "none"]
-# A golden image: what its clones need besides, and how each becomes itself at its boot.
+# A golden image also has these packages, and a service that sets name and keys of each clone.
 GOLDEN_PACKAGES = ["fdisk", "python3-apt", "redis-server"]
 GOLDEN_KERNEL = "linux-image-cloud-amd64"
 GOLDEN_NETWORK = "[Match]\nType=ether\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n[DHCPv4]\nClientIdentifier=mac\n"
 SEED_UNIT = """[Unit]
-Description=Take this machine's name from the firmware and its keys from the seed disk
+Description=Read this machine's name from the firmware and its keys from the seed disk
 DefaultDependencies=no
 After=systemd-udev-trigger.service systemd-remount-fs.service local-fs.target
 Before=ssh.service systemd-networkd.service sysinit.target
@@ -96,7 +101,7 @@ ExecStart=/usr/local/sbin/take-seed
 WantedBy=sysinit.target
 """
 TAKE_SEED = """#!/bin/sh
-# The firmware's serial number is what cloud-init knows as well: ds=nocloud;i=IDENTITY;h=NAME
+# The firmware's serial number has the format that cloud-init reads: ds=nocloud;i=IDENTITY;h=NAME
 set -eu
 name=$(sed -n 's/.*;h=\\([A-Za-z0-9.-]*\\).*/\\1/p' /sys/class/dmi/id/product_serial)
 if [ -n "$name" ]; then
@@ -114,44 +119,52 @@ install -m 644 /mnt/ssh_host_ed25519_key.pub /etc/ssh/ssh_host_ed25519_key.pub
 install -d -m 700 /root/.ssh
 install -m 600 /mnt/authorized_keys /root/.ssh/authorized_keys
 """
-# With cloud-init in the place of that. None, so that the one boot without a seed, which writes the boot menu, does not wait for one.
+# For an image with cloud-init instead. The data source None lets the first boot, which has no seed, go on without one.
 CLOUD_CONFIG = "datasource_list: [NoCloud, None]\nnetwork: {config: disabled}\napt_preserve_sources_list: true\n"
 
 
 class ImageError(Exception):
-    """Something that the caller has to know."""
+    """The image cannot be built; the text is for the user."""
 
 
-def run(*command, **kwargs):
-    """Run a command; its output is shown only if it fails."""
+def run(*command: object, text: str = "", timeout: float | None = None) -> str:
+    """Run a command and return its output; an error shows the output.
+
+    Args:
+        text: what the command reads from its standard input.
+    """
     try:
         return subprocess.run(
             [str(word) for word in command],
             check=True,
+            input=text,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             errors="replace",
-            **{"stdin": subprocess.DEVNULL, **kwargs},
+            timeout=timeout,
         ).stdout
     except FileNotFoundError as error:
         raise ImageError(
-            f"{command[0]} is not installed; needed are: apt-get install --no-install-recommends {' '.join(PACKAGES_HERE)}"
+            f"{command[0]} is not installed; run: apt-get install --no-install-recommends {' '.join(PACKAGES_HERE)}"
         ) from error
     except subprocess.TimeoutExpired as error:
         raise ImageError(f"{' '.join(map(str, command))} has not ended within {error.timeout:g} s") from error
     except subprocess.CalledProcessError as error:
-        raise ImageError(f"{' '.join(map(str, command))} ended with {error.returncode}:\n{error.stdout}") from error
+        raise ImageError(
+            f"{' '.join(map(str, command))} ended with status {error.returncode}:\n{error.stdout}"
+        ) from error
 
 
-def say(text):
+def report(text: str) -> None:
+    """Print progress."""
     print(text, file=sys.stderr, flush=True)
 
 
-def apt_sources(suite, directory=Path("/etc/apt"), here=None):
-    """This machine's own Debian sources, as one-line entries for that suite."""
+def apt_sources(suite: str, directory: Path = Path("/etc/apt"), here: str = "") -> list[str]:
+    """Return the Debian sources of this machine as one-line entries for that suite."""
     here = here or platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    lines = []
+    lines: list[str] = []
     files = [directory / "sources.list", *sorted((directory / "sources.list.d").glob("*"))]
     for file in (file for file in files if file.is_file()):
         text = file.read_text(encoding="utf-8")
@@ -160,7 +173,7 @@ def apt_sources(suite, directory=Path("/etc/apt"), here=None):
             if file.suffix == ".sources"
             else [line.strip() for line in text.splitlines() if re.match(r"\s*deb\s", line)]
         )
-    # An entry of another project has a suite of another name.
+    # Entries of other projects have suites with other names.
     ours = [line for line in lines if re.search(rf"\s{re.escape(here)}(-\S+)?\s", line)]
     if not here or not ours:
         raise ImageError(f"no Debian entry for {here or 'this system'} among the apt sources in {directory}")
@@ -169,8 +182,8 @@ def apt_sources(suite, directory=Path("/etc/apt"), here=None):
     )
 
 
-def _deb822(text):
-    lines = []
+def _deb822(text: str) -> list[str]:
+    lines: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text):
         fields = dict(re.findall(r"^([\w-]+):[ \t]*(.*(?:\n[ \t]+.*)*)$", paragraph, re.M))
         if "deb" in fields.get("Types", "").split():
@@ -187,29 +200,41 @@ def _deb822(text):
     return lines
 
 
+class WriteFile(t.Protocol):
+    """Writes a file of the image. The path is relative to its root."""
+
+    def __call__(self, path: str, text: str, mode: int = 0o644) -> None: ...
+
+
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What a Debian system is made of. C(include) is installed; C(offer) can be installed by the system itself, without a network."""
+    """The contents of a Debian system.
+
+    The packages of C(include) are installed. Those of C(offer) are in a repository on the disk, so that the system can
+    install them without a network.
+    """
 
     suite: str = "bookworm"
     kernel: str = "linux-image-amd64"
     include: tuple[str, ...] = ()
     offer: tuple[str, ...] = ()
     disk: str = "4G"
-    boot: str = "direct"
+    boot: str = "direct"  # kernel and initrd are given to qemu; or grub
 
     @property
-    def root(self):
-        """The device that its root file system is on."""
+    def root(self) -> str:
+        """Return the device of the root file system."""
         return "/dev/vda1" if self.boot == "grub" else "/dev/vda"
 
-    def build(self, work, configure):
-        """Leave disk.qcow2, vmlinuz and initrd.img in the directory C(work).
+    def build(self, work: Path, configure: t.Callable[[Path, WriteFile], None]) -> None:
+        """Write disk.qcow2, vmlinuz and initrd.img to a directory.
 
-        C(configure) gets the tree of the system, and a function that writes a file into it.
+        Args:
+            work: the directory.
+            configure: is called with the root directory of the system and a function that writes a file there.
         """
         if os.geteuid():
-            raise ImageError("building an image needs root, for the owners of its files")
+            raise ImageError("building an image needs root to set the owners of its files")
         (work / "tree").mkdir(parents=True)
         self._install(work)
         self._configure(work, configure)
@@ -217,8 +242,8 @@ class Recipe:
         if self.boot == "grub":
             self._write_menu(work)
 
-    def _install(self, work):
-        say(f"Installing Debian {self.suite} from packages")
+    def _install(self, work: Path) -> None:
+        report(f"Installing Debian {self.suite} from packages")
         hooks = work / "hooks"
         hooks.mkdir()
         (hooks / "essential").write_text(
@@ -254,15 +279,14 @@ class Recipe:
             self.suite,
             work / "tree",
             "-",
-            stdin=None,
-            input="\n".join(apt_sources(self.suite)) + "\n",
+            text="\n".join(apt_sources(self.suite)) + "\n",
         )
         shutil.rmtree(hooks)
 
-    def _configure(self, work, configure):
+    def _configure(self, work: Path, configure: t.Callable[[Path, WriteFile], None]) -> None:
         tree = work / "tree"
 
-        def write(path, text, mode=0o644):
+        def write(path: str, text: str, mode: int = 0o644) -> None:
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
             (tree / path).write_text(text, encoding="utf-8")
             (tree / path).chmod(mode)
@@ -271,9 +295,9 @@ class Recipe:
         write("etc/hosts", "127.0.0.1 localhost\n127.0.1.1 vm\n::1 localhost\n")
         write("etc/fstab", f"{self.root} / ext4 defaults,noatime 0 0\n")
         write("etc/machine-id", "")
-        # The packages that are on offer. There is nothing else: guests do not reach the network.
-        for path in [tree / "etc/apt/sources.list", *(tree / "etc/apt/sources.list.d").iterdir()]:
-            path.unlink(missing_ok=True)
+        # Only the repository on the disk: guests have no access to another one.
+        for sources in [tree / "etc/apt/sources.list", *(tree / "etc/apt/sources.list.d").iterdir()]:
+            sources.unlink(missing_ok=True)
         write("etc/apt/sources.list", "deb [trusted=yes] file:/srv/apt ./\n")
         packages = "\n".join(map(self._describe, sorted((tree / "srv/apt").glob("*.deb"))))
         write("srv/apt/Packages", packages)
@@ -288,8 +312,8 @@ class Recipe:
         configure(tree, write)
 
     @staticmethod
-    def _configure_boot_loader(tree, write):
-        """What grub-install would do to the file system, and a menu that finds the system for the first time."""
+    def _configure_boot_loader(tree: Path, write: WriteFile) -> None:
+        """Do what grub-install does to the file system, and write a menu for the first boot."""
         write(
             "etc/default/grub",
             f'''# The machine has a serial console only.
@@ -325,15 +349,16 @@ GRUB_TERMINAL=serial
         )
 
     @staticmethod
-    def _describe(deb):
+    def _describe(deb: Path) -> str:
+        """Return the entry of a package in the repository's index."""
         data = deb.read_bytes()
         return (
             run("dpkg-deb", "--field", deb).rstrip("\n") + f"\nFilename: ./{deb.name}\nSize: {len(data)}\n"
             f"SHA256: {hashlib.sha256(data).hexdigest()}\n"
         )
 
-    def _pack(self, work):
-        say("Packing it into a disk")
+    def _pack(self, work: Path) -> None:
+        report("Writing the system to a disk")
         tree, raw = work / "tree", work / "disk.raw"
         for name in ("vmlinuz", "initrd.img"):
             shutil.copyfile(next((tree / "boot").glob(f"{name}-*")), work / name)
@@ -348,15 +373,10 @@ GRUB_TERMINAL=serial
         shutil.rmtree(tree)
 
     @staticmethod
-    def _write_boot_loader(tree, raw):
-        """GRUB into the first sectors, as grub-install would, but without a device that the kernel has read the partitions of."""
-        run(
-            "sfdisk",
-            "--quiet",
-            raw,
-            stdin=None,
-            input=f"label: dos\nstart={PARTITION_OFFSET // SECTOR}, type=83, bootable\n",
-        )
+    def _write_boot_loader(tree: Path, raw: Path) -> None:
+        """Write GRUB to the first sectors. grub-install would need a block device with partitions for this."""
+        partitions = f"label: dos\nstart={PARTITION_OFFSET // SECTOR}, type=83, bootable\n"
+        run("sfdisk", "--quiet", raw, text=partitions)
         core = (tree / "boot/grub/i386-pc/core.img").read_bytes()
         if len(core) > PARTITION_OFFSET - SECTOR:
             raise ImageError(f"GRUB's core of {len(core)} bytes does not fit before the first partition")
@@ -365,23 +385,14 @@ GRUB_TERMINAL=serial
             file.seek(SECTOR)
             file.write(core)
 
-    def _write_menu(self, work):
-        """Boot the image itself, once, so that it runs update-grub."""
-        say("Booting it once, to have its boot menu written")
+    def _write_menu(self, work: Path) -> None:
+        """Boot the image once, so that it runs update-grub."""
+        report("Booting the image once, so that it writes its boot menu")
         console = work / "first-boot.log"
         run(
             *QEMU,
-            "-name",
-            "first-boot",
-            "-accel",
-            "tcg,thread=multi",
-            "-smp",
-            2,
-            "-m",
-            512,
-            "-serial",
-            f"file:{console}",
-            "-no-reboot",
+            *("-name", "first-boot", "-accel", "tcg,thread=multi", "-smp", 2, "-m", 512),
+            *("-serial", f"file:{console}", "-no-reboot"),
             *root_disk(work / "disk.qcow2"),
             timeout=MENU_TIMEOUT_S,
         )
@@ -392,15 +403,18 @@ GRUB_TERMINAL=serial
             )
 
 
-def root_disk(path):
-    """The words for qemu that make a file the disk of a throwaway machine."""
+def root_disk(path: Path) -> list[str]:
+    """Return the arguments of qemu for the disk of a throwaway machine."""
     return ["-drive", f"if=none,id=root,file={path},format=qcow2,cache=unsafe", "-device", "virtio-blk-pci,drive=root"]
 
 
-def make_golden(tree, write, cloud_init=False):
-    """Have each clone of the image become itself when it boots: by a few lines of shell, or by cloud-init, which takes longer and can more."""
+def configure_golden_image(tree: Path, write: WriteFile, cloud_init: bool = False) -> None:
+    """Make each clone of the image read its name and its keys when it boots.
+
+    A short shell script does it, or cloud-init, which takes longer but can do more.
+    """
     write("etc/systemd/network/10-vm.network", GOLDEN_NETWORK)
-    # Emulated, on a machine that is busy, a service may take minutes to start.
+    # Under emulation on a busy machine, a service may take minutes to start.
     write("etc/systemd/system.conf.d/patience.conf", "[Manager]\nDefaultTimeoutStartSec=900s\n")
     for key in (tree / "etc/ssh").glob("ssh_host_*"):
         key.unlink()
@@ -410,19 +424,19 @@ def make_golden(tree, write, cloud_init=False):
         write("etc/systemd/system/take-seed.service", SEED_UNIT)
         write("usr/local/sbin/take-seed", TAKE_SEED, 0o755)
         run("chroot", tree, "systemctl", "--quiet", "enable", "take-seed.service")
-    # Redis is there for the role redis to configure; an instance of the package's own would only hold memory.
+    # The role redis configures its own instances; the package's instance would only use memory.
     run("chroot", tree, "systemctl", "--quiet", "disable", "redis-server.service")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("output", type=Path, help="where the image goes; one that is there is left as it is")
+    parser.add_argument("output", type=Path, help="path of the image; an existing file is kept")
     parser.add_argument("--suite", default=Recipe.suite, help="Debian release (default: %(default)s)")
     parser.add_argument("--kernel", default=GOLDEN_KERNEL, help="package of the kernel (default: %(default)s)")
     parser.add_argument(
-        "--include", action="append", default=[], metavar="PACKAGE", help="package to install besides; may be repeated"
+        "--include", action="append", default=[], metavar="PACKAGE", help="additional package; may be repeated"
     )
-    parser.add_argument("--cloud-init", action="store_true", help="have cloud-init give each clone its name and keys")
+    parser.add_argument("--cloud-init", action="store_true", help="use cloud-init to set name and keys of each clone")
     parser.add_argument("--disk", default=Recipe.disk, help="size of the disk, sparse (default: %(default)s)")
     options = parser.parse_args()
     if options.output.exists():
@@ -431,7 +445,7 @@ def main():
     recipe = Recipe(options.suite, options.kernel, tuple(sorted(packages)), (), options.disk, "grub")
     try:
         with tempfile.TemporaryDirectory(prefix=".image-", dir=options.output.parent) as work:
-            recipe.build(Path(work), functools.partial(make_golden, cloud_init=options.cloud_init))
+            recipe.build(Path(work), functools.partial(configure_golden_image, cloud_init=options.cloud_init))
             (Path(work) / "disk.qcow2").chmod(0o644)
             (Path(work) / "disk.qcow2").rename(options.output)
     except (ImageError, OSError) as error:

@@ -140,7 +140,7 @@ class CallbackModule(CallbackBase):
         elif (
             "results" not in answer
             and (partial or result.task.action.endswith("solotest"))
-            and _mode(result, partial) != "probe"
+            and _mode(result, partial) != "ping"
         ):
             self._collector().fail(host, result.task_name, message, partial)
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Modules that change a host and keep on it what it was before."""
+    """The option of modules that record a host's original settings before they change them."""
 
     DOCUMENTATION = r"""
 options:
   record_directory:
-    description: Where the originals are kept on the host.
+    description: Directory on the host for the record of the original settings.
     type: path
     default: /var/lib/memstretch
 notes:

@@ -8,25 +8,26 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import MembersError, dhcp_range, members
+from ansible_collections.memstretch.density.plugins.plugin_utils import vm_members
+from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import MembersError
 
 
-def vm_members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[dict[str, t.Any]]:
+def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[dict[str, t.Any]]:
     try:
-        return members(count, pattern, hypervisors)
+        return vm_members.members(count, pattern, hypervisors)
     except MembersError as error:
         raise AnsibleFilterError(str(error)) from error
 
 
-def network_range(address: str) -> dict[str, str]:
+def dhcp_range(address: str) -> dict[str, str]:
     try:
-        return dhcp_range(address)
+        return vm_members.dhcp_range(address)
     except MembersError as error:
         raise AnsibleFilterError(str(error)) from error
 
 
 class FilterModule:
-    """What the role vm_fleet asks for."""
+    """Filters of the role vm_fleet."""
 
     def filters(self) -> dict[str, t.Callable]:
-        return {"vm_members": vm_members, "dhcp_range": network_range}
+        return {"vm_members": members, "dhcp_range": dhcp_range}

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kvm_info
-short_description: Find out whether a VM really boots under KVM on this host
+short_description: Test whether a VM boots under KVM on this host
 version_added: 0.1.0
 description:
-  - The device C(/dev/kvm) proves little. On some hosts, above all nested ones, it is there, and kernels hang under it.
-  - So a disk image is booted under KVM, without network, and what it writes thrown away. Its system works as soon as it writes to its disk, as every system
-    does when it mounts its file system; a boot loader and a kernel that hangs write nothing.
-  - The answer is kept in C(/run) until the next boot of the host or another version of QEMU, since a host where KVM does not work takes the whole O(timeout).
+  - The device C(/dev/kvm) proves little. On some hosts, mostly nested ones, it exists, but kernels hang under KVM.
+  - So the module boots a disk image under KVM, without network, and discards what the guest writes. KVM works if the
+    guest writes to its disk, as every system does when it mounts its file system. A boot loader hardly writes, and
+    a kernel that hangs does not write at all.
+  - The result is cached in C(/run) until the host boots again or QEMU changes its version, because a host on which KVM
+    does not work needs the whole O(timeout).
 options:
   image:
-    description: Disk of qcow2 or raw format that boots; it is not changed.
+    description: Bootable disk of qcow2 or raw format. The module does not change it.
     type: path
     required: true
   timeout:
-    description: Seconds that the boot may take, 1 to 3600.
+    description: Seconds to wait for the boot, 1 to 3600.
     type: int
     default: 40
   memory:
-    description: Memory for the boot, such as V(512M).
+    description: Memory of the guest, such as V(512M).
     type: str
     default: 512M
 extends_documentation_fragment:
@@ -32,7 +34,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    description: A guest is booted all the same, and leaves no trace but the answer in C(/run).
+    description: Boots a guest in check mode too. It leaves no trace except the cached result in C(/run).
   diff_mode:
     support: none
   platform:
@@ -43,7 +45,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Does KVM work here?
+- name: Test KVM
   memstretch.density.kvm_info:
     image: /var/lib/libvirt/images/debian.qcow2
   register: kvm
@@ -51,14 +53,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 works:
-  description: Whether it does.
+  description: Whether KVM works.
   returned: success
   type: bool
 reason:
-  description: How that was found out.
+  description: The observation behind it.
   returned: success
   type: str
-  sample: a guest under KVM wrote to its disk 3.2 s after it was started
+  sample: a guest under KVM wrote to its disk 3.2 s after its start
 """
 
 import json
@@ -68,6 +70,7 @@ import signal
 import socket
 import tempfile
 import time
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -75,8 +78,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.commands i
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
 
-KEPT = "/run/memstretch-kvm.json"
-# More than a boot loader that notes a failed boot, less than any system that mounts its file system.
+CACHE = "/run/memstretch-kvm.json"
+# More than a boot loader writes to record a failed boot, fewer than any system writes when it mounts its file system.
 WRITES = 8
 POLL_S = 0.2
 
@@ -87,20 +90,21 @@ class Monitor:
     def __init__(self, connection: socket.socket) -> None:
         self._stream = connection.makefile("rw", encoding="utf-8")
         self._stream.readline()  # the greeting
-        self.ask("qmp_capabilities")
+        self.execute("qmp_capabilities")
 
-    def ask(self, command: str) -> object:
+    def execute(self, command: str) -> t.Any:
         self._stream.write(json.dumps({"execute": command}) + "\n")
         self._stream.flush()
         while True:
-            answer = json.loads(self._stream.readline() or '{"return": null}')  # QEMU has ended
-            if "event" not in answer:
-                return answer.get("return")
+            reply = json.loads(self._stream.readline() or '{"return": null}')  # an empty line: QEMU has ended
+            if "event" not in reply:
+                return reply.get("return")
 
 
-def try_it(
+def boot(
     run_command: RunCommand, qemu: str, image: str, image_format: str, memory: int, timeout: float
 ) -> tuple[bool, str]:
+    """Boot a guest under KVM; return whether it works, and the reason."""
     with tempfile.TemporaryDirectory(prefix="kvm-", dir="/run") as work:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(os.path.join(work, "qmp"))
@@ -108,95 +112,74 @@ def try_it(
         listener.settimeout(timeout)
         machine = "q35" if platform.machine() == "x86_64" else "virt"
         command = [
-            qemu,
-            "-machine",
-            machine,
-            "-accel",
-            "kvm",
-            "-cpu",
-            "host",
-            "-m",
-            str(memory // 2**20),
-            "-nodefaults",
-            "-no-user-config",
-            "-display",
-            "none",
-            "-no-reboot",
-            "-snapshot",
-            "-drive",
-            f"if=none,id=root,file={image},format={image_format},file.locking=off",
-            "-device",
-            "virtio-blk-pci,drive=root",
-            "-qmp",
-            f"unix:{work}/qmp",
-            "-daemonize",
-            "-pidfile",
-            os.path.join(work, "pid"),
+            *(qemu, "-machine", machine, "-accel", "kvm", "-cpu", "host", "-m", str(memory // 2**20)),
+            *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-snapshot"),
+            *("-drive", f"if=none,id=root,file={image},format={image_format},file.locking=off"),
+            *("-device", "virtio-blk-pci,drive=root", "-qmp", f"unix:{work}/qmp"),
+            *("-daemonize", "-pidfile", os.path.join(work, "pid")),
         ]
         started = time.monotonic()
-        # Its snapshot is a file that has no name any more, and goes with it.
+        # QEMU writes its snapshot to an unlinked file, which disappears with the process.
         status, output, errors = run_command(command, environ_update={"TMPDIR": "/var/tmp"})
         if status != 0:
-            return (
-                False,
-                f"QEMU ended with status {status} under KVM: {(errors or output).strip()[-300:] or 'without a word'}",
-            )
+            message = (errors or output).strip()[-300:] or "no message"
+            return False, f"QEMU ended with status {status} under KVM: {message}"
         with open(os.path.join(work, "pid"), encoding="ascii") as file:
             pid = int(file.read())
         try:
-            return watch(pid, listener, started, timeout)
+            return wait_for_writes(pid, listener, started, timeout)
         finally:
             if os.path.isdir(f"/proc/{pid}"):
                 os.kill(pid, signal.SIGKILL)
 
 
-def watch(pid: int, listener: socket.socket, started: float, timeout: float) -> tuple[bool, str]:
+def wait_for_writes(pid: int, listener: socket.socket, started: float, timeout: float) -> tuple[bool, str]:
+    """Wait until the guest has written to its disk; return whether it has, and the reason."""
     monitor = None
     listener.settimeout(POLL_S)
     while time.monotonic() < started + timeout:
         if not os.path.isdir(f"/proc/{pid}"):
-            return False, "QEMU ended under KVM without a word"
+            return False, "QEMU ended under KVM without a message"
         if monitor is None:
             try:
                 connection = listener.accept()[0]
             except socket.timeout:
-                continue  # QEMU has not got that far
+                continue  # QEMU has not connected yet
             connection.settimeout(timeout)
             monitor = Monitor(connection)
-        statistics = monitor.ask("query-blockstats")
+        statistics = monitor.execute("query-blockstats")
         writes = sum(each["stats"]["wr_operations"] for each in statistics) if isinstance(statistics, list) else 0
         if writes >= WRITES:
-            return True, f"a guest under KVM wrote to its disk {time.monotonic() - started:.1f} s after it was started"
+            return True, f"a guest under KVM wrote to its disk {time.monotonic() - started:.1f} s after its start"
         time.sleep(POLL_S)
-    return False, f"a guest under KVM has not written to its disk within {timeout:g} s of its start: its kernel hangs"
+    return False, f"a guest under KVM did not write to its disk within {timeout:g} s of its start: its kernel hangs"
 
 
-def answer(module: AnsibleModule) -> dict:
+def check_kvm(module: AnsibleModule) -> dict[str, t.Any]:
     image, timeout = module.params["image"], module.params["timeout"]
     memory = size_in_bytes("memory", module.params["memory"])
     if not 1 <= timeout <= 3600:
-        raise SettingError(f"timeout: {timeout} is out of range; it takes 1 to 3600 (seconds)")
+        raise SettingError(f"timeout: {timeout} is out of range; it must be 1 to 3600 (seconds)")
     if not os.path.exists("/dev/kvm"):
-        return {"works": False, "reason": "there is no /dev/kvm"}
+        return {"works": False, "reason": "/dev/kvm does not exist"}
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        return {"works": False, "reason": "/dev/kvm is there, but may not be used"}
+        return {"works": False, "reason": "/dev/kvm exists, but its permissions do not allow its use"}
     qemu = module.get_bin_path(f"qemu-system-{platform.machine()}") or module.get_bin_path(
         "qemu-kvm", opt_dirs=["/usr/libexec"], required=True
     )
-    dummy, version, dummy = module.run_command([qemu, "--version"], check_rc=True)
-    kernel = platform.release()
+    _status, version, _errors = module.run_command([qemu, "--version"], check_rc=True)
+    versions = [version, platform.release()]
     try:
-        with open(KEPT, encoding="utf-8") as file:
-            kept = json.load(file)
-        if kept["tried"] == [version, kernel]:
-            return {"works": kept["works"], "reason": kept["reason"]}
+        with open(CACHE, encoding="utf-8") as file:
+            cached = json.load(file)
+        if cached["tried"] == versions:
+            return {"works": cached["works"], "reason": cached["reason"]}
     except FileNotFoundError:
-        pass  # the first time since the boot
-    dummy, facts, dummy = module.run_command(
-        [module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", image], check_rc=True
-    )
-    works, reason = try_it(module.run_command, qemu, image, json.loads(facts)["format"], memory, timeout)
-    write_file(KEPT, json.dumps({"tried": [version, kernel], "works": works, "reason": reason}) + "\n")
+        pass  # the first run since the host booted
+    command = [module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", image]
+    _status, info, _errors = module.run_command(command, check_rc=True)
+    works, reason = boot(module.run_command, qemu, image, json.loads(info)["format"], memory, timeout)
+    write_file(CACHE, json.dumps({"tried": versions, "works": works, "reason": reason}) + "\n")
     return {"works": works, "reason": reason}
 
 
@@ -210,7 +193,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        module.exit_json(changed=False, **answer(module))
+        module.exit_json(changed=False, **check_kvm(module))
     except SettingError as error:
         module.fail_json(msg=str(error))
 

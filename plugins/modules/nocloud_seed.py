@@ -7,27 +7,30 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nocloud_seed
-short_description: Make the disk from which VMs take their keys at their first boot
+short_description: Create the disk that gives VMs their keys at the first boot
 version_added: 0.1.0
 description:
-  - Makes a small ISO 9660 disk with the label C(cidata), as cloud-init's data source NoCloud reads it, that holds the given files.
-  - The file's name follows from what is in it, so that the same files are the same disk. Earlier ones in the directory are left alone, since VMs may have them.
-  - The disk holds secrets, and only its owner may read it. libvirt gives it to the user of the VMs while one of them runs.
+  - Creates a small ISO 9660 disk with the given files and the label C(cidata), which cloud-init's data source NoCloud
+    reads.
+  - Its file name contains a digest of the contents, so the same files give the same disk. The module leaves older disks
+    in the directory, since VMs may be using them.
+  - The disk holds secrets, and only its owner can read it. While a VM is running, libvirt makes the user of the VMs the
+    owner.
 options:
   directory:
-    description: Where the disk goes. It must be there.
+    description: Directory of the disk. It must exist.
     type: path
     required: true
   files:
-    description: The content of each file, by its name. C(meta-data) and C(user-data) are what cloud-init looks for.
+    description: Contents of the files by name. cloud-init reads C(meta-data) and C(user-data).
     type: dict
     required: true
 attributes:
   check_mode:
-    description: Says whether it would be made, and makes nothing.
+    description: Reports whether the disk would be created, and creates nothing.
     support: full
   diff_mode:
-    description: The content is secret.
+    description: The contents are secret.
     support: none
 requirements:
   - genisoimage, mkisofs or xorrisofs on the host
@@ -36,7 +39,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Keys for the fleet
+- name: Create the disk with the keys of the fleet
   memstretch.density.nocloud_seed:
     directory: /var/lib/libvirt/images/fleet-redis
     files:
@@ -46,7 +49,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: The disk.
+  description: Path of the disk.
   returned: success
   type: str
   sample: /var/lib/libvirt/images/fleet-redis/seed-0a1b2c3d4e5f6071.iso
@@ -63,13 +66,11 @@ from ansible.module_utils.basic import AnsibleModule
 TOOLS = ("genisoimage", "mkisofs", "xorrisofs")
 
 
-def make(module: AnsibleModule, files: t.Mapping[str, str], path: str) -> None:
+def create(module: AnsibleModule, files: t.Mapping[str, str], path: str) -> None:
     tool = next(filter(None, (module.get_bin_path(name) for name in TOOLS)), None)
     if tool is None:
-        module.fail_json(
-            msg=f"none of {', '.join(TOOLS)} is installed on the host; on Debian the package genisoimage has it"
-        )
-    # Beside the target, so that it can take its place at once; readable by nobody else from the first byte.
+        module.fail_json(msg=f"the host has none of {', '.join(TOOLS)}; on Debian install the package genisoimage")
+    # In the target's directory, so that a rename replaces the target atomically. Others cannot enter the temporary one.
     with tempfile.TemporaryDirectory(prefix=".seed-", dir=os.path.dirname(path)) as work:
         tree = os.path.join(work, "tree")
         os.mkdir(tree)
@@ -95,12 +96,14 @@ def main() -> None:
     files = module.params["files"]
     wrong = [name for name in files if not name or "/" in name or name in (".", "..")]
     if wrong:
-        module.fail_json(msg=f"files: {wrong} are no names of files; they take names without a slash")
+        module.fail_json(
+            msg=f"files: {wrong} are not allowed; file names must not be empty, '.' or '..', or contain '/'"
+        )
     digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
     path = os.path.join(module.params["directory"], f"seed-{digest}.iso")
     missing = not os.path.exists(path)
     if missing and not module.check_mode:
-        make(module, files, path)
+        create(module, files, path)
     module.exit_json(changed=missing, path=path)
 
 

@@ -22,9 +22,9 @@ options:
     description:
       - V(test) sends O(requests) GETs and SETs on the schedule that O(rate) gives and measures each.
       - V(fill) empties the Redis (FLUSHALL), then writes the keys 0 to O(key_count) - 1.
-      - V(probe) connects, authenticates and reads the server's figures; it measures nothing.
+      - V(ping) connects, authenticates and reads the server's figures; it measures nothing.
     type: str
-    choices: [test, fill, probe]
+    choices: [test, fill, ping]
     default: test
   executable:
     description: The client on the host. A name without a slash is looked up in PATH.
@@ -293,7 +293,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import client as client
 
 ARGUMENTS = dict(
-    mode=dict(type="str", choices=["test", "fill", "probe"], default="test"),
+    mode=dict(type="str", choices=["test", "fill", "ping"], default="test"),
     executable=dict(type="path", default="solotest"),
     host=dict(type="str", default="127.0.0.1"),
     port=dict(type="int", default=6379),

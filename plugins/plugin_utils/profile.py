@@ -13,22 +13,13 @@ import typing as t
 import yaml
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import mistakes
+from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, PROFILE_OPTIONS
 
 SETTING_SECTIONS = ("sysctl", "sysfs", "cpu_governor", "block_queue", "services_stopped", "kernel_cmdline")
 KEYS = ("name", "description", "source", "needs", "extends", "swap", "guest_kernel_arguments", *SETTING_SECTIONS)
 NEEDS = ("imdt", "memory_only_node")
-# What a profile says of swap are options of the module swap_space; where swap lies is the host's own business, not the profile's.
-SWAP: dict[str, t.Any] = {
-    "kind": "none",
-    "others": "keep",
-    "priority": 10,
-    "discard": "once",
-    "partitions": 0,
-    "encrypted": False,
-    "zram_size": "50%",
-    "zram_algorithm": ["lz4", "lzo-rle", "zstd"],
-    "zram_devices": 1,
-}
+# The section swap of a profile sets options of the module swap_space.
+SWAP: dict[str, t.Any] = {option: DEFAULTS[option] for option in PROFILE_OPTIONS}
 _ENTRY_KEYS = ("value", "reason", "since", "config")
 _MAX_BYTES = 100_000
 

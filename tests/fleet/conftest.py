@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real libvirt in hypervisors inside this machine, each in a network and a mount namespace of its own. Needs root."""
+"""The lab for the tests: hypervisors with a real libvirt, each in its own network and mount namespace. Needs root."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ import pytest
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
-LAB = ROOT / "tools" / "lab.py"
+ANSIBLE_PROGRAMS = pathlib.Path(sys.executable).parent
+LAB_TOOL = ROOT / "tools" / "lab.py"
 IMAGES = "/var/lib/libvirt/images"
 FLEET = "try"
-
+LIBVIRT_TIMEOUT_S = 300
+REMOVE_NETWORKS = """exec >/dev/null 2>&1
+for net in $(virsh net-list --name --all); do virsh net-destroy $net; virsh net-undefine $net; done"""
 
 FOREIGN = (
     "<domain type='qemu'><name>{name}</name><uuid>{uuid}</uuid><memory unit='MiB'>64</memory>"
     "<os><type>hvm</type></os><devices>{devices}</devices></domain>"
 )
-OTHERS = "3a3f2c55-1111-4222-8333-444444444444"
+FOREIGN_UUID = "3a3f2c55-1111-4222-8333-444444444444"
 
 
 @dataclasses.dataclass
 class Outcome:
-    """How a playbook ended."""
+    """Exit status and output of a playbook."""
 
     status: int
     output: str
@@ -47,21 +49,21 @@ class Outcome:
 
 
 class Hypervisor:
-    """One libvirt, seen past Ansible."""
+    """One libvirt, inspected without Ansible."""
 
     def __init__(self, name: str, environment: dict[str, str]) -> None:
         self.name, self.environment = name, environment
 
     def run(self, *words: str, text: str | None = None) -> str:
         done = subprocess.run(
-            [sys.executable, str(LAB), "exec", self.name, *words],
+            [sys.executable, str(LAB_TOOL), "exec", self.name, *words],
             env=self.environment,
             input=text,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=300,
+            timeout=LIBVIRT_TIMEOUT_S,
         )
         assert done.returncode == 0, f"{words}: {done.stdout}"
         return done.stdout
@@ -69,25 +71,23 @@ class Hypervisor:
     def virsh(self, *words: str, text: str | None = None) -> str:
         return self.run("virsh", "--quiet", *words, text=text).strip()
 
-    def vms(self, *which: str) -> set[str]:
-        return set(self.virsh("list", "--name", *(which or ("--all",))).split())
+    def vms(self, *options: str) -> set[str]:
+        return set(self.virsh("list", "--name", *(options or ("--all",))).split())
 
     def files(self, directory: str) -> set[str]:
         return set(self.run("sh", "-c", f"ls -A {directory} 2>/dev/null || true").split())
 
     def identity(self, name: str) -> tuple[str, str, str]:
-        """What stays as it is as long as a VM is not made anew."""
+        """Return UUID, MAC address and inode of the disk, which change only if a VM is created again."""
         xml = self.virsh("dumpxml", "--inactive", name)
-        disk = re.search(r"<source file='(\S+clone\S+qcow2)'", xml)[1]
-        return (
-            self.virsh("domuuid", name),
-            re.search(r"mac(?: address='|=)([0-9a-f:]{17})", xml)[1],
-            self.run("stat", "-c", "%i", disk).strip(),
-        )
+        disk = re.search(r"<source file='(\S+clone\S+qcow2)'", xml)
+        mac = re.search(r"mac(?: address='|=)([0-9a-f:]{17})", xml)
+        assert disk and mac, xml
+        return self.virsh("domuuid", name), mac[1], self.run("stat", "-c", "%i", disk[1]).strip()
 
 
 class Lab:
-    """Hypervisors, and the playbooks on them."""
+    """Hypervisors of the lab, and playbooks and modules that run on them."""
 
     def __init__(self, path: pathlib.Path, names: tuple[str, ...]) -> None:
         self.path = path
@@ -97,59 +97,42 @@ class Lab:
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "1",
         }
-        self.lab("up", *names)
+        self.up(*names)
         self.hypervisors = [Hypervisor(name, self.environment) for name in names]
-        self.variables: dict[str, t.Any] = {}
 
-    def lab(self, *words: str) -> None:
+    def up(self, *names: str) -> None:
         done = subprocess.run(
-            [sys.executable, str(LAB), *words],
+            [sys.executable, str(LAB_TOOL), "up", *names],
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=300,
+            timeout=LIBVIRT_TIMEOUT_S,
         )
         assert done.returncode == 0, done.stdout
 
-    def play(self, playbook: str = "fleet", *arguments: str, timeout: float = 300, **options: t.Any) -> Outcome:
-        process = self.start(playbook, *arguments, **options)
+    def run_playbook(
+        self, playbook: str = "fleet", *arguments: str, timeout: float = 300, hypervisors: int = 1, **variables: t.Any
+    ) -> Outcome:
+        """Run a playbook on the first hypervisors."""
+        process = self.start(
+            "ansible-playbook",
+            str(self._write_inventory(hypervisors, variables)),
+            str(ROOT / "playbooks" / f"{playbook}.yml"),
+            *arguments,
+        )
         try:
-            output, dummy = process.communicate(timeout=timeout)
+            output, _errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             process.kill()
             pytest.fail(f"{playbook} has not ended within {timeout:g} s: {process.communicate()[0]}")
         return Outcome(process.returncode, output)
 
-    def start(self, playbook: str, *arguments: str, hypervisors: int = 1, **variables: t.Any) -> subprocess.Popen[str]:
-        inventory = self.path / "hosts.yml"
-        inventory.write_text(
-            yaml.safe_dump(
-                {
-                    "hypervisors": {
-                        "hosts": {each.name: {} for each in self.hypervisors[:hypervisors]},
-                        "vars": {
-                            "ansible_ssh_common_args": f"-F {self.path}/lab/ssh_config",
-                            "ansible_python_interpreter": "/usr/bin/python3",
-                            "vm_fleet_name": FLEET,
-                            "vm_fleet_image": f"{IMAGES}/golden/blank.qcow2",
-                            "vm_fleet_memory": "64M",
-                            "vm_fleet_disk_growth": "1M",
-                            "vm_fleet_accelerator": "qemu",
-                            "vm_fleet_install": False,
-                            "vm_fleet_network": {"type": "network", "name": "try", "address": "10.78.0.1/24"},
-                            "vm_fleet_local_directory": str(self.path / "fleet"),
-                            "vm_fleet_stop_timeout": 0,
-                            **variables,
-                        },
-                    }
-                }
-            ),
-            encoding="utf-8",
-        )
+    def start(self, command: str, inventory: str, *arguments: str) -> subprocess.Popen[str]:
+        """Start a command of Ansible."""
         return subprocess.Popen(
-            [str(ANSIBLE_PLAYBOOK), "-i", str(inventory), str(ROOT / "playbooks" / f"{playbook}.yml"), *arguments],
+            [str(ANSIBLE_PROGRAMS / command), "-i", inventory, *arguments],
             cwd=ROOT,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -158,8 +141,30 @@ class Lab:
             text=True,
         )
 
-    def module(self, hypervisor: int = 0, check: bool = False, **asked: t.Any) -> dict[str, t.Any]:
-        """Run the module vm_fleet on a hypervisor, as Ansible does there, and return its result."""
+    def _write_inventory(self, hypervisors: int, variables: dict[str, t.Any]) -> pathlib.Path:
+        group = {
+            "hosts": {each.name: {} for each in self.hypervisors[:hypervisors]},
+            "vars": {
+                "ansible_ssh_common_args": f"-F {self.path}/lab/ssh_config",
+                "ansible_python_interpreter": "/usr/bin/python3",
+                "vm_fleet_name": FLEET,
+                "vm_fleet_image": f"{IMAGES}/golden/blank.qcow2",
+                "vm_fleet_memory": "64M",
+                "vm_fleet_disk_growth": "1M",
+                "vm_fleet_accelerator": "qemu",
+                "vm_fleet_install": False,
+                "vm_fleet_network": {"type": "network", "name": "try", "address": "10.78.0.1/24"},
+                "vm_fleet_local_directory": str(self.path / "fleet"),
+                "vm_fleet_stop_timeout": 0,
+                **variables,
+            },
+        }
+        inventory = self.path / "hosts.yml"
+        inventory.write_text(yaml.safe_dump({"hypervisors": group}), encoding="utf-8")
+        return inventory
+
+    def run_module(self, hypervisor: int = 0, check: bool = False, **changes: t.Any) -> dict[str, t.Any]:
+        """Run the module vm_fleet on a hypervisor as Ansible does, and return its result."""
         options = {
             "fleet": FLEET,
             "state": "present",
@@ -170,7 +175,7 @@ class Lab:
             "accelerator": "qemu",
             "network": {"type": "user"},
             "stop_timeout": 0,
-            **asked,
+            **changes,
             "_ansible_check_mode": check,
         }
         if "count" in options:
@@ -178,47 +183,40 @@ class Lab:
         arguments = self.path / "arguments.json"
         arguments.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": options}), encoding="utf-8")
         packages = [str(pathlib.Path(ansible.__file__).parents[1]), str(ROOT / ".ansible" / "collections")]
-        # The hypervisor's own Python, which has libvirt, and there the collection and Ansible's own part of it.
+        module = ROOT / "plugins" / "modules" / "vm_fleet.py"
+        # The system's Python has libvirt; PYTHONPATH adds Ansible and the collection to it.
         done = subprocess.run(
             [
-                sys.executable,
-                str(LAB),
-                "exec",
-                self.hypervisors[hypervisor].name,
-                "env",
-                f"PYTHONPATH={':'.join(packages)}",
-                "/usr/bin/python3",
-                str(ROOT / "plugins" / "modules" / "vm_fleet.py"),
-                str(arguments),
+                *(sys.executable, str(LAB_TOOL), "exec", self.hypervisors[hypervisor].name),
+                *("env", f"PYTHONPATH={':'.join(packages)}", "/usr/bin/python3", str(module), str(arguments)),
             ],
             env=self.environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=LIBVIRT_TIMEOUT_S,
         )
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
-    def made(self, **variables: t.Any) -> Outcome:
-        """The fleet, defined and not started: that needs no guest that boots."""
-        outcome = self.play(**{"vm_fleet_state": "present", **variables})
+    def create_fleet(self, **variables: t.Any) -> Outcome:
+        """Create the fleet without starting it: its blank disks do not boot."""
+        outcome = self.run_playbook(**{"vm_fleet_state": "present", **variables})
         assert outcome.status == 0, outcome.output
         return outcome
 
 
-def foreign(lab: Lab, name: str, uuid: str = OTHERS, devices: str = "") -> None:
-    """Define a VM of somebody else on the first hypervisor."""
+def define_foreign_vm(lab: Lab, name: str, uuid: str = FOREIGN_UUID, devices: str = "") -> None:
+    """Define a VM that belongs to somebody else on the first hypervisor."""
     lab.hypervisors[0].virsh("define", "/dev/stdin", text=FOREIGN.format(name=name, uuid=uuid, devices=devices))
 
 
 @pytest.fixture(scope="session")
-def lab() -> t.Iterator[Lab]:
+def shared_lab() -> t.Iterator[Lab]:
     if os.geteuid():
         pytest.fail("namespaces and libvirtd need root")
-    # Not one of pytest's own directories: only root may look into these, and the VMs' user must; and another pytest would clean them up.
+    # Not one of pytest's own directories: the user of the VMs cannot enter those, and another pytest may remove them.
     path = pathlib.Path(tempfile.mkdtemp(prefix="memstretch-fleet-", dir="/var/tmp"))
     path.chmod(0o755)
     golden = path / "golden"
@@ -228,30 +226,25 @@ def lab() -> t.Iterator[Lab]:
         yield Lab(path, ("try1", "try2"))
     finally:
         subprocess.run(
-            [sys.executable, str(LAB), "down"],
+            [sys.executable, str(LAB_TOOL), "down"],
             env={**os.environ, "LAB_DIRECTORY": str(path / "lab")},
             check=True,
-            timeout=300,
+            timeout=LIBVIRT_TIMEOUT_S,
         )
         shutil.rmtree(path)
 
 
 @pytest.fixture
-def fleet(lab: Lab) -> t.Iterator[Lab]:
-    """The lab, and no fleet in it before and after."""
+def lab(shared_lab: Lab) -> t.Iterator[Lab]:
+    """The lab without a fleet or a network; the test's own are removed after it."""
+    lab = shared_lab
     yield lab
     if (lab.path / "fleet").exists():
         shutil.rmtree(lab.path / "fleet")
-    if any(
-        f"fleet-{FLEET}" in each.files(IMAGES) or each.vms() & {f"{FLEET}-{number:03}" for number in range(1, 9)}
-        for each in lab.hypervisors
-    ):
+    names = {f"{FLEET}-{number:03}" for number in range(1, 9)}
+    if any(f"fleet-{FLEET}" in each.files(IMAGES) or each.vms() & names for each in lab.hypervisors):
         for number in range(len(lab.hypervisors)):
-            assert "failed" not in lab.module(number, state="absent", image=None, memory=None)
+            assert "failed" not in lab.run_module(number, state="absent", image=None, memory=None)
     for each in lab.hypervisors:
-        each.run(
-            "sh",
-            "-c",
-            "for net in $(virsh net-list --name --all); do virsh net-destroy $net; virsh net-undefine $net; done >/dev/null 2>&1",
-        )
+        each.run("sh", "-c", REMOVE_NETWORKS)
         assert not {name for name in each.vms() if name.startswith(f"{FLEET}-")}

@@ -1,89 +1,89 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbooks fleet and teardown on real libvirt. None of it needs a guest that boots, so their disks are blank."""
+"""The playbooks fleet and teardown on real libvirt. No test needs a guest that boots, so the disks are blank."""
 
 from __future__ import annotations
 
 import pytest
 
-from .conftest import IMAGES, Lab, foreign
+from .conftest import IMAGES, Lab, define_foreign_vm
 
-PLACE = f"{IMAGES}/fleet-try"
+DIRECTORY = f"{IMAGES}/fleet-try"
 
 
-def test_check_mode_changes_nothing_and_says_what_would_change(fleet: Lab) -> None:
-    outcome = fleet.play("fleet", "--check", "--diff", vm_fleet_state="present", vm_fleet_count=2)
+def test_check_mode_changes_nothing_and_shows_what_would_change(lab: Lab) -> None:
+    outcome = lab.run_playbook("fleet", "--check", "--diff", vm_fleet_state="present", vm_fleet_count=2)
     assert outcome.status == 0, outcome.output
     assert "+try-001: shut off" in outcome.output and outcome.changed > 0
-    host = fleet.hypervisors[0]
+    host = lab.hypervisors[0]
     assert (
         not host.vms()
         and "fleet-try" not in host.files(IMAGES)
         and "try" not in host.virsh("net-list", "--all", "--name").split()
     )
-    assert not (fleet.path / "fleet").exists()
+    assert not (lab.path / "fleet").exists()
 
 
-def test_teardown_leaves_what_is_not_ours(fleet: Lab) -> None:
-    host = fleet.hypervisors[0]
+def test_teardown_leaves_everything_foreign(lab: Lab) -> None:
+    host = lab.hypervisors[0]
     host.run("qemu-img", "create", "-q", "-f", "qcow2", f"{IMAGES}/foreign.qcow2", "1M")
     host.virsh("net-define", "/dev/stdin", text="<network><name>foreign</name></network>")
-    foreign(fleet, "foreign")
+    define_foreign_vm(lab, "foreign")
     host.virsh("start", "foreign")
-    fleet.made(vm_fleet_count=2)
-    host.run("touch", f"{PLACE}/notes.txt")
-    foreseen = fleet.play("teardown", "--check", vm_fleet_count=2)
-    assert foreseen.status == 0, foreseen.output
+    lab.create_fleet(vm_fleet_count=2)
+    host.run("touch", f"{DIRECTORY}/notes.txt")
+    predicted = lab.run_playbook("teardown", "--check", vm_fleet_count=2)
+    assert predicted.status == 0, predicted.output
     assert host.vms() == {"foreign", "try-001", "try-002"} and "try" in host.virsh("net-list", "--name").split()
-    outcome = fleet.play("teardown", vm_fleet_count=2)
+    outcome = lab.run_playbook("teardown", vm_fleet_count=2)
     assert outcome.status == 0, outcome.output
     assert host.vms("--state-running") == {"foreign"} == host.vms()
     assert {"foreign.qcow2", "golden", "fleet-try"} <= host.files(IMAGES)
-    assert host.files(PLACE) == {"notes.txt"}
+    assert host.files(DIRECTORY) == {"notes.txt"}
     assert host.virsh("net-list", "--all", "--name").split() == ["foreign"]
-    assert not list((fleet.path / "fleet").glob("*"))
-    assert fleet.play("teardown", vm_fleet_count=2).changed == 0
-    host.run("rm", "-r", PLACE)
+    assert not list((lab.path / "fleet").glob("*"))
+    assert lab.run_playbook("teardown", vm_fleet_count=2).changed == 0
+    host.run("rm", "-r", DIRECTORY)
     host.virsh("destroy", "foreign")
     host.virsh("undefine", "foreign")
     host.virsh("net-undefine", "foreign")
 
 
 @pytest.mark.parametrize(
-    "wish, said",
+    "changes, reason",
     [
         ({"vm_fleet_image": f"{IMAGES}/golden/none.qcow2"}, "none.qcow2 is not there"),
         ({"vm_fleet_image_checksum": "sha256:" + "0" * 64}, "has the checksum"),
-        ({"vm_fleet_image": "", "vm_fleet_master": "nobody"}, "there is no VM nobody"),
+        ({"vm_fleet_image": "", "vm_fleet_master": "nobody"}, "this host has no VM nobody"),
         ({"vm_fleet_memory": "4T"}, "0 VMs fit"),
         ({"vm_fleet_disk_growth": "400T"}, "disk: 2 new clones"),
-        ({"vm_fleet_count": 254}, "the network can give 253"),
+        ({"vm_fleet_count": 254}, "the network can assign only 253"),
         ({"vm_fleet_count": -1}, "vm_fleet_count: "),
         ({"vm_fleet_image": "https://example.com/x.qcow2"}, "vm_fleet_image_checksum: is missing"),
         ({"vm_fleet_name": "No Name"}, "vm_fleet_name: "),
         ({"vm_fleet_pin": True}, "pin: true needs cpus"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_is_touched(fleet: Lab, wish: dict, said: str) -> None:
-    host = fleet.hypervisors[0]
-    outcome = fleet.play(**{"vm_fleet_state": "present", "vm_fleet_count": 2, **wish})
-    assert outcome.status != 0 and said in outcome.output, outcome.output
-    assert not host.vms() and "fleet-try" not in host.files(IMAGES) and not (fleet.path / "fleet").exists()
+def test_impossible_fleets_are_refused_before_any_change(lab: Lab, changes: dict, reason: str) -> None:
+    host = lab.hypervisors[0]
+    outcome = lab.run_playbook(**{"vm_fleet_state": "present", "vm_fleet_count": 2, **changes})
+    assert outcome.status != 0 and reason in outcome.output, outcome.output
+    assert not host.vms() and "fleet-try" not in host.files(IMAGES) and not (lab.path / "fleet").exists()
 
 
-def test_too_many_cpus_are_a_warning_with_the_figures(fleet: Lab) -> None:
-    assert "VCPUs for each" in fleet.made(vm_fleet_count=2, vm_fleet_vcpus=8).output
+def test_too_many_cpus_are_a_warning_with_the_figures(lab: Lab) -> None:
+    assert "VCPUs per CPU" in lab.create_fleet(vm_fleet_count=2, vm_fleet_vcpus=8).output
 
 
-def test_vm_that_never_boots_is_named(fleet: Lab) -> None:
-    outcome = fleet.play(vm_fleet_count=1, vm_fleet_address_timeout=3)
+def test_a_vm_that_never_boots_is_named(lab: Lab) -> None:
+    outcome = lab.run_playbook(vm_fleet_count=1, vm_fleet_address_timeout=3)
     assert outcome.status != 0
     assert "No address within 3 s (vm_fleet_address_timeout): try-001" in outcome.output
-    assert fleet.hypervisors[0].vms("--state-running") == {"try-001"}
+    assert lab.hypervisors[0].vms("--state-running") == {"try-001"}
 
 
-def test_vms_are_dealt_out_to_two_hypervisors(fleet: Lab) -> None:
-    fleet.made(vm_fleet_count=3, hypervisors=2)
-    assert [each.vms() for each in fleet.hypervisors] == [{"try-001", "try-003"}, {"try-002"}]
-    assert fleet.made(vm_fleet_count=3, hypervisors=2).changed == 0
+def test_vms_are_distributed_over_two_hypervisors(lab: Lab) -> None:
+    lab.create_fleet(vm_fleet_count=3, hypervisors=2)
+    assert [each.vms() for each in lab.hypervisors] == [{"try-001", "try-003"}, {"try-002"}]
+    assert lab.create_fleet(vm_fleet_count=3, hypervisors=2).changed == 0

@@ -151,7 +151,7 @@ def test_throughput_of_two_profiles_from_one_command(lab, one_host):
 @pytest.mark.parametrize(
     "name, value, text",
     [
-        ("throughput_benchmark_data", "100T", "of memory and swap free; take less data"),
+        ("throughput_benchmark_data", "100T", "of free memory and swap; choose less data"),
         (
             "throughput_benchmark_stretch",
             0,

@@ -119,7 +119,7 @@ def test_a_mistake_is_named(lab, variable, message):
 
 def test_one_profile_beside_several_is_refused(lab):
     outcome = lab.play("-e", "profile=dram", "-e", "profiles=dram,swap", playbook="plan", inventory=LOCAL)
-    assert outcome.status != 0 and "give one of them" in outcome.output
+    assert outcome.status != 0 and "set only one of them" in outcome.output
 
 
 @pytest.mark.parametrize("influence", [0, 10, 25])

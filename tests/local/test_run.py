@@ -174,7 +174,8 @@ def test_merged_percentiles_are_those_of_the_raw_samples(lab, tmp_path):
 def client(tmp_path: pathlib.Path) -> pathlib.Path:
     """Build the client by hand, as somebody would who uses only the module."""
     path = tmp_path / "solotest"
-    subprocess.run(["cc", "-std=c11", "-O2", "-o", path, ROOT / "files" / "solotest.c", "-lhiredis", "-lm"], check=True)
+    sources = [ROOT / "files" / "solotest.c", *sorted((ROOT / "files" / "solotest").glob("*.c"))]
+    subprocess.run(["cc", "-std=c11", "-O2", "-o", path, *sources, "-lhiredis", "-lm"], check=True)
     return path
 
 
@@ -229,7 +230,9 @@ def test_the_collection_works_from_where_galaxy_installs_it(lab, tmp_path):
     (archive,) = build.glob("memstretch-density-*.tar.gz")
     with tarfile.open(archive) as tar:
         names = tar.getnames()
-    assert "files/solotest.c" in names and "roles/redis/tasks/main.yml" in names
+    assert {"files/solotest.c", "files/solotest/load.c", "files/solotest/load.h"} <= set(
+        names
+    ) and "roles/redis/tasks/main.yml" in names
     assert not [
         name
         for name in names

@@ -146,7 +146,7 @@ def test_settings_of_the_inventory_and_a_host_budget(tune):
         ('{"host_tuning_dram_budget": {"mechanism": "hugepages", "size": "16M"}}', "would push the host into OOM"),
         ('{"host_tuning_swap": {"kind": "devices"}, "swap_space_devices": ["/dev/nvme0n1"]}', "/dev/disk/by-id"),
         ('{"host_tuning_swap": {"kind": "tape"}}', "kind"),
-        ('{"host_tuning_dram_budget": {"mechanism": "cgroup"}}', "it takes a size"),
+        ('{"host_tuning_dram_budget": {"mechanism": "cgroup"}}', "it must have a size"),
         ('{"host_tuning_settings": {"sysctl": {"swappiness": 1}}}', "such as vm.swappiness"),
     ],
 )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What vm.py does before and after a machine runs. That one runs is shown by the scenarios of molecule/."""
+"""The parts of vm.py that need no running machine. The scenarios of molecule/ run machines."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ def vm(tmp_path, monkeypatch):
 def test_sources_of_both_formats_for_another_suite(vm, tmp_path):
     (tmp_path / "sources.list.d").mkdir()
     (tmp_path / "sources.list").write_text(
-        "# a comment\ndeb http://mirror.invalid/debian bookworm main contrib\ndeb-src http://mirror.invalid/debian bookworm main\n"
+        "# a comment\ndeb http://mirror.invalid/debian bookworm main contrib\n"
+        "deb-src http://mirror.invalid/debian bookworm main\n"
         "deb [arch=amd64] http://other.invalid/tool stable main\n",
         encoding="utf-8",
     )
     (tmp_path / "sources.list.d" / "debian.sources").write_text(
-        "Types: deb deb-src\n# a comment\nURIs: http://mirror.invalid/security\nSuites: bookworm-security bookworm-updates\nComponents: main\n"
-        "Signed-By: /usr/share/keyrings/debian.gpg\n\nTypes: deb\nURIs: http://other.invalid/node\nSuites: nodistro\nComponents: main\n",
+        "Types: deb deb-src\n# a comment\nURIs: http://mirror.invalid/security\n"
+        "Suites: bookworm-security bookworm-updates\nComponents: main\n"
+        "Signed-By: /usr/share/keyrings/debian.gpg\n\n"
+        "Types: deb\nURIs: http://other.invalid/node\nSuites: nodistro\nComponents: main\n",
         encoding="utf-8",
     )
     assert [line.strip() for line in vm.debian_image.apt_sources("trixie", tmp_path, "bookworm")] == [
@@ -63,26 +66,17 @@ def test_a_bad_drive(vm, text):
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "-x", "a" * 65])
 def test_a_bad_name(vm, name):
-    with pytest.raises(vm.VmError, match="not a name"):
+    with pytest.raises(vm.VmError, match="not a valid name"):
         vm.Machine(name)
 
 
 def test_equal_recipes_are_one_image(vm):
     assert vm.Image(offer=("a", "b")).directory == vm.Image(offer=("a", "b")).directory
-    assert (
-        len(
-            {
-                vm.Image().directory,
-                vm.Image(suite="trixie").directory,
-                vm.Image(offer=("a",)).directory,
-                vm.Image(include=("a",)).directory,
-            }
-        )
-        == 4
-    )
+    recipes = [vm.Image(), vm.Image(suite="trixie"), vm.Image(offer=("a",)), vm.Image(include=("a",))]
+    assert len({recipe.directory for recipe in recipes}) == len(recipes)
 
 
-def test_a_stale_pidfile_never_leads_to_a_signal(vm):
+def test_a_process_in_a_stale_pidfile_gets_no_signal(vm):
     machine = vm.Machine("old")
     machine.directory.mkdir(parents=True)
     with subprocess.Popen(["sleep", "60"]) as stranger:
@@ -95,8 +89,8 @@ def test_a_stale_pidfile_never_leads_to_a_signal(vm):
             stranger.kill()
 
 
-def test_the_command_line_says_what_is_wrong(tmp_path):
-    def say(*words):
+def test_errors_of_the_command_line(tmp_path):
+    def error_of(*words):
         run = subprocess.run(
             [sys.executable, TOOL, *words],
             env={**os.environ, "VM_CACHE": str(tmp_path)},
@@ -107,40 +101,40 @@ def test_the_command_line_says_what_is_wrong(tmp_path):
         assert run.returncode
         return run.stderr
 
-    assert "there is no machine nobody" in say("show", "nobody")
-    assert "KIND:SERIAL:SIZE" in say("start", "x", "--drive", "floppy")
+    assert "there is no machine nobody" in error_of("show", "nobody")
+    assert "KIND:SERIAL:SIZE" in error_of("start", "x", "--drive", "floppy")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("text", ["512", "512M:", "512M:a", "0-1", "512M:0-1:2"])
-def test_refuses_a_node_that_it_does_not_understand(vm, text):
+def test_a_bad_numa_node(vm, text):
     with pytest.raises(vm.VmError, match=f"--numa {re.escape(repr(text))} is not allowed"):
-        vm.Node.parse(text)
+        vm.NumaNode.parse(text)
 
 
-def test_nodes_for_qemu(vm):
-    words = vm.numa_arguments([vm.Node.parse("512M:0-1"), vm.Node.parse("1G")], 2)
+def test_numa_arguments_of_qemu(vm):
+    words = vm.numa_arguments([vm.NumaNode.parse("512M:0-1"), vm.NumaNode.parse("1G")], 2)
     assert words[:2] == ["-machine", "hmat=on"]
     assert (
         "node,nodeid=0,memdev=node0,initiator=0,cpus=0-1" in words and "node,nodeid=1,memdev=node1,initiator=0" in words
     )
     assert "memory-backend-ram,id=node1,size=1024M" in words
-    # The node without processors is slower, or the kernel would see one tier.
+    # The node without CPUs must be slower, or the kernel sees only one tier.
     assert "hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-latency,latency=10" in words
     assert "hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-latency,latency=60" in words
 
 
-def test_nodes_need_processors(vm):
-    with pytest.raises(vm.VmError, match="at least one node needs processors"):
-        vm.numa_arguments([vm.Node.parse("512M")], 2)
+def test_a_numa_node_needs_cpus(vm):
+    with pytest.raises(vm.VmError, match="at least one node needs CPUs"):
+        vm.numa_arguments([vm.NumaNode.parse("512M")], 2)
 
 
-def test_a_boot_loader_has_its_own_command_line(vm):
+def test_append_is_refused_with_a_boot_loader(vm):
     with pytest.raises(vm.VmError, match="--append 'quiet' is not allowed with --boot grub"):
         vm.Machine("try").start(vm.Image(boot="grub"), append="quiet")
 
 
-def test_a_port_is_taken_again_unless_somebody_has_it(vm):
+def test_the_preferred_port_is_used_if_it_is_free(vm):
     port = vm.free_port()
     assert vm.free_port(port) == port
     with socket.socket() as other:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Every file of a host with its mode, owner and time of change, and every unit. Without what changes by itself.
+# List every file of a host with its mode, owner and modification time, and every unit, except what changes by itself.
 set -eu
 cd /
 find bin boot etc home lib media mnt opt sbin srv usr var -xdev \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# What the role has made of a host, a line for each thing that verify.yml wants to know.
+# Print the state of a host that the role has configured, one line for each fact that verify.yml checks.
 pid=$(systemctl show --value --property=MainPID memstretch-redis@6401.service)
 exposure=$(systemd-analyze security --no-pager memstretch-redis@6401.service | awk '/Overall exposure/ {print $(NF - 2)}')
 secrets=$(grep -rl 'not-to-be-foun[d]' /etc /var/lib /usr/local /proc/[0-9]*/cmdline 2>/dev/null)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# What is left of the role on a host.
+# List everything that the role has left on a host.
 find / /run -xdev -path /root -prune -o -name '*memstretch*' -print
 systemctl list-units --all --plain --no-legend | awk '/memstretch/ {print "unit", $1}'
 pgrep --list-full redis-server

@@ -1,4 +1,4 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# The processes of the instances that run.
+# Print the process numbers of the running instances.
 systemctl show --value --property=MainPID memstretch-redis@6401.service memstretch-redis@sock.service

@@ -85,8 +85,8 @@ def execute(options: t.Mapping[str, t.Any], executable: str, run_command: t.Call
         executable: path of the client.
         run_command: AnsibleModule's method.
     """
-    # A probe loads nothing, so it may look at an endpoint that is being loaded.
-    claim = contextlib.nullcontext() if options["mode"] == "probe" else endpoint_lock(options, executable)
+    # A ping loads nothing, so it may look at an endpoint that is being loaded.
+    claim = contextlib.nullcontext() if options["mode"] == "ping" else endpoint_lock(options, executable)
     try:
         with claim as lock:
             measured = run(options, executable, lock, run_command)
@@ -255,8 +255,8 @@ def _process_id(options: t.Mapping[str, t.Any], executable: str, run_command: t.
     Raises:
         ClientError: it does not answer.
     """
-    probe = {**options, "mode": "probe", "start_at": None, "raw_samples": None}
-    report = _report(probe, executable, None, run_command, None)
+    ping = {**options, "mode": "ping", "start_at": None, "raw_samples": None}
+    report = _report(ping, executable, None, run_command, None)
     if report["error"]:
         raise ClientError(explain(options, report["error"]))
     return (report["server_before"] or {}).get("process_id")

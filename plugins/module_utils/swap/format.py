@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Makes swap areas on disks and in files: the only code of this collection that writes to a disk.
 
-A disk is judged again and written in one go while it is held exclusively (O_EXCL). Nobody can mount it, add it to a pool or swap
-onto it meanwhile; that is why the header of the swap area, 1 KiB that mkswap would write, is written here: mkswap wants the disk for
-itself.
+A disk is opened exclusively (O_EXCL), checked again, and written before it is closed, so that nobody can mount it, add
+it to a pool or swap onto it in between. mkswap opens the disk exclusively itself, so the header of the swap area, which
+mkswap would write, is written here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ import time
 import typing as t
 import uuid
 from contextlib import contextmanager
+from functools import partial
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_checked
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import sync_directory
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
     BLANK,
@@ -31,7 +34,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
 )
 
 MIB = 1024 * 1024
-# What mkswap calls too small, in pages.
+# The smallest area that mkswap accepts, in pages.
 MIN_PAGES = 10
 # The kernel counts the pages of an area in 32 bits.
 MAX_PAGES = 2**32 - 1
@@ -40,7 +43,7 @@ FILE_SYSTEMS = ("ext3", "ext4", "xfs", "btrfs")
 
 
 class FormatError(Exception):
-    """A disk or a file was left alone; the text says why."""
+    """A disk or a file was left alone; the text gives the reason."""
 
 
 def header(size: int, identifier: uuid.UUID, label: str = LABEL) -> bytes:
@@ -48,7 +51,7 @@ def header(size: int, identifier: uuid.UUID, label: str = LABEL) -> bytes:
     page = os.sysconf("SC_PAGE_SIZE")
     pages = min(size // page, MAX_PAGES)
     if pages < MIN_PAGES:
-        raise FormatError(f"{size} bytes are too small for a swap area; the least is {MIN_PAGES * page}")
+        raise FormatError(f"{size} bytes are too small for a swap area; the minimum is {MIN_PAGES * page}")
     data = bytearray(page)
     struct.pack_into("=III16s16s", data, 1024, 1, pages - 1, 0, identifier.bytes, label.encode())
     data[-10:] = b"SWAPSPACE2"
@@ -57,7 +60,7 @@ def header(size: int, identifier: uuid.UUID, label: str = LABEL) -> bytes:
 
 @contextmanager
 def held(guard: Guard, disk: Disk, may_lose: bool) -> t.Iterator[int]:
-    """Hold a disk exclusively after looking at it once more; yield its descriptor, for writing.
+    """Open a disk exclusively, check it again, and yield its descriptor for writing.
 
     Args:
         may_lose: whether the user has named the disk in C(overwrite).
@@ -65,13 +68,17 @@ def held(guard: Guard, disk: Disk, may_lose: bool) -> t.Iterator[int]:
     try:
         descriptor = os.open(disk.node, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
     except OSError as error:
-        raise FormatError(f"{disk} is in use since it was checked ({error.strerror}); it was not touched") from error
+        raise FormatError(
+            f"{disk} has come into use since it was checked ({error.strerror}); it was not touched"
+        ) from error
     try:
         if Disk(disk.path, disk.files).number != disk.number:
-            raise FormatError(f"{disk.path} has become another disk since it was checked; nothing was written to it")
+            raise FormatError(f"{disk.path} is no longer the disk that was checked; nothing was written to it")
         content = guard.content(disk)
         if content.kind == FOREIGN and not may_lose:
-            raise FormatError(f"{disk} holds {content.text} since it was checked; nothing was written to it")
+            raise FormatError(
+                f"{disk} has changed since it was checked, it now holds {content.text}; nothing was written to it"
+            )
         yield descriptor
         os.fsync(descriptor)
     finally:
@@ -79,70 +86,73 @@ def held(guard: Guard, disk: Disk, may_lose: bool) -> t.Iterator[int]:
 
 
 def erase(guard: Guard, disk: Disk, descriptor: int) -> None:
-    """Make a disk blank that is held.
+    """Make a disk blank.
 
-    Its end goes first, then, for good, its start: that is where our mark is. A disk whose erasing was cut off is thus still ours, and not one
-    with data that nobody knows.
+    The end of the disk is written first and its start, where our mark is, last: if the erasing is interrupted, the disk
+    still carries our mark and is not taken for one with unknown data.
+
+    Args:
+        descriptor: of the disk, opened by C(held).
     """
     if disk.partitions:
-        _tool(guard, ["partx", "--delete", disk.node])
+        run_checked(guard.run_command, ["partx", "--delete", disk.node], FormatError)
     for offset in (max(0, disk.size - EDGE_BYTES), 0):
         length = min(EDGE_BYTES, disk.size - offset)
         if os.pwrite(descriptor, bytes(length), offset) != length:
-            raise FormatError(f"{disk}: not all of {length} bytes at {offset} could be written")
+            raise FormatError(f"{disk}: only a part of {length} bytes at {offset} could be written")
         os.fsync(descriptor)
 
 
 def make(guard: Guard, disk: Disk, may_lose: bool, partitions: int, encrypted: bool) -> None:
-    """Turn a disk into swap space: whole, or in equal partitions, or in one partition for an encrypted area."""
+    """Turn a disk into swap space: as a whole, in equal partitions, or in one partition for an encrypted area."""
     with held(guard, disk, may_lose) as descriptor:
         if guard.content(disk).kind != BLANK:
             erase(guard, disk, descriptor)
         if not partitions and not encrypted:
             os.pwrite(descriptor, header(disk.size, uuid.uuid4()), 0)
             return
-        _tool(
-            guard,
+        run_checked(
+            partial(guard.run_command, data=table(disk.size, partitions, encrypted)),
             ["sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", disk.node],
-            table(disk.size, partitions, encrypted),
+            FormatError,
         )
         for name in show_partitions(guard, disk, partitions or 1):
             _fill_partition(f"/dev/{name}", encrypted)
 
 
 def table(size: int, partitions: int, encrypted: bool) -> str:
-    """Return the partition table for sfdisk: equal parts, on borders of 1 MiB, with 1 MiB left at both ends."""
+    """Return the partition table for sfdisk: equal parts, aligned to 1 MiB, with 1 MiB free at both ends."""
     count = partitions or 1
     each = (size - 2 * MIB) // count // MIB
     if each < 1:
-        raise FormatError(f"{size_text(size)} cannot be cut into {count} partitions of at least 1 MiB")
+        raise FormatError(f"{size_text(size)} cannot be divided into {count} partitions of at least 1 MiB")
     name, kind = (CRYPT_PARTITION, "L") if encrypted else (SWAP_PARTITION, "S")
     return "label: gpt\n" + f'size={each}MiB, type={kind}, name="{name}"\n' * count
 
 
 def show_partitions(guard: Guard, disk: Disk, count: int) -> list[str]:
-    """Have the kernel know the partitions that are in the table, and return their names in order.
+    """Make the kernel show the partitions that are in the table, and return their names in order.
 
-    Some kernels read no tables by themselves, and none does for a disk that is held.
+    Some kernels never read partition tables themselves, and none reads that of a disk which is opened exclusively.
     """
     if len(disk.partitions) != count:
-        _tool(guard, ["partx", "--update", disk.node])
+        run_checked(guard.run_command, ["partx", "--update", disk.node], FormatError)
     deadline = time.monotonic() + _PARTITIONS_APPEAR_S
     while not (len(disk.partitions) == count and all(os.path.exists(f"/dev/{name}") for name in disk.partitions)):
         if time.monotonic() > deadline:
             raise FormatError(
-                f"{disk} has {count} partitions, of which the kernel shows {', '.join(disk.partitions) or 'none'}"
+                f"{disk} has {count} partitions, but the kernel shows only: {', '.join(disk.partitions) or 'none'}"
             )
         time.sleep(0.05)
     return disk.partitions
 
 
 def _fill_partition(node: str, encrypted: bool) -> None:
-    # Without O_EXCL: it belongs to the disk that we hold.
+    # Without O_EXCL: we have already opened the whole disk exclusively.
     descriptor = os.open(node, os.O_RDWR | os.O_CLOEXEC)
     try:
         size = os.lseek(descriptor, 0, os.SEEK_END)
-        # What an earlier owner has left at the border of a partition would come back as a signature.
+        # Old data at the ends of the partition could be taken for a signature.
         for offset in sorted({0, max(0, size - EDGE_BYTES)}):
             os.pwrite(descriptor, bytes(min(EDGE_BYTES, size - offset)), offset)
         if not encrypted:
@@ -153,7 +163,7 @@ def _fill_partition(node: str, encrypted: bool) -> None:
 
 
 def write_area(node: str) -> None:
-    """Write the header of a swap area to a device that is ours whatever is in it: zram, or an encrypted mapping."""
+    """Write the header of a swap area to a device whose content does not matter: zram, or an encrypted mapping."""
     descriptor = os.open(node, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
     try:
         size = os.lseek(descriptor, 0, os.SEEK_END)
@@ -164,7 +174,7 @@ def write_area(node: str) -> None:
 
 
 def make_file(guard: Guard, path: str, size: int, file_system: str) -> None:
-    """Make a swap file without holes that appears under its name only when it is complete."""
+    """Make a swap file without holes; it gets its name only once it is complete."""
     new = new_name(path)
     if os.path.lexists(new):
         os.unlink(new)
@@ -172,7 +182,8 @@ def make_file(guard: Guard, path: str, size: int, file_system: str) -> None:
     try:
         os.fchmod(descriptor, 0o600)
         if file_system == "btrfs":
-            _tool(guard, ["chattr", "+C", new])  # no copy-on-write: Btrfs then never moves a block of it
+            # Without copy-on-write, Btrfs never moves a block of the file.
+            run_checked(guard.run_command, ["chattr", "+C", new], FormatError)
         try:
             os.posix_fallocate(descriptor, 0, size)
         except OSError as error:
@@ -189,20 +200,9 @@ def make_file(guard: Guard, path: str, size: int, file_system: str) -> None:
         raise
     finally:
         os.close(descriptor)
-    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(os.path.dirname(path))
 
 
 def new_name(path: str) -> str:
-    """Return the name that a swap file has while it is made."""
+    """Return the name of a swap file that is not complete yet."""
     return f"{path}.memstretch-new"
-
-
-def _tool(guard: Guard, command: list[str], data: str | None = None) -> str:
-    status, output, errors = guard.run_command(command, data=data)
-    if status:
-        raise FormatError(f"{' '.join(command)} ended with status {status}: {errors.strip() or output.strip()}")
-    return output

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is on a disk, and why it must not be wiped. Nothing here writes.
 
-A disk may be taken for swap if it is named by a stable path, is a whole disk that nothing uses or may soon use, and is blank or
-carries our own mark only. Every reason against it is given at once. A reason is one of two kinds: what is merely I(stored) on the
-disk may be given up by naming that disk in the option C(overwrite); that somebody I(uses) it has no such option.
+A disk may be taken for swap if it is named by a stable path, is a whole disk that nothing uses or may soon use, and is
+blank or carries only our own mark. All reasons against it are returned at once. There are two kinds of reasons: the
+user can give up what is merely I(stored) on the disk by naming that disk in the option C(overwrite); no option
+overrides that something I(uses) the disk.
 """
 
 from __future__ import annotations
@@ -19,20 +20,21 @@ import time
 import typing as t
 from xml.etree import ElementTree
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_serial
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 
 BY_ID = "/dev/disk/by-id/"
-# Our marks: the label of every swap area that we make, and the names of our GPT partitions. What is in an encrypted one cannot be
-# read by anybody after a reboot, so its partition's name has to tell.
+# Our marks: the label of every swap area that we make, and the names of our GPT partitions. The content of an encrypted
+# partition cannot be read after a reboot, so only the partition's name can mark it.
 LABEL = "memstretch"
 SWAP_PARTITION = "memstretch-swap"
 CRYPT_PARTITION = "memstretch-crypt"
 MAPPER_PREFIX = "memstretch-"
 
-# A disk without a signature is blank only if its ends are. The known formats keep their marks within; a partition table that got
-# lost leaves its first partition at 1 MiB.
+# A disk without a signature is blank only if its ends are. All known formats have their marks there, and if a partition
+# table was lost, its first partition still begins at 1 MiB.
 EDGE_BYTES = 4 * 1024 * 1024
 SYSTEM_MOUNTS = ("/", "/boot", "/boot/efi", "/usr", "/var", "/efi")
 # udev and monitoring open every disk for a moment; a virtual machine or a database keeps it open.
@@ -42,30 +44,36 @@ WHOLE, PARTITIONS, CRYPT, BLANK, FOREIGN, UNKNOWN = "whole", "partitions", "cryp
 
 
 class GuardError(Exception):
-    """A disk cannot be judged, and so is not touched; the text says why."""
+    """A disk cannot be examined and is therefore not touched; the text gives the reason."""
 
 
 class Reason(t.NamedTuple):
-    """Why a disk must not be wiped; stored: only for what is on it, so that the owner can give it up."""
+    """Why a disk must not be wiped.
+
+    Args:
+        stored: it is only about what is on the disk, which its owner can give up.
+    """
 
     text: str
     stored: bool = False
 
 
 class Content(t.NamedTuple):
-    """What a disk holds: one of the constants above, in words for people, and the number of our partitions."""
+    """What a disk holds.
+
+    Args:
+        kind: one of the constants above.
+        text: a description for the user.
+        partitions: the number of our partitions.
+    """
 
     kind: str
     text: str
     partitions: int = 0
 
-    @property
-    def ours(self) -> bool:
-        return self.kind in (WHOLE, PARTITIONS, CRYPT)
-
 
 class Disk:
-    """One block device as the kernel knows it, found by the path that the user gave."""
+    """One block device as the kernel presents it, found by the path that the user gave."""
 
     def __init__(self, path: str, files: HostFiles) -> None:
         self.path, self.files = path, files
@@ -93,7 +101,7 @@ class Disk:
 
     @property
     def identity(self) -> str:
-        """What is equal for two paths to one disk, be it two aliases or two cables."""
+        """Equal for two paths to the same disk, whether they are two links or two cables (multipath)."""
         directory = f"/sys/class/block/{self.name}"
         return self.files.text(f"{directory}/wwid") or self.files.text(f"{directory}/device/wwid") or self.number
 
@@ -120,9 +128,9 @@ class Disk:
 
 
 def path_reason(path: str) -> str | None:
-    """Return what is wrong with the text of a disk's path, or None."""
+    """Return what is wrong with a disk's path, judged by its text, or None."""
     if re.search(r"[*?\[\]{}]", path):
-        return "is a pattern. A disk that will be wiped is named by its own path; which disks a pattern matches changes"
+        return "is a pattern. What a pattern matches can change, so name each disk to be wiped by its own path"
     if not path.startswith(BY_ID) or "/" in path[len(BY_ID) :] or path[len(BY_ID) :] in ("", ".", ".."):
         return f"is not a path below {BY_ID}. Kernel names such as /dev/sda change from boot to boot"
     return None
@@ -140,23 +148,23 @@ def find(path: str, files: HostFiles) -> Disk:
         there = sorted(glob.glob(f"{BY_ID}*"))
         names = ", ".join(there[:12]) + (f" and {len(there) - 12} more" if len(there) > 12 else "")
         raise GuardError(
-            f"{path} cannot be found ({error.strerror}). This host has: {names or 'no path of this kind'}"
+            f"{path} cannot be found ({error.strerror}). This host has: {names or f'nothing in {BY_ID}'}"
         ) from error
     return Disk(path, files)
 
 
 class Guard:
-    """Looks at disks through the tools of util-linux; run_command is AnsibleModule's method."""
+    """Examines disks with the tools of util-linux; run_command is AnsibleModule's method."""
 
-    def __init__(self, run_command: t.Callable, files: HostFiles) -> None:
+    def __init__(self, run_command: RunCommand, files: HostFiles) -> None:
         self.run_command, self.files = run_command, files
 
     def reasons(self, disk: Disk, content: Content, claims: dict[str, t.Any]) -> list[Reason]:
-        """Return all that speaks against wiping the disk.
+        """Return all reasons why the disk must not be wiped.
 
         Args:
-            content: from C(content).
-            claims: what the user says about the disk: C(serial), C(size) and C(min_size), each only if it is not None.
+            content: the result of the method C(content).
+            claims: what the disk must be according to the user: C(serial), C(size), C(min_size); None means any.
         """
         reasons = self.identity_reasons(disk, claims)
         used = self._uses(disk)
@@ -164,12 +172,13 @@ class Guard:
         if content.kind == FOREIGN:
             reasons.append(Reason(f"holds {content.text}", stored=True))
         if content.kind == UNKNOWN:
-            reasons.append(Reason(f"cannot be looked at: {content.text}"))
-        # Our own partitions are no reason, those in the kernel's eyes alone are: they are in use or the table has just been lost.
+            reasons.append(Reason(f"cannot be examined: {content.text}"))
+        # Our own partitions do not matter. Partitions that only the kernel has do: they are in use, or the table has
+        # just been lost.
         names = disk.partitions
         if names and content.kind in (BLANK, WHOLE):
             reasons.append(
-                Reason(f"has partitions in the kernel's view ({', '.join(names)}), though no table is on the disk")
+                Reason(f"has no partition table, but the kernel still has its partitions ({', '.join(names)})")
             )
         if not used:
             reasons += [Reason(text) for text in self._claimed(disk)]
@@ -179,27 +188,27 @@ class Guard:
         """Return why the disk is not the one that the user means."""
         texts = []
         if disk.is_partition:
-            texts.append("is a partition. Name the whole disk; its content is judged as a whole")
+            texts.append("is a partition. Name the whole disk, which is then checked as a whole")
         if disk.is_made_of_others:
-            texts.append("is made of other disks (device mapper or RAID). Name a disk of its own")
+            texts.append("is built from other disks (device mapper or RAID). Name a disk that is not")
         if disk.read_only:
             texts.append("is read-only")
         if claims.get("serial") is not None and disk.serial != claims["serial"]:
-            texts.append(f"has the serial number {disk.serial!r}, and serial says {claims['serial']!r}")
+            texts.append(f"has the serial number {disk.serial!r}, not {claims['serial']!r} (option serial)")
         if claims.get("size") is not None and disk.size != claims["size"]:
-            texts.append(f"has {disk.size} bytes, and size says {claims['size']}")
+            texts.append(f"has {disk.size} bytes, not {claims['size']} (option size)")
         if disk.size < claims.get("min_size", 0):
-            texts.append(f"has {size_text(disk.size)}, and min_size says {size_text(claims['min_size'])}")
+            texts.append(f"has {size_text(disk.size)}, less than {size_text(claims['min_size'])} (option min_size)")
         return [Reason(text) for text in texts]
 
     def _uses(self, disk: Disk) -> list[str]:
-        """Say who uses the disk now, leaving our own swap aside."""
+        """Return what uses the disk now, except our own swap."""
         tree = disk.tree()
         texts = []
         mounts = [(where, tree[number]) for number, where in self.mounts() if number in tree]
         for where, name in mounts:
             inside = self.pools_below(where)
-            system = ", which this system runs from" if where in SYSTEM_MOUNTS else ""
+            system = ", from which this system runs" if where in SYSTEM_MOUNTS else ""
             texts.append(
                 f"carries the file system on {where} ({name}){system}" + (f"; {inside} is on it" if inside else "")
             )
@@ -219,7 +228,7 @@ class Guard:
             if device_number(self.files.text(path) or "") in tree
         ]
         if loops:
-            texts.append("is behind " + ", ".join(loops))
+            texts.append("is the backing device of " + ", ".join(loops))
         if foreign:
             texts.append(
                 "is part of "
@@ -231,7 +240,7 @@ class Guard:
         return texts
 
     def _opened(self, disk: Disk) -> list[str]:
-        """Ask the kernel and the processes: a pool of ZFS or Btrfs shows nowhere else, nor does a virtual machine."""
+        """Return what holds the disk open; pools of ZFS or Btrfs and virtual machines are visible nowhere else."""
         texts = []
         for name in (disk.name, *disk.partitions):
             try:
@@ -247,12 +256,12 @@ class Guard:
         return texts
 
     def _claimed(self, disk: Disk) -> list[str]:
-        """Say who may use the disk later: a storage pool or virtual machine of libvirt that is off, a line in /etc/fstab."""
+        """Return what may use the disk later: libvirt's storage pools and virtual machines that are off, /etc/fstab."""
         numbers = set(disk.tree())
         texts = []
         for source, path, what in self.libvirt_sources():
             if device_number(path) in numbers:
-                texts.append(f"belongs to {what} of libvirt ({source})")
+                texts.append(f"belongs to libvirt's {what} ({source})")
         for table in ("/etc/fstab", "/etc/crypttab"):
             field = 0 if table == "/etc/fstab" else 1
             for line in (self.files.text(table) or "").splitlines():
@@ -262,17 +271,17 @@ class Guard:
                     and not line.lstrip().startswith("#")
                     and device_number(source_path(words[field])) in numbers
                 ):
-                    texts.append(f"stands in {table} ({words[field]})")
+                    texts.append(f"is listed in {table} ({words[field]})")
         return texts
 
     def mounts(self) -> list[tuple[str, str]]:
-        """Return all mounts, those that only the first process sees included, as device number and directory."""
-        found = {}
+        """Return all mounts, also those that only process 1 sees, as device number and directory."""
+        found: dict[tuple[str, str], None] = {}
         for process in ("self", "1"):
             for line in (self.files.text(f"/proc/{process}/mountinfo") or "").splitlines():
                 words, _dash, rest = line.partition(" - ")
                 number, where = words.split()[2], words.split()[4].encode().decode("unicode_escape")
-                # Btrfs has a number of its own; the source tells the disk.
+                # Btrfs shows a device number of its own; the source names the disk.
                 source = rest.split()[1]
                 found[(number, where)] = None
                 if source.startswith("/dev/"):
@@ -283,7 +292,7 @@ class Guard:
         return self.files.text(f"/sys/class/block/{name}/dm/name") or name
 
     def processes(self, disk: Disk) -> set[str]:
-        """Return the processes that have the disk or a part of it open."""
+        """Return the processes that have the disk or one of its partitions open."""
         numbers = {f"{disk.files.text(f'/sys/class/block/{name}/dev')}" for name in (disk.name, *disk.partitions)}
         found = set()
         for link in glob.iglob("/proc/[0-9]*/fd/*"):
@@ -292,7 +301,7 @@ class Guard:
                     continue
                 status = os.stat(link)
             except OSError:
-                continue  # the process has ended or closed it: it does not have it open
+                continue  # the process has ended or has closed the file
             pid = link.split("/")[2]
             if (
                 stat.S_ISBLK(status.st_mode)
@@ -303,7 +312,7 @@ class Guard:
         return found
 
     def libvirt_sources(self) -> list[tuple[str, str, str]]:
-        """Return the devices of libvirt's storage pools and virtual machines: file that says so, device, who."""
+        """Return the devices of libvirt's storage pools and virtual machines, as defining file, device and owner."""
         found = []
         patterns = {
             "storage pool": ("/etc/libvirt/storage/*.xml", "/run/libvirt/storage/*.xml"),
@@ -316,34 +325,36 @@ class Guard:
                 sources = [node.get("path") for node in root.iter("device")] + [
                     node.get("dev") for node in root.iter("source")
                 ]
-                found += [(path, source, f"the {what} {name}") for source in sources if source]
+                found += [(path, source, f"{what} {name}") for source in sources if source]
         return found
 
     def pools_below(self, directory: str) -> str:
-        """Name the storage pools of libvirt whose directory lies on a mount."""
+        """Return the libvirt storage pools with their directory on a mount, as a text; empty if there are none."""
         names = []
         for path in sorted(glob.glob(self.files.path("/etc/libvirt/storage/*.xml"))):
             root = parsed(path)
             target = root.findtext(".//target/path") or ""
             if directory != "/" and (target + "/").startswith(directory.rstrip("/") + "/"):
-                names.append(f"the storage pool {root.findtext('.//name')} of libvirt")
+                names.append(f"libvirt's storage pool {root.findtext('.//name')}")
         return ", ".join(names)
 
     def content_if_readable(self, disk: Disk) -> Content:
-        """Return what is on the disk, without an error for one that cannot be read: who uses it may explain that."""
+        """Return what is on the disk, or UNKNOWN if it cannot be read: what uses the disk may explain that."""
         try:
             return self.content(disk)
         except (GuardError, OSError) as error:
             return Content(UNKNOWN, str(error))
 
     def content(self, disk: Disk) -> Content:
-        """Return what is on the disk; only what is ours in every part counts as ours."""
+        """Return what is on the disk; it counts as ours only if every part is ours."""
         found = self.signatures(disk.node)
         kinds = {entry["type"] for entry in found}
         if not found:
             if edges_are_blank(disk.node, disk.size):
                 return Content(BLANK, "nothing")
-            return Content(FOREIGN, "data in no format that wipefs knows (its first or last 4 MiB are not blank)")
+            return Content(
+                FOREIGN, "data of a format that wipefs does not know (its first or last 4 MiB are not blank)"
+            )
         if kinds == {"swap"} and all(entry.get("label") == LABEL for entry in found):
             return Content(WHOLE, "our swap area")
         if kinds <= {"gpt", "PMBR"}:
@@ -362,14 +373,14 @@ class Guard:
         return Content(FOREIGN, describe(found))
 
     def signatures(self, node: str) -> list[dict[str, t.Any]]:
-        """Return every signature that wipefs finds, not only the one that blkid would call the type."""
+        """Return every signature that wipefs finds, not only the one that blkid reports as the type."""
         status, output, errors = self.run_command(["wipefs", "--json", "--no-act", node])
         if status:
-            raise GuardError(f"wipefs cannot look at {node}: {errors.strip() or status}")
+            raise GuardError(f"wipefs cannot examine {node}: {errors.strip() or status}")
         return json.loads(output)["signatures"] if output.strip() else []
 
     def table(self, disk: Disk) -> list[dict[str, t.Any]]:
-        """Return the partitions in the disk's table as sfdisk tells them."""
+        """Return the partitions in the disk's table as sfdisk lists them."""
         if not find_tool("sfdisk"):
             raise GuardError(
                 f"the partition table of {disk.node} cannot be read without sfdisk (Debian has it in the package fdisk)"
@@ -381,13 +392,13 @@ class Guard:
 
 
 def find_tool(name: str) -> str | None:
-    """Return the path of a program of the system."""
+    """Return the path of a system program, or None if it is missing."""
     paths = (os.path.join(directory, name) for directory in ("/usr/sbin", "/sbin", "/usr/bin", "/bin"))
     return next((path for path in paths if os.access(path, os.X_OK)), None)
 
 
 def describe(signatures: list[dict[str, t.Any]]) -> str:
-    """Return signatures as a text, each kind once."""
+    """Return signatures as a text that names each kind once."""
     texts = []
     for entry in signatures:
         text = {"PMBR": "gpt", "dos": "MBR"}.get(entry["type"], entry["type"])
@@ -398,7 +409,7 @@ def describe(signatures: list[dict[str, t.Any]]) -> str:
 
 
 def edges_are_blank(node: str, size: int) -> bool:
-    """Return whether the first and the last 4 MiB of a device are nothing but zeroes, or what flash reads as when erased."""
+    """Return whether the first and the last 4 MiB of a device are all zeroes, or all ones as erased flash reads."""
     descriptor = os.open(node, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for offset in (0, max(0, size - EDGE_BYTES)):
@@ -411,13 +422,13 @@ def edges_are_blank(node: str, size: int) -> bool:
 
 
 def read_label(path: str) -> str | None:
-    """Return the label of the swap area on a device or in a file; None if there is no swap area."""
+    """Return the label of the swap area on a device or in a file, or None if there is no swap area."""
     header = read_header(path)
     return header[1] if header else None
 
 
 def read_header(path: str) -> tuple[str, str] | None:
-    """Return UUID (32 hexadecimal digits) and label of the swap area on a device or in a file; None if there is none."""
+    """Return UUID (32 hexadecimal digits) and label of the swap area on a device or in a file, or None."""
     page = os.sysconf("SC_PAGE_SIZE")
     try:
         with open(path, "rb") as file:
@@ -430,7 +441,7 @@ def read_header(path: str) -> tuple[str, str] | None:
 
 
 def device_number(path: str) -> str | None:
-    """Return major:minor of a block device; None if the path is not one."""
+    """Return major:minor of a block device, or None if the path is not one."""
     try:
         status = os.stat(path)
     except OSError:
@@ -439,7 +450,7 @@ def device_number(path: str) -> str | None:
 
 
 def source_path(source: str) -> str:
-    """Return the path of what fstab calls UUID=..., LABEL=... and so on."""
+    """Return the path of a device that fstab names as UUID=..., LABEL=... and so on."""
     kind, equals, value = source.partition("=")
     if equals and kind in ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"):
         value = value.strip('"')
@@ -448,8 +459,8 @@ def source_path(source: str) -> str:
 
 
 def parsed(path: str) -> ElementTree.Element:
-    """Return an XML file of libvirt. Raises GuardError if it is none: it may be the one that claims the disk."""
+    """Return the content of a libvirt XML file. Raises GuardError for one that cannot be read: it may claim a disk."""
     try:
         return ElementTree.parse(path).getroot()
     except (ElementTree.ParseError, OSError) as error:
-        raise GuardError(f"{path} may say that a disk belongs to libvirt, and cannot be read: {error}") from error
+        raise GuardError(f"{path} cannot be read, but it may give a disk to libvirt: {error}") from error

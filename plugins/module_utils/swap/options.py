@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of the module C(swap_space), checked as far as that is possible without looking at the host's disks."""
+"""The options of the module C(swap_space): their defaults, and the checks that do not need the host's disks."""
 
 from __future__ import annotations
 
@@ -11,17 +11,48 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
 
-# The kernel's range (swapon(2)); 0 is what the 2018 recipe takes.
-PRIORITIES = (0, 32767)
-PARTITIONS = (0, 128)
-ZRAM_DEVICES = (1, 64)
-DISCARDS = ("none", "once", "pages", "both")
-KINDS = ("none", "devices", "file", "zram")
+# The module's defaults, which are also those of the role swap_space and of the section swap of a profile.
+DEFAULTS: dict[str, t.Any] = {
+    "state": "present",
+    "kind": "none",
+    "devices": [],
+    "overwrite": [],
+    "partitions": 0,
+    "priority": 10,
+    "discard": "once",
+    "encrypted": False,
+    "file": "/memstretch.swap",
+    "file_size": "",
+    "zram_size": "50%",
+    # The fastest to decompress first: a page fault waits for that.
+    "zram_algorithm": ["lz4", "lzo-rle", "zstd"],
+    "zram_devices": 1,
+    "others": "keep",
+    "reserve": "512M",
+    "min_size": "1G",
+    "persistence": "auto",
+}
+# The options that a profile may set. The disks or the file are set in the inventory.
+PROFILE_OPTIONS = (
+    "kind",
+    "others",
+    "priority",
+    "discard",
+    "partitions",
+    "encrypted",
+    "zram_size",
+    "zram_algorithm",
+    "zram_devices",
+)
+# The kernel accepts these priorities, see swapon(2).
+_PRIORITIES = (0, 32767)
+_PARTITIONS = (0, 128)
+_ZRAM_DEVICES = (1, 64)
 _DEVICE_KEYS = {"path", "serial", "size"}
 
 
 class WantedDisk(t.NamedTuple):
-    """A disk as the user names it, and what it must be to be the right one."""
+    """A disk as the user names it, with the serial number and the size in bytes that it must have, if given."""
 
     path: str
     serial: str | None = None
@@ -29,7 +60,7 @@ class WantedDisk(t.NamedTuple):
 
 
 class Options(t.NamedTuple):
-    """The options as numbers of bytes, paths and names."""
+    """The options with all sizes in bytes."""
 
     kind: str
     devices: list[WantedDisk]
@@ -49,43 +80,30 @@ class Options(t.NamedTuple):
     min_size: int
     tools: dict[str, str | None]
 
+    def tool(self, name: str) -> str:
+        """Return the path of a program, or its name if it is missing, which only check mode allows."""
+        return self.tools.get(name) or name
+
 
 def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) -> Options:
-    """Return the options of a module's parameters.
+    """Return the options from a module's parameters. Raises SettingError for a value that is not allowed.
 
     Args:
-        memory: the host's memory in bytes, which C(zram_size) may be a share of.
+        memory: the host's memory in bytes, for a C(zram_size) that is a share of it.
         tools: paths of programs by name, None for those that are missing.
     """
-    kind = params["kind"]
-    for option, (low, high) in (("priority", PRIORITIES), ("partitions", PARTITIONS), ("zram_devices", ZRAM_DEVICES)):
-        if not low <= params[option] <= high:
-            raise SettingError(f"{option}: {params[option]} is out of range; allowed is {low} to {high}")
+    kind, file = params["kind"], params["file"] or ""
+    _check_ranges(params)
     if kind == "devices" and not params["devices"]:
         raise SettingError("devices: the list is empty; kind=devices needs at least one path below /dev/disk/by-id")
-    if params["encrypted"] and kind != "devices":
-        raise SettingError(f"encrypted: only disks can be encrypted (kind=devices), not kind={kind}")
-    if params["encrypted"] and params["partitions"] > 1:
-        raise SettingError(
-            f"partitions: {params['partitions']} encrypted partitions are not supported; encrypted uses one for each disk"
-        )
-    if params["encrypted"] and not tools.get("cryptsetup"):
-        raise SettingError("encrypted: the program cryptsetup is missing on this host; the role swap_space installs it")
-    file, file_size = params["file"] or "", 0
-    if kind == "file":
-        if not os.path.isabs(file) or os.path.normpath(file) != file or re.search(r"\s", file):
-            raise SettingError(f"file: {file!r} is no absolute path without . and .. and white space")
-        file_size = _positive("file_size", params["file_size"]) // 4096 * 4096
-    share = "%" in str(params["zram_size"])
-    zram_size = 0
-    if kind == "zram":
-        zram_size = _positive("zram_size", params["zram_size"], memory)
-        if not params["zram_algorithm"] or any(
-            not re.match(r"^[a-z0-9-]+$", name) for name in params["zram_algorithm"]
-        ):
-            raise SettingError(
-                f"zram_algorithm: {params['zram_algorithm']} is no list of names such as zstd, lz4, lzo-rle"
-            )
+    if params["encrypted"]:
+        _check_encrypted(kind, params["partitions"], tools)
+    if kind == "file" and (not os.path.isabs(file) or os.path.normpath(file) != file or re.search(r"\s", file)):
+        raise SettingError(f"file: {file!r} must be an absolute path without . and .. and white space")
+    if kind == "zram" and not (
+        params["zram_algorithm"] and all(re.match(r"^[a-z0-9-]+$", name) for name in params["zram_algorithm"])
+    ):
+        raise SettingError(f"zram_algorithm: {params['zram_algorithm']} must be a list of names such as lz4, zstd")
     return Options(
         kind=kind,
         devices=[_disk(entry) for entry in params["devices"]] if kind == "devices" else [],
@@ -95,9 +113,9 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
         discard=params["discard"],
         encrypted=params["encrypted"],
         file=file,
-        file_size=file_size,
-        zram_size=zram_size,
-        zram_is_share=share,
+        file_size=_at_least_1m("file_size", params["file_size"]) // 4096 * 4096 if kind == "file" else 0,
+        zram_size=_at_least_1m("zram_size", params["zram_size"], memory) if kind == "zram" else 0,
+        zram_is_share="%" in str(params["zram_size"]),
         zram_algorithm=list(params["zram_algorithm"]),
         zram_devices=params["zram_devices"],
         others=params["others"],
@@ -107,12 +125,30 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
     )
 
 
-def _positive(option: str, value: t.Any, total: int | None = None) -> int:
+def _check_ranges(params: dict[str, t.Any]) -> None:
+    ranges = {"priority": _PRIORITIES, "partitions": _PARTITIONS, "zram_devices": _ZRAM_DEVICES}
+    for option, (low, high) in ranges.items():
+        if not low <= params[option] <= high:
+            raise SettingError(f"{option}: {params[option]} is out of range; it must be from {low} to {high}")
+
+
+def _check_encrypted(kind: str, partitions: int, tools: dict[str, str | None]) -> None:
+    if kind != "devices":
+        raise SettingError(f"encrypted: only disks can be encrypted (kind=devices), not kind={kind}")
+    if partitions > 1:
+        raise SettingError(
+            f"partitions: {partitions} encrypted partitions are not supported; encrypted uses one on each disk"
+        )
+    if not tools.get("cryptsetup"):
+        raise SettingError("encrypted: the program cryptsetup is missing on this host; the role swap_space installs it")
+
+
+def _at_least_1m(option: str, value: t.Any, total: int | None = None) -> int:
     if value in (None, ""):
-        raise SettingError(f"{option}: a size is needed, in bytes or with K, M, G or T")
+        raise SettingError(f"{option}: a size is required, in bytes or with K, M, G or T")
     size = size_in_bytes(option, value, total)
     if size < 2**20:
-        raise SettingError(f"{option}: {value} is out of range; the least is 1M")
+        raise SettingError(f"{option}: {value} is out of range; the minimum is 1M")
     return size
 
 
@@ -121,7 +157,7 @@ def _disk(entry: t.Any) -> WantedDisk:
         return WantedDisk(entry)
     if not isinstance(entry, dict) or not isinstance(entry.get("path"), str) or set(entry) - _DEVICE_KEYS:
         raise SettingError(
-            f"devices: {entry!r} is neither a path nor a dictionary of path and, if you like, serial and size"
+            f"devices: {entry!r} is neither a path nor a dictionary with path and, optionally, serial and size"
         )
     size = entry.get("size")
     return WantedDisk(

@@ -1,20 +1,24 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the swap that a host has to the swap that is wanted, or back to what it had before us.
+"""The steps that change the swap of a host to what the options ask for, or back to what it was before our first run.
 
-A plan is made by looking only: refusals, warnings, and steps in their order. The steps are done only if there is no refusal. Each step
-looks again at what it needs and does nothing if it is done already, so that the same plan, made anew, finishes an interrupted one.
+A change only looks at the host when it is constructed: it collects refusals, warnings, and the steps in their order.
+The steps are done only if there is no refusal. Each step checks again what it needs and does nothing if it has been
+done already, so another run of the same task finishes an interrupted one.
 
-The record (host_record) says what we have taken, not what the host should be: C(disks) by path with what was on them, C(files),
-C(zram) (devices that were there before, whether the module was loaded), C(units) (our files below /etc/systemd), C(others) (swap
-that we have turned off, with its priority) and C(discard) (the mode in which each area was turned on, which the kernel does not tell).
+The record (module_utils/host/record.py) lists what we have taken, not what the host should be: C(disks), by path, with
+what was on them; C(files); C(zram), which devices existed before and whether the kernel module was loaded; C(units),
+our files below /etc/systemd; C(others), the swap that we have turned off, with its priority; and C(discard), the mode
+in which each area was turned on, which the kernel does not show.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
+from functools import partial
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
@@ -22,13 +26,14 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import (
     Area,
     SwapError,
-    Zram,
     areas,
     head_room,
     run,
     turn_off,
     turn_on,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.swap.disks import Disks, areas_on, give_back_disk
+from ansible_collections.memstretch.density.plugins.module_utils.swap.file import SwapFile
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import new_name
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
     LABEL,
@@ -37,15 +42,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
     device_number,
     find,
     read_header,
+    read_label,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.swap.kinds import (
-    KINDS,
-    Node,
-    areas_on,
-    boot_id,
-    give_back_disk,
-    remove_zram,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import Claim, Location, NoSwap, SwapKind
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import Options
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import (
     DROP_IN,
@@ -57,82 +56,78 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.units impo
     turned_on_by,
     uninstall,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.swap.zram import Zram, ZramSwap, remove_our_devices
 
+KINDS: dict[str, type[SwapKind]] = {"none": NoSwap, "devices": Disks, "file": SwapFile, "zram": ZramSwap}
 EMPTY: dict[str, t.Any] = {"disks": {}, "files": [], "zram": None, "units": [], "others": [], "discard": {}}
 
 
 class Step(t.NamedTuple):
-    """Something to do, in words, and the function that does it; None if the next step does it along with its own."""
-
-    text: str
-    act: t.Callable[[], None] | None
-
-
-class Plan:
-    """What is to be done on a host; C(present) or C(restored) fills it.
+    """One thing to do.
 
     Args:
-        systemd: None if nothing shall be made to last over a boot, or cannot.
+        text: what it does, for the user.
+        act: does it; None if the next step does it too.
+        turns_off: the areas that it turns off.
     """
 
-    def __init__(self, options: Options, guard: Guard, record: HostRecord, systemd: Systemd | None) -> None:
+    text: str
+    act: t.Callable[[], None] | None = None
+    turns_off: tuple[Area, ...] = ()
+
+
+class SwapChange:
+    """The change of a host's swap.
+
+    Args:
+        systemd: None if nothing is made persistent, because the user does not want it or systemd does not run the host.
+        restore: go back to the swap that the host had before our first run, instead of to that of the options.
+    """
+
+    def __init__(
+        self, options: Options, guard: Guard, record: HostRecord, systemd: Systemd | None, restore: bool = False
+    ) -> None:
         self.options, self.guard, self.files, self.record, self.systemd = options, guard, guard.files, record, systemd
-        self.recorded = {**EMPTY, **(record.read() or {})}
+        recorded = record.read()
+        self.recorded = {**EMPTY, **(recorded or {})}
         self.before = areas(self.files)
-        self.kind = KINDS[options.kind](options, guard)
-        self.refusals: list[str] = []
-        self.warnings: list[str] = []
+        self.kind = KINDS[options.kind](options, guard, self.recorded)
+        self.refusals = self.kind.refusals()
+        self.warnings = self.kind.warnings()
         self.steps: list[Step] = []
-        self.leaving: list[Area] = []
-
-    # ---- what is wanted
-
-    def present(self) -> None:
-        """Plan the swap of the options."""
-        self.kind.check(self.recorded)
-        self.refusals += self.kind.refusals
-        self.warnings += self.kind.warnings
         if self.refusals:
             return
-        self._retire()
-        self._make()
-        self._others()
-        self._units()
-        self._check_head_room()
+        if not restore:
+            self.steps = [*self._retire(), *self._make(), *self._change_others(), *self._change_units()]
+        elif recorded is None:
+            self._warn_of_unrecorded()
+        else:
+            # First the units, so that a reboot in between does not turn on again what has been removed.
+            self.steps = [
+                *self._remove_units(),
+                *self._bring_back_others(),
+                *self._retire(),
+                Step(f"remove the record {record.path}", record.remove),
+            ]
+        no_room = head_room(self.files, self.leaving, options.reserve)
+        if no_room:
+            self.refusals.append(no_room)
 
-    def restored(self) -> None:
-        """Plan the way back to the swap that the host had before us."""
-        if self.record.read() is None:
-            ours = [area.name for area in self.before if area.ours]
-            if ours:
-                self.warnings.append(
-                    f"swap with our label is in use ({', '.join(ours)}), but no record says that we made it: left as it is"
-                )
-            return
-        # First the files, so that a boot in between does not bring back what has been taken down.
-        if self.recorded["units"]:
-            self._step(
-                f"remove {len(self.recorded['units'])} files of ours from systemd", lambda: self._write_units({})
-            )
-        self._bring_back_others()
-        self._retire()
-        self._step(f"forget the record {self.record.path}", self.record.remove)
-        self._check_head_room()
+    @property
+    def leaving(self) -> list[Area]:
+        """The areas that the steps turn off, each once, also those that are turned on again."""
+        return list({area.name: area for step in self.steps for area in step.turns_off}.values())
 
     def run(self) -> None:
-        """Do the steps. What we take is on the disk before we take it."""
-        self.claim()
+        """Do the steps. The record is written to disk before they take anything."""
+        self._save_claim(self.kind.claim())
         for step in self.steps:
             if step.act:
                 step.act()
-        if self.record.read() and not any(
-            self.recorded[name] for name in ("disks", "files", "zram", "units", "others")
-        ):
+        if self.record.read() and not any(self.recorded[name] for name in EMPTY if name != "discard"):
             self.record.remove()
 
-    def claim(self) -> None:
-        """Write down what the steps are about to take."""
-        claim = self.kind.claim
+    def _save_claim(self, claim: Claim) -> None:
         self._save(
             disks={**self.recorded["disks"], **claim.get("disks", {})},
             files=sorted(set(self.recorded["files"]) | set(claim.get("files", []))),
@@ -143,255 +138,274 @@ class Plan:
         self.recorded.update(changes)
         self.record.write(self.recorded)
 
-    def _step(self, text: str, act: t.Callable[[], None] | None = None) -> None:
-        self.steps.append(Step(text, act))
+    # ---- what we have taken and no longer need
 
-    def _check_head_room(self) -> None:
-        reason = head_room(self.files, list({area.name: area for area in self.leaving}.values()), self.options.reserve)
-        if reason:
-            self.refusals.append(reason)
+    def _warn_of_unrecorded(self) -> None:
+        ours = ", ".join(area.name for area in self.before if area.ours)
+        if ours:
+            self.warnings.append(
+                f"swap with our label is in use ({ours}), but no record on this host shows that we made it: it stays on"
+            )
 
-    # ---- what we have and do not want any more
+    def _retire(self) -> list[Step]:
+        steps = [*self._retire_disks(), *self._retire_files(), *self._retire_zram()]
+        strays = self._strays({area.name for step in steps for area in step.turns_off})
+        if strays:
+            self.warnings.append(
+                "turned off, but not erased, because no record on this host shows that we made them: "
+                + ", ".join(area.name for area in strays)
+            )
+        return steps + self._turn_off(strays)
 
-    def _retire(self) -> None:
-        claim = self.kind.claim
-        wanted_disks = {device_number(path) for path in claim.get("disks", {})}
+    def _retire_disks(self) -> list[Step]:
+        steps = []
+        claimed = self.kind.claim().get("disks", {})
+        numbers = {device_number(path) for path in claimed} - {None}
         for path in self.recorded["disks"]:
-            if path not in claim.get("disks", {}) and (
-                device_number(path) is None or device_number(path) not in wanted_disks
-            ):
-                try:
-                    self._turn_off(areas_on(find(path, self.files)))
-                except GuardError:
-                    pass  # the drive is gone, and its areas with it; the step below says so
-                self._step(f"make {path} blank again", lambda path=path: self._give_back_disk(path))
+            if path in claimed or device_number(path) in numbers:
+                continue
+            # If the drive is gone, so are its areas; the next step reports that.
+            with contextlib.suppress(GuardError):
+                steps += self._turn_off(areas_on(find(path, self.files)))
+            steps.append(Step(f"make {path} blank again", partial(self._give_back_disk, path)))
+        return steps
+
+    def _retire_files(self) -> list[Step]:
+        steps = []
         for path in self.recorded["files"]:
-            if path not in claim.get("files", []):
-                self._turn_off([area for area in self.before if area.name == path and area.ours])
-                self._step(f"remove the swap file {path}", lambda path=path: self._remove_file(path))
-        if self.recorded["zram"] and not claim.get("zram"):
-            self._turn_off([area for area in self.before if area.ours and area.name.startswith("/dev/zram")])
-            self._step("remove our zram devices", self._remove_zram)
-        nodes = {device_number(node.path) or node.path for node in self._nodes()}
-        going = {area.name for area in self.leaving}
-        making = {area.name for area in self.kind.in_the_way()}
-        # Ours by label, but in no record: a disk of another host, or a record that was lost. Only used no more.
-        stray = [
+            if path not in self.kind.claim().get("files", []):
+                steps += self._turn_off([area for area in self.before if area.name == path and area.ours])
+                steps.append(Step(f"remove the swap file {path}", partial(self._remove_file, path)))
+        return steps
+
+    def _retire_zram(self) -> list[Step]:
+        if not self.recorded["zram"] or self.kind.claim().get("zram"):
+            return []
+        found = [area for area in self.before if area.ours and area.name.startswith("/dev/zram")]
+        return [*self._turn_off(found), Step("remove our zram devices", self._remove_zram)]
+
+    def _strays(self, leaving: set[str]) -> list[Area]:
+        """Return areas with our label but without a record: the disk was another host's, or the record was lost."""
+        expected = {device_number(location.path) or location.path for location in self.kind.locations()}
+        in_the_way = {area.name for area in self.kind.areas_in_the_way()}
+        return [
             area
             for area in self.before
             if area.ours
-            and area.name not in going | making
-            and (device_number(area.name) or area.name) not in nodes
+            and area.name not in leaving | in_the_way
+            and (device_number(area.name) or area.name) not in expected
             and not self._is_claimed(area)
         ]
-        self._turn_off(stray)
-        if stray:
-            self.warnings.append(
-                "turned off, but left on their disks, since no record says that we made them: "
-                + ", ".join(a.name for a in stray)
-            )
 
     def _is_claimed(self, area: Area) -> bool:
-        claim = self.kind.claim
+        claim = self.kind.claim()
         if area.is_file:
             return area.name in claim.get("files", [])
         if area.name.startswith("/dev/zram"):
             return bool(claim.get("zram"))
         return any(device_number(path) and area in areas_on(find(path, self.files)) for path in claim.get("disks", {}))
 
-    def _turn_off(self, leaving: list[Area]) -> None:
-        self.leaving += leaving
-        for area in leaving:
-            self._step(f"turn off {area}", lambda area=area: self._turn_off_now(area))
+    def _turn_off(self, leaving: list[Area]) -> list[Step]:
+        return [Step(f"turn off {area}", partial(self._turn_off_now, area), (area,)) for area in leaving]
 
     def _turn_off_now(self, area: Area) -> None:
         if any(now.name == area.name for now in areas(self.files)):
             turn_off(self.guard, area.name)
 
     def _give_back_disk(self, path: str) -> None:
+        before = self.recorded["disks"][path]
         reason = give_back_disk(self.guard, path)
         if reason:
-            self.warnings.append(f"left alone when it should have been made blank: {reason}")
-        elif self.recorded["disks"][path] != "nothing":
+            self.warnings.append(f"left alone instead of made blank: {reason}")
+        elif before != "nothing":
             self.warnings.append(
-                f"{path} held {self.recorded['disks'][path]} before; it was allowed to be overwritten and cannot come back"
+                f"{path} held {before} before our first run. It was overwritten, as the option overwrite allowed, and "
+                "cannot be restored"
             )
-        self._save(disks={name: was for name, was in self.recorded["disks"].items() if name != path})
+        self._save(disks={name: held for name, held in self.recorded["disks"].items() if name != path})
 
     def _remove_file(self, path: str) -> None:
-        for name in (path, new_name(path)):
-            if os.path.lexists(name):
-                if name == path and (read_header(path) or ("", ""))[1] != LABEL:
-                    self.warnings.append(f"{path} is no swap file of ours any more and was left alone")
-                else:
-                    os.unlink(name)
+        if os.path.lexists(path):
+            if read_label(path) == LABEL:
+                os.unlink(path)
+            else:
+                self.warnings.append(f"{path} is no longer our swap file and was left alone")
+        if os.path.lexists(new_name(path)):
+            os.unlink(new_name(path))
         self._save(files=[name for name in self.recorded["files"] if name != path])
 
     def _remove_zram(self) -> None:
         zram = Zram(self.guard)
         claim = self.recorded["zram"]
-        remove_zram(zram, claim, boot_id(self.files))
-        if not claim["loaded"] and zram.loaded() and len(zram.free()) == len(zram.numbers()):
-            run(self.guard, ["modprobe", "--remove", "zram"])
+        remove_our_devices(zram, claim)
+        if not claim["loaded"] and zram.loaded() and len(zram.unused()) == len(zram.numbers()):
+            zram.unload()
         self._save(zram=None)
 
-    # ---- what we want
+    # ---- what the options ask for
 
-    def _nodes(self) -> list[Node]:
-        return [] if self.kind.pending() else self.kind.nodes()
-
-    def _make(self) -> None:
+    def _make(self) -> list[Step]:
         pending = self.kind.pending()
-        if pending:
-            self._turn_off(self.kind.in_the_way())
-            for text in pending[:-1]:
-                self._step(text)
-            self._step(pending[-1], lambda: self.kind.make(self._claim_more))
-            self._step(f"use it with priority {self.options.priority}", self._use)
-            return
-        todo = [node for node in self.kind.nodes() if not self._is_used(node)]
-        self.leaving += [area for node in todo for area in [self._area_of(node)] if area]
-        for node in todo:
-            area = self._area_of(node)
-            was = "" if area is None else f" instead of priority {area.priority}, discard {self._discard_of(node)}"
-            self._step(
-                f"use {node.key} with priority {self.options.priority}, discard {self._mode()}{was}",
-                lambda node=node: self._use_node(node),
-            )
+        unused = [location for location in self.kind.locations() if not self._is_used(location)]
+        if not pending:
+            return [self._turn_on_step(location) for location in unused]
+        # Areas that exist already may be in use with another priority; they are turned off and on again, too.
+        found = [self._area_at(location) for location in unused]
+        return [
+            *self._turn_off(self.kind.areas_in_the_way()),
+            *(Step(text) for text in pending[:-1]),
+            Step(pending[-1], partial(self.kind.make, self._save_claim)),
+            Step(
+                f"turn on our areas with priority {self.options.priority}, discard {self.kind.discard}",
+                self._turn_on_all,
+                tuple(area for area in found if area),
+            ),
+        ]
 
-    def _claim_more(self, claim: dict[str, t.Any]) -> None:
-        self._save(**claim)
+    def _turn_on_step(self, location: Location) -> Step:
+        text = f"turn on {location.key} with priority {self.options.priority}, discard {self.kind.discard}"
+        area = self._area_at(location)
+        if area:
+            text += f", instead of priority {area.priority}, discard {self._discard_at(location)}"
+        return Step(text, partial(self._turn_on, location), (area,) if area else ())
 
-    def _use(self) -> None:
-        for node in self.kind.nodes():
-            if not self._is_used(node):
-                self._use_node(node)
+    def _turn_on_all(self) -> None:
+        for location in self.kind.locations():
+            if not self._is_used(location):
+                self._turn_on(location)
 
-    def _use_node(self, node: Node) -> None:
-        area = self._area_of(node)
+    def _turn_on(self, location: Location) -> None:
+        area = self._area_at(location)
         if area:
             turn_off(self.guard, area.name)
-        turn_on(self.guard, node.path, self.options.priority, self._mode())
-        self._save(discard={**self.recorded["discard"], node.key: self._mode()})
+        turn_on(self.guard, location.path, self.options.priority, self.kind.discard)
+        self._save(discard={**self.recorded["discard"], location.key: self.kind.discard})
 
-    def _mode(self) -> str:
-        return "none" if self.options.kind == "zram" else self.options.discard
+    def _discard_at(self, location: Location) -> str:
+        return self.recorded["discard"].get(location.key, "unknown")
 
-    def _discard_of(self, node: Node) -> str:
-        return self.recorded["discard"].get(node.key, "unknown")
-
-    def _area_of(self, node: Node) -> Area | None:
-        number = device_number(node.path)
+    def _area_at(self, location: Location) -> Area | None:
+        number = device_number(location.path)
         return next(
             (
                 area
                 for area in areas(self.files)
-                if area.name == node.path or (number and device_number(area.name) == number)
+                if area.name == location.path or (number and device_number(area.name) == number)
             ),
             None,
         )
 
-    def _is_used(self, node: Node) -> bool:
-        area = self._area_of(node)
-        return area is not None and area.priority == self.options.priority and self._discard_of(node) == self._mode()
+    def _is_used(self, location: Location) -> bool:
+        """Return whether an area is on with the priority and the discard mode of the options."""
+        area = self._area_at(location)
+        return (
+            area is not None
+            and area.priority == self.options.priority
+            and self._discard_at(location) == self.kind.discard
+        )
 
-    # ---- what others have
+    # ---- swap that is not ours
 
-    def _others(self) -> None:
+    def _change_others(self) -> list[Step]:
         if self.options.others == "keep":
-            self._bring_back_others()
-            return
-        units = self.systemd.others(self.recorded["units"]) if self.systemd else []
+            return self._bring_back_others()
         others = [area for area in self.before if not area.ours]
         if not others:
-            return
+            return []
+        units = self.systemd.others(self.recorded["units"]) if self.systemd else []
+        return [
+            Step("record the swap that is not ours", partial(self._record_others, others, units)),
+            *(self._turn_off_other(area, turned_on_by(units, area.name)) for area in others),
+        ]
+
+    def _record_others(self, others: list[Area], units: list[OtherUnit]) -> None:
         known = {other["source"] for other in self.recorded["others"]}
         new = [
             {"source": area.source, "priority": area.priority, "unit": turned_on_by(units, area.name).partition(" ")[0]}
             for area in others
             if area.source not in known
         ]
-        self.leaving += others
-        self._step("record the swap that is not ours", lambda: self._save(others=self.recorded["others"] + new))
-        for area in others:
-            origin = turned_on_by(units, area.name)
-            self._step(
-                f"turn off {area}, which is not ours" + (f" ({origin} turns it on)" if origin else ""),
-                lambda area=area: self._turn_off_now(area),
-            )
-            if self.systemd and not origin:
-                self.warnings.append(f"no unit of systemd turns {area.name} on; whatever does may do it again at boot")
+        self._save(others=self.recorded["others"] + new)
 
-    def _bring_back_others(self) -> None:
+    def _turn_off_other(self, area: Area, origin: str) -> Step:
+        if self.systemd and not origin:
+            self.warnings.append(f"no systemd unit turns on {area.name}; whatever does may turn it on again at boot")
+        text = f"turn off {area}, which is not ours" + (f" ({origin} turns it on)" if origin else "")
+        return Step(text, partial(self._turn_off_now, area), (area,))
+
+    def _bring_back_others(self) -> list[Step]:
+        if not self.recorded["others"]:
+            return []
         used = {area.source for area in self.before}
-        # The highest first: automatic priorities are given in the order of turning on.
-        for other in sorted(self.recorded["others"], key=lambda entry: -entry["priority"]):
-            if other["source"] not in used:
-                self._step(
-                    f"turn on {other['source']} with its priority {other['priority']}",
-                    lambda other=other: self._bring_back(other),
+        # The highest priority first: areas with automatic priorities get them in the order in which they are turned on.
+        others = sorted(self.recorded["others"], key=lambda entry: -entry["priority"])
+        return [
+            *(
+                Step(
+                    f"turn on {other['source']} again with its priority {other['priority']}",
+                    partial(self._bring_back, other),
                 )
-        if self.recorded["others"]:
-            self._step("forget the swap that is not ours", lambda: self._save(others=[]))
+                for other in others
+                if other["source"] not in used
+            ),
+            Step("remove the swap that is not ours from the record", partial(self._save, others=[])),
+        ]
 
     def _bring_back(self, other: dict[str, t.Any]) -> None:
-        if other["source"] in {area.source for area in areas(self.files)}:
+        source, priority = other["source"], other["priority"]
+        if source in {area.source for area in areas(self.files)}:
             return
-        if not os.path.exists(other["source"]) or not read_header(other["source"]):
-            self.warnings.append(f"{other['source']} was swap before us and is none any more: it stays off")
+        if not os.path.exists(source) or not read_header(source):
+            self.warnings.append(f"{source} was swap before our first run and no longer is: it stays off")
             return
-        # The unit knows options that the kernel does not tell, and an administrator may have chosen another priority by hand.
+        # The unit has options that the kernel does not show. The priority may have been changed by hand since boot.
         if self.systemd and other["unit"]:
             run(self.guard, ["systemctl", "start", other["unit"]])
-            if any(area.source == other["source"] and area.priority == other["priority"] for area in areas(self.files)):
+            if any(area.source == source and area.priority == priority for area in areas(self.files)):
                 return
-            turn_off(self.guard, other["source"])
-        turn_on(self.guard, other["source"], other["priority"], "none")
+            turn_off(self.guard, source)
+        turn_on(self.guard, source, priority, "none")
 
-    # ---- what lasts over a boot
+    # ---- what makes it persistent
 
-    def _units(self) -> None:
+    def _change_units(self) -> list[Step]:
         if self.systemd is None:
-            if self._wants_units():
+            if self._needs_units():
                 self.warnings.append(
-                    "this swap does not outlast a boot: systemd does not run here, or persistence says never"
+                    "this swap does not survive a reboot: systemd does not run this host, or persistence is never"
                 )
-            if self.recorded["units"]:
-                self._step(
-                    f"remove {len(self.recorded['units'])} files of ours from systemd", lambda: self._write_units({})
-                )
-            return
+            return self._remove_units()
         if self.kind.pending():
-            self._step("have systemd turn it on at boot", lambda: self._write_units(self._wanted_units()))
-            return
+            return [Step("write the systemd units that turn it on at boot", self._write_wanted_units)]
         wanted = self._wanted_units()
-        stale = set(self.recorded["units"]) - set(wanted)
-        missing = [path for path, text in wanted.items() if not is_installed(path, text)]
-        for path in missing:
-            self._step(f"write {path}")
-        if stale or missing:
-            texts = ", ".join(sorted(stale))
-            self._step(
-                "have systemd read them" + (f", without {texts}" if stale else ""),
-                lambda: self._write_units(self._wanted_units()),
-            )
+        changes = [f"write {path}" for path, text in wanted.items() if not is_installed(path, text)]
+        changes += [f"remove {path}" for path in sorted(set(self.recorded["units"]) - set(wanted))]
+        if not changes:
+            return []
+        return [*(Step(text) for text in changes), Step("reload systemd", self._write_wanted_units)]
 
-    def _wants_units(self) -> bool:
-        return self.options.kind != "none" or (
-            self.options.others == "off" and bool(self.recorded["others"] or self.leaving)
+    def _remove_units(self) -> list[Step]:
+        if not self.recorded["units"]:
+            return []
+        return [Step(f"remove our {len(self.recorded['units'])} systemd files", partial(self._write_units, {}))]
+
+    def _needs_units(self) -> bool:
+        turns_others_off = self.options.others == "off" and (
+            bool(self.recorded["others"]) or any(not area.ours for area in self.before)
         )
+        return self.options.kind != "none" or turns_others_off
 
     def _wanted_units(self) -> dict[str, str]:
         wanted = self.kind.units()
-        if self.options.others == "off":
+        if self.options.others == "off" and self.systemd:
             ours = {path for path in (*wanted, *self.recorded["units"]) if path.endswith(".swap")}
-            # What we have once kept off stays off, even if its unit cannot be seen now: fstab may be back tomorrow.
+            # A unit that we once kept off may be missing now, but fstab may name it again tomorrow.
             kept = [path for path in self.recorded["units"] if path.endswith(DROP_IN_NAME)]
-            wanted.update(dict.fromkeys((*kept, *(unit.drop_in for unit in self._other_units(ours))), DROP_IN))
+            wanted.update(dict.fromkeys((*kept, *(unit.drop_in for unit in self.systemd.others(ours))), DROP_IN))
         return wanted
 
-    def _other_units(self, ours: t.Iterable[str]) -> list[OtherUnit]:
-        return self.systemd.others(ours) if self.systemd else []
+    def _write_wanted_units(self) -> None:
+        self._write_units(self._wanted_units())
 
     def _write_units(self, wanted: dict[str, str]) -> None:
         old = set(self.recorded["units"])
@@ -404,27 +418,27 @@ class Plan:
             Systemd(self.guard.run_command).reload()
         self._save(units=sorted(wanted))
 
-    # ---- what comes out
+    # ---- the result
 
     def prove(self) -> None:
-        """Read back what is in force. Raises SwapError if it is not what was wanted."""
-        now = areas(self.files)
-        wrong = [
-            f"{node.key} is not in use with priority {self.options.priority}"
-            for node in self.kind.nodes()
-            if not self._is_used(node)
+        """Read back what is in force. Raises SwapError if it is not what the options ask for."""
+        wrong = [f"it is still necessary to {text}" for text in self.kind.pending()]
+        wrong += [
+            f"{location.key} is not in use with priority {self.options.priority}"
+            for location in self.kind.locations()
+            if not self._is_used(location)
         ]
         if self.options.others == "off":
-            wrong += [f"{area} is not ours and is on again" for area in now if not area.ours]
+            wrong += [f"{area} is not ours and is on again" for area in areas(self.files) if not area.ours]
         if wrong:
-            raise SwapError("all was done, and still the host is not as it should be: " + "; ".join(wrong))
+            raise SwapError("all steps were done, but the swap is not what was asked for: " + "; ".join(wrong))
 
     def result_areas(self, predicted: bool) -> list[dict[str, t.Any]]:
-        """Return the areas of ours as the module returns them."""
-        nodes = {} if self.kind.pending() else {node.key: node.path for node in self.kind.nodes()}
+        """Return our areas as the module returns them."""
+        locations = {location.key: location for location in self.kind.locations()}
         found = []
         for key, size in self.kind.sizes():
-            area = self._area_of(Node(key, nodes[key])) if key in nodes else None
+            area = self._area_at(locations[key]) if key in locations else None
             found.append(
                 {
                     "source": key,
@@ -435,14 +449,19 @@ class Plan:
             )
         return found
 
-    def predicted_listing(self) -> str:
-        """Return the areas and contents as they would be, as lines of text for the diff."""
-        going = {area.name for area in self.leaving}
-        lines = listing([area for area in self.before if area.name not in going])
-        shown = {area.name for area in self.before} - going
+    def listing_before(self) -> str:
+        """Return the areas and contents from before the change, as lines of text for the diff."""
+        return listing(self.before) + "".join(f"{path}: {before}\n" for path, before, _after in self.kind.contents())
+
+    def listing_predicted(self) -> str:
+        """Return the areas and contents as the steps would leave them, as lines of text for the diff."""
+        leaving = {area.name for area in self.leaving}
+        staying = [area for area in self.before if area.name not in leaving]
+        lines = listing(staying)
         for found in self.result_areas(True):
-            if found["device"] not in shown:
-                lines += f"swap {found['device'] or found['source']} {size_text(found['size_bytes'])} priority {found['priority']} ours\n"
+            if found["device"] not in {area.name for area in staying}:
+                name, size = found["device"] or found["source"], size_text(found["size_bytes"])
+                lines += f"swap {name} {size} priority {found['priority']} ours\n"
         return lines + "".join(f"{path}: {after}\n" for path, _before, after in self.kind.contents())
 
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How swap outlives a boot under systemd: units of our own, and drop-ins that keep other swap off.
+"""What makes swap survive a reboot under systemd: our own units, and drop-ins that keep other swap off.
 
-Nothing of the host's own files is edited. Removing our files and one C(systemctl daemon-reload) undo it all. An area on a drive is
-turned on by the drive: its unit is wanted by that device, so that a drive that is missing delays nothing, and one that is late is used.
+The host's own files are not edited. Removing our files, followed by C(systemctl daemon-reload), undoes everything. The
+unit of an area on a drive is wanted by the drive's device unit: a missing drive does not delay the boot, and a late one
+is still used.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import LABEL, device_number
 
 DIRECTORY = "/etc/systemd/system"
-_COMMENT = "# Written by the role swap_space of memstretch.density. Its state restored removes this file.\n"
+_COMMENT = "# Written by the role swap_space of memstretch.density; swap_space_state: restored removes this file.\n"
 _UNIT = """[Unit]
 Description={description}
 DefaultDependencies=no
@@ -44,16 +45,16 @@ ExecCondition=/bin/sh -c '{condition}'
 {commands}
 {install}"""
 DROP_IN_NAME = "50-memstretch.conf"
-# A condition that never holds: there is always a root directory.
-DROP_IN = _COMMENT + "# Swap that is not of this role stays off.\n[Unit]\nConditionPathExists=!/\n"
+# The condition is never met: the root directory always exists.
+DROP_IN = _COMMENT + "# Keeps off swap that the role has not made.\n[Unit]\nConditionPathExists=!/\n"
 
 
 class UnitError(Exception):
-    """systemd does not do what it is asked."""
+    """A command of systemd failed; the text gives its output."""
 
 
 def escape(path: str) -> str:
-    """Return a path as systemd-escape --path writes it."""
+    """Return a path as C(systemd-escape --path) prints it."""
     text = re.sub(r"/+", "/", path).strip("/")
     escaped = "".join(
         "-"
@@ -67,10 +68,11 @@ def escape(path: str) -> str:
 
 
 def swap_unit(what: str, priority: int, discard: str, prepared_by: str = "") -> dict[str, str]:
-    """Return the unit that turns an area on at boot, as its path and text.
+    """Return the unit that turns an area on at boot, as a text by its path.
 
     Args:
-        prepared_by: the unit that brings what about, if that is not a drive or a file.
+        what: path of the area.
+        prepared_by: the unit that creates C(what), unless that is a drive or a file.
     """
     dependencies = f"Requires={prepared_by}\nAfter={prepared_by}" if prepared_by else ""
     wanted_by = "swap.target" if prepared_by else f"{escape(what)}.device"
@@ -85,7 +87,13 @@ def swap_unit(what: str, priority: int, discard: str, prepared_by: str = "") -> 
 
 
 def crypt_service(name: str, partuuid: str, command: list[str], mkswap: str) -> dict[str, str]:
-    """Return the unit that opens an encrypted area with a new key at each boot."""
+    """Return the unit that opens an encrypted area with a new key at each boot, as a text by its path.
+
+    Args:
+        name: of the mapping.
+        command: opens the partition as that mapping.
+        mkswap: path of the program.
+    """
     device = escape(f"/dev/disk/by-partuuid/{partuuid}") + ".device"
     text = _UNIT.format(
         description=f"Throw-away key for swap on partition {partuuid}",
@@ -100,13 +108,14 @@ def crypt_service(name: str, partuuid: str, command: list[str], mkswap: str) -> 
 
 
 def zram_service(number: int, size: int, algorithm: str) -> dict[str, str]:
-    """Return the unit that sets a zram device up at boot."""
+    """Return the unit that sets up a zram device at boot, as a text by its path."""
     block, control = f"/sys/block/zram{number}", "/sys/class/zram-control"
     script = (
         f"test -d {control} || modprobe zram; "
         f"until test -e {block}; do cat {control}/hot_add; done; "
         f"grep -qx 0 {block}/disksize; "
-        f"echo {algorithm} > {block}/comp_algorithm; echo {size} > {block}/disksize; mkswap --label {LABEL} /dev/zram{number}"
+        f"echo {algorithm} > {block}/comp_algorithm; echo {size} > {block}/disksize; "
+        f"mkswap --label {LABEL} /dev/zram{number}"
     )
     text = _UNIT.format(description=f"Set up /dev/zram{number} for swap", dependencies="")
     text += _SERVICE.format(
@@ -122,7 +131,7 @@ def _tidy(text: str) -> str:
 
 
 class OtherUnit(t.NamedTuple):
-    """A unit of somebody else that turns swap on at boot."""
+    """A unit that is not ours and turns swap on at boot."""
 
     name: str
     what: str
@@ -134,14 +143,18 @@ class OtherUnit(t.NamedTuple):
 
 
 class Systemd:
-    """What systemd knows about swap; run_command is AnsibleModule's method."""
+    """The systemd of this host; run_command is AnsibleModule's method."""
 
     def __init__(self, run_command: RunCommand) -> None:
         self.run_command = run_command
 
     def others(self, ours: t.Iterable[str]) -> list[OtherUnit]:
-        """Return the swap units that come from a file and are not ours; ours are the paths of our files."""
-        # Without --all a pattern leaves out what is not active, and so what we have turned off.
+        """Return the swap units that come from a file and are not ours.
+
+        Args:
+            ours: the paths of our units.
+        """
+        # Without --all, a pattern matches active units only, and so misses what we have turned off.
         output = run_checked(
             self.run_command,
             [
@@ -171,7 +184,7 @@ class Systemd:
 
 
 def turned_on_by(units: list[OtherUnit], name: str) -> str:
-    """Name the unit and the file that turn an area on at boot; an empty text if none is known."""
+    """Return the unit and the file that turn an area on at boot, as a text; empty if none is known."""
     number = device_number(name)
     for unit in units:
         if unit.what == name or (number and device_number(unit.what) == number):
@@ -180,19 +193,19 @@ def turned_on_by(units: list[OtherUnit], name: str) -> str:
 
 
 def link_of(path: str, text: str) -> str | None:
-    """Return the path of the link by which another unit wants this one; None for a drop-in, or what is only required."""
+    """Return the path of the link through which another unit wants this one, or None if the text has no WantedBy=."""
     wanted_by = re.search(r"^WantedBy=(.+)$", text, re.MULTILINE)
     return f"{DIRECTORY}/{wanted_by.group(1)}.wants/{os.path.basename(path)}" if wanted_by else None
 
 
 def is_installed(path: str, text: str) -> bool:
-    """Return whether a unit or drop-in is in place, and wanted at boot."""
+    """Return whether a unit or drop-in exists with this text and, if it has a WantedBy=, is enabled."""
     link = link_of(path, text)
     return _text(path) == text and (link is None or os.path.lexists(link))
 
 
 def install(path: str, text: str) -> None:
-    """Write a unit or drop-in, then the link that has it wanted at boot."""
+    """Write a unit or drop-in, then the link that enables it."""
     old = link_of(path, _text(path) or "")
     link = link_of(path, text)
     if old and old != link:
@@ -207,7 +220,7 @@ def install(path: str, text: str) -> None:
 
 
 def uninstall(path: str) -> None:
-    """Remove a unit or drop-in; its link goes first, since the unit tells where it is."""
+    """Remove a unit or drop-in. Its link is removed first, because only the unit's text gives the link's path."""
     link = link_of(path, _text(path) or "")
     if link:
         _remove(link)
@@ -223,7 +236,7 @@ def _text(path: str) -> str | None:
 
 
 def _remove(path: str) -> None:
-    """Remove a file; a directory that is then empty was made for it."""
+    """Remove a file, and its directory if that is then empty."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         return

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""May a fleet of VMs be made on this host? Arithmetic on figures that were read before, so that every answer can name them."""
+"""Decide whether a host can carry a fleet. The caller supplies the figures, and every reason names them."""
 
 from __future__ import annotations
 
@@ -9,72 +9,103 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 
-# What QEMU itself holds for a small guest: page tables, device models, buffers. Measured: 40 to 120 MiB. Translated code comes on top.
+# Memory of QEMU itself for a small guest: page tables, device models, buffers. Measured: 40 to 120 MiB.
+# Under software emulation the cache of translated code comes on top.
 OVERHEAD = 96 * 2**20
 
 
-class Host(t.NamedTuple):
-    """What a host offers to the fleet. Sizes in bytes."""
+class Capacity(t.NamedTuple):
+    """What a host offers to a fleet. Sizes in bytes."""
 
     memory: int
-    budget: int | None  # the DRAM budget of the group that holds the fleet
+    budget: int | None  # DRAM budget of the control group that holds the fleet
     swap: int
-    reserve: int
-    foreign: int  # what the running VMs of others may use
+    reserve: int  # kept for the host itself
+    foreign: int  # what running VMs outside the fleet may use
     cpus: int
     disk_free: int
-    addresses: int | None  # that the network can give; None if nobody knows
+    addresses: int | None  # that the network can assign; None if unknown
 
 
-class Wish(t.NamedTuple):
-    """What the fleet wants of this host. Sizes in bytes."""
+class Demand(t.NamedTuple):
+    """What a fleet needs from its host. Sizes in bytes."""
 
     vms: int
     new_disks: int
     memory: int  # of one VM
-    overhead: int  # what QEMU itself holds for one VM
+    overhead: int  # of QEMU itself, for one VM
     vcpus: int  # of one VM
-    disk_growth: int  # that one clone is expected to write
-    disk_size: int  # that one clone can become at most
-    unswappable: str  # why its memory cannot be stretched; empty if it can
+    disk_growth: int  # expected of one clone
+    disk_size: int  # upper limit of one clone
+    unswappable: str  # why the memory of its VMs cannot be swapped out; empty if it can
 
 
-def judge(host: Host, wish: Wish) -> tuple[list[str], list[str]]:
-    """Return why the fleet must not be made, and what must be said about it."""
+def admit(capacity: Capacity, demand: Demand) -> tuple[list[str], list[str]]:
+    """Return the reasons to refuse the fleet, and the warnings about it."""
     refusals, warnings = [], []
-    each = wish.memory + wish.overhead
-    dram = min(host.memory - host.reserve - host.foreign, host.budget if host.budget is not None else host.memory)
-    if wish.vms * each > dram + host.swap:
-        refusals.append(
-            f"memory: {wish.vms} VMs of {size_text(wish.memory)} need {size_text(wish.vms * each)} with {size_text(wish.overhead)} of QEMU's own for each, and this host offers "
-            f"{size_text(dram)} of DRAM ({_dram_of(host)}) and {size_text(host.swap)} of swap: {max(0, (dram + host.swap) // each)} VMs fit"
-        )
-    if wish.unswappable and host.swap:
-        refusals.append(
-            f"memory: {wish.unswappable}, and this host has {size_text(host.swap)} of swap: locked and huge pages never go there, so a study of "
-            "stretched memory would measure nothing. Allow them only on hosts without swap"
-        )
-    if wish.new_disks * wish.disk_growth > host.disk_free:
-        refusals.append(
-            f"disk: {wish.new_disks} new clones of which each is expected to grow to {size_text(wish.disk_growth)} (disk_growth) need "
-            f"{size_text(wish.new_disks * wish.disk_growth)}, and {size_text(host.disk_free)} are free"
-        )
-    elif wish.new_disks * wish.disk_size > host.disk_free:
-        warnings.append(
-            f"disk: {wish.new_disks} new clones could grow to {size_text(wish.new_disks * wish.disk_size)}, and {size_text(host.disk_free)} are free; they are expected to "
-            f"write {size_text(wish.disk_growth)} each"
-        )
-    if host.addresses is not None and wish.vms > host.addresses:
-        refusals.append(f"network: {wish.vms} VMs need an address each, and the network can give {host.addresses}")
-    if wish.vms * wish.vcpus > host.cpus:
-        warnings.append(
-            f"CPU: {wish.vms} VMs with {wish.vcpus} VCPUs each share {host.cpus} CPUs, {wish.vms * wish.vcpus / host.cpus:.1f} VCPUs for each: what is "
-            "measured may be the wait for a CPU"
-        )
+    for check in (_check_memory, _check_disk, _check_network, _check_cpus):
+        refused, warned = check(capacity, demand)
+        refusals += refused
+        warnings += warned
     return refusals, warnings
 
 
-def _dram_of(host: Host) -> str:
-    if host.budget is not None and host.budget <= host.memory - host.reserve - host.foreign:
-        return f"its DRAM budget, of {size_text(host.memory)}"
-    return f"of {size_text(host.memory)}; {size_text(host.foreign)} belong to VMs of others, {size_text(host.reserve)} are kept for the host"
+def _check_memory(capacity: Capacity, demand: Demand) -> tuple[list[str], list[str]]:
+    refusals = []
+    each = demand.memory + demand.overhead
+    unreserved = capacity.memory - capacity.reserve - capacity.foreign
+    budget = capacity.budget if capacity.budget is not None else capacity.memory
+    dram = min(unreserved, budget)
+    if demand.vms * each > dram + capacity.swap:
+        detail = (
+            f"its DRAM budget; the host has {size_text(capacity.memory)}"
+            if capacity.budget is not None and capacity.budget <= unreserved
+            else f"{size_text(capacity.memory)}, less {size_text(capacity.foreign)} for VMs outside the fleet "
+            f"and {size_text(capacity.reserve)} for the host itself"
+        )
+        refusals.append(
+            f"memory: {demand.vms} VMs of {size_text(demand.memory)} need {size_text(demand.vms * each)}, including "
+            f"{size_text(demand.overhead)} of QEMU itself for each; this host offers {size_text(dram)} of DRAM "
+            f"({detail}) and {size_text(capacity.swap)} of swap, so {max(0, (dram + capacity.swap) // each)} VMs fit"
+        )
+    if demand.unswappable and capacity.swap:
+        refusals.append(
+            f"memory: {demand.unswappable}, and this host has {size_text(capacity.swap)} of swap. Locked memory and "
+            "huge pages are never swapped out, so a study of stretched memory would measure nothing. Use them only on "
+            "hosts without swap"
+        )
+    return refusals, []
+
+
+def _check_disk(capacity: Capacity, demand: Demand) -> tuple[list[str], list[str]]:
+    expected, limit = demand.new_disks * demand.disk_growth, demand.new_disks * demand.disk_size
+    free = size_text(capacity.disk_free)
+    if expected > capacity.disk_free:
+        return [
+            f"disk: {demand.new_disks} new clones are expected to write {size_text(demand.disk_growth)} each "
+            f"(disk_growth), {size_text(expected)} in total, but only {free} are free"
+        ], []
+    if limit > capacity.disk_free:
+        return [], [
+            f"disk: {demand.new_disks} new clones can grow to {size_text(limit)} in total, but only {free} are free; "
+            f"each is expected to write {size_text(demand.disk_growth)} (disk_growth)"
+        ]
+    return [], []
+
+
+def _check_network(capacity: Capacity, demand: Demand) -> tuple[list[str], list[str]]:
+    if capacity.addresses is not None and demand.vms > capacity.addresses:
+        return [
+            f"network: {demand.vms} VMs need an address each, but the network can assign only {capacity.addresses}"
+        ], []
+    return [], []
+
+
+def _check_cpus(capacity: Capacity, demand: Demand) -> tuple[list[str], list[str]]:
+    vcpus = demand.vms * demand.vcpus
+    if vcpus > capacity.cpus:
+        return [], [
+            f"CPU: {demand.vms} VMs with {demand.vcpus} VCPUs each share {capacity.cpus} CPUs "
+            f"({vcpus / capacity.cpus:.1f} VCPUs per CPU): measured latencies may include waiting for a CPU"
+        ]
+    return [], []

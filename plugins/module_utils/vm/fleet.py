@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fleet of VMs on one host: what is there, what is wanted, and the steps between."""
+"""A fleet of VMs on one host: compare what exists with what is wanted, and apply the difference."""
 
 from __future__ import annotations
 
@@ -14,83 +14,104 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.memstretch.density.plugins.module_utils.vm.host import POLL_S, Known, VmHost, VmHostError
-from ansible_collections.memstretch.density.plugins.module_utils.vm.template import Plan, Vm, console_path, disk_path
+from ansible_collections.memstretch.density.plugins.module_utils.vm.host import POLL_S, Domain, VmHost, VmHostError
+from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage
+from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
+    Template,
+    Vm,
+    console_path,
+    disk_path,
+)
 
-# Says that a directory was made for a fleet, and for which.
+# Marks a directory as a fleet's and holds the fleet's name.
 OWNER_FILE = ".memstretch-fleet"
-_OUR_FILES = re.compile(r"^(clone-.+\.(qcow2|console)|seed-[0-9a-f]+\.iso|\.clone\.qcow2|\.clone-.+\.new)$")
+_FLEET_FILES = re.compile(r"^(clone-.+\.(qcow2|console)|seed-[0-9a-f]+\.iso|\.clone\.qcow2|\.clone-.+\.new)$")
 LOCK_S = 600
+# Sources of a VM's address by type of network, the most reliable first. With user networking the host sees none.
+_ADDRESS_SOURCES = {"network": ["lease"], "bridge": ["agent", "arp"]}
 
 
-class Step(t.NamedTuple):
-    """What is done to one VM; the actions in this order."""
+class Action(t.NamedTuple):
+    """What is done to one VM."""
 
     vm: Vm
-    actions: tuple[str, ...]  # of stop, undefine, delete, clone, define, start
+    operations: tuple[str, ...]  # in this order: stop, undefine, delete, clone, define, start
 
     def __str__(self) -> str:
-        return f"{self.vm.name}: {', '.join(self.actions)}"
+        return f"{self.vm.name}: {', '.join(self.operations)}"
 
 
 class Fleet:
-    """The VMs of one fleet on one host."""
+    """The VMs of one fleet on one host.
+
+    C(vms) are the VMs that the fleet should have here, C(domains) all VMs of the host, and C(members) those of them
+    that carry the fleet's mark.
+    """
 
     def __init__(self, name: str, vms: t.Sequence[Vm], directory: str, host: VmHost) -> None:
         self.name, self.vms, self.directory, self.host = name, vms, directory, host
-        self.known = host.known()
-        self.ours = {each.name: each for each in self.known.values() if each.mark and each.mark.fleet == name}
+        self.domains: dict[str, Domain] = {}
+        self.members: dict[str, Domain] = {}
+        self.refresh()
 
-    # --- what must not be -------------------------------------------------------------------------------------
+    def refresh(self) -> None:
+        """Read the host's VMs."""
+        self.domains = self.host.domains()
+        self.members = {each.name: each for each in self.domains.values() if each.mark and each.mark.fleet == self.name}
 
-    def refuse_strangers(self) -> None:
-        """Raise VmHostError if a VM of somebody else stands where one of ours would, or the directory is not ours."""
-        strangers = [each for each in self.known.values() if each.name not in self.ours]
-        problems = []
-        for vm in self.vms:
-            for other in strangers:
-                reason = (
-                    "name"
-                    if other.name == vm.name
-                    else "UUID"
-                    if other.uuid == vm.uuid
-                    else "MAC address"
-                    if vm.mac in other.macs
-                    else ""
-                )
-                if reason:
-                    problems.append(
-                        f"VM {other.name} ({other.uuid}) has the {reason} of our {vm.name} and is not of fleet {self.name}"
-                    )
-        wanted = {vm.number: vm.name for vm in self.vms}
-        for each in self.ours.values():
-            name = wanted.get(each.mark.number if each.mark else 0, each.name)
-            if name != each.name:
-                problems.append(
-                    f"VM {each.name} has the number of what is now to be called {name} in fleet {self.name}; remove the fleet first"
-                )
-        if problems:
+    # --- checks before any change ------------------------------------------------------------------------------
+
+    def refuse_conflicts(self) -> None:
+        """Raise VmHostError for a VM or a directory of somebody else where the fleet needs its own."""
+        conflicts = [*self._conflicts_with_others(), *self._renamed_members()]
+        if conflicts:
             raise VmHostError(
-                "; ".join(problems) + ". Nothing was touched; choose another name for the fleet or its VMs"
+                "; ".join(conflicts) + ". Nothing was changed. Choose another name for the fleet or for its VMs"
             )
         owner = self._owner()
         if os.path.isdir(self.directory) and owner != self.name and (owner or os.listdir(self.directory)):
             reason = f"belongs to fleet {owner}" if owner else "was not made for a fleet"
-            raise VmHostError(f"directory: {self.directory} is there and {reason}; choose another")
+            raise VmHostError(f"directory: {self.directory} exists and {reason}; choose another one")
 
-    def refuse_changed_base(self, plan: Plan) -> None:
-        """Raise VmHostError if the golden image is not what the clones were made of: their disks would be garbage."""
-        for name, each in self.ours.items():
+    def _conflicts_with_others(self) -> t.Iterator[str]:
+        others = [each for each in self.domains.values() if each.name not in self.members]
+        for vm in self.vms:
+            for other in others:
+                if other.name == vm.name:
+                    same = "name"
+                elif other.uuid == vm.uuid:
+                    same = "UUID"
+                elif vm.mac in other.macs:
+                    same = "MAC address"
+                else:
+                    continue
+                yield f"VM {other.name} ({other.uuid}) has the {same} of {vm.name} but is not in fleet {self.name}"
+
+    def _renamed_members(self) -> t.Iterator[str]:
+        names = {vm.number: vm.name for vm in self.vms}
+        for each in self.members.values():
+            number = each.mark.number if each.mark else 0
+            name = names.get(number, each.name)
+            if name != each.name:
+                yield (
+                    f"VM {each.name} has number {number} of fleet {self.name}, which is now to be called {name}; "
+                    "remove the fleet first"
+                )
+
+    def refuse_changed_base(self, template: Template) -> None:
+        """Raise VmHostError if the golden image has changed since a VM was cloned from it: the clone is corrupt."""
+        for name, each in self.members.items():
             mark = each.mark
             if (
                 mark
-                and os.path.exists(plan.disk(Vm(self.name, name, mark.number)))
-                and mark.base == plan.base
-                and mark.base_state != plan.base_state
+                and os.path.exists(template.disk(Vm(self.name, name, mark.number)))
+                and mark.base == template.base
+                and mark.base_state != template.base_state
             ):
                 raise VmHostError(
-                    f"golden image: {plan.base} has changed since {name} was cloned from it, so that the clones' disks are no longer whole. Remove the fleet "
-                    "(state absent) and make it anew; a golden image must never be written to or booted itself"
+                    f"golden image: {template.base} has changed since {name} was cloned from it, so the clones' disks "
+                    "are corrupt. Remove the fleet (state: absent) and create it again. Never write to a golden image, "
+                    "and never boot it"
                 )
 
     def _owner(self) -> str:
@@ -100,51 +121,56 @@ class Fleet:
         except FileNotFoundError:
             return ""
 
-    # --- what is to be done -----------------------------------------------------------------------------------
+    # --- the difference ----------------------------------------------------------------------------------------
 
-    def steps(self, plan: Plan | None, state: str, surplus: str) -> list[Step]:
-        """Return what would bring every VM to its state; nothing for those that are right."""
-        wanted = {} if state == "absent" else {vm.name: vm for vm in self.vms}
-        found = [self._step(vm, t.cast(Plan, plan), state) for vm in wanted.values()]
-        for each in sorted(self.ours.values(), key=lambda each: each.mark.number if each.mark else 0):
-            if each.name not in wanted:
-                found.append(self._surplus(each, "absent" if state == "absent" else surplus))
-        return [step for step in found if step.actions]
+    def actions(self, template: Template | None, state: str, surplus: str) -> list[Action]:
+        """Return what brings every VM to its state; a VM that needs nothing is left out.
 
-    def _step(self, vm: Vm, plan: Plan, state: str) -> Step:
-        known = self.ours.get(vm.name)
-        running = known is not None and known.running
-        mark = known.mark if known else None
-        cloned = os.path.exists(plan.disk(vm)) and mark is not None and mark.base == plan.base
-        right = mark is not None and mark.digest == plan.digest(vm)
-        if state == "stopped" and running and right:
-            return Step(vm, ("stop",))
-        if running and right and cloned and not (known and known.paused and state == "started"):
-            return Step(vm, ())
-        actions = ["stop"] if running and not (right and cloned) else []
-        actions += [] if cloned else ["clone"]
-        actions += [] if right else ["define"]
-        if state == "started" or (state == "present" and "stop" in actions):
-            actions.append("start")
-        return Step(vm, tuple(actions))
+        Args:
+            template: None if no VM should exist.
+        """
+        vms = self.vms if template else []
+        found = [self._action(vm, template, state) for vm in vms] if template else []
+        names = {vm.name for vm in vms}
+        for each in sorted(self.members.values(), key=lambda each: each.mark.number if each.mark else 0):
+            if each.name not in names:
+                found.append(self._surplus_action(each, "absent" if state == "absent" else surplus))
+        return [action for action in found if action.operations]
 
-    def _surplus(self, known: Known, surplus: str) -> Step:
-        vm = Vm(self.name, known.name, known.mark.number if known.mark else 0)
+    def _action(self, vm: Vm, template: Template, state: str) -> Action:
+        domain = self.members.get(vm.name)
+        running = domain is not None and domain.running
+        mark = domain.mark if domain else None
+        cloned = os.path.exists(template.disk(vm)) and mark is not None and mark.base == template.base
+        current = mark is not None and mark.digest == template.digest(vm)
+        if state == "stopped" and running and current:
+            return Action(vm, ("stop",))
+        if running and current and cloned and not (domain and domain.paused and state == "started"):
+            return Action(vm, ())
+        operations = ["stop"] if running and not (current and cloned) else []
+        operations += [] if cloned else ["clone"]
+        operations += [] if current else ["define"]
+        if state == "started" or (state == "present" and "stop" in operations):
+            operations.append("start")
+        return Action(vm, tuple(operations))
+
+    def _surplus_action(self, domain: Domain, surplus: str) -> Action:
+        vm = Vm(self.name, domain.name, domain.mark.number if domain.mark else 0)
         if surplus == "absent":
-            return Step(vm, ("undefine", "delete"))
-        return Step(vm, ("stop",) if known.running else ())
+            return Action(vm, ("undefine", "delete"))
+        return Action(vm, ("stop",) if domain.running else ())
 
-    def leftovers(self) -> list[str]:
-        """Return the files of this fleet that are there."""
+    def files(self) -> list[str]:
+        """Return the names of the fleet's files in its directory."""
         if self._owner() != self.name:
             return []
-        return sorted(name for name in os.listdir(self.directory) if _OUR_FILES.match(name) or name == OWNER_FILE)
+        return sorted(name for name in os.listdir(self.directory) if _FLEET_FILES.match(name) or name == OWNER_FILE)
 
-    # --- the doing --------------------------------------------------------------------------------------------
+    # --- the changes -------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
-        """Make the directory, and let one process at a time change the fleet."""
+        """Create the directory, and keep other processes from changing the fleet."""
         os.makedirs(self.directory, mode=0o711, exist_ok=True)
         descriptor = os.open(os.path.join(self.directory, OWNER_FILE), os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -156,7 +182,8 @@ class Fleet:
                 except BlockingIOError:
                     if time.monotonic() > deadline:
                         raise VmHostError(
-                            f"another process has been changing fleet {self.name} for {LOCK_S} s; wait for it, then run this again"
+                            f"another process has been changing fleet {self.name} for {LOCK_S} s; "
+                            "wait until it has ended, then run this again"
                         ) from None
                     time.sleep(POLL_S)
             os.pwrite(descriptor, f"{self.name}\n".encode(), 0)
@@ -164,85 +191,123 @@ class Fleet:
         finally:
             os.close(descriptor)
 
-    def play(
+    def apply(
         self,
-        steps: t.Sequence[Step],
-        plan: Plan | None,
+        actions: t.Sequence[Action],
+        template: Template | None,
+        image: GoldenImage | None,
         parallel: int,
         stop_timeout: float,
-        template: t.Callable[[str], None],
     ) -> None:
-        """Do the steps, so many VMs at a time.
+        """Perform the actions on several VMs at a time.
 
         Args:
-            template: makes an empty clone of the golden image at a path. It is called once: at their birth all clones are equal.
+            template, image: not needed for actions that only stop and remove VMs.
+            parallel: how many VMs at a time.
 
         Raises:
-            VmHostError: one or more VMs failed; the others were done.
+            VmHostError: one or more VMs failed. The actions on all other VMs were performed.
         """
         first = os.path.join(self.directory, ".clone.qcow2")
-        if any("clone" in step.actions for step in steps):
-            template(first)
+        if image and any("clone" in action.operations for action in actions):
+            image.clone(first)  # once: all new clones are equal, and a copy costs less than qemu-img
         try:
             with ThreadPoolExecutor(max_workers=parallel) as pool:
-                failures = list(pool.map(lambda step: self._try(step, plan, stop_timeout, first), steps))
+                failures = list(pool.map(lambda action: self._try(action, template, stop_timeout, first), actions))
         finally:
             if os.path.exists(first):
                 os.unlink(first)
         failed = [failure for failure in failures if failure]
         if failed:
-            raise VmHostError(f"{len(failed)} of {len(steps)} VMs failed: " + "; ".join(failed))
+            raise VmHostError(f"{len(failed)} of {len(actions)} VMs failed: " + "; ".join(failed))
 
-    def _try(self, step: Step, plan: Plan | None, stop_timeout: float, first: str) -> str:
+    def _try(self, action: Action, template: Template | None, stop_timeout: float, first: str) -> str:
+        """Perform an action, and return its error or an empty string."""
         try:
-            for action in step.actions:
-                self._do(action, step.vm, plan, stop_timeout, first)
+            for operation in action.operations:
+                self._perform(operation, action.vm, template, stop_timeout, first)
         except (VmHostError, OSError) as error:
-            return f"{step.vm.name}: {error}"
+            return f"{action.vm.name}: {error}"
         return ""
 
-    def _do(self, action: str, vm: Vm, plan: Plan | None, stop_timeout: float, first: str) -> None:
+    def _perform(self, operation: str, vm: Vm, template: Template | None, stop_timeout: float, first: str) -> None:
         disk, console = disk_path(self.directory, vm), console_path(self.directory, vm)
-        if action == "stop":
+        if operation == "stop":
             self.host.stop(vm.name, stop_timeout)
-        elif action == "undefine":
-            self.host.stop(vm.name, 0)  # its disk goes as well
+        elif operation == "undefine":
+            self.host.stop(vm.name, 0)  # its disk is deleted too: it has nothing to save
             self.host.undefine(vm.name)
-        elif action == "delete":
+        elif operation == "delete":
             for path in (disk, console):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
-        elif action == "clone":
-            # Whole or not there: an interrupted run leaves no half a disk under its name.
+        elif operation == "clone":
+            # Renamed when it is complete: an interrupted run leaves no partial disk under that name.
             new = os.path.join(self.directory, f".clone-{vm.name}.new")
             shutil.copyfile(first, new)
             os.chmod(new, 0o600)
             os.replace(new, disk)
-        elif action == "define":
-            self.host.define(t.cast(Plan, plan).xml(vm))
-        elif action == "start":
+        elif operation == "define" and template:
+            self.host.define(template.xml(vm))
+        elif operation == "start":
             self.host.start(vm.name)
 
     def remove_files(self) -> None:
-        """Remove what was made for the fleet; files of others and with them the directory stay."""
-        for name in self.leftovers():
+        """Remove the fleet's files, and the directory unless it holds other files."""
+        for name in self.files():
             os.unlink(os.path.join(self.directory, name))
         if os.path.isdir(self.directory) and not os.listdir(self.directory):
             os.rmdir(self.directory)
 
+    # --- the result --------------------------------------------------------------------------------------------
 
-def wait_for_addresses(host: VmHost, vms: t.Sequence[Vm], sources: t.Sequence[str], timeout: float) -> dict[str, str]:
-    """Return the address of each VM that has one, as soon as all have one or the time is over."""
-    found: dict[str, str] = {}
-    deadline = time.monotonic() + timeout
-    while True:
-        for vm in vms:
-            if vm.name not in found:
+    def states(self) -> dict[str, str]:
+        """Return the state of each VM of the fleet by name: running, paused or shut off."""
+        return {
+            name: "paused" if each.paused else "running" if each.running else "shut off"
+            for name, each in self.members.items()
+        }
+
+    def states_after(self, actions: t.Sequence[Action]) -> dict[str, str]:
+        """Return the states that the actions will lead to."""
+        found = self.states()
+        for action in actions:
+            if "delete" in action.operations:
+                del found[action.vm.name]
+            else:
+                found[action.vm.name] = "running" if "start" in action.operations else "shut off"
+        return found
+
+    def addresses(self, network_type: str, timeout: float) -> dict[str, str]:
+        """Return the address of each running VM that has one; wait until all have one or the timeout is over."""
+        sources = _ADDRESS_SOURCES.get(network_type, [])
+        running = [vm.name for vm in self.vms if vm.name in self.members and self.members[vm.name].running]
+        waiting = running if sources else []
+        found: dict[str, str] = {}
+        deadline = time.monotonic() + timeout
+        while True:
+            for name in waiting:
                 for source in sources:
-                    addresses = host.addresses(vm.name, source)
+                    addresses = self.host.addresses(name, source)
                     if addresses:
-                        found[vm.name] = addresses[0]
+                        found[name] = addresses[0]
                         break
-        if len(found) == len(vms) or time.monotonic() >= deadline:
-            return found
-        time.sleep(POLL_S)
+            waiting = [name for name in waiting if name not in found]
+            if not waiting or time.monotonic() >= deadline:
+                return found
+            time.sleep(POLL_S)
+
+    def describe(self, template: Template | None, addresses: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
+        """Return the VMs as the module vm_fleet documents them."""
+        user = template is not None and template.network["type"] == "user"
+        return [
+            {
+                "name": vm.name,
+                "number": vm.number,
+                "mac": vm.mac,
+                "running": vm.name in self.members and self.members[vm.name].running,
+                "address": "127.0.0.1" if user else addresses.get(vm.name, ""),
+                "port": template.port(vm) if user and template else 22,
+            }
+            for vm in self.vms
+        ]

@@ -1,42 +1,53 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The definition of one VM of a fleet, as libvirt takes it: pure text work, without a connection.
+"""The libvirt definition of one VM of a fleet, built as text without a connection.
 
-A VM of a fleet is known by the mark in the metadata of its definition, an element of our own XML namespace. Whatever does not carry it is somebody else's.
+A mark in the metadata of its definition, an element of this collection's own XML namespace, identifies a VM of a fleet.
+A VM without the mark belongs to somebody else.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import re
 import typing as t
 import uuid
 import xml.etree.ElementTree as ET
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import parse_cpu_list
+
 NAMESPACE = "https://github.com/memstretch/density/vm"
 QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
-# Any fixed number does: it makes the identities of this collection its own.
+# The namespace of our VMs' UUIDs: any fixed value serves.
 _IDENTITIES = uuid.UUID("6d656d73-7472-4574-8368-64656e736974")
 NUMBER_RANGE = (1, 65535)
-# The slots that libvirt gives to its own devices begin at 1; a card that it does not know of goes far behind them.
+# libvirt numbers the slots of its devices from 1; a network card that it does not manage goes far behind them.
 _USER_NETWORK_SLOT = "0x1e"
-# Emulated, the newest processor is the slowest: a kernel loads and tries out all that it can do, ciphers and hypervisors included.
+# Under emulation the newest processor is the slowest: the kernel sets up and tests everything that it supports,
+# ciphers and virtualisation included.
 EMULATED_CPU = "Nehalem"
-# What the emulator keeps of translated code. Its default is 1 GiB for each VM, more than the memory of a small guest, and as swappable.
+# Limit of the emulator's cache of translated code. Its default is 1 GiB per VM: more than the memory of a small guest,
+# and it is swapped just the same.
 TRANSLATION_CACHE = 128 * 2**20
-_BUS_DEVICES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "nvme": "nvme"}
+_BUS_DEVICES = {"virtio": "vd", "scsi": "sd", "sata": "sd"}
+# libvirt's units of memory.
+_UNITS = {"b": 1, "bytes": 1, "KB": 1000, "k": 2**10, "KiB": 2**10, "M": 2**20, "MiB": 2**20}
+_UNITS.update({"G": 2**30, "GiB": 2**30, "T": 2**40, "TiB": 2**40})
+# Stricter than the kernel's lists: a half-typed range such as "1-" is an error, not CPU 1.
+_CPU_LIST = re.compile(r"\s*\d+\s*(-\s*\d+\s*)?(,\s*\d+\s*(-\s*\d+\s*)?)*")
 
 ET.register_namespace("density", NAMESPACE)
 ET.register_namespace("qemu", QEMU_NAMESPACE)
 
 
 class DomainError(Exception):
-    """A VM cannot be defined as asked for; the text says why."""
+    """A VM cannot be defined as requested; the text gives the reason."""
 
 
 class Vm(t.NamedTuple):
-    """One VM of a fleet: its name, and its number in the fleet, which gives it its identity."""
+    """One VM of a fleet. Its UUID and its MAC address follow from the fleet and its number alone."""
 
     fleet: str
     name: str
@@ -48,23 +59,23 @@ class Vm(t.NamedTuple):
 
     @property
     def mac(self) -> str:
-        """A locally administered address: 02, three bytes of the fleet's name, two bytes of the number; so no two VMs of a fleet share one."""
+        """Return a locally administered address, unique in the fleet: 02, 3 bytes from the fleet's name, the number."""
         digest = hashlib.sha256(self.fleet.encode()).digest()[:3]
         return ":".join(f"{byte:02x}" for byte in (2, *digest, *self.number.to_bytes(2, "big")))
 
 
 class Mark(t.NamedTuple):
-    """What we note in a VM's metadata."""
+    """The mark in the metadata of a VM."""
 
     fleet: str
     number: int
-    digest: str
-    base: str
-    base_state: str
+    digest: str  # of the definition
+    base: str  # golden image
+    base_state: str  # size and modification time of the golden image when the VM was cloned
 
 
 def mark_of(xml: str) -> Mark | None:
-    """Return the mark in a definition, None if it is not a VM of ours."""
+    """Return the mark in a definition, None for a VM that belongs to somebody else."""
     found = ET.fromstring(xml).find(f"./metadata/{{{NAMESPACE}}}vm")
     if found is None:
         return None
@@ -78,79 +89,67 @@ def mark_of(xml: str) -> Mark | None:
 
 
 def macs_of(xml: str) -> set[str]:
-    """Return the addresses of all network cards of a definition."""
+    """Return the MAC addresses of all network cards in a definition."""
     return {element.get("address", "").lower() for element in ET.fromstring(xml).iterfind("./devices/interface/mac")}
 
 
 def max_memory_of(xml: str) -> int:
-    """Return the most memory in bytes that a VM may use."""
+    """Return the largest amount of memory that a VM may use, in bytes."""
     element = ET.fromstring(xml).find("memory")
-    unit = {
-        "b": 1,
-        "bytes": 1,
-        "KB": 1000,
-        "k": 2**10,
-        "KiB": 2**10,
-        "M": 2**20,
-        "MiB": 2**20,
-        "G": 2**30,
-        "GiB": 2**30,
-        "T": 2**40,
-        "TiB": 2**40,
-    }
-    return 0 if element is None else int(element.text or 0) * unit.get(element.get("unit", "KiB"), 2**10)
+    unit = "KiB" if element is None else element.get("unit", "KiB")
+    return 0 if element is None else int(element.text or 0) * _UNITS.get(unit, 2**10)
 
 
-def disk_of_master(xml: str, name: str) -> tuple[str, str]:
-    """Return the path and the format of a master's one disk.
+def disk_of_master(xml: str, name: str) -> str:
+    """Return the path of the only disk of a master.
 
     Raises:
-        DomainError: it has none, or more than one, or one that is not a file.
+        DomainError: the master has no disk or several, or its disk is neither a file nor a block device.
     """
     disks = [disk for disk in ET.fromstring(xml).iterfind("./devices/disk") if disk.get("device", "disk") == "disk"]
     if len(disks) != 1:
-        raise DomainError(f"master {name} has {len(disks)} disks; clones are made of VMs with one")
-    source, driver = disks[0].find("source"), disks[0].find("driver")
+        raise DomainError(f"master {name} has {len(disks)} disks; it must have exactly one")
+    source = disks[0].find("source")
     path = source.get("file") or source.get("dev") if source is not None else None
     if not path:
         raise DomainError(f"the disk of master {name} is neither a file nor a block device")
-    return path, driver.get("type", "raw") if driver is not None else "raw"
+    return path
 
 
-def pinned_memory(root: ET.Element) -> str:
-    """Return why the memory of a VM could not be stretched, or nothing."""
+def unswappable_reason(root: ET.Element) -> str:
+    """Return why the memory of a VM cannot be swapped out, or an empty string if it can."""
     if root.find("./memoryBacking/locked") is not None:
-        return "its memory is locked"
+        return "the VMs' memory is locked"
     if root.find("./memoryBacking/hugepages") is not None:
-        return "its memory is huge pages"
+        return "the VMs' memory consists of huge pages"
     if root.find("./devices/hostdev") is not None:
-        return "a device is passed through to it, and that locks its memory"
+        return "a device is passed through to the VMs, which locks their memory"
     return ""
 
 
 def disk_path(directory: str, vm: Vm) -> str:
-    """Return the file of a VM's disk."""
+    """Return the path of a VM's disk."""
     return f"{directory}/clone-{vm.name}.qcow2"
 
 
 def console_path(directory: str, vm: Vm) -> str:
-    """Return the file of what a VM writes to its console."""
+    """Return the path of a VM's console log."""
     return f"{directory}/clone-{vm.name}.console"
 
 
-class Plan(t.NamedTuple):
-    """How all VMs of a fleet are made."""
+class Template(t.NamedTuple):
+    """What the definitions of all VMs of a fleet are built from."""
 
     domain_type: str  # kvm, or qemu for software emulation
     architecture: str
-    cpu_model: str  # empty for the host's own, or what emulation does best
-    memory: int  # bytes; 0 leaves the master's
-    vcpus: int  # 0 leaves the master's
-    cpus: str  # CPUs of the host that may run it, such as 0-15; empty for all
-    pin: bool  # each VCPU on one of them, round robin
-    numa_nodes: tuple[int, ...]  # VMs take turns
+    cpu_model: str  # empty for the host's own, or EMULATED_CPU under emulation
+    memory: int  # bytes; 0 keeps the master's
+    vcpus: int  # 0 keeps the master's
+    cpus: str  # CPUs of the host that may run the VMs, such as 0-15; empty for all
+    pin: bool  # pin each VCPU to one of these CPUs, round robin
+    numa_nodes: tuple[int, ...]  # assigned to the VMs round robin
     bus: str
-    network: t.Mapping[str, t.Any]  # type: network, bridge or user; name; first_port
+    network: t.Mapping[str, t.Any]  # keys: type (network, bridge or user), name, first_port
     locked: bool
     hugepages: bool
     balloon: bool
@@ -160,7 +159,7 @@ class Plan(t.NamedTuple):
     directory: str
     base: str
     base_state: str
-    master: str  # the master's definition; empty without one
+    master: str  # definition of the master; empty without one
 
     def disk(self, vm: Vm) -> str:
         return disk_path(self.directory, vm)
@@ -169,11 +168,11 @@ class Plan(t.NamedTuple):
         return console_path(self.directory, vm)
 
     def port(self, vm: Vm) -> int:
-        """The hypervisor's port that leads to the VM's ssh, for user networking."""
+        """Return the port of the hypervisor that user networking forwards to the VM's ssh."""
         return int(self.network["first_port"]) + vm.number - 1
 
     def xml(self, vm: Vm) -> str:
-        """Return the definition of a VM, with its mark."""
+        """Return the definition of a VM, with the mark."""
         root = self._from_master(vm) if self.master else self._from_scratch(vm)
         metadata = root.find("metadata")
         if metadata is None:
@@ -187,6 +186,7 @@ class Plan(t.NamedTuple):
         return ET.tostring(root, encoding="unicode") + "\n"
 
     def digest(self, vm: Vm) -> str:
+        """Return the digest that the mark of a VM records."""
         mark = mark_of(self.xml(vm))
         return mark.digest if mark else ""
 
@@ -194,31 +194,33 @@ class Plan(t.NamedTuple):
         root = ET.Element("domain", {"type": self.domain_type})
         _add(root, "name", vm.name)
         _add(root, "uuid", vm.uuid)
-        self._size(root)
+        self._set_size(root)
         if self.locked or self.hugepages:
             backing = _add(root, "memoryBacking")
-            for name, wanted in (("hugepages", self.hugepages), ("locked", self.locked)):
-                if wanted:
+            for name, enabled in (("hugepages", self.hugepages), ("locked", self.locked)):
+                if enabled:
                     _add(backing, name)
-        self._place(root, vm)
+        self._set_placement(root, vm)
         self._limit_emulator(root)
-        self._name_by_firmware(root, vm)
+        self._set_firmware_serial(root, vm)
+        self._add_system(root)
+        self._add_cpu(root)
+        _add(root, "on_crash", "destroy")
+        self._add_devices(root, vm)
+        return root
+
+    def _add_system(self, root: ET.Element) -> None:
         system = _add(root, "os")
-        _add(
-            system,
-            "type",
-            "hvm",
-            arch=self.architecture,
-            **({"machine": "q35"} if self.architecture == "x86_64" else {"machine": "virt"}),
-        )
+        machine = "q35" if self.architecture == "x86_64" else "virt"
+        _add(system, "type", "hvm", arch=self.architecture, machine=machine)
         _add(system, "boot", dev="hd")
         _add(system, "smbios", mode="sysinfo")
         features = _features(root)
         _add(features, "acpi")
         if self.architecture == "x86_64":
             _add(features, "apic")
-        self._add_cpu(root)
-        _add(root, "on_crash", "destroy")
+
+    def _add_devices(self, root: ET.Element, vm: Vm) -> None:
         devices = _add(root, "devices")
         disk = _add(devices, "disk", type="file", device="disk")
         _add(disk, "driver", name="qemu", type="qcow2", discard="unmap")
@@ -235,7 +237,6 @@ class Plan(t.NamedTuple):
         _add(channel, "target", type="virtio", name="org.qemu.guest_agent.0")
         _add(_add(devices, "rng", model="virtio"), "backend", "/dev/urandom", model="random")
         self._add_balloon(devices)
-        return root
 
     def _from_master(self, vm: Vm) -> ET.Element:
         root = copy.deepcopy(ET.fromstring(self.master))
@@ -249,11 +250,26 @@ class Plan(t.NamedTuple):
         for name, text in (("name", vm.name), ("uuid", vm.uuid)):
             element = root.find(name)
             (element if element is not None else ET.SubElement(root, name)).text = text
-        self._size(root)
-        self._place(root, vm)
+        self._set_size(root)
+        self._set_placement(root, vm)
         self._limit_emulator(root)
         for element in root.iterfind("./os/nvram"):
-            element.text = None  # each VM gets its own
+            element.text = None  # libvirt creates one for each VM
+        self._replace_disks(devices, vm)
+        _remove(devices, "interface")
+        self._add_network(root, devices, vm)
+        if self.seed:
+            self._add_seed(devices)
+            self._set_firmware_serial(root, vm)
+            system = root.find("os")
+            if system is not None and system.find("smbios") is None:
+                _add(system, "smbios", mode="sysinfo")
+        self._replace_endpoints(devices, vm)
+        _remove(devices, "memballoon")
+        self._add_balloon(devices)
+        return root
+
+    def _replace_disks(self, devices: ET.Element, vm: Vm) -> None:
         for disk in devices.iterfind("disk"):
             if disk.get("device", "disk") == "disk":
                 disk.set("type", "file")
@@ -261,27 +277,19 @@ class Plan(t.NamedTuple):
                     _remove(disk, name)
                 disk.insert(0, ET.Element("source", {"file": self.disk(vm)}))
                 disk.insert(0, ET.Element("driver", {"name": "qemu", "type": "qcow2", "discard": "unmap"}))
-        _remove(devices, "interface")
-        self._add_network(root, devices, vm)
-        if self.seed:
-            self._add_seed(devices)
-            self._name_by_firmware(root, vm)
-            system = root.find("os")
-            if system is not None and system.find("smbios") is None:
-                _add(system, "smbios", mode="sysinfo")
+
+    def _replace_endpoints(self, devices: ET.Element, vm: Vm) -> None:
+        """Replace the sockets, ports and log files of the host that the master uses."""
         for channel in devices.iterfind("channel"):
-            _remove(channel, "source")  # a socket of the master's own; libvirt chooses another
+            _remove(channel, "source")  # libvirt chooses another socket
         for graphics in devices.iterfind("graphics"):
             graphics.attrib.pop("port", None)
             graphics.set("autoport", "yes")
         for kind in ("serial", "console"):
             for device in devices.iterfind(kind):
-                if device.get("type") == "file":  # several VMs must not write one file
+                if device.get("type") == "file":  # VMs must not share a log file
                     _remove(device, "source")
                     device.insert(0, ET.Element("source", {"path": self.console(vm)}))
-        _remove(devices, "memballoon")
-        self._add_balloon(devices)
-        return root
 
     def _add_cpu(self, root: ET.Element) -> None:
         model = self.cpu_model or (EMULATED_CPU if self.domain_type == "qemu" and self.architecture == "x86_64" else "")
@@ -290,7 +298,7 @@ class Plan(t.NamedTuple):
         else:
             _add(root, "cpu", mode="host-passthrough" if self.domain_type == "kvm" else "maximum")
 
-    def _size(self, root: ET.Element) -> None:
+    def _set_size(self, root: ET.Element) -> None:
         if self.memory:
             for name in ("memory", "currentMemory", "maxMemory"):
                 _remove(root, name)
@@ -303,27 +311,19 @@ class Plan(t.NamedTuple):
         if self.cpus and vcpu is not None:
             vcpu.set("cpuset", self.cpus)
 
-    def _place(self, root: ET.Element, vm: Vm) -> None:
+    def _set_placement(self, root: ET.Element, vm: Vm) -> None:
         vcpus = int(root.findtext("vcpu") or 1)
         if self.pin:
             _remove(root, "cputune")
             tune = _add(root, "cputune")
-            allowed = cpu_list(self.cpus)
+            allowed = allowed_cpus(self.cpus)
             for vcpu in range(vcpus):
-                _add(
-                    tune,
-                    "vcpupin",
-                    vcpu=str(vcpu),
-                    cpuset=str(allowed[((vm.number - 1) * vcpus + vcpu) % len(allowed)]),
-                )
+                cpu = allowed[((vm.number - 1) * vcpus + vcpu) % len(allowed)]
+                _add(tune, "vcpupin", vcpu=str(vcpu), cpuset=str(cpu))
         if self.numa_nodes:
             _remove(root, "numatune")
-            _add(
-                _add(root, "numatune"),
-                "memory",
-                mode="strict",
-                nodeset=str(self.numa_nodes[(vm.number - 1) % len(self.numa_nodes)]),
-            )
+            node = self.numa_nodes[(vm.number - 1) % len(self.numa_nodes)]
+            _add(_add(root, "numatune"), "memory", mode="strict", nodeset=str(node))
         if self.partition:
             _remove(root, "resource")
             _add(_add(root, "resource"), "partition", self.partition)
@@ -335,15 +335,12 @@ class Plan(t.NamedTuple):
             _add(_add(features, "tcg"), "tb-cache", str(TRANSLATION_CACHE // 2**20), unit="MiB")
 
     @staticmethod
-    def _name_by_firmware(root: ET.Element, vm: Vm) -> None:
-        # The one seed of the fleet holds what all VMs share; cloud-init takes the rest from the firmware's serial number.
+    def _set_firmware_serial(root: ET.Element, vm: Vm) -> None:
+        # The fleet's seed holds what all VMs share; cloud-init reads identity and name from the firmware's serial
+        # number.
         _remove(root, "sysinfo")
-        _add(
-            _add(_add(root, "sysinfo", type="smbios"), "system"),
-            "entry",
-            f"ds=nocloud;i={vm.uuid};h={vm.name}",
-            name="serial",
-        )
+        system = _add(_add(root, "sysinfo", type="smbios"), "system")
+        _add(system, "entry", f"ds=nocloud;i={vm.uuid};h={vm.name}", name="serial")
 
     def _add_seed(self, devices: ET.Element) -> None:
         if self.seed:
@@ -357,19 +354,16 @@ class Plan(t.NamedTuple):
     def _add_network(self, root: ET.Element, devices: ET.Element, vm: Vm) -> None:
         kind = self.network["type"]
         if kind == "user":
+            backend = f"user,id=fleet0,hostfwd=tcp:127.0.0.1:{self.port(vm)}-:22"
+            card = f"virtio-net-pci,netdev=fleet0,mac={vm.mac},bus=pcie.0,addr={_USER_NETWORK_SLOT}"
             line = _add(root, f"{{{QEMU_NAMESPACE}}}commandline")
-            for word in (
-                "-netdev",
-                f"user,id=fleet0,hostfwd=tcp:127.0.0.1:{self.port(vm)}-:22",
-                "-device",
-                f"virtio-net-pci,netdev=fleet0,mac={vm.mac},bus=pcie.0,addr={_USER_NETWORK_SLOT}",
-            ):
-                _add(line, f"{{{QEMU_NAMESPACE}}}arg", value=word)
+            for argument in ("-netdev", backend, "-device", card):
+                _add(line, f"{{{QEMU_NAMESPACE}}}arg", value=argument)
             return
-        card = _add(devices, "interface", type=kind)
-        _add(card, "mac", address=vm.mac)
-        _add(card, "source", **{kind: str(self.network["name"])})
-        _add(card, "model", type="virtio")
+        interface = _add(devices, "interface", type=kind)
+        _add(interface, "mac", address=vm.mac)
+        _add(interface, "source", **{kind: str(self.network["name"])})
+        _add(interface, "model", type="virtio")
 
     def _add_balloon(self, devices: ET.Element) -> None:
         balloon = _add(devices, "memballoon", model="virtio" if self.balloon else "none")
@@ -377,22 +371,16 @@ class Plan(t.NamedTuple):
             balloon.set("freePageReporting", "on")
 
 
-def cpu_list(text: str) -> list[int]:
-    """Return the CPUs that a text such as 0-3,8 names.
+def allowed_cpus(text: str) -> list[int]:
+    """Return the CPUs in a list such as 0-3,8.
 
     Raises:
-        DomainError: it names none.
+        DomainError: the text is not such a list, or the list is empty.
     """
-    found: list[int] = []
-    try:
-        for part in text.split(","):
-            first, dash, last = part.partition("-")
-            found += range(int(first), int(last if dash else first) + 1)
-    except ValueError:
-        found = []
-    if not found:
-        raise DomainError(f"cpus: {text!r} is not allowed; it takes CPUs of the host, such as 0-15 or 0-3,8")
-    return found
+    cpus = parse_cpu_list(text) if _CPU_LIST.fullmatch(text) else []
+    if not cpus:
+        raise DomainError(f"cpus: {text!r} is not allowed; it must list CPUs of the host, such as 0-15 or 0-3,8")
+    return cpus
 
 
 def _features(root: ET.Element) -> ET.Element:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plays the role redis on this machine, on throwaway inventories. No root needed."""
+"""Run the role redis on this machine, with throwaway inventories. Needs no root."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ CHECKOUT = Path(__file__).parents[3]
 PLAYBOOK = [{"hosts": "all", "gather_facts": False, "roles": [{"role": "memstretch.density.redis"}]}]
 
 
-class Play:
-    """What one run of ansible-playbook said."""
+class Outcome:
+    """Exit status, output and task results of one run of ansible-playbook."""
 
     def __init__(self, run):
         self.status = run.returncode
@@ -36,7 +36,7 @@ class Play:
         return sum(host["changed"] for host in self.stats.values())
 
     def results(self, name):
-        """Per host, the result of the task whose name contains that."""
+        """Return the result per host of the task whose name contains a text."""
         return {
             host: result
             for task in self.tasks
@@ -46,7 +46,7 @@ class Play:
 
     @property
     def facts(self):
-        """Per host, its instances by name."""
+        """Return the exported facts per host, by name of the instance."""
         return {
             host: {facts["name"]: facts for facts in result["ansible_facts"]["redis_instances_facts"]}
             for host, result in self.results("Export the facts").items()
@@ -63,7 +63,7 @@ class Play:
 
 
 class Site:
-    """A throwaway inventory, its files, and the servers that came from it."""
+    """A throwaway inventory, its files and its servers."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -85,8 +85,12 @@ pipelining = true
             encoding="utf-8",
         )
 
-    def play(self, hosts, *arguments, **variables):
-        """Run the role; hosts is {inventory hostname: variables}, or the variables of the only host."""
+    def run_role(self, hosts, *arguments, **variables):
+        """Run the role.
+
+        Args:
+            hosts: variables by inventory hostname, or the variables of the only host.
+        """
         if not all(isinstance(value, dict) for value in hosts.values()):
             hosts = {"one": hosts}
         inventory = {
@@ -112,7 +116,7 @@ pipelining = true
             *arguments,
         ]
         try:
-            return Play(
+            return Outcome(
                 subprocess.run(
                     command,
                     cwd=self.directory,
@@ -130,14 +134,14 @@ pipelining = true
                 self.servers |= {int(text)} if text.isdigit() else set()
 
     def ok(self, *args, **kwargs):
-        play = self.play(*args, **kwargs)
-        assert play.status == 0, play.messages or play.output[-5000:]
-        return play
+        outcome = self.run_role(*args, **kwargs)
+        assert outcome.status == 0, outcome.messages or outcome.output[-5000:]
+        return outcome
 
     def refused(self, *args, **kwargs):
-        play = self.play(*args, **kwargs)
-        assert play.status != 0, "it was not refused"
-        return play.messages
+        outcome = self.run_role(*args, **kwargs)
+        assert outcome.status != 0, "it was not refused"
+        return outcome.messages
 
     def files(self):
         return (
@@ -163,33 +167,29 @@ def site(tmp_path):
 
 @pytest.fixture
 def ports():
-    """Free ports, each only once."""
-    probes = []
-
-    def take():
-        probes.append(socket.socket())
-        probes[-1].bind(("127.0.0.1", 0))
-        return probes[-1].getsockname()[1]
-
-    numbers = [take() for _index in range(4)]
-    for probe in probes:
-        probe.close()
+    """Return four different free ports."""
+    sockets = [socket.socket() for _index in range(4)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    numbers = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
     return numbers
 
 
 @pytest.fixture
 def ask():
-    """Say something to a Redis, by port or path; its answer."""
+    """Send lines to a Redis at a port or a path, and return its reply."""
 
-    def say(address, *lines):
+    def send(address, *lines):
         family = socket.AF_INET if isinstance(address, int) else socket.AF_UNIX
         with socket.socket(family) as client:
             client.settimeout(5)
             client.connect(("127.0.0.1", address) if isinstance(address, int) else str(address))
             client.sendall("".join(f"{line}\r\n" for line in (*lines, "QUIT")).encode())
-            answer = b""
+            reply = b""
             while data := client.recv(65536):
-                answer += data
-        return answer.decode().removesuffix("+OK\r\n").strip()
+                reply += data
+        return reply.decode().removesuffix("+OK\r\n").strip()
 
-    return say
+    return send

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role redis with daemons, from the first run to the last."""
+"""The role redis with daemons, from the first run to the removal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def gone(pid):
         return True
 
 
-def test_several_hosts_and_instances_from_first_run_to_last(site, ports, ask):
+def test_several_hosts_and_instances_from_first_run_to_removal(site, ports, ask):
     hosts = {
         "a": {"redis_port": ports[0]},
         "b": {"redis_port": ports[1], "redis_maxmemory": "64mb"},
@@ -35,7 +35,7 @@ def test_several_hosts_and_instances_from_first_run_to_last(site, ports, ask):
         },
     }
     check = site.ok(hosts, "--check", "--diff")
-    assert check.changed > 0 and site.files() is None, "check mode said what it would do, and did not"
+    assert check.changed > 0 and site.files() is None, "check mode predicts changes and makes none"
 
     first = site.ok(hosts)
     assert first.changed > 0
@@ -46,10 +46,10 @@ def test_several_hosts_and_instances_from_first_run_to_last(site, ports, ask):
     assert facts["b"][str(ports[1])]["maxmemory"] == 64 * 1024 * 1024
     assert facts["a"][str(ports[0])]["port"] == ports[0] and facts["a"][str(ports[0])]["host"] == "127.0.0.1"
     assert facts["c"]["sock"]["socket"] == str(path) and facts["c"]["sock"]["port"] == 0
-    for told in (told for host in facts.values() for told in host.values()):
-        assert told["version"][0].isdigit() and told["used_memory"] > 100_000 and len(told["run_id"]) == 40
-        assert told["state"] == "started" and told["supervisor"] == "daemon" and not gone(told["pid"])
-        assert ask(told["port"] or path, "CONFIG GET save").split() == ["*2", "$4", "save", "$0"]
+    for instance in (instance for host in facts.values() for instance in host.values()):
+        assert instance["version"][0].isdigit() and instance["used_memory"] > 100_000 and len(instance["run_id"]) == 40
+        assert instance["state"] == "started" and instance["supervisor"] == "daemon" and not gone(instance["pid"])
+        assert ask(instance["port"] or path, "CONFIG GET save").split() == ["*2", "$4", "save", "$0"]
 
     second = site.ok(hosts)
     assert second.changed == 0
@@ -57,10 +57,10 @@ def test_several_hosts_and_instances_from_first_run_to_last(site, ports, ask):
 
     hosts["b"]["redis_maxmemory"] = "32mb"
     hosts["c"]["redis_instances"][0]["maxmemory"] = "16mb"
-    assert site.ok(hosts, "--check", "--diff").changed == 4, "two files, and the two restarts that follow"
+    assert site.ok(hosts, "--check", "--diff").changed == 4, "two files, and the two restarts that they cause"
     third = site.ok(hosts)
     assert {name: host["changed"] for name, host in third.stats.items()} == {"a": 0, "b": 2, "c": 2}, (
-        "check mode had not done it"
+        "check mode had changed nothing"
     )
     assert third.facts["b"][str(ports[1])]["maxmemory"] == 32 * 1024 * 1024
     assert third.facts["b"][str(ports[1])]["run_id"] != facts["b"][str(ports[1])]["run_id"]
@@ -80,7 +80,7 @@ def test_password(site, ports, ask):
     instance = {"port": ports[0], "socket": "auto", "username": username, "password": secret}
     host = {"redis_instances": [instance]}
     first = site.ok(host, "-vvvv", "--diff")
-    told = first.facts["one"][str(ports[0])]
+    facts = first.facts["one"][str(ports[0])]
     for address in (ports[0], site.root / str(ports[0]) / "redis.sock"):
         assert "NOAUTH" in ask(address, "PING")
         assert "WRONGPASS" in ask(address, f"AUTH {username} wrong")
@@ -90,27 +90,27 @@ def test_password(site, ports, ask):
     assert secret not in first.output
     assert (
         secret.encode()
-        not in Path(f"/proc/{told['pid']}/cmdline").read_bytes() + Path(f"/proc/{told['pid']}/environ").read_bytes()
+        not in Path(f"/proc/{facts['pid']}/cmdline").read_bytes() + Path(f"/proc/{facts['pid']}/environ").read_bytes()
     )
     files = [path for path in site.root.rglob("*") if path.is_file()]
     assert not any(secret.encode() in path.read_bytes() for path in files)
     acl = site.root / str(ports[0]) / "users.acl"
     assert acl in files and acl.stat().st_mode & 0o777 == 0o600
-    assert told["version"], "the facts came in spite of the password"
-    assert "WRONGPASS" in ask(ports[0], f'AUTH default "{secret}"'), "there is only that user"
+    assert facts["version"], "the facts are there with a password too"
+    assert "WRONGPASS" in ask(ports[0], f'AUTH default "{secret}"'), "it is the only user"
     assert site.ok(host).changed == 0
 
     instance["password"] = "another"
     del instance["username"]
-    assert site.ok(host).facts["one"][str(ports[0])]["run_id"] != told["run_id"]
+    assert site.ok(host).facts["one"][str(ports[0])]["run_id"] != facts["run_id"]
     assert ask(ports[0], "AUTH another", "PING") == "+OK\r\n+PONG"
     del instance["password"]
-    assert site.ok(host).changed == 3, "the configuration, the users, the restart"
+    assert site.ok(host).changed == 3, "the configuration, the ACL file, the restart"
     assert ask(ports[0], "PING") == "+PONG" and not acl.exists()
 
 
 def test_a_killed_daemon_and_a_stale_pidfile(site, ports, ask):
-    host = {"redis_port": ports[0], "redis_directory": ""}  # by default it is in the home directory
+    host = {"redis_port": ports[0], "redis_directory": ""}  # the default is a directory in the home directory
     pid = site.ok(host).facts["one"][str(ports[0])]["pid"]
     directory = site.home / ".local/state/memstretch/redis" / str(ports[0])
     assert directory.stat().st_mode & 0o777 == 0o700
@@ -150,7 +150,7 @@ def test_states_of_single_instances(site, ports, ask):
     assert site.files() is None
 
 
-def test_absent_leaves_what_is_not_ours(site, ports):
+def test_absent_leaves_foreign_files(site, ports):
     site.root.mkdir()
     (site.root / "notes").write_text("mine", encoding="utf-8")
     (site.root / "theirs").mkdir()
@@ -180,7 +180,7 @@ def test_persistence_and_extra_config(site, ports, ask):
     assert site.ok(host).changed == 0
 
 
-def test_what_only_redis_can_refuse(site, ports, ask):
+def test_refusals_by_redis_itself(site, ports, ask):
     with socket.socket() as other:
         other.bind(("127.0.0.1", ports[1]))
         other.listen()
@@ -196,7 +196,7 @@ def test_what_only_redis_can_refuse(site, ports, ask):
     assert ask(ports[2], "PING") == "+PONG"
 
 
-def test_hosts_that_share_one_redis_are_told(site, ports):
+def test_hosts_that_share_one_redis_are_refused(site, ports):
     hosts = {"a": {"redis_port": ports[0]}, "b": {"redis_port": ports[0]}}
     message = site.refused(hosts)
     assert "a, b share one Redis" in message or "b, a share one Redis" in message
@@ -236,7 +236,7 @@ BAD = [
 ]
 
 
-def test_bad_values_are_all_named_before_anything_is_touched(site):
+def test_all_bad_values_are_named_before_any_change(site):
     instances = [{"name": f"i{index}", "port": 1000 + index, **bad} for index, (bad, _words) in enumerate(BAD)]
     message = site.refused(
         {"redis_instances": instances},
@@ -270,14 +270,14 @@ def test_bad_scalars(site, variables, words):
     assert site.files() is None
 
 
-def test_systemd_where_there_is_none(site):
+def test_systemd_on_a_machine_without_it(site):
     if Path("/run/systemd/system").exists():
         pytest.skip("this machine runs systemd")
     message = site.refused({"redis_supervisor": "systemd"})
     assert "redis_supervisor" in message and "daemon" in message
 
 
-def test_redis_that_is_not_installed(site):
+def test_redis_is_not_installed(site):
     host = {"redis_executable": "no-such-redis", "redis_package": "no-such-package"}
     if os.geteuid():
         message = site.refused(host)
@@ -288,10 +288,10 @@ def test_redis_that_is_not_installed(site):
     assert site.files() is None
 
 
-def test_without_the_python_library_the_daemons_still_tell(site, ports):
+def test_facts_of_the_daemons_without_the_python_library(site, ports):
     bare = site.directory / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
-    play = site.ok({"redis_port": ports[0], "ansible_python_interpreter": str(bare / "bin" / "python")})
-    told = play.facts["one"][str(ports[0])]
-    assert told["version"] and told["used_memory"] > 100_000 and told["maxmemory"] is None
-    assert "redis_install_python_library" in str(play.results("Say why there are no more facts"))
+    outcome = site.ok({"redis_port": ports[0], "ansible_python_interpreter": str(bare / "bin" / "python")})
+    facts = outcome.facts["one"][str(ports[0])]
+    assert facts["version"] and facts["used_memory"] > 100_000 and facts["maxmemory"] is None
+    assert "redis_install_python_library" in str(outcome.results("Say why there are no more facts"))

@@ -1,35 +1,38 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Loop devices that stand below /dev/disk/by-id like disks."""
+"""Loop devices with links below /dev/disk/by-id, like disks."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 
 import pytest
-from situations import BY_ID, Bench, run
+from situations import BY_ID, TrialDisk, run
 
 MIB = 1024 * 1024
 
 
 @pytest.fixture(name="disks")
-def _disks(tmp_path):
-    """A function that makes a disk of so many MiB, and returns its Bench."""
+def _disks():
+    """A function that makes a disk and returns its TrialDisk.
+
+    The disks are files in memory: they do not wait for the drive of this machine.
+    """
     made = []
     parents = [path for path in ("/dev/disk", BY_ID) if not os.path.isdir(path)]
     os.makedirs(BY_ID, exist_ok=True)
 
-    def make(name="A", mib=128):
-        path = tmp_path / f"disk{name}"
-        with open(path, "wb") as file:
-            file.truncate(mib * MIB)
-        node = run("losetup", "--find", "--show", str(path)).strip()
+    def make(name="A"):
+        with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+            file.truncate(128 * MIB)
+            node = run("losetup", "--find", "--show", file.name).strip()
         link = f"{BY_ID}/test-disk-{os.getpid()}-{name}"
         os.symlink(node, link)
         made.append((node, link))
-        return Bench(link)
+        return TrialDisk(link)
 
     yield make
     for node, link in made:
@@ -44,7 +47,7 @@ def _disks(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _host_is_free_to_use():
-    """Swap belongs to the whole machine: these tests must not take it away from a profile that somebody has applied."""
+    """Fail if this machine's swap is in use, for example by an applied profile: the tests would change it."""
     if os.geteuid():
         pytest.fail("these tests swap onto loop devices and need root")
     records = os.listdir("/var/lib/memstretch") if os.path.isdir("/var/lib/memstretch") else []

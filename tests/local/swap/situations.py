@@ -1,26 +1,29 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks that the module swap_space must refuse, made for real, one after another, on one disk that may be lost.
+"""Situations in which the module swap_space must refuse a disk, each made for real on one disk that may be lost.
 
-After each attempt the disk's checksum is the one from before it, and the message is the right one. As a program it runs as root on any
-Debian host that has the packages of PACKAGES, with a disk of at least 112 MiB and PYTHONPATH leading to C(ansible) and
-C(ansible_collections):
+After each attempt, the disk's checksum must be the same as before and the message must give the right reason. As a
+program, this runs as root on any Debian host that has the packages of PACKAGES and a disk of at least 112 MiB, with
+C(ansible) and C(ansible_collections) below PYTHONPATH:
 
     python3 situations.py /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_OPT0
 
-It ends with 1 if a situation was not refused, and names each one that this host cannot make. test_situations.py runs the same list on
-loop devices.
+Its exit status is 1 if a situation was not refused; it lists each situation that this host cannot make.
+test_situations.py runs the same situations on loop devices.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import glob
 import hashlib
-import importlib.util
+import io
 import json
+import multiprocessing
+import multiprocessing.connection
 import os
 import re
 import signal
@@ -31,44 +34,72 @@ import time
 import typing as t
 import zlib
 
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FormatError
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
+from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, read
+from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import SwapChange
+from ansible_collections.memstretch.density.plugins.modules import swap_space
+
 PACKAGES = "btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 util-linux xfsprogs"
-MODULE = "ansible_collections.memstretch.density.plugins.modules.swap_space"
 BY_ID = "/dev/disk/by-id"
 MIB = 1024 * 1024
+# The ioctl that zeroes a range of a block device (linux/fs.h).
+BLKZEROOUT = 0x127F
 
 
 class CannotMakeError(Exception):
-    """This host cannot bring the situation about; the text says what it lacks."""
+    """This host cannot make the situation; the text names what is missing."""
 
 
 class Attempt(t.NamedTuple):
-    """What the module is asked, and what it must answer."""
+    """The parameters of the module, and a pattern for its message."""
 
     params: dict[str, t.Any]
     answer: str
 
 
+class ModuleRun:
+    """One run of the module, in its own process.
+
+    The process is forked from this one, which has already imported Ansible: a new Python would need a second for that.
+    """
+
+    def __init__(self, check: bool = False, **params: t.Any) -> None:
+        arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": "/tmp"}
+        fork = multiprocessing.get_context("fork")
+        self._output, sender = fork.Pipe(duplex=False)
+        self.process = fork.Process(target=self._run, args=(arguments, sender))
+        self.process.start()
+        sender.close()
+
+    @staticmethod
+    def _run(arguments: dict[str, t.Any], sender: multiprocessing.connection.Connection) -> None:
+        output = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(output), patch_module_args(arguments):
+                swap_space.main()
+        finally:
+            sender.send(output.getvalue())
+
+    def result(self) -> dict[str, t.Any]:
+        """Wait for the end of the run and return the module's result."""
+        output = self._output.recv()
+        self.process.join()
+        assert output.strip(), "the module returned no result; its traceback is on standard error"
+        return json.loads(output.strip().splitlines()[-1])
+
+
 def call_module(check: bool = False, **params: t.Any) -> dict[str, t.Any]:
-    """Run the module as Ansible would, and return what it answers."""
-    arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": "/tmp"}
-    path = importlib.util.find_spec(MODULE).origin
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    result = subprocess.run(
-        [sys.executable, path],
-        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
-        text=True,
-        capture_output=True,
-        check=False,
-        env=environment,
-    )
-    try:
-        return json.loads(result.stdout.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        raise AssertionError(f"the module gave no answer: {result.stdout}\n{result.stderr}") from None
+    """Run the module and return its result."""
+    return ModuleRun(check, **params).result()
 
 
 def run(*command: str, data: str | None = None) -> str:
-    """Run a command that has to succeed, and return its output."""
+    """Run a command that must succeed, and return its output."""
     result = subprocess.run(command, input=data, text=True, capture_output=True, check=False, close_fds=True)
     if result.returncode:
         raise AssertionError(f"{' '.join(command)} ended with {result.returncode}: {result.stderr or result.stdout}")
@@ -76,12 +107,12 @@ def run(*command: str, data: str | None = None) -> str:
 
 
 def settle() -> None:
-    """Wait for udev, where there is one."""
+    """Wait for udev, if it runs."""
     if os.path.exists("/run/udev/control"):
         run("udevadm", "settle")
 
 
-class Bench:
+class TrialDisk:
     """The disk that the situations are made on."""
 
     def __init__(self, path: str, second: str | None = None) -> None:
@@ -92,27 +123,26 @@ class Bench:
             self.size = int(file.read()) * 512
 
     def checksum(self) -> str:
-        """Return a checksum of the whole disk; sparse parts cost only the reading."""
-        digest = hashlib.blake2b()
+        """Return a checksum of the whole disk."""
+        digest, part, blank = hashlib.blake2b(), bytearray(4 * MIB), bytes(4 * MIB)
         settle()
-        with open(self.node, "rb") as file:
+        with open(self.node, "rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             while True:
-                part = file.read(4 * MIB)
-                if not part:
+                length = file.readinto(part)
+                if not length:
                     return digest.hexdigest()
-                digest.update(struct.pack("<I", zlib.crc32(part)))
+                # Most of the disk is blank, and a comparison is much faster than a checksum.
+                digest.update(b"blank" if part == blank else struct.pack("<II", length, zlib.crc32(part[:length])))
 
     def blank(self) -> None:
-        """Make the disk blank, however it was."""
+        """Make the disk blank, whatever was on it."""
         for number in range(1, 9):
             name = f"{self.name}p{number}" if self.name[-1].isdigit() else f"{self.name}{number}"
             if os.path.exists(f"/sys/class/block/{name}"):
                 run("partx", "--delete", "--nr", str(number), self.node)
         with open(self.node, "r+b") as file:
-            for offset in (0, 60 * MIB, self.size - 16 * MIB):
-                file.seek(offset)
-                file.write(bytes(16 * MIB))
+            fcntl.ioctl(file, BLKZEROOUT, struct.pack("QQ", 0, self.size))
         settle()
 
     def write(self, offset: int, data: bytes) -> None:
@@ -139,11 +169,11 @@ class Bench:
         return {"kind": "devices", "devices": [self.path], "min_size": "16M", **more}
 
 
-SITUATIONS: dict[str, t.Callable[[Bench], t.ContextManager[Attempt]]] = {}
+SITUATIONS: dict[str, t.Callable[[TrialDisk], t.ContextManager[Attempt]]] = {}
 
 
 def situation(name: str) -> t.Callable:
-    """Register a situation: a generator that makes it, yields the attempt, and takes it down."""
+    """Register a situation: a generator that makes it, yields the attempt, and undoes it."""
 
     def register(function: t.Callable) -> t.Callable:
         SITUATIONS[name] = contextlib.contextmanager(function)
@@ -168,82 +198,81 @@ def mounted(node: str, *options: str) -> t.Iterator[str]:
 
 
 @situation("ext4, mounted")
-def _mounted(bench):
-    run("mkfs.ext4", "-q", "-F", bench.node)
-    with mounted(bench.node, "-o", "ro,noload") as directory:
-        yield Attempt(bench.params(), f"carries the file system on {directory}.*No option allows that")
+def _mounted(disk):
+    run("mkfs.ext4", "-q", "-F", disk.node)
+    with mounted(disk.node, "-o", "ro,noload") as directory:
+        yield Attempt(disk.params(), f"carries the file system on {directory}.*No option allows that")
 
 
 @situation("ext4, mounted, and named in overwrite")
-def _mounted_overwrite(bench):
-    run("mkfs.ext4", "-q", "-F", bench.node)
-    with mounted(bench.node, "-o", "ro,noload") as directory:
+def _mounted_overwrite(disk):
+    run("mkfs.ext4", "-q", "-F", disk.node)
+    with mounted(disk.node, "-o", "ro,noload") as directory:
         yield Attempt(
-            bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that"
+            disk.params(overwrite=[disk.path]), f"carries the file system on {directory}.*No option allows that"
         )
 
 
 @situation("Btrfs, mounted")
-def _mounted_btrfs(bench):
-    run("mkfs.btrfs", "-q", "-f", bench.node)
-    with mounted(bench.node, "-o", "ro") as directory:
+def _mounted_btrfs(disk):
+    run("mkfs.btrfs", "-q", "-f", disk.node)
+    with mounted(disk.node, "-o", "ro") as directory:
         yield Attempt(
-            bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that"
+            disk.params(overwrite=[disk.path]), f"carries the file system on {directory}.*No option allows that"
         )
 
 
 @situation("ext4, not mounted")
-def _ext4(bench):
-    run("mkfs.ext4", "-q", "-F", "-L", "precious", bench.node)
-    yield Attempt(
-        bench.params(), f"holds ext4 .label precious.*name this one disk in the option overwrite: {bench.path}"
-    )
+def _ext4(disk):
+    run("mkfs.ext4", "-q", "-F", "-L", "precious", disk.node)
+    yield Attempt(disk.params(), f"holds ext4 .label precious.*name this one disk in the option overwrite: {disk.path}")
 
 
 @situation("XFS, not mounted")
-def _xfs(bench):
-    # mkfs.xfs calls less than 300 MiB unsupported; what is on the disk is the same.
-    run("mkfs.xfs", "-q", "-f", *(["--unsupported"] if bench.size < 300 * MIB else []), bench.node)
-    yield Attempt(bench.params(), "holds xfs.*overwrite")
+def _xfs(disk):
+    # Below 300 MiB, mkfs.xfs needs this option; the result is the same.
+    run("mkfs.xfs", "-q", "-f", *(["--unsupported"] if disk.size < 300 * MIB else []), disk.node)
+    yield Attempt(disk.params(), "holds xfs.*overwrite")
 
 
 @situation("Btrfs member, not mounted")
-def _btrfs(bench):
-    run("mkfs.btrfs", "-q", "-f", bench.node)
-    yield Attempt(bench.params(), "holds btrfs.*overwrite")
+def _btrfs(disk):
+    run("mkfs.btrfs", "-q", "-f", disk.node)
+    yield Attempt(disk.params(), "holds btrfs.*overwrite")
 
 
 @situation("ZFS member")
-def _zfs(bench):
-    # Debian has no ZFS; this is what libblkid knows it by: the uberblocks of the first label.
+def _zfs(disk):
+    # Debian has no ZFS. These are the uberblocks of the first label, by which libblkid recognises it.
     for number in range(8):
-        bench.write(128 * 1024 + number * 1024, struct.pack("<QQQ", 0x00BAB10C, 5000, 100 + number))
-    yield Attempt(bench.params(), "holds zfs_member.*overwrite")
+        disk.write(128 * 1024 + number * 1024, struct.pack("<QQQ", 0x00BAB10C, 5000, 100 + number))
+    yield Attempt(disk.params(), "holds zfs_member.*overwrite")
 
 
 @situation("LVM physical volume")
-def _lvm(bench):
-    run("pvcreate", "--yes", "--quiet", bench.node)
-    yield Attempt(bench.params(), "holds LVM2_member.*overwrite")
+def _lvm(disk):
+    run("pvcreate", "--yes", "--quiet", disk.node)
+    yield Attempt(disk.params(), "holds LVM2_member.*overwrite")
 
 
 @situation("member of a RAID (md)")
-def _md(bench):
-    # A superblock of version 1.2 with its checksum, as in linux/raid/md_p.h: mdadm would have to assemble the array to write it.
+def _md(disk):
+    # A superblock of version 1.2 with its checksum, see linux/raid/md_p.h. mdadm writes one only when it assembles an
+    # array.
     block = bytearray(256 + 2 * 128)
     struct.pack_into("<IIII", block, 0, 0xA92B4EFC, 1, 0, 0)
     block[16:32], block[32:39] = os.urandom(16), b"situate"
-    struct.pack_into("<QIIQII", block, 64, 0, 1, 0, bench.size // 512 - 4096, 0, 2)
-    struct.pack_into("<QQQ", block, 128, 2048, bench.size // 512 - 4096, 8)
+    struct.pack_into("<QIIQII", block, 64, 0, 1, 0, disk.size // 512 - 4096, 0, 2)
+    struct.pack_into("<QQQ", block, 128, 2048, disk.size // 512 - 4096, 8)
     struct.pack_into("<I", block, 220, 128)
     total = sum(struct.unpack(f"<{len(block) // 4}I", block))
     struct.pack_into("<I", block, 216, ((total & 0xFFFFFFFF) + (total >> 32)) & 0xFFFFFFFF)
-    bench.write(4096, bytes(block))
+    disk.write(4096, bytes(block))
     # Where mdadm is installed, udev assembles the array at once.
-    arrays = os.listdir(f"/sys/block/{bench.name}/holders")
+    arrays = os.listdir(f"/sys/block/{disk.name}/holders")
     try:
         yield Attempt(
-            bench.params(),
+            disk.params(),
             f"is part of {arrays[0]}.*holds linux_raid_member.*No option"
             if arrays
             else "holds linux_raid_member.*overwrite",
@@ -254,7 +283,7 @@ def _md(bench):
 
 
 @situation("LUKS")
-def _luks(bench):
+def _luks(disk):
     run(
         "cryptsetup",
         "luksFormat",
@@ -263,91 +292,91 @@ def _luks(bench):
         "pbkdf2",
         "--pbkdf-force-iterations",
         "1000",
-        bench.node,
+        disk.node,
         "-",
         data="secret",
     )
-    yield Attempt(bench.params(), "holds crypto_LUKS.*overwrite")
+    yield Attempt(disk.params(), "holds crypto_LUKS.*overwrite")
 
 
 @situation("GPT with a blank partition")
-def _gpt(bench):
-    bench.partition("gpt", "size=32MiB")
-    yield Attempt(bench.params(), "holds gpt with 1 partitions.*overwrite")
+def _gpt(disk):
+    disk.partition("gpt", "size=32MiB")
+    yield Attempt(disk.params(), "holds gpt with 1 partitions.*overwrite")
 
 
 @situation("MBR with a blank partition")
-def _mbr(bench):
-    bench.partition("dos", "size=32MiB")
-    yield Attempt(bench.params(), "holds MBR with 1 partitions.*overwrite|holds MBR.*overwrite")
+def _mbr(disk):
+    disk.partition("dos", "size=32MiB")
+    yield Attempt(disk.params(), "holds MBR with 1 partitions.*overwrite|holds MBR.*overwrite")
 
 
 @situation("GPT without partitions")
-def _gpt_empty(bench):
-    run("sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", bench.node, data="label: gpt\n")
-    yield Attempt(bench.params(), "holds gpt with 0 partitions.*overwrite")
+def _gpt_empty(disk):
+    run("sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", disk.node, data="label: gpt\n")
+    yield Attempt(disk.params(), "holds gpt with 0 partitions.*overwrite")
 
 
 @situation("GPT, a partition of it mounted")
-def _partition_mounted(bench):
-    node = bench.partition("gpt", "size=64MiB")
+def _partition_mounted(disk):
+    node = disk.partition("gpt", "size=64MiB")
     run("mkfs.ext4", "-q", "-F", node)
     with mounted(node, "-o", "ro,noload") as directory:
         yield Attempt(
-            bench.params(overwrite=[bench.path]), f"carries the file system on {directory}.*No option allows that"
+            disk.params(overwrite=[disk.path]), f"carries the file system on {directory}.*No option allows that"
         )
 
 
 @situation("GPT with our partition's name, and a file system in it")
-def _our_name(bench):
-    node = bench.partition("gpt", 'size=64MiB, name="memstretch-swap"')
+def _our_name(disk):
+    node = disk.partition("gpt", 'size=64MiB, name="memstretch-swap"')
     run("mkfs.ext4", "-q", "-F", node)
-    yield Attempt(bench.params(partitions=1), "holds gpt, ext4.*overwrite")
+    yield Attempt(disk.params(partitions=1), "holds gpt, ext4.*overwrite")
 
 
 @situation("partition table lost, its first file system still there")
-def _lost_table(bench):
-    node = bench.partition("gpt", "size=64MiB")
+def _lost_table(disk):
+    node = disk.partition("gpt", "size=64MiB")
     run("mkfs.ext4", "-q", "-F", node)
-    run("partx", "--delete", bench.node)
-    bench.write(0, bytes(MIB))
-    bench.write(bench.size - MIB, bytes(MIB))
-    yield Attempt(bench.params(), "data in no format that wipefs knows.*overwrite")
+    run("partx", "--delete", disk.node)
+    disk.write(0, bytes(MIB))
+    disk.write(disk.size - MIB, bytes(MIB))
+    yield Attempt(disk.params(), "data of a format that wipefs does not know.*overwrite")
 
 
-@situation("data in no known format")
-def _raw(bench):
-    bench.write(64 * 1024, os.urandom(4096))
-    yield Attempt(bench.params(), "data in no format that wipefs knows.*overwrite")
+@situation("data of an unknown format")
+def _raw(disk):
+    disk.write(64 * 1024, os.urandom(4096))
+    yield Attempt(disk.params(), "data of a format that wipefs does not know.*overwrite")
 
 
-@situation("swap of somebody else, not in use")
-def _swap(bench):
-    run("mkswap", "-L", "other", bench.node)
-    yield Attempt(bench.params(), "holds swap .label other.*overwrite")
+@situation("foreign swap, not in use")
+def _swap(disk):
+    run("mkswap", "-L", "other", disk.node)
+    yield Attempt(disk.params(), "holds swap .label other.*overwrite")
 
 
-@situation("swap of somebody else, in use")
-def _swap_used(bench):
-    run("mkswap", bench.node)
-    run("swapon", bench.node)
+@situation("foreign swap, in use")
+def _swap_used(disk):
+    run("mkswap", disk.node)
+    run("swapon", disk.node)
     try:
-        yield Attempt(bench.params(overwrite=[bench.path]), "is in use as swap that is not ours.*No option allows that")
+        yield Attempt(disk.params(overwrite=[disk.path]), "is in use as swap that is not ours.*No option allows that")
     finally:
-        run("swapoff", bench.node)
+        run("swapoff", disk.node)
 
 
 # ---- who uses the disk
 
 
 @situation("held by the device mapper, as multipath, LVM and encryption do")
-def _holder(bench):
+def _holder(disk):
     if "linear" not in subprocess.run(["dmsetup", "targets"], text=True, capture_output=True, check=False).stdout:
         raise CannotMakeError("this kernel has no device mapper")
-    run("dmsetup", "create", "situation", "--table", f"0 2048 linear {bench.node} 0")
+    run("dmsetup", "create", "situation", "--table", f"0 2048 linear {disk.node} 0")
     try:
         settle()
-        yield Attempt(bench.params(overwrite=[bench.path]), "is part of situation.*No option allows that")
+        yield Attempt(disk.params(overwrite=[disk.path]), "is part of situation.*No option allows that")
     finally:
         run("dmsetup", "remove", "--retry", "situation")
 
@@ -372,27 +401,28 @@ def holding(node: str, flags: str) -> t.Iterator[int]:
 
 
 @situation("held exclusively, as file systems, RAID and pools do")
-def _exclusive(bench):
-    with holding(bench.node, "os.O_RDONLY | os.O_EXCL"):
+def _exclusive(disk):
+    with holding(disk.node, "os.O_RDONLY | os.O_EXCL"):
         yield Attempt(
-            bench.params(overwrite=[bench.path]), "is in use by the kernel or by a program.*No option allows that"
+            disk.params(overwrite=[disk.path]), "is in use by the kernel or by a program.*No option allows that"
         )
 
 
 @situation("blank, and open in a program, as a virtual machine has it")
-def _open(bench):
-    with holding(bench.node, "os.O_RDWR") as pid:
+def _open(disk):
+    with holding(disk.node, "os.O_RDWR") as pid:
         yield Attempt(
-            bench.params(overwrite=[bench.path]), rf"is open in python\S* \(process {pid}\).*No option allows that"
+            disk.params(overwrite=[disk.path]), rf"is open in python\S* \(process {pid}\).*No option allows that"
         )
 
 
 @situation("behind a loop device")
-def _loop(bench):
-    loop = run("losetup", "--find", "--show", "--read-only", bench.node).strip()
+def _loop(disk):
+    loop = run("losetup", "--find", "--show", "--read-only", disk.node).strip()
     try:
         yield Attempt(
-            bench.params(overwrite=[bench.path]), f"is behind {os.path.basename(loop)}.*No option allows that"
+            disk.params(overwrite=[disk.path]),
+            f"is the backing device of {os.path.basename(loop)}.*No option allows that",
         )
     finally:
         run("losetup", "--detach", loop)
@@ -417,43 +447,45 @@ def extra_file(path: str, text: str) -> t.Iterator[None]:
 
 
 @situation("blank, a storage pool of libvirt is on it")
-def _pool(bench):
-    text = f"<pool type='disk'><name>situation</name><source><device path='{bench.path}'/></source><target><path>/dev</path></target></pool>"
+def _pool(disk):
+    source, target = f"<device path='{disk.path}'/>", "<path>/dev</path>"
+    text = f"<pool type='disk'><name>situation</name><source>{source}</source><target>{target}</target></pool>"
     with extra_file("/etc/libvirt/storage/situation.xml", text):
         yield Attempt(
-            bench.params(overwrite=[bench.path]),
-            "belongs to the storage pool situation of libvirt.*No option allows that",
+            disk.params(overwrite=[disk.path]),
+            "belongs to libvirt's storage pool situation .*No option allows that",
         )
 
 
-@situation("mounted, the directory of a storage pool of libvirt lies on it")
-def _directory_pool(bench):
-    run("mkfs.ext4", "-q", "-F", bench.node)
+@situation("mounted, with the directory of a storage pool of libvirt on it")
+def _directory_pool(disk):
+    run("mkfs.ext4", "-q", "-F", disk.node)
     text = (
         "<pool type='dir'><name>situation</name><target><path>/mnt/memstretch-situation/images</path></target></pool>"
     )
-    with extra_file("/etc/libvirt/storage/situation.xml", text), mounted(bench.node, "-o", "ro,noload"):
-        yield Attempt(bench.params(), "the storage pool situation of libvirt is on it.*No option allows that")
+    with extra_file("/etc/libvirt/storage/situation.xml", text), mounted(disk.node, "-o", "ro,noload"):
+        yield Attempt(disk.params(), "libvirt's storage pool situation is on it.*No option allows that")
 
 
 @situation("blank, given to a virtual machine that is off")
-def _machine(bench):
-    text = f"<domain><name>situation</name><devices><disk type='block'><source dev='{bench.node}'/></disk></devices></domain>"
+def _machine(disk):
+    device = f"<disk type='block'><source dev='{disk.node}'/></disk>"
+    text = f"<domain><name>situation</name><devices>{device}</devices></domain>"
     with extra_file("/etc/libvirt/qemu/situation.xml", text):
         yield Attempt(
-            bench.params(overwrite=[bench.path]),
-            "belongs to the virtual machine situation of libvirt.*No option allows that",
+            disk.params(overwrite=[disk.path]),
+            "belongs to libvirt's virtual machine situation .*No option allows that",
         )
 
 
 @situation("blank, but in /etc/fstab")
-def _fstab(bench):
+def _fstab(disk):
     with open("/etc/fstab", encoding="utf-8") as file:
         before = file.read()
     with open("/etc/fstab", "a", encoding="utf-8") as file:
-        file.write(f"\n{bench.path} /situation ext4 noauto 0 0\n")
+        file.write(f"\n{disk.path} /situation ext4 noauto 0 0\n")
     try:
-        yield Attempt(bench.params(overwrite=[bench.path]), "stands in /etc/fstab.*No option allows that")
+        yield Attempt(disk.params(overwrite=[disk.path]), "is listed in /etc/fstab.*No option allows that")
     finally:
         with open("/etc/fstab", "w", encoding="utf-8") as file:
             file.write(before)
@@ -463,7 +495,7 @@ def _fstab(bench):
 
 
 def aliases_of_root() -> list[str]:
-    """Return the disk that this system runs from, under every path that a user could give."""
+    """Return every path of the disk from which this system runs."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         number = next(line.split()[2] for line in file if line.split()[4] == "/")
     directory = os.path.realpath(f"/sys/dev/block/{number}")
@@ -487,11 +519,11 @@ def link(target: str, name: str) -> t.Iterator[str]:
 
 
 @situation("the root disk, by each of its paths at once")
-def _root(bench):
-    # In check mode, which refuses by the same code: were it not refused, this machine should survive it.
+def _root(disk):
+    # In check mode, which refuses by the same code: this machine must survive even if the disk is not refused.
     found = aliases_of_root()
-    disk = [node for node in found if not re.search(r"\dp\d+$|[a-z]\d+$", node)][0]
-    with link(disk, "situation-root") as path:
+    node = [node for node in found if not re.search(r"\dp\d+$|[a-z]\d+$", node)][0]
+    with link(node, "situation-root") as path:
         paths = [
             path,
             *(name for name in found if not name.startswith(BY_ID)),
@@ -499,8 +531,8 @@ def _root(bench):
         ]
         why = {BY_ID: "(carries the file system on /|is the same disk as|is a partition)"}
         yield Attempt(
-            {**bench.params(devices=paths, overwrite=[path]), "check": True},
-            "(?s)which this system runs from.*"
+            {**disk.params(devices=paths, overwrite=[path]), "check": True},
+            "(?s)from which this system runs.*"
             + ".*".join(
                 f"{re.escape(name)} [^\n]*{why.get(os.path.dirname(name), 'is not a path below')}" for name in paths[1:]
             ),
@@ -508,184 +540,172 @@ def _root(bench):
 
 
 @situation("a kernel name")
-def _kernel_name(bench):
-    yield Attempt(bench.params(devices=[bench.node]), f"{bench.node} is not a path below /dev/disk/by-id")
+def _kernel_name(disk):
+    yield Attempt(disk.params(devices=[disk.node]), f"{disk.node} is not a path below /dev/disk/by-id")
 
 
 @situation("a path that leads out of by-id")
-def _way_out(bench):
-    yield Attempt(bench.params(devices=[f"{BY_ID}/../../{bench.name}"]), "is not a path below /dev/disk/by-id")
+def _way_out(disk):
+    yield Attempt(disk.params(devices=[f"{BY_ID}/../../{disk.name}"]), "is not a path below /dev/disk/by-id")
 
 
 @situation("a pattern")
-def _pattern(bench):
-    yield Attempt(bench.params(devices=[f"{bench.path[:-1]}*"]), "is a pattern")
+def _pattern(disk):
+    yield Attempt(disk.params(devices=[f"{disk.path[:-1]}*"]), "is a pattern")
 
 
 @situation("a pattern in overwrite")
-def _pattern_overwrite(bench):
-    run("mkfs.ext4", "-q", "-F", bench.node)
-    yield Attempt(bench.params(overwrite=[f"{BY_ID}/*"]), r"in the option overwrite\) is a pattern")
+def _pattern_overwrite(disk):
+    run("mkfs.ext4", "-q", "-F", disk.node)
+    yield Attempt(disk.params(overwrite=[f"{BY_ID}/*"]), r"in the option overwrite\) is a pattern")
 
 
 @situation("an empty list")
-def _empty(bench):
-    yield Attempt(bench.params(devices=[]), "devices: the list is empty")
+def _empty(disk):
+    yield Attempt(disk.params(devices=[]), "devices: the list is empty")
 
 
-@situation("a path that is not there")
-def _missing(bench):
-    yield Attempt(bench.params(devices=[f"{BY_ID}/situation-none"]), "situation-none cannot be found")
+@situation("a path that does not exist")
+def _missing(disk):
+    yield Attempt(disk.params(devices=[f"{BY_ID}/situation-none"]), "situation-none cannot be found")
 
 
-@situation("a path to no disk")
-def _no_disk(bench):
+@situation("a path to something that is not a disk")
+def _no_disk(disk):
     with link("/dev/null", "situation-null") as path:
-        yield Attempt(bench.params(devices=[path]), "is not a block device")
+        yield Attempt(disk.params(devices=[path]), "is not a block device")
 
 
 @situation("one disk by two paths")
-def _twice(bench):
-    with link(bench.node, "situation-twin") as path:
-        yield Attempt(bench.params(devices=[bench.path, path]), "is the same disk as")
+def _twice(disk):
+    with link(disk.node, "situation-twin") as path:
+        yield Attempt(disk.params(devices=[disk.path, path]), "is the same disk as")
 
 
 @situation("one disk twice")
-def _double(bench):
-    yield Attempt(bench.params(devices=[bench.path, bench.path]), "is the same disk as")
+def _double(disk):
+    yield Attempt(disk.params(devices=[disk.path, disk.path]), "is the same disk as")
 
 
 @situation("a partition")
-def _partition(bench):
-    node = bench.partition("gpt", "size=64MiB")
+def _partition(disk):
+    node = disk.partition("gpt", "size=64MiB")
     with link(node, "situation-part1") as path:
-        yield Attempt(bench.params(devices=[path], overwrite=[path]), "is a partition.*No option allows that")
+        yield Attempt(disk.params(devices=[path], overwrite=[path]), "is a partition.*No option allows that")
 
 
 @situation("the wrong serial number")
-def _serial(bench):
+def _serial(disk):
     yield Attempt(
-        bench.params(devices=[{"path": bench.path, "serial": "WRONG"}]),
+        disk.params(devices=[{"path": disk.path, "serial": "WRONG"}]),
         "has the serial number .*'WRONG'.*No option allows that",
     )
 
 
 @situation("the wrong size")
-def _size(bench):
+def _size(disk):
     yield Attempt(
-        bench.params(devices=[{"path": bench.path, "size": bench.size + 512}]), f"has {bench.size} bytes, and size says"
+        disk.params(devices=[{"path": disk.path, "size": disk.size + 512}]),
+        rf"has {disk.size} bytes, not {disk.size + 512} \(option size\)",
     )
 
 
 @situation("too small")
-def _small(bench):
-    yield Attempt(bench.params(min_size=str(bench.size + 1)), "and min_size says")
+def _small(disk):
+    yield Attempt(disk.params(min_size=str(disk.size + 1)), r"has .*, less than .* \(option min_size\)")
 
 
 @situation("read-only")
-def _read_only(bench):
-    run("blockdev", "--setro", bench.node)
+def _read_only(disk):
+    run("blockdev", "--setro", disk.node)
     try:
-        yield Attempt(bench.params(overwrite=[bench.path]), "is read-only.*No option allows that")
+        yield Attempt(disk.params(overwrite=[disk.path]), "is read-only.*No option allows that")
     finally:
-        run("blockdev", "--setrw", bench.node)
+        run("blockdev", "--setrw", disk.node)
 
 
-@situation("a good disk beside a bad one")
-def _beside(bench):
+@situation("a good disk together with a bad one")
+def _good_and_bad(disk):
     with link("/dev/null", "situation-null") as path:
-        yield Attempt(bench.params(devices=[bench.path, path]), "is not a block device")
+        yield Attempt(disk.params(devices=[disk.path, path]), "is not a block device")
 
 
 # ---- between the check and the write
 
 
-def race(bench: Bench, happens: t.Callable[[], None]) -> str:
-    """Make a plan, let something happen, run the plan; return how that is refused."""
-    base = "ansible_collections.memstretch.density.plugins.module_utils."
-    guard_, plan_, options_, record_, format_, files_ = (
-        importlib.import_module(base + name)
-        for name in ("block_guard", "swap_plan", "swap_options", "host_record", "swap_format", "memory_pressure")
-    )
-    spec = importlib.import_module(MODULE)
+def race(disk: TrialDisk, happens: t.Callable[[], None]) -> str:
+    """Prepare the change, let something happen, run the change; return the message with which that is refused."""
 
     def run_command(command, data=None):
         result = subprocess.run(command, input=data, text=True, capture_output=True, check=False)
         return result.returncode, result.stdout, result.stderr
 
-    params = {**defaults_of(spec), **bench.params()}
-    options = options_.read(params, 2**30, {})
-    directory = "/run/memstretch-situation"
-    plan = plan_.Plan(
-        options, guard_.Guard(run_command, files_.HostFiles()), record_.HostRecord("swap_space", directory), None
-    )
-    plan.present()
-    assert not plan.refusals, plan.refusals
+    options = read({**DEFAULTS, **disk.params()}, 2**30, {})
+    record = HostRecord("swap_space", "/run/memstretch-situation")
+    change = SwapChange(options, Guard(run_command, HostFiles()), record, None)
+    assert not change.refusals, change.refusals
     happens()
-    before = bench.checksum()
+    before = disk.checksum()
     try:
-        plan.run()
-    except format_.FormatError as error:
-        assert bench.checksum() == before, "the disk was written to"
+        change.run()
+    except FormatError as error:
+        assert disk.checksum() == before, "the disk was written to"
         return str(error)
     finally:
-        plan.record.remove()
+        record.remove()
     raise AssertionError("the disk was taken")
 
 
-def defaults_of(module: t.Any) -> dict[str, t.Any]:
-    """Return the defaults of the module's options."""
-    return {name: option.get("default") for name, option in module.ARGUMENTS.items()}
-
-
 class Race(t.NamedTuple):
-    """Something that happens between the check and the write, and how it is refused."""
+    """Something that happens between the check and the write, and a pattern for the message."""
 
-    happens: t.Callable[[Bench], None]
+    happens: t.Callable[[TrialDisk], None]
     answer: str
 
 
 RACES: dict[str, Race] = {
     "a file system appears between check and write": Race(
-        lambda bench: run("mkfs.ext4", "-q", "-F", bench.node), "holds ext4 since it was checked"
+        lambda disk: run("mkfs.ext4", "-q", "-F", disk.node), "has changed since it was checked, it now holds ext4;"
     ),
     "a partition table appears between check and write": Race(
-        lambda bench: bench.partition("gpt", "size=32MiB"), "holds gpt with 1 partitions since it was checked"
+        lambda disk: disk.partition("gpt", "size=32MiB"),
+        "has changed since it was checked, it now holds gpt with 1 partitions;",
     ),
     "foreign swap appears between check and write": Race(
-        lambda bench: run("mkswap", bench.node), "holds swap since it was checked"
+        lambda disk: run("mkswap", disk.node), "has changed since it was checked, it now holds swap;"
     ),
-    "data without a format appears between check and write": Race(
-        lambda bench: bench.write(0, b"precious"), "holds data in no format that wipefs knows .* since it was checked"
+    "data of an unknown format appears between check and write": Race(
+        lambda disk: disk.write(0, b"precious"),
+        "has changed since it was checked, it now holds data of a format that wipefs does not know .*;",
     ),
 }
 
 
-def try_race(bench: Bench, name: str) -> None:
+def try_race(disk: TrialDisk, name: str) -> None:
     """Try one of RACES; raises AssertionError if the disk is taken or touched."""
-    bench.blank()
+    disk.blank()
     entry = RACES[name]
-    answer = race(bench, lambda: entry.happens(bench))
+    answer = race(disk, lambda: entry.happens(disk))
     assert re.search(entry.answer, answer), answer
-    bench.blank()
+    disk.blank()
 
 
-def try_situation(bench: Bench, name: str) -> None:
-    """Make one of SITUATIONS and try; raises AssertionError if it is not refused or anything changed on the disk."""
-    bench.blank()
+def try_situation(disk: TrialDisk, name: str) -> None:
+    """Try one of SITUATIONS; raises AssertionError if it is not refused or the disk has changed."""
+    disk.blank()
     try:
-        with SITUATIONS[name](bench) as attempt:
+        with SITUATIONS[name](disk) as attempt:
             params = dict(attempt.params)
             modes = [True] if params.pop("check", False) else [True, False]
-            before = bench.checksum()
+            before = disk.checksum()
             for check in modes:
                 result = call_module(check, **params)
                 assert result.get("failed"), f"not refused: {result}"
-                assert re.search(attempt.answer, result["msg"]), f"{result['msg']!r} does not say {attempt.answer!r}"
-                assert bench.checksum() == before, "the disk has changed"
+                assert re.search(attempt.answer, result["msg"]), f"{result['msg']!r} does not match {attempt.answer!r}"
+                assert disk.checksum() == before, "the disk has changed"
                 assert not os.path.exists("/var/lib/memstretch/swap_space.json"), "a record was written"
     finally:
-        bench.blank()
+        disk.blank()
 
 
 def main() -> int:
@@ -693,14 +713,14 @@ def main() -> int:
     parser.add_argument("disk", help="path below /dev/disk/by-id of a disk whose content will be lost")
     parser.add_argument("--only", default="", help="only the situations whose name contains this")
     options = parser.parse_args()
-    bench = Bench(options.disk)
+    disk = TrialDisk(options.disk)
     bad, not_made = 0, 0
     attempts = [*((name, try_situation) for name in SITUATIONS), *((name, try_race) for name in RACES)]
     attempts = [entry for entry in attempts if options.only in entry[0]]
     for name, attempt in attempts:
         started = time.monotonic()
         try:
-            attempt(bench, name)
+            attempt(disk, name)
             verdict = "refused, disk unchanged"
         except CannotMakeError as error:
             not_made += 1

@@ -1,19 +1,22 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Swap made, changed and taken back for real: on loop devices, in a file and in zram of this machine."""
+"""Swap is really made, changed and given back: on loop devices, in a file and in zram of this machine."""
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
 import os
 import re
 import subprocess
 import sys
+import time
 import uuid
 
 import pytest
-from situations import MIB, call_module, run
+from situations import MIB, ModuleRun, call_module, run
 
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
 
@@ -33,7 +36,7 @@ def in_use():
 
 
 def snapshot():
-    """What the module could change on this host beside its disks."""
+    """What the module could change on this host besides its disks."""
     zram = {name for name in os.listdir("/sys/block") if name.startswith("zram")}
     with open("/proc/swaps", encoding="ascii") as file:
         swaps = file.read()
@@ -58,11 +61,11 @@ def _pair(disks):
 
 
 def on(pair, **more):
-    return {"kind": "devices", "devices": [bench.path for bench in pair], "min_size": "16M", **more}
+    return {"kind": "devices", "devices": [disk.path for disk in pair], "min_size": "16M", **more}
 
 
 def settled(**params):
-    """Bring the swap about; a second run and check mode then have nothing to do."""
+    """Change the swap; a second run and check mode then have nothing to do."""
     result = swap(**params)
     assert result["changed"]
     for check in (True, False):
@@ -72,23 +75,23 @@ def settled(**params):
     return result
 
 
-def test_disks_get_equal_priorities_and_come_back_blank(pair):
-    before = [bench.checksum() for bench in pair]
+def test_disks_get_equal_priorities_and_restored_makes_them_blank_again(pair):
+    before = [disk.checksum() for disk in pair]
     result = settled(**on(pair, priority=7))
-    assert in_use() == {bench.node: 7 for bench in pair}
+    assert in_use() == {disk.node: 7 for disk in pair}
     assert [(area["source"], area["device"], area["priority"]) for area in result["areas"]] == [
         (b.path, b.node, 7) for b in pair
     ]
     assert swap(state="restored")["changed"]
     assert not in_use()
-    assert [bench.checksum() for bench in pair] == before
+    assert [disk.checksum() for disk in pair] == before
     assert not swap(state="restored")["changed"]
 
 
-def test_check_mode_changes_nothing_and_predicts_what_happens(pair):
-    before, disks_before = snapshot(), [bench.checksum() for bench in pair]
+def test_check_mode_changes_nothing_and_predicts_the_change(pair):
+    before, disks_before = snapshot(), [disk.checksum() for disk in pair]
     predicted = swap(True, **on(pair))
-    assert (snapshot(), [bench.checksum() for bench in pair]) == (before, disks_before)
+    assert (snapshot(), [disk.checksum() for disk in pair]) == (before, disks_before)
     assert predicted["changed"]
     done = swap(**on(pair))
     assert done["actions"] == predicted["actions"]
@@ -99,30 +102,37 @@ def test_check_mode_changes_nothing_and_predicts_what_happens(pair):
 
 def test_areas_keep_their_identity_when_only_the_priority_changes(pair):
     swap(**on(pair))
-    identity = [run("blkid", "-p", "-s", "UUID", "-o", "value", bench.node) for bench in pair]
+    identity = [run("blkid", "-p", "-s", "UUID", "-o", "value", disk.node) for disk in pair]
     settled(**on(pair, priority=20))
-    assert [run("blkid", "-p", "-s", "UUID", "-o", "value", bench.node) for bench in pair] == identity
+    assert [run("blkid", "-p", "-s", "UUID", "-o", "value", disk.node) for disk in pair] == identity
     assert set(in_use().values()) == {20}
 
 
-def test_another_way_to_discard_is_a_change(pair):
+def test_check_mode_lists_each_area_once_when_a_disk_is_added(pair):
+    first, second = pair
+    swap(**on([first]))
+    predicted = swap(True, **on(pair))
+    assert [area["device"] for area in predicted["areas"]] == [first.node, None]
+    assert [line.split()[1] for line in predicted["diff"]["after"].splitlines() if line.startswith("swap ")] == [
+        first.node,
+        second.path,
+    ]
+
+
+def test_another_discard_mode_is_a_change(pair):
     swap(**on(pair))
     settled(**on(pair, discard="none"))
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_partitions_are_equal_and_go_again(pair, count):
-    before = [bench.checksum() for bench in pair]
+def test_partitions_are_equal_and_restored_removes_them(pair, count):
     result = settled(**on(pair, partitions=count))
     assert len({area["size_bytes"] for area in result["areas"]}) == 1
-    assert sorted(in_use()) == sorted(f"{bench.node}p{number}" for bench in pair for number in range(1, count + 1))
+    assert sorted(in_use()) == sorted(f"{disk.node}p{number}" for disk in pair for number in range(1, count + 1))
     swap(state="restored")
-    assert not [
-        name for bench in pair for name in os.listdir(f"/sys/block/{bench.name}") if name.startswith(bench.name)
-    ]
-    # What was between the ends has been written to by the partitions' own ends.
-    assert [run("wipefs", bench.node) for bench in pair] == ["", ""]
-    assert len(before) == 2
+    assert not [name for disk in pair for name in os.listdir(f"/sys/block/{disk.name}") if name.startswith(disk.name)]
+    # The checksums may differ: the ends of the partitions were zeroed inside the disks, too.
+    assert [run("wipefs", disk.node) for disk in pair] == ["", ""]
 
 
 def test_from_one_layout_to_another_and_to_other_kinds(pair, tmp_path):
@@ -138,27 +148,30 @@ def test_from_one_layout_to_another_and_to_other_kinds(pair, tmp_path):
     assert not file.exists()
     assert list(in_use()) == ["/dev/zram0"]
     settled(**on(pair))
-    assert sorted(in_use()) == sorted(bench.node for bench in pair)
+    assert sorted(in_use()) == sorted(disk.node for disk in pair)
 
 
-def test_a_disk_that_may_be_overwritten_is_taken_and_comes_back_blank(disks):
-    bench = disks()
-    run("mkfs.ext4", "-q", "-F", bench.node)
-    settled(**on([bench], overwrite=[bench.path]))
+def test_a_disk_in_overwrite_is_used_and_restored_makes_it_blank(disks):
+    disk = disks()
+    run("mkfs.ext4", "-q", "-F", disk.node)
+    settled(**on([disk], overwrite=[disk.path]))
     result = swap(state="restored")
-    assert any("held ext4 before; it was allowed to be overwritten" in text for text in result["warnings_list"])
-    assert run("wipefs", bench.node) == ""
+    assert any(
+        "held ext4 before our first run. It was overwritten, as the option overwrite allowed" in text
+        for text in result["warnings_list"]
+    )
+    assert run("wipefs", disk.node) == ""
 
 
-def test_a_disk_that_has_been_given_to_somebody_else_is_left_alone(disks):
-    bench = disks()
-    swap(**on([bench]))
-    run("swapoff", bench.node)
-    run("mkfs.ext4", "-q", "-F", bench.node)
-    before = bench.checksum()
+def test_a_disk_that_others_have_taken_meanwhile_is_left_alone(disks):
+    disk = disks()
+    swap(**on([disk]))
+    run("swapoff", disk.node)
+    run("mkfs.ext4", "-q", "-F", disk.node)
+    before = disk.checksum()
     result = swap(state="restored")
     assert any("left alone" in text and "ext4" in text for text in result["warnings_list"])
-    assert bench.checksum() == before
+    assert disk.checksum() == before
     assert not os.path.exists(RECORD)
 
 
@@ -174,7 +187,7 @@ def test_a_file_has_no_holes_and_is_private(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["data", "directory", "link", "foreign swap"])
-def test_a_file_of_somebody_else_is_refused(tmp_path, what):
+def test_a_file_that_is_not_ours_is_refused(tmp_path, what):
     file = tmp_path / "swap"
     if what == "data":
         file.write_bytes(b"precious")
@@ -194,7 +207,7 @@ def test_a_file_that_would_fill_its_file_system_is_refused(tmp_path):
     free = os.statvfs(tmp_path)
     size = free.f_bavail * free.f_frsize - 2**30 + 64 * MIB
     result = call_module(kind="file", file=str(tmp_path / "swap"), file_size=str(size))
-    assert "at least 1 GiB have to remain" in result["msg"]
+    assert "at least 1 GiB must remain free" in result["msg"]
 
 
 def test_a_file_on_tmpfs_is_refused():
@@ -202,7 +215,7 @@ def test_a_file_on_tmpfs_is_refused():
     assert "would be on" in result["msg"] and not os.path.exists("/dev/shm/memstretch-swap")
 
 
-def test_zram_of_somebody_else_is_left_alone():
+def test_a_foreign_zram_device_is_left_alone():
     with open("/sys/block/zram0/disksize", "w", encoding="ascii") as file:
         file.write("16M")
     try:
@@ -218,7 +231,7 @@ def test_zram_of_somebody_else_is_left_alone():
             file.write("1")
 
 
-def test_zram_takes_the_first_algorithm_that_the_kernel_has():
+def test_zram_uses_the_first_algorithm_that_the_kernel_has():
     with open("/sys/block/zram0/comp_algorithm", encoding="ascii") as file:
         known = file.read().replace("[", "").replace("]", "").split()
     settled(kind="zram", zram_size="32M", zram_algorithm=["no-such", known[-1], known[0]])
@@ -240,7 +253,7 @@ def _foreign(tmp_path):
         run("swapoff", path)
 
 
-def test_swap_of_others_goes_off_and_comes_back_with_its_priority(foreign, tmp_path):
+def test_foreign_swap_is_turned_off_and_on_again_with_its_priority(foreign, tmp_path):
     file = str(tmp_path / "swap")
     settled(kind="file", file=file, file_size="16M", others="off")
     assert in_use() == {file: 10}
@@ -251,7 +264,7 @@ def test_swap_of_others_goes_off_and_comes_back_with_its_priority(foreign, tmp_p
     run("swapoff", foreign)
 
 
-def test_swap_of_others_comes_back_when_it_is_no_more_asked_to_be_off(foreign, tmp_path):
+def test_foreign_swap_is_turned_on_again_with_others_keep(foreign, tmp_path):
     swap(kind="none", others="off")
     settled(kind="file", file=str(tmp_path / "swap"), file_size="16M", others="keep")
     assert in_use() == {foreign: 3, str(tmp_path / "swap"): 10}
@@ -273,50 +286,52 @@ time.sleep(600)
 """
 
 
-def test_swap_in_use_is_not_turned_off_without_head_room(disks):
-    bench = disks()
-    settled(**on([bench]))
+def test_swap_in_use_is_not_turned_off_without_head_room(pair):
+    disk = pair[0]
+    settled(**on([disk]))
     with subprocess.Popen([sys.executable, "-c", SWAPPED_OUT], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "out\n"
-            for params in ({"state": "restored"}, {"kind": "none"}, on([bench], priority=11)):
+            # The last one also makes an area on another disk.
+            for params in ({"state": "restored"}, {"kind": "none"}, on([disk], priority=11), on(pair, priority=11)):
                 result = call_module(reserve="1000T", **params)
+                assert result.get("failed"), result
                 assert re.search(
-                    rf"[\d.]+ MiB are swapped out to {bench.node}, and would have to fit into memory: .* are available",
+                    rf"[\d.]+ MiB are swapped out to {disk.node} and must go back to memory, but only .* are available",
                     result["msg"],
                 )
-                assert in_use() == {bench.node: 10}
-            assert swap(**on([bench], priority=11))["changed"]  # with head-room it goes
-            assert in_use() == {bench.node: 11}
+                assert in_use() == {disk.node: 10}
+            assert swap(**on([disk], priority=11))["changed"]  # there is head-room
+            assert in_use() == {disk.node: 11}
         finally:
             process.kill()
 
 
-def interrupted_record():
+def read_record():
     with open(RECORD, encoding="utf-8") as file:
         return json.load(file)
 
 
 @pytest.mark.parametrize("moment", ["nothing done yet", "swap off", "header lost", "half a partition table"])
 def test_an_interrupted_run_is_finished_or_undone(disks, moment):
-    bench = disks()
-    params = on([bench], partitions=2)
+    disk = disks()
+    params = on([disk], partitions=2)
     swap(**params)
-    record = interrupted_record()
-    assert record["disks"] == {bench.path: "nothing"}
+    record = read_record()
+    assert record["disks"] == {disk.path: "nothing"}
     for name in list(in_use()) if moment != "nothing done yet" else []:
         run("swapoff", name)
     if moment == "header lost":
-        with open(f"{bench.node}p2", "r+b") as file:
+        with open(f"{disk.node}p2", "r+b") as file:
             file.write(bytes(4096))
     elif moment == "half a partition table":
-        bench.blank()
+        disk.blank()
         run(
             "sfdisk",
             "--quiet",
             "--no-reread",
             "--no-tell-kernel",
-            bench.node,
+            disk.node,
             data='label: gpt\nsize=30MiB, type=S, name="memstretch-swap"\n',
         )
     result = swap(**params)
@@ -325,27 +340,27 @@ def test_an_interrupted_run_is_finished_or_undone(disks, moment):
     for name in list(in_use()):
         run("swapoff", name)
     swap(state="restored")
-    assert run("wipefs", bench.node) == ""
+    assert run("wipefs", disk.node) == ""
 
 
 @pytest.mark.parametrize("partitions", [0, 2])
 @pytest.mark.parametrize("state", ["present", "restored"])
-def test_a_disk_whose_erasing_was_cut_off_is_still_ours(disks, partitions, state):
-    bench = disks()
-    params = on([bench], partitions=partitions)
+def test_a_disk_whose_erasing_was_interrupted_is_still_ours(disks, partitions, state):
+    disk = disks()
+    params = on([disk], partitions=partitions)
     swap(**params)
     for name in in_use():
         run("swapoff", name)
     if partitions:
-        run("partx", "--delete", bench.node)
-    bench.write(bench.size - 4 * MIB, b"swapped out, up to the end of the disk")
-    bench.write(bench.size - 2 * MIB, bytes(2 * MIB))
+        run("partx", "--delete", disk.node)
+    disk.write(disk.size - 4 * MIB, b"swapped out, up to the end of the disk")
+    disk.write(disk.size - 2 * MIB, bytes(2 * MIB))
     if state == "present":
         assert swap(**params)["changed"]
         assert len(in_use()) == max(1, partitions)
     else:
         assert swap(state="restored")["warnings_list"] == []
-        assert bench.checksum() == disks("C").checksum() if not partitions else run("wipefs", bench.node) == ""
+        assert disk.checksum() == disks("C").checksum() if not partitions else run("wipefs", disk.node) == ""
 
 
 def test_a_record_that_cannot_be_read_is_not_overwritten(pair):
@@ -363,18 +378,36 @@ def test_a_record_that_cannot_be_read_is_not_overwritten(pair):
             file.write(before)
 
 
-def test_two_runs_at_once_end_in_one_of_the_two_and_agree(pair):
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import fcntl, os, sys, time\nos.makedirs('/var/lib/memstretch', mode=0o700, exist_ok=True)\n"
-            "f = open('/var/lib/memstretch/.lock', 'w')\nfcntl.flock(f, fcntl.LOCK_EX)\nprint('held', flush=True)\ntime.sleep(3)\n",
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout.readline() == "held\n"
-        assert swap(**on(pair))["changed"]  # waits for the other one
-        assert process.poll() == 0
-    assert set(in_use().values()) == {10}
+HOLD_LOCK = """
+import fcntl, os, sys
+os.makedirs("/var/lib/memstretch", mode=0o700, exist_ok=True)
+with open("/var/lib/memstretch/.lock", "w") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def has_open(pid, path):
+    """Whether a process has a file open."""
+    for link in glob.glob(f"/proc/{pid}/fd/*"):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            if os.readlink(link) == path:
+                return True
+    return False
+
+
+def test_a_run_waits_for_another_one_to_end(pair):
+    command = [sys.executable, "-c", HOLD_LOCK]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        module = ModuleRun(**on(pair))
+        deadline = time.monotonic() + 30
+        while not has_open(module.process.pid, "/var/lib/memstretch/.lock"):
+            assert time.monotonic() < deadline, "the module has not tried to get the lock"
+            time.sleep(0.02)
+        assert not in_use()
+        holder.stdin.write("\n")
+        holder.stdin.flush()
+        assert module.result()["changed"]
+    assert in_use() == {disk.node: 10 for disk in pair}

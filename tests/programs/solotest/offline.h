@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The client without its main(), and a load engine without a Redis: replies are handed to it as bytes.
- * Shared by the unit tests and the fuzz targets.
+ * A load engine without a Redis: a test passes replies to it as bytes. Shared by unit tests and fuzz targets.
  */
 #ifndef OFFLINE_H
 #define OFFLINE_H
 
-#define SOLOTEST_NO_MAIN
-#include "../../../files/solotest.c"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-/* A use of what only the real main() calls. */
-static inline int offline_main(int argc, char **argv)
-{
-    return solotest_main(argc, argv);
-}
+#include "solotest/replies.h"
+#include "solotest/requests.h"
 
 struct offline {
     struct settings settings;
@@ -23,10 +21,10 @@ struct offline {
     struct measurement *measurement; /* NULL unless offline_measure() was called */
     struct conn conn;
     struct load load;
-    int peer; /* what the engine sends arrives here */
+    int peer; /* receives what the engine sends */
 };
 
-/* One connection over a socket pair. A closed loop, so that every slot is due at once. */
+/* One connection over a socket pair, in a closed loop, so that every request is due at once. */
 static inline void offline_open(struct offline *o, int64_t value_size, int read_mix, size_t depth)
 {
     int pair[2];
@@ -38,7 +36,7 @@ static inline void offline_open(struct offline *o, int64_t value_size, int read_
         abort();
     o->peer = pair[1];
     chooser_init(&o->chooser, 1, 1000, PATTERN_UNIFORM, 0, read_mix);
-    o->values = values_of(1, 0);
+    o->values = byte_rng_seeded(1, 0);
     o->load = (struct load){
         .settings = &o->settings, .chooser = &o->chooser, .values = &o->values, .planned = UINT64_MAX, .stop_at = NEVER,
         .failure = &o->failure, .conns = &o->conn, .conn_count = 1,
@@ -75,9 +73,7 @@ static inline void offline_close(struct offline *o)
     (void)close(o->conn.fd);
     (void)close(o->peer);
     conn_close(&o->conn);
-    if (o->measurement != NULL)
-        free(o->measurement->series.slots);
-    free(o->measurement);
+    measurement_free(o->measurement);
 }
 
 #endif

@@ -380,7 +380,7 @@ def test_protect_refuses_what_it_cannot_look_at(solotest):
         result = solotest.run(
             "--protect", "--user", "blind", "fill", server.port, 10, 100, environment={"SOLOTEST_PASSWORD": "x"}
         )
-    assert result.code == 5 and "cannot look" in result.messages
+    assert result.code == 5 and "cannot inspect" in result.messages
 
 
 def test_without_protect_the_fill_flushes(solotest, fresh):

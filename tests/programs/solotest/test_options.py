@@ -10,7 +10,7 @@ from servers import FakeServer, good_reply, requests
 
 BAD = [
     (["wrong"], "MODE", "fill, test"),
-    ([""], "MODE", "any other text"),
+    ([""], "MODE", "a text that is not empty"),
     (["test", "0"], "PORT", "1 to 65535"),
     (["test", "port"], "PORT", "1 to 65535"),
     (["test", "6379", "0"], "VALUE_SIZE", "1 to 536870912"),
@@ -23,7 +23,7 @@ BAD = [
     (["test", "6379", "1", "1", "0", "1", "101"], "READ_MIX", "-1 to 100"),
     (["test", "6379", "1", "1", "0", "1", "100", "extra"], "extra", "too many"),
     (["--unheard-of"], "--unheard-of", "--help"),
-    (["--host="], "--host", "any other text"),
+    (["--host="], "--host", "a text that is not empty"),
     (["--socket", "x" * 200], "--socket", "107 bytes"),
     (["--user", "somebody"], "--user", "password"),
     (["--password-file", "/nonexistent"], "--password-file", "readable file"),
@@ -181,9 +181,9 @@ def test_max_seconds_ends_a_test_that_falls_behind(solotest, filled):
     assert 0.4 < report["test"]["seconds"] < 5
 
 
-def test_probe_only_looks(solotest, filled):
-    result = solotest.run("--json", "probe", filled.port)
+def test_ping_only_looks(solotest, filled):
+    result = solotest.run("--json", "ping", filled.port)
     assert result.code == 0 and result.json["test"] is None and result.json["fill"] is None
     assert result.json["server_before"]["dbsize"] == 1000
-    assert solotest.run("probe", filled.port).code == 0
-    assert solotest.run("probe", 1).code == 3
+    assert solotest.run("ping", filled.port).code == 0
+    assert solotest.run("ping", 1).code == 3

@@ -171,7 +171,7 @@ def test_the_spin_at_the_end_is_that_of_hybrid_pacing(solotest, filled):
 
 
 def test_the_servers_process_is_named(solotest, filled):
-    report = solotest.run("--json", "probe", filled.port).json
+    report = solotest.run("--json", "ping", filled.port).json
     assert report["server_before"]["process_id"] == filled.process.pid
 
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Any command line, one argument per line: it is understood, or refused with exit status 2. */
-#include "../offline.h"
+/* Any command line, one argument per line: it is accepted, or refused with exit status 2. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "solotest/measurement.h"
+#include "solotest/options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (f.exit_code != EXIT_USAGE || f.message[0] == '\0')
             abort();
     } else if (!s.help && !s.version) {
-        for (size_t i = 0; i < COUNT_OF(option_specs); i++) { /* what is accepted is in range */
+        for (size_t i = 0; i < option_spec_count; i++) { /* accepted values are in range */
             double value = 0;
             int64_t integer = 0;
             const char *field = (const char *)&s + option_specs[i].offset;
@@ -41,9 +46,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 memcmp(field, (const char *)&default_settings + option_specs[i].offset, sizeof value) != 0)
                 abort();
         }
-        if (!(s.fill || s.test || s.probe) || planned_requests(&s) > UINT64_C(1) << 62)
+        if (!(s.fill || s.test || s.ping) || planned_requests(&s) > UINT64_C(1) << 62)
             abort();
-        (void)series_interval_of(&s);
+        (void)measurement_interval(&s);
     }
     free(text);
     return 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Any bytes from a server, in pieces of any size: no crash, no unbounded memory, and every request sent is
- * a success, an error of some kind, or still in flight.
+ * Any bytes from a server, in pieces of any size: no crash, no unbounded memory, and every request that was
+ * sent is a success, an error of some kind, or still in flight.
  *
- * Input: byte 0 chooses GET or SET, byte 1 the depth; then pieces, each a length byte and that many bytes.
+ * Input: byte 0 selects GET or SET, byte 1 the depth; then pieces, each a length byte and its bytes.
  */
+#define _GNU_SOURCE
 #include "../offline.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Any texts and numbers in a report: what comes out is one JSON object and nothing else. Also any text in
- * the places where a server's words are parsed: INFO keyspace and error replies.
+ * Any texts and numbers in a report: the output is one JSON object and nothing else. Also any text from a
+ * server that is parsed: INFO keyspace and error replies.
  */
-#include "../offline.h"
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "solotest/report.h"
 
 static const char *skip_value(const char *s);
 
@@ -56,7 +61,7 @@ static const char *skip_value(const char *s)
 {
     static const char *const words[] = {"true", "false", "null"};
     for (size_t i = 0; i < COUNT_OF(words); i++)
-        if (starts_with(s, words[i]))
+        if (strncmp(s, words[i], strlen(words[i])) == 0)
             return s + strlen(words[i]);
     if (*s == '"')
         return skip_string(s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Runs a fuzz target over the files given: how the tests replay the corpus without libFuzzer. */
+/* Runs a fuzz target on the given files, so that tests replay the corpus without libFuzzer. */
 #include <stdint.h>
 #include <stdio.h>
 

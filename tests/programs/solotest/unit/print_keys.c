@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Prints what solotest's key chooser chooses, for the statistics in test_statistics.py. */
-#include "../offline.h"
+/* Prints the choices of solotest's key chooser, for the statistics in test_statistics.py. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "solotest/chooser.h"
+#include "solotest/options.h"
 
 /* usage: print_keys SEED KEYS PATTERN BIAS READ_MIX COUNT */
 int main(int argc, char **argv)

@@ -202,7 +202,7 @@ def test_other_tasks_are_none_of_its_business(callback, tmp_path):
     callback.v2_runner_on_ok(task_result("a", {"stdout": "hello"}, action="ansible.builtin.command"))
     callback.v2_runner_on_failed(task_result("a", {"msg": "no"}, action="ansible.builtin.command"))
     callback.v2_runner_on_failed(
-        task_result("a", {"msg": "no", "solotest": {"mode": "probe"}}, action="memstretch.density.solotest")
+        task_result("a", {"msg": "no", "solotest": {"mode": "ping"}}, action="memstretch.density.solotest")
     )
     callback.v2_playbook_on_task_start(None, False)
     callback.v2_playbook_on_stats(None)

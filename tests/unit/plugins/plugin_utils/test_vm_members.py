@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import MembersError, dhcp_range, members
 
 
-def test_vms_are_dealt_out_in_turns():
+def test_vms_are_assigned_in_turn():
     assert members(3, "redis-%02d", ["a", "b"]) == [
         {"name": "redis-01", "number": 1, "hypervisor": "a"},
         {"name": "redis-02", "number": 2, "hypervisor": "b"},
@@ -17,13 +17,13 @@ def test_vms_are_dealt_out_in_turns():
     ]
 
 
-def test_growth_moves_nobody():
+def test_growth_moves_no_vm():
     assert members(108, "r%d", ["a", "b", "c"])[:20] == members("20", "r%d", ["a", "b", "c"])
 
 
 @pytest.mark.parametrize("count", [-1, 65536, "many", None, 1.5])
 def test_count_is_checked(count):
-    with pytest.raises(MembersError, match="vm_fleet_count: .* it takes a whole number from 0 to 65535"):
+    with pytest.raises(MembersError, match="vm_fleet_count: .* it must be a whole number from 0 to 65535"):
         members(count, "r%d", ["a"])
 
 
@@ -33,13 +33,13 @@ def test_pattern_is_checked(pattern):
         members(2, pattern, ["a"])
 
 
-def test_somebody_must_carry_them():
+def test_a_fleet_needs_hypervisors():
     with pytest.raises(MembersError, match="no hypervisors"):
         members(1, "r%d", [])
     assert members(0, "r%d", []) == []
 
 
-def test_addresses_behind_the_hypervisor():
+def test_addresses_follow_the_hypervisor():
     assert dhcp_range("10.77.0.1/22") == {
         "address": "10.77.0.1",
         "netmask": "255.255.252.0",

@@ -125,7 +125,7 @@ def test_values_out_of_range(options, option, value):
 
 
 @pytest.mark.parametrize(
-    "mode, read_mix, expected", [("fill", 100, True), ("test", 99, True), ("test", 100, False), ("probe", 70, False)]
+    "mode, read_mix, expected", [("fill", 100, True), ("test", 99, True), ("test", 100, False), ("ping", 70, False)]
 )
 def test_what_writes(options, mode, read_mix, expected):
     assert client.writes({**options, "mode": mode, "read_mix": read_mix}) is expected

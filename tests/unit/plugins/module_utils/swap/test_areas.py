@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Head-room, and whose area is whose."""
+"""Head-room, and which areas are ours."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def area(used_mib, name="/dev/a"):
 @pytest.mark.parametrize(
     ("used", "reserve", "fits"),
     [
-        ([0], 5000, True),  # what is empty may always be turned off
+        ([0], 5000, True),  # an empty area may always be turned off
         ([499], 500, True),
         ([500], 500, False),
         ([300, 250], 500, False),
@@ -40,15 +40,16 @@ def area(used_mib, name="/dev/a"):
         ([1], 1000, False),
     ],
 )
-def test_what_is_swapped_out_has_to_fit_and_leave_the_reserve(tmp_path, used, reserve, fits):
+def test_what_is_swapped_out_must_fit_and_leave_the_reserve(tmp_path, used, reserve, fits):
     reason = head_room(host(tmp_path), [area(mib) for mib in used], reserve * MIB)
     assert (reason is None) is fits
 
 
-def test_the_refusal_has_the_figures(tmp_path):
+def test_refusal_contains_the_figures(tmp_path):
     reason = head_room(host(tmp_path), [area(600, "/dev/x"), area(0, "/dev/empty")], 500 * MIB)
     assert reason.startswith(
-        "600 MiB are swapped out to /dev/x, and would have to fit into memory: 1000 MiB are available, of which reserve keeps 500 MiB"
+        "600 MiB are swapped out to /dev/x and must go back to memory, but only 1000 MiB are available, of which the "
+        "option reserve keeps 500 MiB"
     )
 
 

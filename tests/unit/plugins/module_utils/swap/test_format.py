@@ -35,12 +35,12 @@ def test_the_header_is_the_one_that_mkswap_writes(tmp_path, size):
     assert read_header(str(path)) == (IDENTIFIER.hex, "memstretch")
 
 
-def test_too_small_for_an_area():
-    with pytest.raises(FormatError, match="too small for a swap area; the least is"):
+def test_size_below_the_minimum_is_refused():
+    with pytest.raises(FormatError, match="too small for a swap area; the minimum is"):
         header(4096 * 9, IDENTIFIER)
 
 
-def test_a_label_of_somebody_else_is_read(tmp_path):
+def test_foreign_label_is_read(tmp_path):
     path = tmp_path / "area"
     path.write_bytes(header(MIB, IDENTIFIER, "other"))
     assert read_header(str(path)) == (IDENTIFIER.hex, "other")
@@ -62,8 +62,8 @@ def test_partitions_are_equal_and_fit(tmp_path, size, count, each):
     )
 
 
-def test_partitions_that_do_not_fit():
-    with pytest.raises(FormatError, match="10 MiB cannot be cut into 9 partitions"):
+def test_partitions_that_do_not_fit_are_refused():
+    with pytest.raises(FormatError, match="10 MiB cannot be divided into 9 partitions"):
         table(10 * MIB, 9, False)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the guard reads and says. That it refuses real disks is tried in tests/local/swap."""
+"""What the guard reads and reports; tests/local/swap tries it on real disks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import os
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
     EDGE_BYTES,
     Guard,
@@ -51,7 +50,7 @@ def test_only_a_plain_path_below_by_id_names_a_disk(path):
 @pytest.mark.parametrize(
     "name", ["nvme-INTEL_SSDPE21K375GA_PHKE7481", "wwn-0x5000c500a1b2c3d4", "ata-X:1_Y.2", "scsi-SATA_x#1"]
 )
-def test_names_that_udev_gives_are_taken(name):
+def test_names_that_udev_gives_are_accepted(name):
     assert path_reason(f"/dev/disk/by-id/{name}") is None
 
 
@@ -78,19 +77,19 @@ def test_a_disk_is_blank_if_its_first_and_last_four_mib_are(tmp_path, offset, by
     assert edges_are_blank(str(path), size) is blank
 
 
-def test_flash_that_reads_ones_is_blank(tmp_path):
+def test_erased_flash_is_blank(tmp_path):
     path = tmp_path / "disk"
     path.write_bytes(b"\xff" * (2 * EDGE_BYTES))
     assert edges_are_blank(str(path), 2 * EDGE_BYTES)
 
 
-def test_a_disk_smaller_than_its_edges_is_read_whole(tmp_path):
+def test_a_disk_smaller_than_its_edges_is_read_completely(tmp_path):
     path = tmp_path / "disk"
     path.write_bytes(bytes(1024 * 1024 - 1) + b"x")
     assert not edges_are_blank(str(path), 1024 * 1024)
 
 
-def test_header_of_what_is_no_swap(tmp_path):
+def test_no_header_without_a_swap_area(tmp_path):
     path = tmp_path / "file"
     assert read_header(str(path)) is None
     path.write_bytes(b"short")
@@ -114,22 +113,14 @@ def test_each_kind_of_signature_is_named_once():
         ("tmpfs", "tmpfs"),
     ],
 )
-def test_what_fstab_calls_a_disk(source, path):
+def test_path_of_a_device_in_fstab(source, path):
     assert source_path(source) == path
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (128 * 2**20, "128 MiB"), (375083606016, "349.3 GiB"), (2**50, "1024 TiB")],
-)
-def test_sizes_for_people(size, text):
-    assert size_text(size) == text
-
-
-def test_a_file_of_libvirt_that_cannot_be_read_is_an_error_not_a_permission(tmp_path):
+def test_a_libvirt_file_that_cannot_be_read_is_an_error(tmp_path):
     path = tmp_path / "pool.xml"
     path.write_text("<pool>", encoding="utf-8")
-    with pytest.raises(GuardError, match=r"pool\.xml may say that a disk belongs to libvirt"):
+    with pytest.raises(GuardError, match=r"pool\.xml cannot be read, but it may give a disk to libvirt"):
         parsed(str(path))
 
 
@@ -147,21 +138,23 @@ def test_mounts_of_this_process_and_of_the_first(tmp_path):
     assert guard.mounts() == [("259:1", "/mnt/with space"), ("259:2", "/mnt/with space")]
 
 
-def test_pools_and_machines_of_libvirt(tmp_path):
+def test_devices_of_libvirt_pools_and_machines(tmp_path):
     guard = host(
         tmp_path,
         etc__libvirt__storage__a="ignored, not .xml",
     )
     (tmp_path / "etc/libvirt/storage/fast.xml").write_text(
-        "<pool type='logical'><name>fast</name><source><device path='/dev/disk/by-id/x'/></source><target><path>/dev/fast</path></target></pool>"
+        "<pool type='logical'><name>fast</name><source><device path='/dev/disk/by-id/x'/></source>"
+        "<target><path>/dev/fast</path></target></pool>"
     )
     os.makedirs(tmp_path / "etc/libvirt/qemu")
     (tmp_path / "etc/libvirt/qemu/vm.xml").write_text(
-        "<domain><name>vm1</name><devices><disk><source file='/a.qcow2'/></disk><disk><source dev='/dev/sdb'/></disk></devices></domain>"
+        "<domain><name>vm1</name><devices><disk><source file='/a.qcow2'/></disk>"
+        "<disk><source dev='/dev/sdb'/></disk></devices></domain>"
     )
     assert [(path, who) for _source, path, who in guard.libvirt_sources()] == [
-        ("/dev/disk/by-id/x", "the storage pool fast"),
-        ("/dev/sdb", "the virtual machine vm1"),
+        ("/dev/disk/by-id/x", "storage pool fast"),
+        ("/dev/sdb", "virtual machine vm1"),
     ]
 
 
@@ -171,6 +164,6 @@ def test_a_pool_below_a_mount_is_named(tmp_path):
     (tmp_path / "etc/libvirt/storage/d.xml").write_text(
         "<pool type='dir'><name>d</name><target><path>/srv/vms</path></target></pool>"
     )
-    assert guard.pools_below("/srv") == "the storage pool d of libvirt"
+    assert guard.pools_below("/srv") == "libvirt's storage pool d"
     assert guard.pools_below("/srv/vm") == ""
     assert guard.pools_below("/") == ""

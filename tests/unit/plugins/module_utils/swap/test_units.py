@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Units for systemd: their names, their text, and who else turns swap on."""
+"""Systemd units: their names, their texts, and which other units turn swap on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.units impo
 )
 
 
-# What systemd-escape --path answers (systemd 252).
+# What systemd-escape --path prints (systemd 252).
 @pytest.mark.parametrize(
     ("path", "name"),
     [
@@ -61,7 +61,7 @@ def test_the_unit_of_a_disk():
 @pytest.mark.parametrize(
     ("discard", "line"), [("none", None), ("once", "discard=once"), ("pages", "discard=pages"), ("both", "discard")]
 )
-def test_discard_stands_in_the_unit(discard, line):
+def test_discard_mode_is_in_the_unit(discard, line):
     (text,) = swap_unit("/swap", 1, discard).values()
     options = [words for words in text.splitlines() if words.startswith("Options=")]
     assert options == ([f"Options={line}"] if line else [])
@@ -88,7 +88,7 @@ def test_zram_is_set_up_by_a_service_that_leaves_one_in_use_alone():
     assert "$" not in text and "%" not in text
 
 
-def test_a_key_is_made_only_where_no_mapping_is():
+def test_a_key_is_made_only_if_there_is_no_mapping():
     ((path, text),) = crypt_service(
         "memstretch-ab", "ab-cd", ["/usr/sbin/cryptsetup", "open"], "/usr/sbin/mkswap"
     ).items()
@@ -124,12 +124,12 @@ def test_units_of_others_are_those_with_a_file_that_is_not_ours():
     assert turned_on_by(found, "/elsewhere") == ""
 
 
-def test_systemd_that_does_not_answer_is_an_error():
+def test_systemctl_failure_is_an_error():
     with pytest.raises(UnitError, match="status 1: no bus"):
         Systemd(lambda command: (1, "", "no bus\n")).others([])
 
 
-def test_files_come_and_go_without_a_trace(tmp_path, monkeypatch):
+def test_files_are_installed_and_removed_without_a_trace(tmp_path, monkeypatch):
     monkeypatch.setattr(swap_units, "DIRECTORY", str(tmp_path))
     unit, drop_in = str(tmp_path / "a.swap"), str(tmp_path / "b.swap.d" / "50-memstretch.conf")
     texts = {unit: "text\nWantedBy=a.device\n", drop_in: "text"}

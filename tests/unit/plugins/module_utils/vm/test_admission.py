@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Host, Wish, judge
+from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Capacity, Demand, admit
 
 GIB = 2**30
-HOST = Host(
+CAPACITY = Capacity(
     memory=192 * GIB, budget=None, swap=0, reserve=2 * GIB, foreign=0, cpus=64, disk_free=500 * GIB, addresses=1000
 )
-WISH = Wish(
+DEMAND = Demand(
     vms=31,
     new_disks=31,
     memory=6 * GIB - OVERHEAD,
@@ -25,40 +25,41 @@ WISH = Wish(
 
 
 def test_a_fleet_that_fits():
-    assert judge(HOST, WISH) == ([], [])
+    assert admit(CAPACITY, DEMAND) == ([], [])
 
 
 @pytest.mark.parametrize(
-    "host, wish, said",
+    "capacity, demand, reason",
     [
         ({}, {"vms": 32}, "memory: 32 VMs"),
-        ({"foreign": 100 * GIB}, {}, "100 GiB belong to VMs of others"),
+        ({"foreign": 100 * GIB}, {}, "less 100 GiB for VMs outside the fleet"),
         ({"budget": 10 * GIB}, {}, "its DRAM budget"),
         ({"swap": GIB}, {"unswappable": "its memory is locked"}, "its memory is locked"),
         ({"disk_free": 30 * GIB}, {}, "disk: 31 new clones"),
-        ({"addresses": 30}, {}, "the network can give 30"),
+        ({"addresses": 30}, {}, "the network can assign only 30"),
     ],
 )
-def test_refusals_name_the_figures(host, wish, said):
-    refusals, dummy = judge(HOST._replace(**host), WISH._replace(**wish))
-    assert len(refusals) == 1 and said in refusals[0]
+def test_refusals_name_the_figures(capacity, demand, reason):
+    refusals, _warnings = admit(CAPACITY._replace(**capacity), DEMAND._replace(**demand))
+    assert len(refusals) == 1 and reason in refusals[0]
 
 
-def test_swap_makes_room():
-    assert judge(HOST._replace(swap=1500 * GIB), WISH._replace(vms=108, new_disks=0, vcpus=0)) == ([], [])
+def test_swap_counts_as_memory():
+    assert admit(CAPACITY._replace(swap=1500 * GIB), DEMAND._replace(vms=108, new_disks=0, vcpus=0)) == ([], [])
 
 
-def test_locked_memory_is_fine_without_swap():
-    assert judge(HOST, WISH._replace(unswappable="its memory is locked")) == ([], [])
+def test_locked_memory_is_admitted_without_swap():
+    assert admit(CAPACITY, DEMAND._replace(unswappable="its memory is locked")) == ([], [])
 
 
 @pytest.mark.parametrize(
-    "host, wish, said", [({"cpus": 16}, {}, "1.9 VCPUs for each"), ({"disk_free": 100 * GIB}, {}, "could grow to")]
+    "capacity, demand, reason",
+    [({"cpus": 16}, {}, "1.9 VCPUs per CPU"), ({"disk_free": 100 * GIB}, {}, "can grow to 124 GiB")],
 )
-def test_warnings_name_the_figures(host, wish, said):
-    refusals, warnings = judge(HOST._replace(**host), WISH._replace(**wish))
-    assert not refusals and len(warnings) == 1 and said in warnings[0]
+def test_warnings_name_the_figures(capacity, demand, reason):
+    refusals, warnings = admit(CAPACITY._replace(**capacity), DEMAND._replace(**demand))
+    assert not refusals and len(warnings) == 1 and reason in warnings[0]
 
 
-def test_unknown_addresses_are_not_judged():
-    assert judge(HOST._replace(addresses=None), WISH) == ([], [])
+def test_unknown_number_of_addresses_is_not_checked():
+    assert admit(CAPACITY._replace(addresses=None), DEMAND) == ([], [])

@@ -10,27 +10,31 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
     DomainError,
-    Plan,
+    Template,
     Vm,
-    cpu_list,
+    allowed_cpus,
     disk_of_master,
     macs_of,
     mark_of,
     max_memory_of,
-    pinned_memory,
+    unswappable_reason,
 )
 
-MASTER = """<domain type='kvm'><name>master</name><uuid>11111111-2222-3333-4444-555555555555</uuid><memory unit='MiB'>768</memory><vcpu>2</vcpu>
-<os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type><nvram>/var/lib/libvirt/qemu/nvram/master.fd</nvram></os><devices>
-<disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='/images/master.raw'/><target dev='vda' bus='virtio'/></disk>
+MASTER = """<domain type='kvm'><name>master</name><uuid>11111111-2222-3333-4444-555555555555</uuid>
+<memory unit='MiB'>768</memory><vcpu>2</vcpu>
+<os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type><nvram>/var/lib/libvirt/qemu/nvram/master.fd</nvram></os>
+<devices>
+<disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='/images/master.raw'/>
+<target dev='vda' bus='virtio'/></disk>
 <disk type='file' device='cdrom'><target dev='sda' bus='sata'/></disk>
 <interface type='network'><mac address='52:54:00:00:00:01'/><source network='other'/></interface>
-<channel type='unix'><source mode='bind' path='/tmp/master.agent'/><target type='virtio' name='org.qemu.guest_agent.0'/></channel>
+<channel type='unix'><source mode='bind' path='/tmp/master.agent'/>
+<target type='virtio' name='org.qemu.guest_agent.0'/></channel>
 <graphics type='vnc' port='5901' autoport='no'/></devices></domain>"""
 
 
-def plan(**changes):
-    known = {
+def template(**changes):
+    fields = {
         "domain_type": "kvm",
         "architecture": "x86_64",
         "cpu_model": "",
@@ -52,7 +56,7 @@ def plan(**changes):
         "base_state": "1-2",
         "master": "",
     }
-    return Plan(**{**known, **changes})
+    return Template(**{**fields, **changes})
 
 
 VM = Vm("redis", "redis-007", 7)
@@ -66,9 +70,9 @@ def test_identity_follows_from_fleet_and_number_alone():
 
 
 def test_definition_carries_the_mark():
-    mark = mark_of(plan().xml(VM))
+    mark = mark_of(template().xml(VM))
     assert (mark.fleet, mark.number, mark.base, mark.base_state) == ("redis", 7, "/images/debian.qcow2", "1-2")
-    assert mark.digest == plan().digest(VM)
+    assert mark.digest == template().digest(VM)
     assert mark_of(MASTER) is None
 
 
@@ -84,50 +88,53 @@ def test_definition_carries_the_mark():
         {"cpu_model": "Nehalem"},
     ],
 )
-def test_every_wish_changes_the_digest(change):
-    assert plan(**change).digest(VM) != plan().digest(VM)
+def test_every_option_changes_the_digest(change):
+    assert template(**change).digest(VM) != template().digest(VM)
 
 
-def test_state_of_the_image_is_no_wish():
-    assert plan(base_state="3-4").digest(VM) == plan().digest(VM)
+def test_state_of_the_image_does_not_change_the_digest():
+    assert template(base_state="3-4").digest(VM) == template().digest(VM)
 
 
 @pytest.mark.parametrize("master", ["", MASTER])
-def test_the_emulator_keeps_less_than_the_guest_has(master):
-    emulated = ET.fromstring(plan(domain_type="qemu", master=master).xml(VM))
+def test_the_cache_of_the_emulator_is_limited(master):
+    emulated = ET.fromstring(template(domain_type="qemu", master=master).xml(VM))
     assert [(cache.text, cache.get("unit")) for cache in emulated.iterfind("./features/tcg/tb-cache")] == [
         ("128", "MiB")
     ]
-    assert ET.fromstring(plan(master=master).xml(VM)).find("./features/tcg") is None
+    assert ET.fromstring(template(master=master).xml(VM)).find("./features/tcg") is None
 
 
-def test_placement_takes_turns():
-    root = ET.fromstring(plan(cpus="0-2", pin=True, numa_nodes=(0, 1)).xml(Vm("redis", "r", 2)))
+def test_cpus_and_nodes_are_assigned_round_robin():
+    root = ET.fromstring(template(cpus="0-2", pin=True, numa_nodes=(0, 1)).xml(Vm("redis", "r", 2)))
     assert [pin.get("cpuset") for pin in root.iterfind("./cputune/vcpupin")] == ["2", "0"]
     assert root.find("./numatune/memory").get("nodeset") == "1"
     assert root.find("./vcpu").get("cpuset") == "0-2"
 
 
 def test_user_networking_gives_each_vm_its_port():
-    user = plan(network={"type": "user", "first_port": 22001})
+    user = template(network={"type": "user", "first_port": 22001})
     assert user.port(VM) == 22007
     assert "hostfwd=tcp:127.0.0.1:22007-:22" in user.xml(VM)
     assert not macs_of(user.xml(VM))
 
 
-@pytest.mark.parametrize("wish, said", [({"locked": True}, "locked"), ({"hugepages": True}, "huge pages"), ({}, "")])
-def test_memory_that_cannot_be_stretched_is_seen(wish, said):
-    assert said in pinned_memory(ET.fromstring(plan(**wish).xml(VM)))
-    assert bool(pinned_memory(ET.fromstring(plan(**wish).xml(VM)))) == bool(said)
+@pytest.mark.parametrize("change, reason", [({"locked": True}, "locked"), ({"hugepages": True}, "huge pages")])
+def test_reason_why_memory_cannot_be_swapped_out(change, reason):
+    assert reason in unswappable_reason(ET.fromstring(template(**change).xml(VM)))
 
 
-def test_device_passed_through_locks_memory():
+def test_memory_can_be_swapped_out_by_default():
+    assert unswappable_reason(ET.fromstring(template().xml(VM))) == ""
+
+
+def test_a_passed_through_device_locks_memory():
     xml = MASTER.replace("<graphics", "<hostdev mode='subsystem' type='pci'/><graphics")
-    assert "passed through" in pinned_memory(ET.fromstring(plan(master=xml).xml(VM)))
+    assert "passed through" in unswappable_reason(ET.fromstring(template(master=xml).xml(VM)))
 
 
-def test_master_is_the_pattern():
-    xml = plan(master=MASTER, memory=0, vcpus=0, seed="").xml(VM)
+def test_definition_follows_the_master():
+    xml = template(master=MASTER, memory=0, vcpus=0, seed="").xml(VM)
     root = ET.fromstring(xml)
     assert (root.findtext("name"), root.findtext("uuid")) == ("redis-007", VM.uuid)
     assert max_memory_of(xml) == 768 * 2**20
@@ -140,17 +147,17 @@ def test_master_is_the_pattern():
 
 
 def test_disk_of_a_master():
-    assert disk_of_master(MASTER, "master") == ("/images/master.raw", "raw")
+    assert disk_of_master(MASTER, "master") == "/images/master.raw"
     with pytest.raises(DomainError, match="has 0 disks"):
         disk_of_master("<domain><devices/></domain>", "master")
 
 
 @pytest.mark.parametrize("text, cpus", [("0", [0]), ("0-2,8", [0, 1, 2, 8])])
-def test_cpu_list(text, cpus):
-    assert cpu_list(text) == cpus
+def test_allowed_cpus(text, cpus):
+    assert allowed_cpus(text) == cpus
 
 
-@pytest.mark.parametrize("text", ["", "a", "3-1", "1-"])
-def test_cpu_list_refuses(text):
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "0,1-,4", "0,,1", "-1"])
+def test_allowed_cpus_refuses(text):
     with pytest.raises(DomainError, match="cpus"):
-        cpu_list(text)
+        allowed_cpus(text)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Clocks: time stamps in nanoseconds, sleeping until a time, and conversions. A difference of two
+ * times is never negative.
+ */
+#ifndef SOLOTEST_CLOCK_H
+#define SOLOTEST_CLOCK_H
+
+#include <stdint.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include "numbers.h"
+
+#define NS_PER_US UINT64_C(1000)
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S UINT64_C(1000000000)
+#define NEVER UINT64_MAX
+
+static inline uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    (void)clock_gettime(clock, &t); /* cannot fail for the two clocks used here */
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* a - b, or 0 if b is later. */
+static inline uint64_t since(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+static inline struct timespec to_timespec(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
+}
+
+static inline uint64_t seconds_to_ns(double seconds)
+{
+    return (uint64_t)(seconds * 1e9);
+}
+
+/* The wall clock minus the monotonic clock, as of now. */
+static inline uint64_t wall_offset(void)
+{
+    return clock_ns(CLOCK_REALTIME) - now_ns();
+}
+
+static inline struct timeval to_timeval(double seconds)
+{
+    uint64_t us = (uint64_t)(seconds * 1e6);
+    us = max_u64(us, 1); /* 0 would mean no time-out */
+    return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+}
+
+/* Returns early if a signal asks the program to stop. */
+void sleep_until(clockid_t clock, uint64_t when);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#define _GNU_SOURCE
+#include "connection.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "signals.h"
+
+/* hiredis calls this for each text; only error texts are kept. The "object" that it wants is the
+ * type of the reply, which is what hiredis itself returns without any functions. */
+static void *note_string(const redisReadTask *task, char *text, size_t length)
+{
+    if (task->type == REDIS_REPLY_ERROR && task->privdata != NULL) {
+        struct conn *c = task->privdata;
+        size_t n = length < sizeof c->error_text ? length : sizeof c->error_text - 1;
+        memcpy(c->error_text, text, n);
+        c->error_text[n] = '\0';
+    }
+    return (void *)(uintptr_t)task->type;
+}
+
+static redisReplyObjectFunctions note_functions = {.createString = note_string};
+
+/* Waits until the socket is ready; false after the deadline or a signal. */
+static bool wait_ready(int fd, short events, uint64_t deadline)
+{
+    while (!interrupted) {
+        struct timespec left = to_timespec(since(deadline, now_ns()));
+        struct pollfd p = {.fd = fd, .events = events};
+        int ready = ppoll(&p, 1, &left, NULL);
+        if (ready > 0)
+            return true;
+        if (ready == 0 || errno != EINTR)
+            return false;
+    }
+    return false;
+}
+
+static bool fail_wait(struct failure *f, const char *command)
+{
+    if (interrupted)
+        return fail_interrupted(f);
+    return fail(f, EXIT_LOST, "timeout", "%s: no reply in time", command);
+}
+
+static bool send_all(int fd, const char *data, size_t size, uint64_t deadline, const char *command,
+                     struct failure *f)
+{
+    while (size > 0) {
+        ssize_t n = send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n >= 0) {
+            data += n;
+            size -= (size_t)n;
+        } else if (errno == EAGAIN) {
+            if (!wait_ready(fd, POLLOUT, deadline))
+                return fail_wait(f, command);
+        } else if (errno != EINTR) {
+            return fail(f, EXIT_LOST, "lost", "%s: connection lost: %s", command, strerror(errno));
+        }
+    }
+    return true;
+}
+
+static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *command,
+                                 struct failure *f)
+{
+    char buffer[4096];
+    for (;;) {
+        void *reply = NULL;
+        if (redisReaderGetReply(c->context->reader, &reply) != REDIS_OK) {
+            (void)fail(f, EXIT_LOST, "protocol", "%s: %s", command, c->context->reader->errstr);
+            return NULL;
+        }
+        if (reply != NULL)
+            return reply;
+        if (!wait_ready(c->fd, POLLIN, deadline)) {
+            (void)fail_wait(f, command);
+            return NULL;
+        }
+        ssize_t n = recv(c->fd, buffer, sizeof buffer, MSG_DONTWAIT);
+        if (n > 0)
+            c->unfinished += (uint64_t)n;
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+            (void)fail(f, EXIT_LOST, "lost", "%s: connection lost: %s", command,
+                       n == 0 ? "closed by the server" : strerror(errno));
+            return NULL;
+        }
+        if (c->unfinished > REPLY_SLACK ||
+            (n > 0 && redisReaderFeed(c->context->reader, buffer, (size_t)n) != REDIS_OK)) {
+            (void)fail(f, EXIT_LOST, "protocol", "%s: endless reply", command);
+            return NULL;
+        }
+    }
+}
+
+redisReply *conn_command(struct conn *c, double timeout, struct failure *f, int argc,
+                         const char **argv)
+{
+    char *formatted = NULL;
+    long long length = redisFormatCommandArgv(&formatted, argc, argv, NULL);
+    if (length < 0) {
+        (void)fail_memory(f);
+        return NULL;
+    }
+    uint64_t deadline = now_ns() + seconds_to_ns(timeout);
+    redisReply *reply = NULL;
+    c->unfinished = 0;
+    if (send_all(c->fd, formatted, (size_t)length, deadline, argv[0], f))
+        reply = receive_reply(c, deadline, argv[0], f);
+    c->unfinished = 0;
+    explicit_bzero(formatted, (size_t)length); /* it may hold the password */
+    redisFreeCommand(formatted);
+    return reply;
+}
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* With a password, the reply to AUTH decides. Without one, the reply to PING shows whether the
+ * server wants one or refuses the client for another reason. A server that is still loading its
+ * data is accepted: its errors are counted. */
+static const char *refusal_kind(const redisReply *reply, bool authenticating)
+{
+    if (reply->type != REDIS_REPLY_ERROR)
+        return NULL;
+    if (authenticating || starts_with(reply->str, "NOAUTH"))
+        return "auth";
+    return starts_with(reply->str, "DENIED") || starts_with(reply->str, "ERR") ? "connect" : NULL;
+}
+
+bool conn_authenticate(struct conn *c, const struct credentials *who,
+                       const struct settings *s, struct failure *f)
+{
+    const char *argv[3] = {"PING"};
+    int argc = 1;
+    if (who->present) {
+        argv[0] = "AUTH";
+        if (who->user != NULL)
+            argv[argc++] = who->user;
+        argv[argc++] = who->password;
+    }
+    redisReply *reply = conn_command(c, s->timeout, f, argc, argv);
+    if (reply == NULL) {
+        if (f->exit_code == EXIT_LOST) { /* there was no working connection yet */
+            f->exit_code = EXIT_CONNECT;
+            f->kind = "connect";
+        }
+        return false;
+    }
+    const char *refused = refusal_kind(reply, who->present);
+    if (refused != NULL)
+        (void)fail(f, EXIT_CONNECT, refused, "access denied: %s", reply->str);
+    freeReplyObject(reply);
+    return refused == NULL;
+}
+
+bool conn_connect(struct conn *c, const struct settings *s, struct failure *f)
+{
+    struct timeval connect_timeout = to_timeval(s->connect_timeout);
+    if (s->socket != NULL)
+        c->context = redisConnectUnixWithTimeout(s->socket, connect_timeout);
+    else
+        c->context = redisConnectWithTimeout(s->host, (int)s->port, connect_timeout);
+    if (c->context == NULL)
+        return fail_memory(f);
+    if (interrupted)
+        return fail_interrupted(f);
+    if (c->context->err != 0 && s->socket != NULL)
+        return fail(f, EXIT_CONNECT, "connect", "cannot connect to %s: %s", s->socket,
+                    c->context->errstr);
+    if (c->context->err != 0)
+        return fail(f, EXIT_CONNECT, "connect", "cannot connect to %s port %" PRId64 ": %s", s->host,
+                    s->port, c->context->errstr);
+    c->fd = c->context->fd;
+    return true;
+}
+
+void conn_stamp(struct conn *c)
+{
+    int on = 1;
+    c->stamped = setsockopt(c->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) == 0;
+}
+
+bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share,
+                   struct failure *f)
+{
+    c->depth = depth;
+    c->out_size = (size_t)max_u64(largest_command, min_u64(depth * largest_command, share));
+    c->slots = calloc(depth, sizeof *c->slots);
+    c->out = malloc(c->out_size);
+    c->reader = redisReaderCreateWithFunctions(&note_functions);
+    if (c->slots == NULL || c->out == NULL || c->reader == NULL)
+        return fail_memory(f);
+    c->reader->privdata = c;
+    c->reader->maxbuf = 0; /* keep the buffer: freeing it and growing it again costs page faults */
+    return true;
+}
+
+void conn_close(struct conn *c)
+{
+    if (c->reader != NULL)
+        redisReaderFree(c->reader);
+    if (c->context != NULL)
+        redisFree(c->context);
+    free(c->slots);
+    free(c->out);
+    memset(c, 0, sizeof *c);
+}

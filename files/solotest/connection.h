@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Connection to Redis. hiredis connects, formats control commands and parses replies. The requests
+ * of the load are written and sent without it, so that only send() and recv() run between two time
+ * stamps.
+ */
+#ifndef SOLOTEST_CONNECTION_H
+#define SOLOTEST_CONNECTION_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "failure.h"
+#include "latency.h"
+#include "options.h"
+
+#define REPLY_SLACK (1u << 20) /* a reply this much longer than expected is refused */
+
+struct conn {
+    redisContext *context;
+    redisReader *reader; /* reports types only, which needs no allocation */
+    int fd;
+    bool stamped; /* the kernel time-stamps incoming data */
+    struct slot *slots; /* a ring of `depth`: from `head` on those in flight, then those staged */
+    size_t depth, head, in_flight, staged;
+    char *out; /* commands that are staged, or that the socket has not yet accepted */
+    size_t out_size, out_used, out_sent;
+    uint64_t unfinished; /* bytes since the last complete reply */
+    char error_text[128];
+};
+
+struct credentials {
+    const char *user;
+    char password[1024];
+    bool present;
+};
+
+static inline struct slot *conn_slot(struct conn *c, size_t place)
+{
+    size_t i = c->head + place;
+    return &c->slots[i < c->depth ? i : i - c->depth];
+}
+
+bool conn_connect(struct conn *c, const struct settings *s, struct failure *f);
+bool conn_authenticate(struct conn *c, const struct credentials *who, const struct settings *s,
+                       struct failure *f);
+
+/* Asks the kernel to time-stamp incoming data. That costs about 2 % of a closed loop's
+ * throughput, so only schedules do it, where it matters who was late. Unix sockets do not
+ * support it. */
+void conn_stamp(struct conn *c);
+
+bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share,
+                   struct failure *f);
+void conn_close(struct conn *c);
+
+/* Sends one control command and returns the reply, which the caller frees; NULL on failure.
+ * Unlike redisCommand() it has one deadline for the whole exchange, and ends if a signal asks
+ * the program to stop. */
+redisReply *conn_command(struct conn *c, double timeout, struct failure *f, int argc,
+                         const char **argv);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Histogram: log-linear, in exactly HdrHistogram's layout for a lowest discernible value of 1, a
+ * highest trackable value of 2^63 - 1 and 2 significant digits, so that its tools can read it.
+ *
+ * Error bound. Values below 256 have a slot each: no error. A larger value v has its highest bit at
+ * position 8 + b - 1 for some b >= 1, so 128 * 2^b <= v < 256 * 2^b, and falls in a slot of width
+ * 2^b. The width relative to the value is therefore at most 2^b / (128 * 2^b) = 1/128 = 0.78 %. A
+ * percentile is reported as the highest value of its slot, never above the exact maximum: it is
+ * never too low, and too high by less than 0.78 %. Count, sum, minimum and maximum are exact.
+ */
+#ifndef SOLOTEST_HISTOGRAM_H
+#define SOLOTEST_HISTOGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "numbers.h"
+
+#define HIST_HALF_BITS 7
+#define HIST_EXACT_MASK 255u
+#define HIST_SLOTS 7296
+
+struct histogram {
+    uint64_t count;
+    uint64_t min;
+    uint64_t max;
+    wide sum;
+    uint64_t slots[HIST_SLOTS];
+};
+
+static inline size_t hist_index(uint64_t value)
+{
+    unsigned bucket = 56u - (unsigned)__builtin_clzll(value | HIST_EXACT_MASK);
+    return ((size_t)bucket << HIST_HALF_BITS) + (size_t)(value >> bucket);
+}
+
+/* The highest value in slot `index`. */
+uint64_t hist_highest_in(size_t index);
+
+static inline void hist_add(struct histogram *h, uint64_t value)
+{
+    value = min_u64(value, INT64_MAX);
+    h->min = h->count == 0 ? value : min_u64(h->min, value);
+    h->max = max_u64(h->max, value);
+    h->sum += value;
+    h->count++;
+    h->slots[hist_index(value)]++;
+}
+
+/* ceil(count * permille / 1000), without overflow. */
+uint64_t rank_of(uint64_t count, unsigned permille);
+
+uint64_t hist_percentile(const struct histogram *h, unsigned permille);
+double hist_mean(const struct histogram *h);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#define _GNU_SOURCE
+#include "measurement.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "pacer.h"
+
+/* The length of a schedule is known, so its series never has to be coarsened during the run. */
+uint64_t measurement_interval(const struct settings *s)
+{
+    if (s->pacing != PACING_NONE)
+        return series_interval_for(seconds_to_ns((double)planned_requests(s) / s->rate));
+    if (s->duration > 0)
+        return series_interval_for(seconds_to_ns(s->duration));
+    return 100 * NS_PER_MS;
+}
+
+struct measurement *measurement_create(const struct settings *s, struct failure *f)
+{
+    struct measurement *m = calloc(1, sizeof *m);
+    if (m != NULL) {
+        m->series.slots = calloc(SERIES_POINTS, sizeof *m->series.slots);
+        m->raw_size = s->raw_file != NULL ? planned_requests(s) : 0;
+        if (m->raw_size > 0)
+            m->raw = calloc((size_t)m->raw_size, sizeof *m->raw);
+    }
+    if (m == NULL || m->series.slots == NULL || (m->raw_size > 0 && m->raw == NULL)) {
+        (void)fail_memory(f);
+        if (m != NULL)
+            free(m->series.slots);
+        free(m);
+        return NULL;
+    }
+    m->series.interval = measurement_interval(s);
+    return m;
+}
+
+void measurement_free(struct measurement *m)
+{
+    if (m == NULL)
+        return;
+    free(m->raw);
+    free(m->series.slots);
+    free(m);
+}
+
+bool measurement_write_raw(const struct measurement *m, FILE *file)
+{
+    for (uint64_t i = 0; i < m->raw_used; i++)
+        (void)fprintf(file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", m->raw[i].service,
+                      m->raw[i].response, m->raw[i].intended, m->raw[i].lateness);
+    return ferror(file) == 0;
+}

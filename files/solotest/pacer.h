@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Pacer: request i is due at start + i / rate, on an absolute schedule that no delay shifts. It
+ * waits for a due time by sleeping, by spinning, or by sleeping first and spinning for the rest
+ * (hybrid).
+ */
+#ifndef SOLOTEST_PACER_H
+#define SOLOTEST_PACER_H
+
+#include <stdint.h>
+
+#include "clock.h"
+#include "signals.h"
+
+enum pacing { PACING_HYBRID, PACING_SLEEP, PACING_SPIN, PACING_NONE };
+
+struct pacer {
+    enum pacing mode;
+    uint64_t start;
+    uint64_t spin;      /* stop sleeping so long before the due time; 0: only sleep, NEVER: only spin */
+    uint64_t spin_min;  /* hybrid: the initial and smallest value of `spin` */
+    long double period; /* ns; 64 bits of mantissa keep request 10^12 exact to the nanosecond */
+};
+
+/* How late a sleep ends depends on the machine and its load: some 5 us, or more than 50 us if
+ * the CPU of a virtual machine has to be woken. Hybrid pacing adapts: a sleep that ends more
+ * than `spin` late raises `spin` ten times as much as a sleep that ends in time lowers it, so
+ * about one sleep in eleven ends too late. A wait that is too short to sleep lowers it as well;
+ * otherwise a `spin` longer than the interval between two requests could never fall again. */
+enum { SPIN_UP_NS = 5000, SPIN_DOWN_NS = 500, SPIN_MAX_NS = 150000 };
+
+static inline void pacer_learn(struct pacer *p, uint64_t overslept)
+{
+    if (p->mode != PACING_HYBRID)
+        return;
+    if (overslept > p->spin)
+        p->spin = min_u64(p->spin + SPIN_UP_NS, max_u64(SPIN_MAX_NS, p->spin_min));
+    else
+        p->spin = max_u64(since(p->spin, SPIN_DOWN_NS), p->spin_min);
+}
+
+static inline uint64_t pacer_due(const struct pacer *p, uint64_t i)
+{
+    return p->start + (uint64_t)((long double)i * p->period);
+}
+
+/* Waits until `due` and returns the time. Returns early only if a signal asks the program to
+ * stop. */
+static inline uint64_t pacer_wait(struct pacer *p, uint64_t due)
+{
+    uint64_t now = now_ns();
+    if (now >= due)
+        return now;
+    uint64_t wake = since(due, p->spin);
+    uint64_t overslept = 0;
+    if (wake > now) {
+        sleep_until(CLOCK_MONOTONIC, wake);
+        overslept = since(now_ns(), wake);
+    }
+    pacer_learn(p, overslept);
+    do
+        now = now_ns();
+    while (now < due && !interrupted);
+    return now;
+}
+
+#endif

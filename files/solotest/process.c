@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#define _GNU_SOURCE
+#include "process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "signals.h"
+
+void read_small_file(const char *path, char *to, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, to, size - 1);
+    to[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+void occupy_standard_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", O_RDONLY) != fd)
+            _exit(EXIT_OUTPUT);
+}
+
+bool read_credentials(struct credentials *who, const struct settings *s, struct failure *f)
+{
+    char *variable = getenv("SOLOTEST_PASSWORD");
+    size_t length = variable != NULL ? strlen(variable) : 0;
+    bool fits = length < sizeof who->password;
+    if (fits && length > 0)
+        memcpy(who->password, variable, length);
+    if (variable != NULL)
+        explicit_bzero(variable, length); /* unsetenv() alone leaves it in memory */
+    (void)unsetenv("SOLOTEST_PASSWORD");
+    if (s->password_file != NULL) {
+        read_small_file(s->password_file, who->password, sizeof who->password);
+        length = strcspn(who->password, "\r\n");
+        memset(who->password + length, 0, sizeof who->password - length);
+        fits = length + 1 < sizeof who->password;
+        if (length == 0)
+            return fail_not_allowed(f, "--password-file", s->password_file, "a readable file with a password");
+    }
+    if (!fits)
+        return fail_usage(f, "the password is too long; allowed: up to %zu bytes", sizeof who->password - 2);
+    who->user = s->user;
+    who->present = length > 0;
+    if (s->user != NULL && !who->present)
+        return fail_not_allowed(f, "--user", s->user, "a user with a password from a file or the environment");
+    return true;
+}
+
+bool pin_to_cpu(const struct settings *s, struct failure *f)
+{
+    char number[24];
+    cpu_set_t set;
+    if (s->cpu < 0)
+        return true;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)s->cpu, &set);
+    if (sched_setaffinity(0, sizeof set, &set) == 0)
+        return true;
+    (void)snprintf(number, sizeof number, "%" PRId64, s->cpu);
+    return fail_not_allowed(f, "--cpu", number, "a CPU of this machine that this process may use");
+}
+
+void prepare_process(void)
+{
+    catch_signals();
+    (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* by default sleeps end 50 us late */
+#ifdef __GLIBC__
+    /* Keep freed memory: the heap that lock_memory() locks stays in use. */
+    (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    (void)mallopt(M_TRIM_THRESHOLD, -1);
+#endif
+}
+
+#define STACK_RESERVE (128u << 10)
+#define HEAP_RESERVE (512u << 10)
+
+/* Touches the stack that may be needed, so that it is there when memory is locked. */
+static void touch_stack(void)
+{
+    volatile char room[STACK_RESERVE];
+    for (size_t i = 0; i < sizeof room; i += 1024)
+        room[i] = 0;
+}
+
+bool lock_memory(size_t largest_reply)
+{
+    touch_stack();
+    size_t reserve = HEAP_RESERVE + 2 * largest_reply;
+    char *room = reserve < (16u << 20) ? malloc(reserve) : NULL;
+    if (room != NULL)
+        explicit_bzero(room, reserve); /* the compiler would remove a memset() before free() */
+    free(room);
+    if (mlockall(MCL_CURRENT) == 0)
+        return true;
+    (void)fprintf(stderr, "solotest: warning: cannot lock memory (%s): the client's own page faults may "
+                  "appear as latency\n", strerror(errno));
+    return false;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The process: prepares its standard streams, password, CPU and memory so that the client disturbs
+ * its own measurement as little as possible.
+ */
+#ifndef SOLOTEST_PROCESS_H
+#define SOLOTEST_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "connection.h"
+#include "failure.h"
+#include "options.h"
+
+/* Opens closed standard streams, so that no socket gets their number, and Redis none of the
+ * output. */
+void occupy_standard_streams(void);
+
+/* Reads the password, and removes it from the environment, where any process of this user could
+ * read it. */
+bool read_credentials(struct credentials *who, const struct settings *s, struct failure *f);
+
+bool pin_to_cpu(const struct settings *s, struct failure *f);
+
+void prepare_process(void);
+
+/* Loads every page of the process and keeps it in memory: on a host that is short of memory,
+ * page faults of the client would appear as latency of Redis. To be called when everything is
+ * allocated; what hiredis may still need comes from free memory of the heap. Only current pages
+ * are locked, so that a small RLIMIT_MEMLOCK does not make a later allocation fail. */
+bool lock_memory(size_t largest_reply);
+
+/* Reads the start of a small file, such as one in /proc; an empty text if that fails. */
+void read_small_file(const char *path, char *to, size_t size);
+
+#endif

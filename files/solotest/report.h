@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Report: the result of a run as one JSON object or as six lines, and messages on standard error.
+ */
+#ifndef SOLOTEST_REPORT_H
+#define SOLOTEST_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "failure.h"
+#include "health.h"
+#include "hot_set.h"
+#include "load.h"
+#include "measurement.h"
+#include "options.h"
+#include "server.h"
+
+struct fill_result {
+    bool done;
+    uint64_t keys, started, finished; /* wall clock */
+    double seconds, flush_seconds;
+    int64_t dbsize; /* -1: unknown */
+};
+
+struct test_result {
+    bool done;
+    uint64_t ready, started, finished; /* wall clock; 0: not reached */
+    struct load load;
+    struct measurement *measurement;
+    struct hot_set hot;
+};
+
+struct outcome {
+    struct failure failure;
+    struct fill_result fill;
+    struct test_result test;
+    struct health health;
+    struct server_state before, after;
+    uint64_t seed;
+};
+
+void report_json(FILE *file, const struct settings *s, const struct outcome *o);
+
+/* Prints the result, and a failure on standard error. */
+void report(const struct settings *s, struct outcome *o);
+
+void print_version(void);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Requests: chooses the connection of the next request, writes its command before it is due, and
+ * sends it.
+ */
+#ifndef SOLOTEST_REQUESTS_H
+#define SOLOTEST_REQUESTS_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "load.h"
+#include "resp.h"
+
+#define COMMAND_OVERHEAD 96u /* a SET without its value: 3 lengths, "SET", 20 digits, line ends */
+
+static inline bool load_has_more(const struct load *l)
+{
+    if (l->planned != 0 && l->issued >= l->planned)
+        return false;
+    if (l->stop_at == NEVER)
+        return true;
+    uint64_t next = load_is_paced(l) ? pacer_due(&l->pacer, l->issued) : l->last_reply;
+    return max_u64(next, l->last_sent) < l->stop_at;
+}
+
+/* The next connection, in turn, that can take a command; NULL if all are busy. */
+static inline struct conn *load_pick(struct load *l)
+{
+    if (l->staging != NULL)
+        return l->staging;
+    for (size_t tried = 0; tried < l->conn_count; tried++) {
+        struct conn *c = &l->conns[l->next_conn];
+        if (++l->next_conn == l->conn_count)
+            l->next_conn = 0;
+        if (c->in_flight < c->depth && c->out_used == 0)
+            return c;
+    }
+    return NULL;
+}
+
+static inline size_t command_size(const struct settings *s)
+{
+    return (size_t)s->value_size + COMMAND_OVERHEAD;
+}
+
+/* When the next request is due if it uses this slot. In a closed loop it is due as soon as the
+ * slot is free. */
+static inline uint64_t load_next_due(const struct load *l, const struct slot *slot)
+{
+    if (load_is_paced(l))
+        return pacer_due(&l->pacer, l->issued);
+    return max_u64(slot->replied, l->pacer.start);
+}
+
+/* Writes the next command behind those that are staged. All work on a request is done here,
+ * before it is due. */
+static inline void load_stage(struct load *l, struct conn *c)
+{
+    struct slot *slot = conn_slot(c, c->in_flight + c->staged);
+    struct choice choice = chooser_next(l->chooser);
+    slot->intended = load_next_due(l, slot);
+    slot->is_set = choice.is_set;
+    char *to = c->out + c->out_used;
+    if (choice.is_set) {
+        size_t size = (size_t)l->settings->value_size;
+        to = put_key(put_text(to, "*3\r\n$3\r\nSET\r\n"), choice.key);
+        memcpy(to, l->value_head, l->value_head_size);
+        to += l->value_head_size;
+        value_fill(l->values, to, size, l->settings->compressibility);
+        to = put_text(to + size, "\r\n");
+    } else {
+        to = put_key(put_text(to, "*2\r\n$3\r\nGET\r\n"), choice.key);
+    }
+    c->out_used = (size_t)(to - c->out);
+    c->staged++;
+    l->issued++;
+}
+
+/* True if one more request can be sent together with those that are staged. */
+static inline bool load_can_join(const struct load *l, struct conn *c, uint64_t now)
+{
+    return c->in_flight + c->staged < c->depth &&
+           c->out_size - c->out_used >= command_size(l->settings) && load_has_more(l) &&
+           load_next_due(l, conn_slot(c, c->in_flight + c->staged)) <= now;
+}
+
+/* Writes the output buffer to the socket. What the socket does not accept is sent when it is
+ * ready again. */
+static inline bool load_flush(struct load *l, struct conn *c)
+{
+    while (c->out_sent < c->out_used) {
+        ssize_t n = send(c->fd, c->out + c->out_sent, c->out_used - c->out_sent,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n >= 0)
+            c->out_sent += (size_t)n;
+        else if (errno == EAGAIN)
+            return true;
+        else if (errno != EINTR)
+            return load_lost(l, strerror(errno));
+    }
+    c->out_used = c->out_sent = 0;
+    return true;
+}
+
+/* Sends the staged command and all others that are due by now. */
+static inline bool load_send(struct load *l, struct conn *c, uint64_t now)
+{
+    while (load_can_join(l, c, now))
+        load_stage(l, c);
+    if (c->staged > 1)
+        now = now_ns(); /* staging took time that the server did not cause */
+    for (size_t i = 0; i < c->staged; i++) {
+        struct slot *slot = conn_slot(c, c->in_flight + i);
+        slot->sent = now;
+        if (slot->is_set)
+            l->sets++;
+        else
+            l->gets++;
+    }
+    if (l->sent == 0)
+        l->first_sent = now;
+    if (l->in_flight == 0)
+        l->next_timeout_check = now + seconds_to_ns(l->settings->timeout);
+    l->last_sent = now;
+    l->sent += c->staged;
+    l->in_flight += c->staged;
+    c->in_flight += c->staged;
+    c->staged = 0;
+    l->staging = NULL;
+    return load_flush(l, c);
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Time series: at most 120 points with count, average, p99 and maximum of `response`, by intended
+ * start; they show when a stall happened. Slots are 32 bits wide, so that all 120 histograms fit
+ * into 3.5 MB. A slot stops at its maximum instead of wrapping; that would take 4 * 10^9 equal
+ * values.
+ */
+#ifndef SOLOTEST_SERIES_H
+#define SOLOTEST_SERIES_H
+
+#include "clock.h"
+#include "histogram.h"
+
+#define SERIES_POINTS 120
+
+struct series_point {
+    uint64_t count;
+    uint64_t max;
+    uint64_t p99; /* set by series_finish() */
+    wide sum;
+};
+
+struct series {
+    uint64_t interval;
+    size_t used;
+    struct series_point points[SERIES_POINTS];
+    uint32_t (*slots)[HIST_SLOTS];
+};
+
+/* The shortest of 1, 2, 5, 10, ... ms that covers `duration` with SERIES_POINTS points. */
+uint64_t series_interval_for(uint64_t duration);
+
+/* Halves the resolution. Only a closed loop of unknown length needs it; the interval of a
+ * schedule is chosen to fit before it starts. */
+void series_coarsen(struct series *s);
+
+static inline uint32_t add_saturating(uint32_t a, uint32_t b)
+{
+    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
+
+static inline void series_add(struct series *s, uint64_t at, uint64_t value)
+{
+    uint64_t i;
+    while ((i = at / s->interval) >= SERIES_POINTS)
+        series_coarsen(s);
+    if (i >= s->used)
+        s->used = (size_t)i + 1;
+    s->points[i].count++;
+    s->points[i].sum += value;
+    s->points[i].max = max_u64(s->points[i].max, value);
+    uint32_t *slot = &s->slots[i][hist_index(min_u64(value, INT64_MAX))];
+    *slot = add_saturating(*slot, 1);
+}
+
+/* Computes the p99s. After this the slots are free for other use. */
+void series_finish(struct series *s);
+
+#endif

@@ -1,0 +1,295 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Swap on disks: whole, in equal partitions, or in one encrypted partition on each."""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.disks import numa_node
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import Area, areas, run, uuid_text
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import (
+    erase,
+    held,
+    make,
+    show_partitions,
+    write_area,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
+    BLANK,
+    CRYPT,
+    FOREIGN,
+    LABEL,
+    MAPPER_PREFIX,
+    PARTITIONS,
+    WHOLE,
+    Content,
+    Disk,
+    Guard,
+    GuardError,
+    device_number,
+    find,
+    path_reason,
+    read_header,
+    read_label,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import Claim, Location, SaveClaim, SwapKind
+from ansible_collections.memstretch.density.plugins.module_utils.swap.options import Options, WantedDisk
+from ansible_collections.memstretch.density.plugins.module_utils.swap.units import crypt_service, swap_unit
+
+
+class _Found(t.NamedTuple):
+    """A disk that the options name, with its content when it was examined."""
+
+    wanted: WantedDisk
+    disk: Disk
+    content: Content
+
+
+class Disks(SwapKind):
+    """Swap on disks."""
+
+    def __init__(self, options: Options, guard: Guard, recorded: dict[str, t.Any]) -> None:
+        super().__init__(options, guard, recorded)
+        self.layout = CRYPT if options.encrypted else PARTITIONS if options.partitions else WHOLE
+        # The device numbers of the disks whose content may be lost.
+        self.may_lose = {device_number(path) for path in options.overwrite if not path_reason(path)} - {None}
+        self._looked_up = self._look_up()
+        self.disks = [(entry.disk, entry.content) for entry in self._looked_up if isinstance(entry, _Found)]
+
+    def _look_up(self) -> list[_Found | str]:
+        """Return the disks that the options name; for a path without a usable disk, the reason."""
+        entries: list[_Found | str] = []
+        paths: dict[str, str] = {}
+        for wanted in self.options.devices:
+            try:
+                disk = find(wanted.path, self.files)
+            except GuardError as error:
+                entries.append(str(error))
+                continue
+            if disk.identity in paths:
+                entries.append(f"{wanted.path} is the same disk as {paths[disk.identity]}")
+                continue
+            paths[disk.identity] = wanted.path
+            entries.append(_Found(wanted, disk, self.guard.content_if_readable(disk)))
+        return entries
+
+    def refusals(self) -> list[str]:
+        texts = []
+        for path in self.options.overwrite:
+            wrong = path_reason(path)
+            if wrong:
+                texts.append(f"{path} (in the option overwrite) {wrong}")
+        for entry in self._looked_up:
+            texts += [entry] if isinstance(entry, str) else self._refusals_of(entry)
+        if self.options.encrypted and not (self.files.exists("/sys/module/dm_crypt") or self._loadable("dm_crypt")):
+            texts.append("this kernel has no dm-crypt, which the option encrypted needs")
+        return texts
+
+    def _refusals_of(self, found: _Found) -> list[str]:
+        disk, content = found.disk, found.content
+        claims = {"serial": found.wanted.serial, "size": found.wanted.size, "min_size": self.options.min_size}
+        try:
+            if self.fits(disk, content):
+                reasons = self.guard.identity_reasons(disk, claims)
+            else:
+                reasons = self.guard.reasons(disk, content, claims)
+        except GuardError as error:
+            return [str(error)]
+        never = [reason.text for reason in reasons if not reason.stored]
+        stored = [reason.text for reason in reasons if reason.stored and disk.number not in self.may_lose]
+        if not never and not stored:
+            return []
+        way_out = (
+            "No option allows that"
+            if never
+            else f"If its whole content may be lost for good, name this one disk in the option overwrite: {disk.path}"
+        )
+        return [f"{disk} {'; it '.join(never + stored)}. {way_out}"]
+
+    def _loadable(self, module: str) -> bool:
+        modprobe = self.options.tools.get("modprobe")
+        return bool(modprobe) and self.guard.run_command([modprobe, "--dry-run", "--quiet", module])[0] == 0
+
+    def warnings(self) -> list[str]:
+        return socket_warnings(self.files, [disk for disk, _content in self.disks])
+
+    def claim(self) -> Claim:
+        recorded = self.recorded.get("disks", {})
+        return {"disks": {disk.path: recorded.get(disk.path, content.text) for disk, content in self.disks}}
+
+    def fits(self, disk: Disk, content: Content) -> bool:
+        """Return whether the disk already has the layout that the options ask for."""
+        if content.kind != self.layout:
+            return False
+        if self.layout == WHOLE:
+            return not disk.partitions
+        if self.layout == CRYPT:
+            return True
+        names = disk.partitions
+        return content.partitions == self.options.partitions and (
+            # The kernel may not have read the table yet; make() checks the partitions once they are there.
+            not names
+            or (len(names) == content.partitions and all(read_label(f"/dev/{name}") == LABEL for name in names))
+        )
+
+    def unfit(self) -> list[tuple[Disk, Content]]:
+        """Return the disks that need another layout."""
+        return [(disk, content) for disk, content in self.disks if not self.fits(disk, content)]
+
+    def pending(self) -> list[str]:
+        what = {
+            WHOLE: "a swap area",
+            CRYPT: "a partition for encrypted swap",
+            PARTITIONS: f"{self.options.partitions} swap partitions",
+        }
+        texts = [f"make {what[self.layout]} on {disk}, which holds {content.text}" for disk, content in self.unfit()]
+        return texts + [
+            f"open {disk}" for disk, content in self.disks if self.fits(disk, content) and not self._is_open(disk)
+        ]
+
+    def _is_open(self, disk: Disk) -> bool:
+        """Return whether the kernel shows the partitions of a disk and, if it is encrypted, its mapping exists."""
+        if self.layout == WHOLE:
+            return True
+        if len(disk.partitions) != max(1, self.options.partitions):
+            return False
+        return self.layout == PARTITIONS or os.path.exists(self.mapping(disk)[1])
+
+    def areas_in_the_way(self) -> list[Area]:
+        return [area for disk, _content in self.unfit() for area in areas_on(disk)]
+
+    def make(self, save: SaveClaim) -> None:
+        for disk, _content in self.disks:
+            self._make_layout(disk)
+            if self.layout != WHOLE:
+                show_partitions(self.guard, disk, max(1, self.options.partitions))
+            if self.layout == CRYPT:
+                self._open(disk)
+        self.disks = [(disk, self.guard.content(disk)) for disk, _content in self.disks]
+
+    def _make_layout(self, disk: Disk) -> None:
+        content = self.guard.content(disk)
+        if content.kind == self.layout == PARTITIONS and content.partitions == self.options.partitions:
+            show_partitions(self.guard, disk, content.partitions)
+            content = self.guard.content(disk)  # now with what is in the partitions
+        if not self.fits(disk, content):
+            close_mappings(self.guard, disk)
+            make(self.guard, disk, disk.number in self.may_lose, self.options.partitions, self.options.encrypted)
+
+    def mapping(self, disk: Disk) -> tuple[str, str]:
+        """Return the PARTUUID of the disk's partition and the path of the encrypted area on it."""
+        partuuid = self.guard.table(disk)[0]["uuid"].lower()
+        return partuuid, f"/dev/mapper/{MAPPER_PREFIX}{partuuid[:8]}"
+
+    def open_command(self, device: str, path: str) -> list[str]:
+        # The usual cipher for disks; XTS needs a key of twice the length, so this is AES-256.
+        options = ["--type", "plain", "--cipher", "aes-xts-plain64", "--key-size", "512", "--key-file", "/dev/urandom"]
+        discards = ["--allow-discards"] if self.discard != "none" else []
+        return [self.options.tool("cryptsetup"), "open", *options, *discards, device, os.path.basename(path)]
+
+    def _open(self, disk: Disk) -> None:
+        _partuuid, path = self.mapping(disk)
+        if not os.path.exists(path):
+            run(self.guard, self.open_command(f"/dev/{disk.partitions[0]}", path))
+        if read_label(path) != LABEL:
+            write_area(path)
+
+    def locations(self) -> list[Location]:
+        found: list[Location] = []
+        for disk, content in self.disks:
+            if not self.fits(disk, content) or not self._is_open(disk):
+                continue
+            if self.layout == WHOLE:
+                found.append(Location(disk.path, disk.node))
+            elif self.layout == CRYPT:
+                found.append(Location(disk.path, self.mapping(disk)[1]))
+            else:
+                found += [
+                    Location(f"{disk.path}-part{number}", f"/dev/{name}")
+                    for number, name in enumerate(disk.partitions, 1)
+                ]
+        return found
+
+    def sizes(self) -> list[tuple[str, int]]:
+        if self.layout != PARTITIONS:
+            return [(disk.path, disk.size) for disk, _content in self.disks]
+        count = self.options.partitions
+        return [
+            (f"{disk.path}-part{number}", disk.size // count)
+            for disk, _content in self.disks
+            for number in range(1, count + 1)
+        ]
+
+    def contents(self) -> list[tuple[str, str, str]]:
+        after = {
+            WHOLE: "our swap area",
+            CRYPT: "our partition for encrypted swap",
+            PARTITIONS: f"{self.options.partitions} of our swap partitions",
+        }
+        return [(disk.path, content.text, after[self.layout]) for disk, content in self.disks]
+
+    def unit(self, location: Location) -> dict[str, str]:
+        if self.layout == CRYPT:
+            disk = next(disk for disk, _content in self.disks if disk.path == location.key)
+            partuuid, path = self.mapping(disk)
+            command = self.open_command(f"/dev/disk/by-partuuid/{partuuid}", path)
+            service = crypt_service(os.path.basename(path), partuuid, command, self.options.tool("mkswap"))
+            return {**service, **swap_unit(path, self.options.priority, self.discard)}
+        identifier, _label = read_header(location.path) or ("", "")
+        return swap_unit(f"/dev/disk/by-uuid/{uuid_text(identifier)}", self.options.priority, self.discard)
+
+
+def socket_warnings(files: HostFiles, disks: list[Disk]) -> list[str]:
+    """Return a warning if the disks are not spread over the sockets: pages of the other sockets take a longer way."""
+    sockets = {
+        files.text(f"/sys/devices/system/cpu/{name}/topology/physical_package_id")
+        for name in files.names("/sys/devices/system/cpu")
+        if re.match(r"^cpu\d+$", name)
+    } - {None}
+    if len(sockets) < 2 or not disks:
+        return []
+    nodes = {disk.path: numa_node(files, disk.name) for disk in disks}
+    unknown = [path for path, node in nodes.items() if node is None]
+    if unknown:
+        return ["the socket nearest to these swap drives is unknown: " + ", ".join(unknown)]
+    if len(set(nodes.values())) == 1:
+        return [
+            f"this host has {len(sockets)} sockets and all swap drives are near NUMA node {nodes[disks[0].path]}: "
+            + ", ".join(nodes)
+        ]
+    return []
+
+
+def areas_on(disk: Disk) -> list[Area]:
+    """Return our areas in use on a disk."""
+    tree = disk.tree()
+    return [area for area in areas(disk.files) if area.ours and not area.is_file and device_number(area.name) in tree]
+
+
+def give_back_disk(guard: Guard, path: str) -> str | None:
+    """Make a disk blank that carries our mark. Return why it was left alone, or None."""
+    try:
+        disk = find(path, guard.files)
+        content = guard.content(disk)
+    except GuardError as error:
+        return str(error)
+    if content.kind == FOREIGN:
+        return f"{disk} now holds {content.text}"
+    if content.kind != BLANK:
+        close_mappings(guard, disk)
+        with held(guard, disk, False) as descriptor:
+            erase(guard, disk, descriptor)
+    return None
+
+
+def close_mappings(guard: Guard, disk: Disk) -> None:
+    """Close our encrypted areas on a disk, which also discards their keys."""
+    for name in disk.tree().values():
+        mapping = guard.mapper_name(name)
+        if mapping != name and mapping.startswith(MAPPER_PREFIX):
+            run(guard, ["cryptsetup", "close", mapping])

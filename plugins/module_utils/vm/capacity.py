@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read what a host offers to a fleet, and refuse a fleet that the host cannot carry."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shutil
+import typing as t
+import xml.etree.ElementTree as ET
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Capacity, Demand, admit
+from ansible_collections.memstretch.density.plugins.module_utils.vm.fleet import Action, Fleet
+from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError
+from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage
+from ansible_collections.memstretch.density.plugins.module_utils.vm.options import Options
+from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
+    TRANSLATION_CACHE,
+    Template,
+    max_memory_of,
+    unswappable_reason,
+)
+
+
+def check_admission(
+    fleet: Fleet, template: Template, actions: t.Sequence[Action], image: GoldenImage, options: Options
+) -> list[str]:
+    """Return the warnings about a fleet on this host.
+
+    Raises:
+        VmHostError: the host cannot carry the fleet, and the option admission does not turn that into a warning.
+    """
+    refusals, warnings = admit(
+        _read_capacity(fleet, template, options), _demand(fleet, template, actions, image, options)
+    )
+    if refusals and options["admission"] == "refuse":
+        raise VmHostError("this host cannot carry the fleet: " + "; ".join(refusals) + ". Nothing was changed")
+    return warnings + refusals
+
+
+def _read_capacity(fleet: Fleet, template: Template, options: Options) -> Capacity:
+    memory = meminfo(HostFiles())
+    others = (each for name, each in fleet.domains.items() if name not in fleet.members)
+    return Capacity(
+        memory=memory["MemTotal"],
+        budget=_dram_budget(template.partition),
+        swap=memory.get("SwapTotal", 0),
+        reserve=size_in_bytes("reserve", options["reserve"]),
+        foreign=sum(each.max_memory for each in others if each.running),
+        cpus=os.cpu_count() or 1,
+        disk_free=_free_space(options["directory"]),
+        addresses=_address_count(fleet.host, template.network),
+    )
+
+
+def _demand(
+    fleet: Fleet, template: Template, actions: t.Sequence[Action], image: GoldenImage, options: Options
+) -> Demand:
+    definition = template.xml(fleet.vms[0])
+    root = ET.fromstring(definition)
+    return Demand(
+        vms=len(fleet.vms),
+        new_disks=sum("clone" in action.operations for action in actions),
+        memory=max_memory_of(definition),
+        overhead=OVERHEAD + (TRANSLATION_CACHE if template.domain_type == "qemu" else 0),
+        vcpus=int(root.findtext("vcpu") or 1),
+        disk_growth=size_in_bytes("disk_growth", options["disk_growth"]),
+        disk_size=image.size(),
+        unswappable=unswappable_reason(root),
+    )
+
+
+def _free_space(directory: str) -> int:
+    """Return the free bytes of the file system that holds or will hold a directory."""
+    while not os.path.isdir(directory):
+        directory = os.path.dirname(directory)
+    return shutil.disk_usage(directory).free
+
+
+def _dram_budget(partition: str) -> int | None:
+    """Return the memory limit of the control group that libvirt puts the VMs into, None if it has no limit."""
+    name = partition.strip("/") or "machine"
+    version_1 = os.path.isdir("/sys/fs/cgroup/memory")
+    path = f"{'/sys/fs/cgroup/memory' if version_1 else '/sys/fs/cgroup'}/{name}{'.slice' if booted() else ''}"
+    return CgroupFiles(path, version_1).limit()
+
+
+def _address_count(host: VmHost, network: t.Mapping[str, t.Any]) -> int | None:
+    """Return how many addresses a network can assign, None if that is not known."""
+    if network["type"] != "network":
+        return None
+    if network.get("address"):
+        # Less the addresses of the network and of the host, and the broadcast address.
+        return ipaddress.ip_interface(network["address"]).network.num_addresses - 3
+    return host.network_addresses(network["name"])

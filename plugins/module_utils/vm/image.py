@@ -1,0 +1,42 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The golden image of a fleet, and the linked clones on top of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_checked
+from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHostError
+
+
+def file_state(path: str) -> str:
+    """Return the size and modification time of a golden image, which change whenever somebody writes to it."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise VmHostError(f"golden image: cannot read {path}: {error.strerror}") from error
+    return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+class GoldenImage:
+    """The disk that clones are made from, handled with qemu-img."""
+
+    def __init__(self, run_command: RunCommand, qemu_img: str, path: str) -> None:
+        self._run_command, self._qemu_img, self.path = run_command, qemu_img, path
+
+    def _info(self) -> dict[str, t.Any]:
+        command = [self._qemu_img, "info", "--force-share", "--output=json", self.path]
+        return json.loads(run_checked(self._run_command, command, VmHostError))
+
+    def size(self) -> int:
+        """Return the size of the disk as a guest sees it."""
+        return self._info()["virtual-size"]
+
+    def clone(self, path: str) -> None:
+        """Create an empty clone."""
+        command = [self._qemu_img, "create", "-q", "-f", "qcow2", "-F", self._info()["format"], "-b", self.path, path]
+        run_checked(self._run_command, command, VmHostError)

@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the module vm_fleet: check them, and build the template of the VMs from them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.vm.host import Domain, VmHostError
+from ansible_collections.memstretch.density.plugins.module_utils.vm.image import file_state
+from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
+    NUMBER_RANGE,
+    Template,
+    allowed_cpus,
+    disk_of_master,
+)
+
+Options = t.Mapping[str, t.Any]
+
+SMALLEST_MEMORY = 64 * 2**20
+_RANGES = {"parallel": (1, 256), "stop_timeout": (0, 86400), "address_timeout": (0, 86400), "vcpus": (1, 1024)}
+
+
+def check_options(options: Options) -> None:
+    """Raise SettingError for a value that no host can use."""
+    for name, (low, high) in _RANGES.items():
+        if options[name] is not None and not low <= options[name] <= high:
+            raise SettingError(
+                f"{name}: {options[name]} is out of range; it must be a whole number from {low} to {high}"
+            )
+    _check_numbers(options["vms"])
+    if options["pin"] and not options["cpus"]:
+        raise SettingError("pin: true needs cpus, such as 0-15")
+    if options["cpus"]:
+        allowed_cpus(options["cpus"])
+    if options["free_page_reporting"] and not options["balloon"]:
+        raise SettingError("free_page_reporting: true needs balloon: true, which reports the pages")
+    if options["state"] != "absent" and bool(options["image"]) == bool(options["master"]):
+        raise SettingError("image, master: exactly one of the two is needed")
+    if options["image"] and not options["memory"]:
+        raise SettingError("memory: image needs it, as a size such as 6G")
+
+
+def _check_numbers(vms: t.Mapping[str, t.Any]) -> None:
+    low, high = NUMBER_RANGE
+    for name, number in vms.items():
+        if not str(number).isdigit() or not low <= int(number) <= high:
+            raise SettingError(
+                f"vms: number {number!r} of {name} is not allowed; it must be a whole number from {low} to {high}"
+            )
+    numbers = list(vms.values())
+    if len(set(numbers)) != len(numbers):
+        raise SettingError(f"vms: two VMs have the same number: {numbers}")
+
+
+def build_template(options: Options, domains: t.Mapping[str, Domain]) -> Template:
+    """Return the template of the VMs.
+
+    Args:
+        domains: all VMs of the host, among them the master.
+
+    Raises:
+        VmHostError: the master or the golden image cannot be used.
+        SettingError: the memory is not a size, or is too small.
+    """
+    memory = size_in_bytes("memory", options["memory"]) if options["memory"] else 0
+    if memory and memory < SMALLEST_MEMORY:
+        raise SettingError(f"memory: {options['memory']!r} is too little; it must be at least 64M")
+    master = _find_master(options["master"], domains) if options["master"] else None
+    base = disk_of_master(master.xml, master.name) if master else options["image"]
+    if not os.path.exists(base):
+        raise VmHostError(f"golden image: {base} does not exist")
+    return Template(
+        domain_type=options["accelerator"],
+        architecture=platform.machine(),
+        cpu_model=options["cpu_model"],
+        memory=memory,
+        vcpus=options["vcpus"] or (0 if master else 1),
+        cpus=options["cpus"],
+        pin=options["pin"],
+        numa_nodes=tuple(options["numa_nodes"]),
+        bus=options["bus"],
+        network=options["network"] or {"type": "network", "name": "default"},
+        locked=options["locked"],
+        hugepages=options["hugepages"],
+        balloon=options["balloon"],
+        free_page_reporting=options["free_page_reporting"],
+        partition=options["partition"],
+        seed=options["seed"] or "",
+        directory=options["directory"],
+        base=base,
+        base_state=file_state(base),
+        master=master.xml if master else "",
+    )
+
+
+def _find_master(name: str, domains: t.Mapping[str, Domain]) -> Domain:
+    master = domains.get(name)
+    if master is None:
+        raise VmHostError(f"master: this host has no VM {name}; it has: {', '.join(sorted(domains)) or 'none'}")
+    if master.running:
+        raise VmHostError(
+            f"master: {name} is running; shut it down, and keep it off as long as clones of its disk exist"
+        )
+    return master

@@ -1,0 +1,519 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module redis_daemon, run as Ansible runs it, on real Redis servers. Processes are ended by number only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Config
+from ansible_collections.memstretch.density.plugins.module_utils.redis.process import Process, server_among
+
+ROOT = Path(__file__).parents[3]
+MODULE = ROOT / "plugins" / "modules" / "redis_daemon.py"
+# The module finds the collection as it does in Ansible's archive.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / ".ansible" / "collections")}
+REDIS = shutil.which("redis-server")
+if not REDIS:
+    pytest.skip("redis-server is not installed", allow_module_level=True)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.02)
+
+
+class Server:
+    """A directory with the configuration of one server. Its methods run the module for it."""
+
+    def __init__(self, directory, port=None, **directives):
+        directory.mkdir()
+        self.directory = directory
+        self.port = free_port() if port is None else port
+        self.config = directory / "redis.conf"
+        self.pidfile = directory / "redis.pid"
+        self.pids = set()
+        self.write(**directives)
+
+    def write(self, **directives):
+        lines = {
+            "port": self.port,
+            "bind": "127.0.0.1",
+            "dir": self.directory,
+            "pidfile": self.pidfile,
+            "logfile": self.directory / "redis.log",
+            "save": '""',
+            **directives,
+        }
+        self.config.write_text(
+            "# a comment\n" + "".join(f"{name.replace('_', '-')} {value}\n" for name, value in lines.items()),
+            encoding="utf-8",
+        )
+
+    def run_module(self, state="started", check=False, **options):
+        arguments = {
+            "config": str(self.config),
+            "state": state,
+            "timeout": 10,
+            "_ansible_check_mode": check,
+            "_ansible_diff": True,
+            **options,
+        }
+        run = subprocess.run(
+            [sys.executable, str(MODULE)],
+            env=ENVIRONMENT,
+            input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+        assert run.stdout, run.stderr
+        result = json.loads(run.stdout)
+        self.output = run.stdout
+        if result.get("pid"):
+            self.pids.add(result["pid"])
+        if self.pidfile.exists() and self.pidfile.read_text(encoding="utf-8").strip().isdigit():
+            self.pids.add(int(self.pidfile.read_text(encoding="utf-8")))
+        return result
+
+    def ok(self, *args, **kwargs):
+        result = self.run_module(*args, **kwargs)
+        assert not result.get("failed"), result["msg"]
+        return result
+
+    def refused(self, *args, **kwargs):
+        result = self.run_module(*args, **kwargs)
+        assert result.get("failed"), result
+        return result["msg"]
+
+    def own(self, pid):
+        try:
+            return os.readlink(f"/proc/{pid}/cwd") == str(self.directory)
+        except OSError:
+            return False
+
+
+@pytest.fixture
+def make(tmp_path):
+    servers = []
+
+    def make_server(name="a", **kwargs):
+        servers.append(Server(tmp_path / name, **kwargs))
+        return servers[-1]
+
+    yield make_server
+    for server in servers:
+        for pid in filter(server.own, server.pids):
+            os.kill(pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def spawn():
+    """Start processes that the module must leave alone."""
+    processes = []
+
+    def spawn_process(*command, **kwargs):
+        processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, **kwargs))
+        return processes[-1]
+
+    yield spawn_process
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def acl(server, password):
+    path = server.directory / "users.acl"
+    path.write_text(
+        f"user default reset on #{hashlib.sha256(password.encode()).hexdigest()} ~* &* +@all\n", encoding="utf-8"
+    )
+    return path
+
+
+def test_starts_once_and_stops_once(make):
+    server = make()
+    first = server.ok()
+    assert first["changed"] and first["actions"] == ["start"] and first["state"] == "started"
+    assert first["version"][0].isdigit() and first["used_memory"] > 100_000 and len(first["run_id"]) == 40
+    assert alive(first["pid"]) and int(server.pidfile.read_text(encoding="utf-8")) == first["pid"]
+
+    second = server.ok()
+    assert not second["changed"] and second["pid"] == first["pid"] and second["run_id"] == first["run_id"]
+    assert second["diff"]["before"] == second["diff"]["after"]
+
+    assert server.ok("stopped")["changed"]
+    assert not alive(first["pid"])
+    assert not server.ok("stopped")["changed"]
+
+
+def test_restarted_always_restarts(make):
+    server = make()
+    first = server.ok("restarted")
+    assert first["actions"] == ["start"]
+    second = server.ok("restarted")
+    assert second["actions"] == ["stop", "start"] and second["pid"] != first["pid"] and not alive(first["pid"])
+
+
+def test_check_mode_predicts_and_changes_nothing(make):
+    server = make()
+    predicted = server.ok(check=True)
+    assert predicted["changed"] and predicted["diff"]["before"]["state"] == "stopped"
+    assert predicted["diff"]["after"]["state"] == "started"
+    assert sorted(path.name for path in server.directory.iterdir()) == ["redis.conf"]
+
+    pid = server.ok()["pid"]
+    assert not server.ok(check=True)["changed"]
+    for state in ("restarted", "stopped"):
+        assert server.ok(state, check=True)["changed"]
+        assert alive(pid)
+    server.write(maxmemory="64mb")
+    predicted = server.ok(check=True)
+    assert predicted["changed"] and predicted["diff"]["before"]["configuration"] == "outdated" and alive(pid)
+
+
+def test_check_mode_does_not_need_the_configuration_file(make):
+    server = make()
+    server.config.unlink()
+    assert server.ok(check=True)["changed"]
+    assert not server.ok("stopped", check=True)["changed"]
+    assert "does not exist" in server.refused()
+
+
+def test_a_changed_configuration_restarts_that_server_only(make):
+    server, other = make("a"), make("b")
+    pid, other_pid = server.ok()["pid"], other.ok()["pid"]
+    server.write(maxmemory="64mb")
+    result = server.ok()
+    assert result["actions"] == ["stop", "start"] and "changed" in result["reason"] and result["pid"] != pid
+    assert not server.ok()["changed"]
+    assert not other.ok()["changed"] and alive(other_pid)
+
+
+def test_a_touched_configuration_is_no_change(make):
+    server = make()
+    server.ok()
+    os.utime(server.config)
+    assert not server.ok()["changed"]
+
+
+def test_password(make):
+    server = make()
+    server.write(aclfile=acl(server, "first secret"))
+    result = server.ok(password="first secret")
+    assert "first secret" not in server.output
+    assert (
+        b"first secret"
+        not in Path(f"/proc/{result['pid']}/cmdline").read_bytes() + Path(f"/proc/{result['pid']}/environ").read_bytes()
+    )
+    assert not any(b"first secret" in path.read_bytes() for path in server.directory.iterdir() if path.is_file())
+
+    assert "WRONGPASS" in server.refused(password="no such")
+    message = server.refused()
+    assert "NOAUTH" in message and "password" in message
+    assert alive(result["pid"])
+
+    acl(server, "second secret")
+    assert server.ok(password="second secret")["actions"] == ["stop", "start"]
+    assert not server.ok(password="second secret")["changed"]
+
+
+def test_a_user_other_than_default(make):
+    server = make()
+    users = acl(server, "unused")
+    users.write_text(
+        f"user default off\nuser bench reset on #{hashlib.sha256(b's3').hexdigest()} ~* +ping\n", encoding="utf-8"
+    )
+    server.write(aclfile=users)
+    result = server.ok(username="bench", password="s3")
+    assert result["changed"] and result["version"] is None, "bench may not use INFO"
+
+
+def test_unix_socket_only(make):
+    server = make(port=0)
+    server.write(unixsocket=server.directory / "redis.sock")
+    assert server.ok()["changed"]
+    assert not server.ok()["changed"]
+    assert server.ok("stopped")["changed"]
+
+
+def test_a_killed_server_is_started_again(make):
+    server = make(port=0)
+    server.write(unixsocket=server.directory / "redis.sock")
+    pid = server.ok()["pid"]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not alive(pid))
+    assert server.pidfile.exists(), "the pidfile is stale now"
+    again = server.ok()
+    assert again["changed"] and again["pid"] != pid
+
+
+def test_a_process_in_a_stale_pidfile_gets_no_signal(make, spawn):
+    server = make()
+    stranger = spawn("sleep", "60")
+    server.pidfile.write_text(f"{stranger.pid}\n", encoding="utf-8")
+    assert not server.ok("stopped")["changed"]
+    assert server.ok()["actions"] == ["start"]
+    server.pidfile.write_text(f"{stranger.pid}\n", encoding="utf-8")
+    assert server.ok("restarted")["actions"] == ["stop", "start"], "found in spite of the pidfile"
+    assert stranger.poll() is None
+
+
+@pytest.mark.parametrize("content", ["", "nonsense", "-1", "999999999", "0"])
+def test_the_server_is_found_without_a_valid_pidfile(make, content):
+    server = make()
+    pid = server.ok()["pid"]
+    server.pidfile.write_text(content, encoding="utf-8")
+    assert server.ok()["pid"] == pid
+    server.pidfile.unlink()
+    assert server.ok("stopped")["changed"] and not alive(pid)
+
+
+def test_another_redis_in_a_stale_pidfile_keeps_running(make):
+    server, other = make("a"), make("b")
+    other_pid = other.ok()["pid"]
+    server.pidfile.write_text(str(other_pid), encoding="utf-8")
+    assert not server.ok("stopped")["changed"]
+    assert server.ok()["pid"] != other_pid
+    server.ok("stopped")
+    assert alive(other_pid)
+
+
+def test_other_programs_with_the_path_as_argument_keep_running(make, spawn):
+    server = make()
+    editor = spawn(sys.executable, "-c", "import time; time.sleep(60)", str(server.config))
+    viewer = spawn("tail", "-f", str(server.config))
+    server.pidfile.write_text(str(viewer.pid), encoding="utf-8")
+    assert not server.ok("stopped")["changed"]
+    assert editor.poll() is None and viewer.poll() is None
+
+
+def test_a_server_that_somebody_else_started_is_recognised_and_keeps_running(make):
+    server = make()
+    # It rewrites its title, as every Redis before 6.2 does.
+    subprocess.run([REDIS, str(server.config), "--daemonize", "yes"], check=True, stdout=subprocess.DEVNULL)
+    result = server.ok()
+    assert not result["changed"] and result["pid"] == int(server.pidfile.read_text(encoding="utf-8"))
+    assert b"redis.conf" not in Path(f"/proc/{result['pid']}/cmdline").read_bytes()
+    server.write(maxmemory="64mb")
+    assert not server.ok()["changed"], "there is no record of the configuration that it was started with"
+    assert server.ok("stopped")["changed"] and not alive(result["pid"])
+
+
+def test_a_taken_port_is_refused(make):
+    other = make("b")
+    other_pid = other.ok()["pid"]
+    server = make("a", port=other.port)
+    message = server.refused()
+    assert f"127.0.0.1:{other.port}" in message and "another process" in message
+    assert alive(other_pid) and not server.pidfile.exists()
+
+
+def test_a_taken_socket_is_refused(make):
+    other = make("b", port=0)
+    other.write(unixsocket=other.directory / "redis.sock")
+    other.ok()
+    server = make("a", port=0)
+    server.write(unixsocket=other.directory / "redis.sock")
+    assert str(other.directory / "redis.sock") in server.refused()
+    assert not other.ok()["changed"], "Redis itself would have taken over the socket"
+
+
+def test_redis_refuses_the_configuration(make):
+    server = make()
+    server.write(maxmemory="12parsecs")
+    message = server.refused()
+    assert "12parsecs" in message and str(server.config) in message
+
+
+def test_the_error_shows_the_log_of_a_server_that_ends_at_once(make):
+    server = make()
+    server.write(bind="192.0.2.1")
+    message = server.refused()
+    assert "has ended before it answered" in message and "192.0.2.1" in message, message
+    assert not server.ok("stopped")["changed"]
+
+
+def test_a_server_that_does_not_answer(make):
+    server = make()
+    pid = server.ok()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    message = server.refused(timeout=1)
+    assert f"process {pid}" in message and f"127.0.0.1:{server.port}" in message and "1 s" in message
+    message = server.refused("stopped", timeout=1)
+    assert f"process {pid}" in message and "SIGTERM" in message
+    assert alive(pid), "the module never sends SIGKILL"
+    os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not alive(pid))
+
+
+def test_a_restart_keeps_the_data_of_a_server_with_persistence(make):
+    server = make()
+    server.write(save="3600 1")
+    server.ok()
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(b"SET survivor yes\r\n")
+        assert client.recv(100) == b"+OK\r\n"
+    server.ok("restarted")
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(b"GET survivor\r\n")
+        assert client.recv(100) == b"$3\r\nyes\r\n"
+
+
+def test_a_child_that_saves_is_not_mistaken_for_the_server(make):
+    server = make()
+    server.write(enable_debug_command="yes", rdb_key_save_delay="1000000")
+    pid = server.ok()["pid"]
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(b"SET a b\r\nBGSAVE\r\n")
+        children = Path(f"/proc/{pid}/task/{pid}/children")
+        wait_until(lambda: children.read_text(encoding="utf-8").strip())
+    child = int(children.read_text(encoding="utf-8"))
+
+    config = Config(str(server.config))
+    assert Process(child).serves(config, REDIS), "they look the same"
+    assert server_among([child, pid], config, REDIS).pid == pid
+
+
+def test_a_server_in_a_container_with_the_same_path_keeps_running(make, spawn):
+    server = make()
+    contained = spawn(
+        "unshare",
+        *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]),
+        "--pid",
+        "--fork",
+        "--kill-child",
+        REDIS,
+        str(server.config),
+        "--set-proc-title",
+        "no",
+    )
+    wait_until(lambda: contained.poll() is not None or server.pidfile.exists())
+    if contained.poll() is not None:
+        pytest.skip("this user may not create a process namespace")
+    assert not server.ok("stopped")["changed"]
+    assert contained.poll() is None
+
+
+def test_simultaneous_runs_start_one_server(make):
+    server = make()
+    slow = server.directory / "slow-redis-server"
+    slow.write_text(f'#!/bin/sh\nsleep 0.5\nexec {REDIS} "$@"\n', encoding="utf-8")
+    slow.chmod(0o755)
+    arguments = json.dumps(
+        {"ANSIBLE_MODULE_ARGS": {"config": str(server.config), "executable": str(slow), "timeout": 20}}
+    )
+    runs = [
+        subprocess.Popen(
+            [sys.executable, str(MODULE)],
+            env=ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        for _index in range(4)
+    ]
+    for run in runs:
+        run.stdin.write(arguments)
+        run.stdin.close()
+    results = [json.loads(run.stdout.read()) for run in runs]
+    for run in runs:
+        run.wait()
+        run.stdout.close()
+    assert [result.get("msg") for result in results] == [None] * 4
+    server.pids = {result["pid"] for result in results}
+    assert len(server.pids) == 1
+    assert sorted(result["changed"] for result in results) == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"timeout": 0}, ["timeout", "0", "1 to 3600"]),
+        ({"timeout": 3601}, ["timeout", "3601", "1 to 3600"]),
+        ({"config": "redis.conf"}, ["config", "redis.conf", "absolute"]),
+        ({"executable": "no-such-redis"}, ["executable", "no-such-redis"]),
+        ({"state": "running"}, ["state", "running", "started"]),
+    ],
+)
+def test_bad_options(make, options, words):
+    server = make()
+    message = server.refused(**options)
+    assert all(word in message for word in words), message
+    assert [path.name for path in server.directory.iterdir()] == ["redis.conf"]
+
+
+def test_a_bad_configuration_file(make):
+    server = make()
+    server.write(pidfile="redis.pid")
+    message = server.refused()
+    assert all(word in message for word in ("pidfile", "absolute", "redis.pid")), message
+    assert [path.name for path in server.directory.iterdir()] == ["redis.conf"]
+
+
+@pytest.fixture
+def group():
+    """Create a control group for the test."""
+    version_1 = Path("/sys/fs/cgroup/memory")
+    root = version_1 if version_1.is_dir() else version_1.parent
+    if not os.access(root, os.W_OK):
+        pytest.skip("this user may not create a control group")
+    path = root / f"test-redis-daemon-{os.getpid()}"
+    path.mkdir()
+    yield path
+    deadline = time.monotonic() + 10
+    while path.exists():  # its last process may still be ending
+        try:
+            path.rmdir()
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_the_server_runs_in_the_requested_control_group(group, make):
+    server = make()
+    outside = server.ok()["pid"]
+    assert "control group" in server.ok(cgroup=group.name, check=True)["reason"] and alive(outside)
+    moved = server.ok(cgroup=group.name)
+    assert moved["changed"] and moved["pid"] != outside
+    assert (group / "cgroup.procs").read_text(encoding="ascii").split() == [str(moved["pid"])]
+    assert not server.ok(cgroup=f"/{group.name}")["changed"]
+    assert not server.ok()["changed"], "without the option it stays in its group"
+    server.ok("stopped")
+
+
+@pytest.mark.parametrize(
+    "name, message", [("no-such-group", "there is no control group"), ("../x", "is not the path of a control group")]
+)
+def test_a_missing_control_group_is_refused(make, name, message):
+    server = make()
+    assert message in server.refused(cgroup=name)
+    assert not server.pidfile.exists()

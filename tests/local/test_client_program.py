@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role client_program on this machine: builds a program, keeps it in the cache, installs it and starts it once."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import typing as t
+
+import pytest
+import yaml
+
+from .conftest import ANSIBLE_PLAYBOOK, ROOT
+
+# A compiler without static libraries, whose programs need a loader that no host has.
+COMPILER_OF_BROKEN_PROGRAMS = """#!/bin/sh
+for argument in "$@"; do [ "$argument" != -static ] || { echo "no static libraries" >&2; exit 1; }; done
+exec /usr/bin/cc "$@" -Wl,--dynamic-linker,/nonexistent/loader
+"""
+
+
+@pytest.fixture
+def install(tmp_path: pathlib.Path) -> t.Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs the role for membw on two hosts."""
+    inventory, playbook = tmp_path / "hosts.yml", tmp_path / "play.yml"
+    variables = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        "client_program_name": "membw",
+        "client_program_cache_directory": str(tmp_path / "cache"),
+        "client_program_directory": str(tmp_path / "bin"),
+    }
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"a": {}, "b": {}}, "vars": variables}}), encoding="utf-8")
+    play = {"hosts": "all", "gather_facts": False, "roles": ["memstretch.density.client_program"]}
+    playbook.write_text(yaml.safe_dump([play]), encoding="utf-8")
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(ANSIBLE_PLAYBOOK), "-i", str(inventory), str(playbook), *arguments],
+            env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run
+
+
+def test_a_program_is_built_on_the_fleet_and_kept_on_the_controller(install, tmp_path):
+    checked = install("--check")
+    assert checked.returncode == 0, checked.stdout
+    assert not (tmp_path / "cache").exists() and not (tmp_path / "bin").exists()
+
+    built = install("-e", "client_program_build_on=fleet")
+    assert built.returncode == 0, built.stdout
+    (program,), (cached,) = (tmp_path / "bin").iterdir(), (tmp_path / "cache").iterdir()
+    assert program.name.startswith("membw-") and cached.name == program.name
+    assert cached.read_bytes() == program.read_bytes()
+    assert "membw" in subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+
+    again = install()
+    assert again.returncode == 0 and again.stdout.count("changed=0") == 2, again.stdout
+
+
+def test_a_program_that_does_not_start_on_a_host_is_refused(install, tmp_path):
+    compiler = tmp_path / "compiler" / "cc"
+    compiler.parent.mkdir()
+    compiler.write_text(COMPILER_OF_BROKEN_PROGRAMS, encoding="ascii")
+    compiler.chmod(0o755)
+
+    refused = install(PATH=f"{compiler.parent}:{os.environ['PATH']}")
+
+    assert refused.returncode != 0
+    assert "does not start on a" in refused.stdout and "does not start on b" in refused.stdout, refused.stdout
+    assert "Install the static libraries on the builder" in refused.stdout

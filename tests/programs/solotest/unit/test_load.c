@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Requests and replies without a Redis: the test plays the server. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../offline.h"
+#include "check.h"
+
+static const char four_replies[] = "$5\r\nhello\r\n$-1\r\n-OOM no memory\r\n:7\r\n";
+
+static void check_four_replies(struct offline *o)
+{
+    CHECK(o->load.ok == 1 && o->load.errors.total == 3 && o->load.in_flight == 0);
+    CHECK(o->measurement->service.count == 1);
+    CHECK(o->load.errors.used == 3 && strcmp(o->load.errors.kinds[0].kind, "nil") == 0);
+    CHECK(strcmp(o->load.errors.kinds[1].kind, "OOM") == 0 && strcmp(o->load.errors.kinds[2].kind, "type") == 0);
+}
+
+static void test_replies_torn_anywhere(void)
+{
+    size_t size = sizeof four_replies - 1;
+    for (size_t cut = 0; cut <= size; cut++) {
+        struct offline o;
+        offline_open(&o, 5, 100, 4);
+        offline_measure(&o);
+        offline_send(&o);
+        CHECK(o.load.in_flight == 4);
+        CHECK(load_consume(&o.load, &o.conn, four_replies, cut, now_ns(), 0));
+        CHECK(load_consume(&o.load, &o.conn, four_replies + cut, size - cut, now_ns(), 0));
+        check_four_replies(&o);
+        offline_close(&o);
+    }
+}
+
+static void test_replies_byte_by_byte(void)
+{
+    struct offline o;
+    offline_open(&o, 5, 100, 4);
+    offline_measure(&o);
+    offline_send(&o);
+    for (size_t i = 0; i + 1 < sizeof four_replies; i++)
+        CHECK(load_consume(&o.load, &o.conn, four_replies + i, 1, now_ns(), 0));
+    check_four_replies(&o);
+    offline_close(&o);
+}
+
+static void test_values_of_another_size_are_values(void)
+{
+    struct offline o;
+    offline_open(&o, 5, 100, 2);
+    offline_send(&o);
+    CHECK(load_consume(&o.load, &o.conn, "$1\r\nx\r\n$0\r\n\r\n", 13, now_ns(), 0));
+    CHECK(o.load.ok == 2 && o.load.errors.total == 0);
+    offline_close(&o);
+}
+
+static void test_sets_want_ok(void)
+{
+    struct offline o;
+    offline_open(&o, 5, READ_MIX_ONLY_SETS, 3);
+    offline_send(&o);
+    CHECK(o.load.sets == 3);
+    CHECK(load_consume(&o.load, &o.conn, "+OK\r\n$-1\r\n+OK\r\n", 15, now_ns(), 0));
+    CHECK(o.load.ok == 2 && o.load.errors.total == 1);
+    offline_close(&o);
+}
+
+static void test_protocol_errors(void)
+{
+    static const char *const bad[] = {"HTTP/1.1 200 OK\r\n", "$x\r\n", "+OK\r\n+OK\r\n+OK\r\n"};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct offline o;
+        offline_open(&o, 5, READ_MIX_ONLY_SETS, 2);
+        offline_send(&o);
+        CHECK(!load_consume(&o.load, &o.conn, bad[i], strlen(bad[i]), now_ns(), 0));
+        CHECK(o.failure.exit_code == EXIT_LOST && strcmp(o.failure.kind, "protocol") == 0);
+        CHECK(o.load.ok + o.load.errors.total == o.load.sent && o.load.in_flight == 0);
+        offline_close(&o);
+    }
+}
+
+static void test_an_endless_reply_is_cut_short(void)
+{
+    static const char *const heads[] = {"$536870912\r\n", "*1000000000\r\n", "+"};
+    static char much[65536];
+    for (size_t i = 0; i < COUNT_OF(heads); i++) {
+        struct offline o;
+        int chunks = 0;
+        offline_open(&o, 5, 100, 1);
+        offline_send(&o);
+        for (size_t k = 0; k < sizeof much; k += 4)
+            memcpy(much + k, i == 1 ? ":1\r\n" : "xxxx", 4);
+        CHECK(load_consume(&o.load, &o.conn, heads[i], strlen(heads[i]), now_ns(), 0));
+        while (chunks < 100 && load_consume(&o.load, &o.conn, much, sizeof much, now_ns(), 0))
+            chunks++;
+        CHECK(chunks < 20 && strcmp(o.failure.kind, "protocol") == 0);
+        offline_close(&o);
+    }
+}
+
+static void test_commands_on_the_wire(void)
+{
+    struct offline o;
+    char wire[4096];
+    unsigned key;
+    int length;
+    offline_open(&o, 300, READ_MIX_ONLY_SETS, 1);
+    offline_send(&o);
+    ssize_t n = recv(o.peer, wire, sizeof wire - 1, MSG_DONTWAIT);
+    CHECK(n > 300);
+    wire[n > 0 ? n : 0] = '\0';
+    CHECK(sscanf(wire, "*3\r\n$3\r\nSET\r\n$%d\r\n%u\r\n$300\r\n", &length, &key) == 2);
+    CHECK(key < 1000 && length == snprintf(NULL, 0, "%u", key));
+    CHECK(strlen(wire) == (size_t)n && (size_t)n == 13 + 4 + (size_t)length + 2 + 6 + 300 + 2);
+    offline_close(&o);
+    offline_open(&o, 300, 100, 1);
+    offline_send(&o);
+    n = recv(o.peer, wire, sizeof wire - 1, MSG_DONTWAIT);
+    wire[n > 0 ? n : 0] = '\0';
+    CHECK(sscanf(wire, "*2\r\n$3\r\nGET\r\n$%d\r\n%u\r\n", &length, &key) == 2);
+    offline_close(&o);
+}
+
+TEST_MAIN(
+    TEST(test_replies_torn_anywhere),
+    TEST(test_replies_byte_by_byte),
+    TEST(test_values_of_another_size_are_values),
+    TEST(test_sets_want_ok),
+    TEST(test_protocol_errors),
+    TEST(test_an_endless_reply_is_cut_short),
+    TEST(test_commands_on_the_wire))

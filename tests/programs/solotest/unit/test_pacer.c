@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Pacer: due times, and what it learns from late sleeps. */
+#define _GNU_SOURCE
+#include "solotest/pacer.h"
+#include "solotest/random.h"
+#include "check.h"
+
+static void test_due_times_are_exact(void)
+{
+    struct pacer p = {.start = 1000, .period = 1e9L / 3};
+    CHECK(pacer_due(&p, 0) == 1000);
+    for (uint64_t i = 0; i < UINT64_C(3000000000); i = i * 3 + 3) /* multiples of 3 */
+        CHECK(pacer_due(&p, i) - 1000 + 1 >= i / 3 * NS_PER_S && pacer_due(&p, i) - 1000 <= i / 3 * NS_PER_S);
+    p.period = 1e9L / 5000;
+    for (uint64_t i = 1; i < UINT64_C(1000000000000); i *= 7)
+        CHECK(pacer_due(&p, i) == 1000 + i * 200000);
+}
+
+static void test_waiting_never_ends_early(void)
+{
+    static const uint64_t spins[] = {40 * NS_PER_US, 0, NEVER};
+    for (size_t i = 0; i < COUNT_OF(spins); i++)
+        for (int k = 0; k < 20; k++) {
+            struct pacer p = {.spin = spins[i]};
+            uint64_t due = now_ns() + 200 * NS_PER_US;
+            CHECK(pacer_wait(&p, due) >= due);
+        }
+}
+
+/* `spin` after a number of sleeps that each end so late. */
+static uint64_t learn(struct pacer *p, uint64_t overslept, int times)
+{
+    for (int i = 0; i < times; i++)
+        pacer_learn(p, overslept);
+    return p->spin;
+}
+
+static void test_late_sleeps_raise_the_spin_and_early_ones_lower_it(void)
+{
+    struct pacer p = {.mode = PACING_HYBRID, .spin = 40000, .spin_min = 40000};
+    CHECK(learn(&p, 40000, 1) == 40000); /* just in time; already at the minimum */
+    CHECK(learn(&p, 40001, 1) == 45000);
+    CHECK(learn(&p, 45001, 1) == 50000);
+    CHECK(learn(&p, 0, 1) == 49500);
+    CHECK(learn(&p, 49500, 1) == 49000);
+    CHECK(learn(&p, 0, 100) == 40000);
+}
+
+static void test_the_spin_settles_where_few_sleeps_are_late(void)
+{
+    /* Sleeps end 20 to 100 us late, evenly: one in eleven is later than 92.7 us. */
+    struct pacer p = {.mode = PACING_HYBRID, .spin = 40000, .spin_min = 40000};
+    struct rng r;
+    int late = 0;
+    rng_seed(&r, 7, 1);
+    for (int i = 0; i < 101000; i++) {
+        uint64_t overslept = 20000 + (uint64_t)(rng_unit(&r) * 80000);
+        late += i >= 1000 && overslept > p.spin;
+        pacer_learn(&p, overslept);
+    }
+    CHECK(late > 8500 && late < 9700); /* of 100,000 */
+    CHECK(p.spin > 80000 && p.spin < 105000);
+}
+
+static void test_the_spin_has_bounds(void)
+{
+    struct pacer p = {.mode = PACING_HYBRID, .spin = 40000, .spin_min = 40000};
+    CHECK(learn(&p, NS_PER_S, 1000) == SPIN_MAX_NS);
+    p = (struct pacer){.mode = PACING_HYBRID, .spin = 300000, .spin_min = 300000}; /* --spin-us 300 */
+    CHECK(learn(&p, NS_PER_S, 1000) == 300000);
+    CHECK(learn(&p, 0, 1000) == 300000);
+    p = (struct pacer){.mode = PACING_HYBRID}; /* --spin-us 0 */
+    CHECK(learn(&p, 0, 10) == 0);
+    CHECK(learn(&p, 1, 1) == SPIN_UP_NS);
+}
+
+static void test_only_hybrid_pacing_learns(void)
+{
+    static const struct pacer pacers[] = {
+        {.mode = PACING_SLEEP}, {.mode = PACING_SPIN, .spin = NEVER}, {.mode = PACING_NONE}};
+    for (size_t i = 0; i < COUNT_OF(pacers); i++) {
+        struct pacer p = pacers[i];
+        CHECK(learn(&p, NS_PER_S, 10) == pacers[i].spin);
+        CHECK(learn(&p, 0, 10) == pacers[i].spin);
+    }
+}
+
+static void test_a_wait_too_short_to_sleep_lowers_the_spin(void)
+{
+    struct pacer p = {.mode = PACING_HYBRID, .spin = 150000, .spin_min = 40000};
+    for (int i = 0; i < 10; i++)
+        (void)pacer_wait(&p, now_ns() + 20 * NS_PER_US);
+    /* Less than ten steps if this process was away while it should have waited. */
+    CHECK(p.spin < 150000 && p.spin >= 150000 - 10 * SPIN_DOWN_NS);
+}
+
+static void test_an_interruption_ends_waiting(void)
+{
+    struct pacer p = {.spin = NEVER};
+    interrupted = SIGTERM;
+    uint64_t due = now_ns() + 3600 * NS_PER_S;
+    CHECK(pacer_wait(&p, due) < due);
+    p.spin = 0;
+    CHECK(pacer_wait(&p, due) < due);
+    interrupted = 0;
+}
+
+TEST_MAIN(
+    TEST(test_due_times_are_exact),
+    TEST(test_waiting_never_ends_early),
+    TEST(test_late_sleeps_raise_the_spin_and_early_ones_lower_it),
+    TEST(test_the_spin_settles_where_few_sleeps_are_late),
+    TEST(test_the_spin_has_bounds),
+    TEST(test_only_hybrid_pacing_learns),
+    TEST(test_a_wait_too_short_to_sleep_lowers_the_spin),
+    TEST(test_an_interruption_ends_waiting))

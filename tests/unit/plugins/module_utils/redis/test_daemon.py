@@ -1,0 +1,54 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.redis.daemon import Daemon, actions_for
+from ansible_collections.memstretch.density.plugins.module_utils.redis.process import Process
+
+
+@pytest.fixture
+def process():
+    return Process(os.getpid())
+
+
+@pytest.mark.parametrize(
+    "state, runs, current, in_cgroup, actions, reason",
+    [
+        ("started", False, True, True, ["start"], "does not run"),
+        ("started", True, True, True, [], ""),
+        ("started", True, False, True, ["stop", "start"], "configuration has changed"),
+        ("started", True, True, False, ["stop", "start"], "control group"),
+        ("restarted", False, True, True, ["start"], "does not run"),
+        ("restarted", True, True, True, ["stop", "start"], "requested"),
+        ("stopped", True, False, False, ["stop"], "it runs"),
+        ("stopped", False, True, True, [], ""),
+    ],
+)
+def test_actions(process, state, runs, current, in_cgroup, actions, reason):
+    found = actions_for(state, process if runs else None, current, in_cgroup)
+    assert found[0] == actions and reason in found[1] and bool(found[1]) == bool(actions)
+
+
+@pytest.mark.parametrize(
+    "changes, current",
+    [
+        ({}, True),
+        ({"checksum": "of another configuration"}, False),
+        ({"checksum": "of another configuration", "started": 0}, True),  # of an earlier process
+        ({"checksum": "of another configuration", "pid": 1}, True),
+    ],
+)
+def test_only_the_record_of_this_process_counts(write_config, process, changes, current):
+    config = write_config()
+    record = {"pid": process.pid, "started": process.started, "checksum": config.checksum(), **changes}
+    with open(config.record, "w", encoding="ascii") as file:
+        json.dump(record, file)
+    daemon = Daemon(config, "redis-server", "default", None, 1, "", lambda *_args, **_options: (0, "", ""))
+    assert daemon.is_current(process) is current

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""zram as sysfs shows it. tests/local/swap sets up real devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.swap.zram import Zram, ZramSwap
+
+DEVICES = {
+    "/sys/class/zram-control/hot_add": "",
+    "/sys/block/zram0/disksize": "0\n",
+    "/sys/block/zram0/comp_algorithm": "lzo [lz4] zstd \n",
+    "/sys/block/zram10/disksize": "4096000\n",
+    "/sys/block/zram10/comp_algorithm": "[lzo]\n",
+    "/sys/block/loop0/size": "0\n",
+}
+
+
+def test_devices_with_their_sizes_and_algorithms(make_guard):
+    zram = Zram(make_guard(DEVICES))
+    assert zram.loaded() and zram.available()
+    assert zram.numbers() == [0, 10]
+    assert zram.unused() == [0]
+    assert (zram.size(10), zram.algorithm(10), zram.algorithms(10)) == (4096000, "lzo", ["lzo"])
+    assert (zram.size(0), zram.algorithm(0), zram.algorithms(0)) == (0, "lz4", ["lzo", "lz4", "zstd"])
+
+
+def test_no_device_and_no_module(make_guard):
+    zram = Zram(make_guard())
+    assert not zram.loaded()
+    assert (zram.numbers(), zram.size(0), zram.algorithm(0), zram.algorithms(0)) == ([], 0, None, [])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "algorithm"), [(["no-such", "zstd", "lz4"], "zstd"), (["lz4"], "lz4"), (["no-such"], "")]
+)
+def test_the_first_algorithm_that_the_kernel_has_is_used(make_guard, make_options, wanted, algorithm):
+    swap = ZramSwap(make_options(kind="zram", zram_algorithm=wanted), make_guard(DEVICES), {})
+    assert swap.algorithm(0) == algorithm
+
+
+def test_algorithms_that_the_kernel_lacks_are_refused(make_guard, make_options):
+    guard = make_guard(DEVICES)
+    assert ZramSwap(make_options(kind="zram"), guard, {}).refusals() == []
+    assert ZramSwap(make_options(kind="zram", zram_algorithm=["842", "deflate"]), guard, {}).refusals() == [
+        "zram_algorithm: this kernel has none of 842, deflate; it has lzo, lz4, zstd"
+    ]
+
+
+def test_zswap_in_front_of_zram_is_a_warning(make_guard, make_options):
+    guard = make_guard({**DEVICES, "/sys/module/zswap/parameters/enabled": "Y\n"})
+    assert ["zswap is on" in text for text in ZramSwap(make_options(kind="zram"), guard, {}).warnings()] == [True]
+
+
+def test_devices_are_of_equal_size(make_guard, make_options):
+    swap = ZramSwap(make_options(kind="zram", zram_size="10M", zram_devices=3), make_guard(DEVICES), {})
+    assert swap.sizes() == [(f"our zram device {number}", 10 * 2**20 // 3 // 4096 * 4096) for number in (1, 2, 3)]
+    assert swap.pending() == ["set up 3 zram device(s) of 3.332 MiB"]
+
+
+def test_what_existed_before_the_first_run_is_kept_in_the_record(make_guard, make_options):
+    guard, options = make_guard(DEVICES), make_options(kind="zram")
+    found = {"existing": [0, 10], "loaded": True, "boot": {}}
+    assert ZramSwap(options, guard, {"zram": None}).claim() == {"zram": found}
+    recorded = {"existing": [], "loaded": False, "boot": {"id": "1", "numbers": [0]}}
+    assert ZramSwap(options, guard, {"zram": recorded}).claim() == {"zram": recorded}
