@@ -16,8 +16,8 @@ description:
 options:
   _terms:
     description:
-      - One profile, a name or the path of a YAML file on the controller. A term with a slash, or one that ends in C(.yml)
-        or C(.yaml), is a path.
+      - One profile, a name or the path of a YAML file on the controller. A term with a slash, or one that ends in
+        C(.yml) or C(.yaml), is a path.
     type: list
     elements: str
     required: true

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Profiles: find them by name or path, read and check them, merge them with the profile they extend and with changes."""
+"""Profiles: find them by name or path, read and check them, merge them with what they extend and with changes."""
 
 from __future__ import annotations
 
