@@ -29,8 +29,8 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # For tests that make namespaces; what they leave in the checkout must not belong to root.
 AS_ROOT := $(if $(SUDO),sudo env PYTHONDONTWRITEBYTECODE=1)
 
-# Scenarios of the lane host: Debian 12 with all faults, and Debian 13.
-HOST_SCENARIOS := host host_trixie
+# Molecule looks for Ansible's commands on the path.
+MOLECULE := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --scenario-name
 
 # The lab: a hypervisor inside this machine, with emulated VMs.
 LAB := $(BIN)/python tools/lab.py
@@ -39,11 +39,12 @@ LAB_PROFILE ?= swap
 GOLDEN_IMAGE := .cache/golden/debian.qcow2
 CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
+# What "make test" runs, and what boots machines and takes its time. CONTRIBUTING.md says how long each of them takes.
 LANES := lint sanity unit client local fleet report
-# Started on their own: make test-host, make test-guests.
-LONG_LANES := host guests
+LONG_LANES := host redis guests
 
-.PHONY: help setup setup-test demo stretched lab test $(addprefix test-,$(LANES) $(LONG_LANES)) lint bench clean
+.PHONY: help setup setup-test demo stretched lab test test-long lint bench clean \
+	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,57 +109,75 @@ lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this m
 		$(LAB) down || status=1; exit $$status' EXIT; \
 	$(LAB) up lab1 && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) site.yml -e profile=$(LAB_PROFILE)
 
-test: $(addprefix test-,$(LANES)) ## Run all tests
+test: $(addprefix test-,$(LANES)) ## Run all tests that boot no machine (TIME)
 	@echo "All lanes passed: $(LANES)"
+
+test-long: $(addprefix test-,$(LONG_LANES)) ## Run the tests that boot machines (TIME)
+	@echo "All lanes passed: $(LONG_LANES)"
 
 lint: test-lint ## Check style and practice of everything
 
-test-lint: setup-test
-	@echo "== lint: ansible-lint (production), yamllint, changelog fragments"
+# Each lane says how long it took, also if it failed.
+$(addprefix test-,$(LANES) $(LONG_LANES)): test-%: setup-test
+	@SECONDS=0; status=0; $(MAKE) --no-print-directory lane-$* || status=$$?; \
+	printf '== %s: %d min %02d s\n' $* $$((SECONDS / 60)) $$((SECONDS % 60)); exit $$status
+
+lane-lint:
+	@echo "== lint: Ansible, YAML, Python, spelling, changelog fragments"
 	@$(BIN)/ansible-lint --offline --strict
 	@$(BIN)/yamllint --strict .
+	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check
+	@$(BIN)/mypy -p ansible_collections.memstretch.density.plugins
+	@$(BIN)/mypy tools playbooks/files
+	@$(BIN)/codespell
 	@$(BIN)/antsibull-changelog lint
 
-test-sanity: setup-test
+lane-sanity:
 	@echo "== sanity: ansible-test, no ignores"
 	@VENV=$(VENV) tests/sanity/run.sh
 
-test-unit: setup-test
+lane-unit:
 	@echo "== unit: modules, plugins and what they share"
 	@$(BIN)/python -m pytest tests/unit
 
-test-client: setup-test
+lane-client:
 	@echo "== client: solotest, its modules and its behaviour on real Redis servers"
 	@$(MAKE) -C tests/programs/solotest test PYTHON=../../../$(BIN)/python
 	@echo "== client: membw, its seams and what makes its figures believable"
 	@$(MAKE) -C tests/programs/membw test PYTHON=../../../$(BIN)/python
 
-test-local: setup-test
+# Two tests at a time; those that change this machine (xdist_group) one after another.
+lane-local:
 	@echo "== local: the playbooks on real Redis servers of this machine"
-	@$(BIN)/python -m pytest tests/local
+	@$(BIN)/python -m pytest tests/local -n 2 --dist loadgroup
 
-test-host: setup-test
-	@echo "== host: a host with NVMe drives, a boot loader and reboots is tuned, cut off and put back (Debian 12 and 13)"
-	$(call install,$$(python3 tests/vm/vm.py packages))
-	@$(BIN)/python -m pytest -q tests/vm
-	@set -e; for scenario in $(HOST_SCENARIOS); do \
-		PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --scenario-name $$scenario; \
-	done
-
-test-fleet: setup-test
+lane-fleet:
 	$(call install,$$(python3 tools/lab.py packages))
 	@echo "== fleet: VMs on real libvirt, in network namespaces of this machine"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet --ignore=tests/fleet/test_guests.py
 
-test-guests: setup-test $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
-	$(call install,$$(python3 tools/lab.py packages))
-	@echo "== guests: emulated VMs that boot, on two hypervisors inside this machine"
-	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet/test_guests.py
-
-test-report: setup-test
+lane-report:
 	$(call install,$(REPORT_PACKAGES))
 	@echo "== report: the pages in a headless Chromium"
 	@$(BIN)/python -m pytest tests/report
+
+lane-host:
+	$(call install,$$(python3 tests/vm/vm.py packages))
+	@echo "== host: a host with NVMe drives, a boot loader and reboots is tuned, cut off and put back (Debian 12 and 13)"
+	@$(BIN)/python -m pytest -q tests/vm
+	@$(MOLECULE) host
+	@$(MOLECULE) host_trixie
+
+lane-redis:
+	$(call install,$$(python3 tests/vm/vm.py packages))
+	@echo "== redis: the role redis on a host that runs systemd"
+	@$(MOLECULE) redis
+
+lane-guests: $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
+	$(call install,$$(python3 tools/lab.py packages))
+	@echo "== guests: emulated VMs that boot, on two hypervisors inside this machine"
+	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet/test_guests.py
 
 bench: setup-test ## Measure speed claims, side by side; needs root (about 25 minutes)
 	@$(BIN)/python tests/bench/client/run.py

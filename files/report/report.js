@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
- * Draws the charts of a report from the data that stands in the page. */
+ * Draws the charts of a report from the data in the page. */
 "use strict";
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  // Okabe and Ito's colours, which the colour-blind can tell apart; a lighter set for the dark.
+  // Okabe and Ito's colours, which colour-blind people can distinguish; the dark set is lighter.
   const COLOURS = {
     light: ["#0072b2", "#d55e00", "#009e73", "#a0508c", "#b58900", "#4059ad", "#8b2f2f", "#3d7a7a"],
     dark: ["#56b4e9", "#ff9d5c", "#3ecf9f", "#e59ccb", "#f0e442", "#9db2ff", "#ff8f8f", "#8fd6d6"],
@@ -75,14 +75,14 @@
         name: each.name, type: "line", data: each.points, symbol: "none", emphasis: { focus: "series" },
         lineStyle: { width: 2, type: DASHES[Math.floor(index / 8) % 3] },
       })).concat([{
-        name: "objective: p99 ≤ " + number(slo) + " µs", type: "line", data: [[1, slo], [100, slo], [100, bounds(values).min]],
+        name: "SLO: p99 ≤ " + number(slo) + " µs", type: "line", data: [[1, slo], [100, slo], [100, bounds(values).min]],
         symbol: "none", silent: true, lineStyle: { color: colours.fail, type: "dashed", width: 1.5 }, itemStyle: { color: colours.fail },
         areaStyle: { color: colours.fail, opacity: 0.05 },
       }]),
     });
   }
 
-  /* A place beside the middle of its column that is the same each time. */
+  /* A horizontal offset from the middle of the column; the same host always gets the same offset. */
   function jitter(index, count) {
     return (((index * 0.618034) % 1) - 0.5) * Math.min(0.7, 0.1 + count / 60);
   }
@@ -98,7 +98,7 @@
       itemStyle: { color: colour, opacity: 0.75 },
     });
     const slo = { symbol: "none", silent: true, lineStyle: { color: colours.fail, type: "dashed", width: 1.5 },
-      label: { color: colours.fail, position: "insideEndTop", formatter: "objective: p99 ≤ " + number(data.slo.p99_us) + " µs" },
+      label: { color: colours.fail, position: "insideEndTop", formatter: "SLO: p99 ≤ " + number(data.slo.p99_us) + " µs" },
       data: [{ yAxis: data.slo.p99_us }] };
     return Object.assign(base(colours), {
       grid: { outerBoundsMode: "none", left: 64, right: 16, top: 56, bottom: narrow() ? 96 : 56 },
@@ -108,15 +108,15 @@
         axisLabel: { show: false } }),
       yAxis: microAxis(colours, Object.assign({ name: "p99", axisLine: { onZero: false, lineStyle: { color: colours.soft } } }, limits)),
       series: [
-        Object.assign(group("within the objective", false, COLOURS[isDark() ? "dark" : "light"][0], "circle", 8), { markLine: slo }),
-        group("misses it", true, colours.fail, "diamond", 12),
-        // The names of the columns; a value axis cannot carry them.
+        Object.assign(group("within the SLO", false, COLOURS[isDark() ? "dark" : "light"][0], "circle", 8), { markLine: slo }),
+        group("misses the SLO", true, colours.fail, "diamond", 12),
+        // Invisible points whose labels are the names of the columns, since a value axis cannot show names.
         { type: "scatter", silent: true, symbolSize: 0, tooltip: { show: false }, data: cells.map((cell, column) => [column, limits.min]),
           label: { show: true, position: "bottom", distance: 8, color: colours.soft, fontSize: narrow() ? 10 : 12, lineHeight: 15, rotate: narrow() ? 45 : 0,
             align: narrow() ? "right" : "center",
             formatter: (hit) => cells[hit.dataIndex].title.replace(", ", narrow() ? " " : "\n").replace(narrow() ? "influence" : "\u0000", "i") } },
       ],
-      legend: Object.assign(base(colours).legend, { data: ["within the objective", "misses it"] }),
+      legend: Object.assign(base(colours).legend, { data: ["within the SLO", "misses the SLO"] }),
     });
   }
 
@@ -127,7 +127,7 @@
       grid: { outerBoundsMode: "none", left: narrow() ? 64 : 110, right: 16, top: 48, bottom: 90 },
       legend: { show: false },
       tooltip: Object.assign(base(colours).tooltip, { formatter: (hit) => "<b>" + clean(map.hosts[hit.value[1]]) + "</b><br>" + clean(map.phases[hit.value[0]])
-        + "<br>p99 " + number(map.rows[hit.value[1]][hit.value[0]]) + " µs, " + hit.value[2].toFixed(2) + " × the objective" }),
+        + "<br>p99 " + number(map.rows[hit.value[1]][hit.value[0]]) + " µs, " + hit.value[2].toFixed(2) + " × the SLO" }),
       xAxis: axis(colours, { type: "category", data: map.phases, splitLine: { show: false }, axisLabel: { rotate: 40, fontSize: 10,
         formatter: (text) => text.replace("influence ", "i").replace(" % GET", " %").replace("iteration ", "no. ") } }),
       yAxis: axis(colours, { type: "category", data: map.hosts, inverse: true, splitLine: { show: false }, axisLabel: { fontSize: 10, width: narrow() ? 54 : 100,
@@ -240,7 +240,7 @@
       lineStyle: { width: 2, type: DASHES[Math.floor(index / 8) % 3] },
       data: profile.curve.map((point) => ({ value: [point[0], point[column]], point, symbol: point[3] ? "circle" : "emptyCircle" })),
       markLine: grid || index ? undefined : { silent: true, symbol: "none", lineStyle: { color: colours.fail, type: "dashed", width: 1.5 },
-        label: { color: colours.fail, position: "insideStartTop", formatter: "objective: p99 ≤ " + number(data.slo.p99_us) + " µs" }, data: [{ yAxis: data.slo.p99_us }] },
+        label: { color: colours.fail, position: "insideStartTop", formatter: "SLO: p99 ≤ " + number(data.slo.p99_us) + " µs" }, data: [{ yAxis: data.slo.p99_us }] },
     }));
     const x = (grid) => axis(colours, { type: "value", gridIndex: grid, min: 0, max: largest, minInterval: 1, splitLine: { show: false },
       name: grid ? "hosts in the fleet" : "", nameLocation: "middle", nameGap: 28 });
@@ -250,18 +250,18 @@
       yAxis: [
         microAxis(colours, Object.assign({ gridIndex: 0, name: "p99 of the worst host", nameTextStyle: { color: colours.soft, align: "left" } },
           bounds(known.concat([data.slo.p99_us])))),
-        axis(colours, { type: "value", gridIndex: 1, min: 0, max: largest, minInterval: 1, name: "hosts within the objective",
+        axis(colours, { type: "value", gridIndex: 1, min: 0, max: largest, minInterval: 1, name: "hosts within the SLO",
           nameTextStyle: { color: colours.soft, align: "left" } }),
       ],
       tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => "<b>" + clean(hit.seriesName) + "</b>, " + hit.data.point[0] + " hosts<br>p99 of the worst host "
-        + number(hit.data.point[1]) + " µs<br>" + hit.data.point[2] + " hosts within the objective<br>" + clean(hit.data.point[4]) }),
+        + number(hit.data.point[1]) + " µs<br>" + hit.data.point[2] + " hosts within the SLO<br>" + clean(hit.data.point[4]) }),
       series: line(1, 0).concat(line(2, 1), [{ name: "all", type: "line", xAxisIndex: 1, yAxisIndex: 1, data: [[0, 0], [largest, largest]], symbol: "none", silent: true,
         lineStyle: { color: colours.soft, type: "dotted", width: 1 } }]),
       legend: Object.assign(base(colours).legend, { data: data.profiles.map((profile) => profile.name) }),
     });
   }
 
-  /* A chart of an experiment: one line for each series. */
+  /* A chart of an experiment, with one line for each series. */
   const lines = (chart) => (colours) => Object.assign(base(colours), {
     grid: { outerBoundsMode: "none", left: 64, right: narrow() ? 18 : 36, top: 56, bottom: 52 },
     tooltip: Object.assign(base(colours).tooltip, { trigger: "axis", formatter: (hits) => "<b>" + clean(chart.x) + " " + number(hits[0].axisValue) + "</b>, "

@@ -14,16 +14,16 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import conf
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import Futility
 
-# The lead of the first phase, where no launch has been timed yet: seconds for each round of forks.
+# The lead of the first phase, before any launch has been timed: seconds for each round of forks.
 FIRST_ROUND_SECONDS = 2.0
-# Later ones: a little more than the last launch took. A launch that is slower still makes one host start late, which
-# a phase of some seconds bears; its overlap tells.
+# The lead of later phases is a little more than the last launch took. If a launch is even slower, a host starts late;
+# a phase of some seconds can still be valid then, depending on its overlap.
 MARGIN = 1.5
 MARGIN_SECONDS = 0.4
 
 
 class ActionModule(ControllerAction):
-    """Make sure that the phases before are safe on the disk, then say when this one starts."""
+    """Check that the earlier phases have been written, then choose when this one starts."""
 
     ARGUMENTS = {
         "run": {"type": "dict", "required": True},
@@ -45,23 +45,22 @@ class ActionModule(ControllerAction):
         begun = {
             "phase": phase,
             "begun_at": now,
-            # A fill has nothing to be in step with.
-            "start_at": None if phase["kind"] == "fill" else round(now + lead, 6),
+            "start_at": None if phase["kind"] == "fill" else round(now + lead, 6),  # fills need no common start
         }
         return {"changed": False, "benchmark_phase": begun}
 
 
 def _check_recorded(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> float:
-    """Make sure that the callback wrote the run down, since nothing else would notice if it could not.
+    """Check that the callback has written run.json, since nothing else would report that it could not.
 
     Returns:
-        When this playbook took the run up.
+        When this playbook began or resumed the run.
     """
     try:
         document = directory.read_json("run.json")
     except RunError as error:
         raise RunError(
-            f"the callback did not record this run: {error}; see the messages above, is the disk full?"
+            f"the callback did not record this run: {error}. Is the disk full? See also the messages above"
         ) from error
     session = document["sessions"][-1]
     if session["id"] != run["session"]:
@@ -70,7 +69,7 @@ def _check_recorded(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> floa
 
 
 def _futile(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> str | None:
-    """Return why the run cannot meet its SLO any more, if it is to stop then."""
+    """Return why the run can no longer meet its SLO; None if it can, or does not stop early."""
     futility = Futility(run["config"], run["config"]["slo"])
     for phase in run["phases"] if run["config"]["stop_when_failed"] else []:
         document = directory.read_phase(phase)
@@ -85,7 +84,7 @@ def _last_of_session(
     """Return the document of the phase that this playbook measured last.
 
     Raises:
-        RunError: it was not kept, or a host failed in it, so that the run cannot become valid any more.
+        RunError: it was not written, or a host failed in it, so that the run cannot become valid.
     """
     before = [each for each in run["phases"] if not each["finished"] and each["index"] < phase["index"]]
     if not before:
@@ -94,20 +93,21 @@ def _last_of_session(
     document = directory.read_phase(last)
     if document is None or document["begun_at"] < session_started_at:
         raise RunError(
-            f"{directory.file('phases', configuration.file_name(last))} is missing, so its results are lost: is the disk full? "
-            f"Run the same command again; the phases before it are kept"
+            f"{directory.file('phases', configuration.file_name(last))} is missing, so its results are lost. "
+            f"Is the disk full? Run the same command again; the phases before it are kept"
         )
     if document["failed"]:
         who = "; ".join(f"{host}: {message}" for host, message in document["failed"].items())
         raise RunError(
-            f"phase {last['index']} of {last['of']} ({configuration.describe(last)}) lost hosts, so the run cannot be valid: {who}. "
+            f"hosts failed in phase {last['index']} of {last['of']} ({configuration.describe(last)}), "
+            f"so the run cannot be valid: {who}. "
             f"Repair them and run the same command again; finished phases are kept"
         )
     return document
 
 
 def _lead(run: t.Mapping[str, t.Any], last: t.Mapping[str, t.Any] | None, task_vars: t.Mapping[str, t.Any]) -> float:
-    """How long before the common start the launch begins, so that the slowest host is ready in time."""
+    """Return how long before the common start the launch begins, so that the slowest host is ready in time."""
     if last and last["launch_seconds"] is not None:
         return last["launch_seconds"] * MARGIN + MARGIN_SECONDS
     rounds = math.ceil(len(run["expected"]) / task_vars["ansible_forks"])

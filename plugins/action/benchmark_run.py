@@ -32,7 +32,7 @@ CALLBACK = "memstretch.density.fleet_latency"
 
 
 class ActionModule(ControllerAction):
-    """Check what is asked for; then begin a run or continue one. The callback writes what this returns."""
+    """Check the settings of a run, then begin or resume it. The callback writes the result to run.json."""
 
     ARGUMENTS = {
         "state": {"type": "str", "choices": ["checked", "begun"], "default": "begun"},
@@ -52,8 +52,8 @@ class ActionModule(ControllerAction):
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         if CALLBACK not in (constants.CALLBACKS_ENABLED or []):
             raise RunError(
-                f"the callback {CALLBACK} is not enabled, so no result would be kept; add it to callbacks_enabled in the "
-                f"section [defaults] of ansible.cfg, or set ANSIBLE_CALLBACKS_ENABLED={CALLBACK}"
+                f"the callback {CALLBACK} is not enabled, so no result would be kept; add it to callbacks_enabled in "
+                f"the section [defaults] of ansible.cfg, or set ANSIBLE_CALLBACKS_ENABLED={CALLBACK}"
             )
         config = configuration.checked(options["settings"], options["option_prefix"])
         phases = configuration.phases(config)
@@ -66,23 +66,24 @@ class ActionModule(ControllerAction):
 
 
 def _check_fleet(options: t.Mapping[str, t.Any]) -> None:
-    """Refuse a fleet that cannot give a valid run."""
+    """Raise a RunError if the fleet cannot give a valid run."""
     if not options["expected"]:
         raise RunError("the fleet is empty: put at least one Redis host into the inventory's group fleet")
     if options["state"] == "checked":
         return
     absent = sorted(set(options["expected"]) - set(options["fleet"]))
     if absent:
+        names = ", ".join(absent[:10])
         raise RunError(
-            f"{len(absent)} of {len(options['expected'])} hosts of the fleet cannot take part ({', '.join(absent[:10])}); "
-            f"repair them or take them out of the inventory: a run without them would not be a run of this fleet"
+            f"{len(absent)} of {len(options['expected'])} hosts of the fleet cannot take part ({names}); "
+            f"repair them or remove them from the inventory: without them it would not be a run of this fleet"
         )
     limit = number(options["option_prefix"] + "max_clock_offset", options["max_clock_offset"], "max_clock_offset")
     for host, each in sorted(options["fleet"].items()):
         if abs(each["clock_offset"]) > limit:
             raise RunError(
-                f"{host}: its clock is {each['clock_offset']:+.3f} s off the controller's, at most {limit:g} s is allowed "
-                f"({options['option_prefix']}max_clock_offset); set it, for example with chrony"
+                f"{host}: the clock differs from the controller's by {each['clock_offset']:+.3f} s, at most "
+                f"{limit:g} s is allowed ({options['option_prefix']}max_clock_offset); set it, for example with chrony"
             )
 
 
@@ -125,27 +126,9 @@ def _choose(
     phases: list[dict[str, t.Any]],
     now: float,
 ) -> tuple[RunDirectory, bool]:
-    """Return the directory and whether it is a run that is resumed."""
+    """Return the directory of the run, and whether the run is resumed."""
     if options["run_id"]:
-        directory = RunDirectory(options["results_dir"], options["run_id"])
-        if not directory.exists():
-            return directory, False
-        old = directory.read_json("run.json")
-        if old["config_hash"] == fingerprint:
-            if not options["resume"] or _is_finished(directory, phases):
-                raise RunError(f"{directory.path} exists and holds a finished run; choose another run_id, or remove it")
-            _refuse_if_in_use(directory)
-            return directory, True
-        changes = "; ".join(configuration.differences(old["hashed"], hashed)[:6])
-        if not options["set_aside"] or {**old["hashed"], "hosts": None} != {**hashed, "hosts": None}:
-            raise RunError(
-                f"{directory.path} exists and holds a run of other settings ({changes}); choose another run_id"
-            )
-        _refuse_if_in_use(directory)
-        Display().display(
-            f"The hosts have changed since {directory.path} was begun ({changes}); what it holds is kept as {directory.set_aside()}"
-        )
-        return directory, False
+        return _choose_named(options, hashed, fingerprint, phases)
     newest = latest(options["results_dir"])
     if newest and options["resume"]:
         old = newest.read_json("run.json")
@@ -155,6 +138,37 @@ def _choose(
     return unused(options["results_dir"], f"{hashed['profile']}-{compact_utc(now)}"), False
 
 
+def _choose_named(
+    options: t.Mapping[str, t.Any], hashed: dict[str, t.Any], fingerprint: str, phases: list[dict[str, t.Any]]
+) -> tuple[RunDirectory, bool]:
+    """Return the directory that the user named, and whether its run is resumed."""
+    directory = RunDirectory(options["results_dir"], options["run_id"])
+    if not directory.exists():
+        return directory, False
+    old = directory.read_json("run.json")
+    if old["config_hash"] == fingerprint:
+        if _is_finished(directory, phases):
+            raise RunError(f"{directory.path} exists and its run is finished; choose another run_id, or remove it")
+        if not options["resume"]:
+            raise RunError(
+                f"{directory.path} exists and its run is not finished; choose another run_id, or set "
+                f"{options['option_prefix']}resume to true"
+            )
+        _refuse_if_in_use(directory)
+        return directory, True
+    changes = "; ".join(configuration.differences(old["hashed"], hashed)[:6])
+    if not options["set_aside"] or {**old["hashed"], "hosts": None} != {**hashed, "hosts": None}:
+        raise RunError(
+            f"{directory.path} exists and its run has other settings ({changes}); choose another run_id, or remove it"
+        )
+    _refuse_if_in_use(directory)
+    Display().display(
+        f"The hosts have changed since the run in {directory.path} was begun ({changes}); "
+        f"its files are kept as {directory.set_aside()}"
+    )
+    return directory, False
+
+
 def _is_finished(directory: RunDirectory, phases: list[dict[str, t.Any]]) -> bool:
     return all(phase["finished"] for phase in mark_finished(directory, phases, filled=True))
 
@@ -162,4 +176,4 @@ def _is_finished(directory: RunDirectory, phases: list[dict[str, t.Any]]) -> boo
 def _refuse_if_in_use(directory: RunDirectory) -> None:
     pid = directory.in_use_by()
     if pid is not None:
-        raise RunError(f"{directory.path}: a playbook (pid {pid}) works on this run now; wait until it ends")
+        raise RunError(f"{directory.path}: another playbook (pid {pid}) is working on this run; wait until it ends")

@@ -21,7 +21,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish 
 
 
 class ActionModule(ControllerAction):
-    """Judge a run from its files. This fails the play where the callback, which wrote them, cannot."""
+    """Judge a run from its files. This action can fail the play; the callback, which wrote the files, cannot."""
 
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
@@ -47,7 +47,7 @@ class ActionModule(ControllerAction):
         report = {"run_id": directory.run_id, "directory": directory.path, "verdict": summary["verdict"]}
         result: dict[str, t.Any] = {"changed": changed, "density_report": report}
         if summary["verdict"] == "invalid":
-            result.update(failed=True, msg=f"run {directory.run_id} is not valid, for the reasons above")
+            result.update(failed=True, msg=f"run {directory.run_id} is not valid; the reasons are listed above")
         elif summary["verdict"] == "fail" and options["slo_enforce"]:
-            result.update(failed=True, msg=f"run {directory.run_id} misses the SLO, for the reasons above")
+            result.update(failed=True, msg=f"run {directory.run_id} misses the SLO; the reasons are listed above")
         return result

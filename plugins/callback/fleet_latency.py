@@ -7,20 +7,20 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: fleet_latency
 type: aggregate
-short_description: Merge the latencies that solotest measured over the fleet, and keep the files of the run
+short_description: Merge the latencies of the fleet and write the files of the run
 version_added: 0.1.0
 description:
-  - Collects what P(memstretch.density.solotest#module) returns on each host, merges the histograms, judges whether the phase
-    is valid, writes the run's files and prints a line when a phase begins and when it has ended.
-  - Sees hosts that failed or could not be reached, which the result of no task shows.
-  - Follows the role P(memstretch.density.latency_benchmark#role). In any other playbook each task that returns a result of
-    the module becomes a phase of a run of its own, called C(adhoc-<time>), with the objective of the options below; the
-    table comes at the end of the playbook.
+  - Collects what P(memstretch.density.solotest#module) returns on each host, merges the histograms, decides whether the
+    phase is valid, writes the files of the run, and prints a line when a phase begins and when it ends.
+  - Also records hosts that failed or could not be reached.
+  - Works with the role P(memstretch.density.latency_benchmark#role). In any other playbook, each task that returns a
+    result of the module becomes a phase of an ad-hoc run called C(adhoc-<time>). The SLO of ad-hoc runs is set by the
+    options below, and their table is printed at the end of the playbook.
 requirements:
   - Enable it with C(callbacks_enabled = memstretch.density.fleet_latency) in the section C([defaults]) of ansible.cfg.
 options:
   results_dir:
-    description: Where the runs of other playbooks than those of this collection go.
+    description: The directory for ad-hoc runs.
     type: path
     default: results
     env:
@@ -29,7 +29,7 @@ options:
       - section: callback_fleet_latency
         key: results_dir
   slo_avg_us:
-    description: Objective for the average response time in such a run, in microseconds.
+    description: SLO of ad-hoc runs for the average response time, in microseconds.
     type: float
     default: 50
     env:
@@ -38,7 +38,7 @@ options:
       - section: callback_fleet_latency
         key: slo_avg_us
   slo_p99_us:
-    description: Objective for the 99th percentile of the response time in such a run, in microseconds.
+    description: SLO of ad-hoc runs for the 99th percentile of the response time, in microseconds.
     type: float
     default: 300
     env:
@@ -62,7 +62,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 
 
 class CallbackModule(CallbackBase):
-    """Hands the events of a playbook to the recorder of the run that it is."""
+    """Passes the events of a playbook to the recorder of its run."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -91,15 +91,15 @@ class CallbackModule(CallbackBase):
         self._guard(self._finish)
 
     def _guard(self, act: t.Callable, *arguments: t.Any) -> None:
-        """Say plainly what could not be recorded.
+        """Call act and report an error if it cannot record the event.
 
-        An exception here would only become a warning, and the playbook goes on either way; the action
-        benchmark_phase stops it at the next phase, because the file of this one is not there.
+        Ansible would only warn about an exception. The playbook continues in either case; the action benchmark_phase
+        stops it at the next phase, because the file of this phase is missing.
         """
         try:
             act(*arguments)
         except (OSError, RunError) as error:
-            self._display.error(f"fleet_latency could not record this: {error}", wrap_text=False)
+            self._display.error(f"fleet_latency could not record this result: {error}", wrap_text=False)
         sys.stdout.flush()
 
     def _say(self, line: str) -> None:
@@ -166,5 +166,5 @@ class CallbackModule(CallbackBase):
 
 
 def _mode(result: t.Any, partial: dict[str, t.Any] | None) -> str:
-    """Return the mode of a client that failed, even if it failed before it could say so."""
+    """Return the mode of a client that failed, even if it failed before it reported one."""
     return partial["mode"] if partial else str(result.task.args.get("mode", "test"))

@@ -10,8 +10,9 @@ type: stdout
 short_description: Ansible's default output without lines for included files
 version_added: 0.1.0
 description:
-  - The same as P(ansible.builtin.default#callback), but an included file is only mentioned with C(-v). The role
-    P(memstretch.density.latency_benchmark#role) includes one file a phase, and each line would name every host of the fleet.
+  - The same as P(ansible.builtin.default#callback), but included files are only mentioned with C(-v). The role
+    P(memstretch.density.latency_benchmark#role) includes one file for each phase, and each of these lines would name
+    every host of the fleet.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -28,18 +29,18 @@ from ansible.plugins.callback.default import CallbackModule as Default
 
 
 class CallbackModule(Default):
-    """Leaves out what is only about included files."""
+    """Omits the output about included files."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "memstretch.density.terse"
 
     def v2_runner_on_ok(self, result: t.Any) -> None:
-        # An include has no result of its own, but the default shows its banner.
+        # An include has no result of its own, but the default callback prints its banner.
         if self._display.verbosity == 0 and isinstance(result.task, TaskInclude):
             return
         shown = self.get_option("display_ok_hosts")
-        # A debug task is there to be read, also where the results of other tasks that changed nothing are left out.
+        # The purpose of a debug task is its output, so it is shown even if display_ok_hosts is off.
         self.set_option("display_ok_hosts", shown or result.task.action in ("debug", "ansible.builtin.debug"))
         try:
             super().v2_runner_on_ok(result)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: benchmark_phase
-short_description: Say when the next phase of a run starts on all hosts
+short_description: Choose when the next phase of a run starts on all hosts
 version_added: 0.1.0
 description:
-  - Makes sure that the callback P(memstretch.density.fleet_latency#callback) has kept the phases before, and that none of them
-    lost a host; otherwise it fails, because the run could not become valid any more.
-  - Then picks the common start, far enough ahead that the slowest host is ready in time. The first lead follows from the
-    number of hosts and C(forks); the later ones from how long the launch before really took.
-  - A run with C(stop_when_failed) that cannot meet its SLO any more gets no more phases, but the reason.
+  - Checks that the callback P(memstretch.density.fleet_latency#callback) has written the previous phase and that no
+    host failed in it. Otherwise it fails, because the run cannot become valid.
+  - Then chooses the common start of all hosts, far enough ahead for the slowest one. The first lead depends on the
+    number of hosts and C(forks), later leads on how long the previous launch took.
+  - If the run has C(stop_when_failed) and can no longer meet its SLO, there is no next phase, and the reason is
+    returned.
   - Runs on the controller. Use it with C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action
@@ -30,14 +31,14 @@ options:
     type: dict
     required: true
   lead_seconds:
-    description: How long before the start the launch begins, 0 to 3600, if you know better.
+    description: How many seconds before the start the launch begins, 0 to 3600. By default it is worked out.
     type: raw
 author:
   - The memstretch.density contributors (@memstretch)
 """
 
 EXAMPLES = r"""
-- name: Say when the phase starts
+- name: Choose the start of each phase
   memstretch.density.benchmark_phase:
     run: "{{ begun.benchmark_run }}"
     phase: "{{ item }}"
@@ -47,11 +48,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 benchmark_phase:
-  description: The C(phase), C(begun_at), and C(start_at), in seconds since the epoch; a fill has no common start.
-  returned: success, but not with RV(benchmark_stopped)
+  description: The C(phase), with C(begun_at) and C(start_at) in seconds since the epoch; a fill has no common start.
+  returned: success, unless RV(benchmark_stopped) is returned
   type: dict
 benchmark_stopped:
-  description: Why there is no use in measuring on.
-  returned: when the run is to stop for it
+  description: Why the run can no longer meet its SLO.
+  returned: when the run stops early
   type: str
 """

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: benchmark_run
-short_description: Check the settings of a run, and begin it or continue it
+short_description: Check the settings of a run, then begin or resume it
 version_added: 0.1.0
 description:
-  - Checks what a run is to do, in one place and before anything is touched, and works out its phases.
-  - "With O(state=begun): chooses the directory of the run. A run that was interrupted is continued if its settings are still the
-    same: finished phases are kept. The callback P(memstretch.density.fleet_latency#callback) then writes the run's files."
+  - Checks the settings of a run before anything is changed, and works out its phases.
+  - With O(state=begun) it also chooses the directory of the run. An interrupted run is resumed if its settings are
+    still the same, and its finished phases are kept. The callback P(memstretch.density.fleet_latency#callback) then
+    writes the files of the run.
   - Runs on the controller. Use it with C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action
@@ -27,45 +28,47 @@ options:
     default: begun
   settings:
     description:
-      - What the run is to do. It takes exactly the keys C(profile), C(key_count), C(value_size), C(compressibility),
-        C(requests) and C(duration) of a phase (C(key_count) requests if both are null), C(rate) (requests per second and host),
-        C(pattern), C(connections), C(pipeline), C(pacing), C(cpu), C(influences), C(read_mixes), C(warmups), C(iterations),
-        C(slo_avg_us), C(slo_p99_us), C(min_overlap), C(min_rate_ratio), C(max_lateness_p99_us),
-        C(stop_when_failed).
-      - The role P(memstretch.density.latency_benchmark#role) documents what each means and allows.
+      - "The settings of the run. All of these keys are required, and no others: C(profile), C(key_count),
+        C(value_size), C(compressibility), C(requests) and C(duration) of a phase (C(key_count) requests if both are
+        null), C(rate) (requests per second and host), C(pattern), C(connections), C(pipeline), C(pacing), C(cpu),
+        C(influences), C(read_mixes), C(warmups), C(iterations), C(slo_avg_us), C(slo_p99_us), C(min_overlap),
+        C(min_rate_ratio), C(max_lateness_p99_us), C(stop_when_failed)."
+      - The role P(memstretch.density.latency_benchmark#role) documents each of them and its range.
     type: dict
     required: true
   option_prefix:
-    description: What the user's names of these settings begin with. Messages use it.
+    description: The prefix of the user's variables for these settings, used in messages.
     type: str
     default: ""
   run_id:
     description:
-      - Name of the run's directory. One that exists is refused, unless it holds an unfinished run of the same settings.
-      - If not given, the newest run is continued where it is unfinished and of the same settings; otherwise a new one begins,
-        C(<profile>-<time>).
+      - Name of the run's directory. An existing directory is an error, unless its run is unfinished and has the same
+        settings.
+      - Without a name, the newest run is resumed if it is unfinished and has the same settings. Otherwise a run called
+        C(<profile>-<time>) begins.
     type: str
   resume:
-    description: With V(false) an unfinished run is not continued.
+    description: Whether to resume an unfinished run.
     type: bool
     default: true
   set_aside:
     description:
-      - With V(true) a directory named O(run_id) whose run differs in nothing but the settings of its hosts is renamed to C(<run_id>-set-aside)
-        instead of refused, and the run begins anew. For a sequence of runs, whose names are given, where a host has changed since an interruption.
+      - Whether to rename an existing directory O(run_id) to C(<run_id>-set-aside) and begin a new run, if the two runs
+        differ only in the settings of their hosts.
+      - For sequences of runs with given names, in case a host has changed since an interruption.
     type: bool
     default: false
   expected:
-    description: Names of all hosts of the fleet, also of those that failed earlier in the playbook.
+    description: Names of all hosts of the fleet, including those that failed earlier in the playbook.
     type: list
     elements: str
     default: []
   fleet:
-    description: For each host that can take part C(endpoint), C(keys), C(clock_offset), C(clock_correction).
+    description: C(endpoint), C(keys), C(clock_offset) and C(clock_correction) of each host that can take part.
     type: dict
     default: {}
   max_clock_offset:
-    description: How many seconds the clock of a host may be off the controller's, 0 to 86,400.
+    description: By how many seconds the clock of a host may differ from the controller's, 0 to 86,400.
     type: raw
     default: 5
   host_records:
@@ -73,7 +76,7 @@ options:
     type: dict
     default: {}
   labels:
-    description: Texts that every output of the run carries, such as C(host not tuned).
+    description: Notes that every output of the run shows, such as C(host not tuned).
     type: list
     elements: str
     default: []
@@ -82,7 +85,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Check the settings, before anything is touched
+- name: Check the settings before anything is changed
   memstretch.density.benchmark_run:
     state: checked
     expected: "{{ ansible_play_hosts_all }}"
@@ -106,7 +109,7 @@ expected:
   type: list
   elements: str
 benchmark_run:
-  description: Everything that C(run.json) holds, with C(run_id), C(directory), C(session), C(resumed) and C(phases).
+  description: The contents of C(run.json), with C(run_id), C(directory), C(session), C(resumed) and C(phases).
   returned: O(state=begun)
   type: dict
 """

@@ -12,9 +12,10 @@ module: density_report
 short_description: Judge a run from its files
 version_added: 0.1.0
 description:
-  - Reads the files of a run, writes C(summary.json), C(report.html), C(report.txt), C(cells.csv), C(hosts.csv), C(metrics.prom) and the histogram
-    logs, and shows the table and the verdict.
-  - Fails if the run is incomplete or not valid, whatever its figures. A failing callback could not do that.
+  - Reads the files of a run, writes C(summary.json), C(report.html), C(report.txt), C(cells.csv), C(hosts.csv),
+    C(metrics.prom) and the histogram logs, and prints the table and the verdict.
+  - Fails if the run is incomplete or not valid, whatever its figures; the callback that wrote the files cannot fail a
+    play.
   - Runs on the controller.
 extends_documentation_fragment:
   - memstretch.density.controller_action
@@ -22,17 +23,17 @@ extends_documentation_fragment:
   - memstretch.density.prices
 options:
   run_id:
-    description: Name of the run. V(latest) is the newest.
+    description: Name of the run; V(latest) is the newest run.
     type: str
     default: latest
   slo_avg_us:
-    description: Average response time to judge by in place of the run's own, 0.001 to 1e9 microseconds.
+    description: SLO for the average response time, 0.001 to 1e9 microseconds, instead of the run's own.
     type: raw
   slo_p99_us:
-    description: The same for the 99th percentile.
+    description: SLO for the 99th percentile of the response time, 0.001 to 1e9 microseconds, instead of the run's own.
     type: raw
   slo_enforce:
-    description: Fail if a host misses the SLO.
+    description: Whether to fail if a host misses the SLO.
     type: bool
     default: false
 author:
@@ -40,14 +41,15 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Judge the newest run, and stop a pipeline if it misses the SLO
+- name: Judge the newest run, and fail a pipeline if it misses the SLO
   memstretch.density.density_report:
     slo_enforce: true
 """
 
 RETURN = r"""
 density_report:
-  description: The C(run_id), the C(directory) that holds C(summary.json), and the C(verdict), V(pass), V(fail) or V(invalid).
-  returned: always, but in check mode
+  description:
+    - The C(run_id), the C(directory) of C(summary.json), and the C(verdict), which is V(pass), V(fail) or V(invalid).
+  returned: except in check mode
   type: dict
 """

@@ -12,9 +12,10 @@ module: run_comparison
 short_description: Compare runs with each other
 version_added: 0.1.0
 description:
-  - Reads the files of two or more runs, shows for each cell the response time under each profile and as a multiple of the first run, with the
-    page-ins that explain it, and writes C(comparison.json), C(comparison.txt) and C(comparison.html).
-  - What differs between the runs beside their profiles is named.
+  - Reads the files of two or more runs and prints, for each cell, the response time under each profile and its ratio to
+    the first run, with the page-ins that explain it. Writes C(comparison.json), C(comparison.txt) and
+    C(comparison.html).
+  - Lists the differences between the runs other than their profiles.
   - Runs on the controller.
 extends_documentation_fragment:
   - memstretch.density.controller_action
@@ -27,7 +28,7 @@ options:
     elements: str
     required: true
   name:
-    description: Name of the directory below O(results_dir) that the comparison is written to.
+    description: Name of the directory of the comparison, below O(results_dir).
     type: str
     default: comparison
 author:
@@ -42,7 +43,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 comparison:
-  description: The comparison, as C(comparison.json) holds it.
+  description: The contents of C(comparison.json).
   returned: always
   type: dict
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions have in common that do all their work on the controller."""
+"""The base class of actions that run only on the controller, and the options that they share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHECKED_RUN = {"type": "dict", "required": True}
 
 
 class ControllerAction(ActionBase):
-    """An action that needs no connection. A subclass has its C(ARGUMENTS) and a L(work)."""
+    """An action that needs no connection. A subclass defines C(ARGUMENTS) and work()."""
 
     ARGUMENTS: dict[str, t.Any] = {}
     _requires_connection = False
@@ -29,22 +29,22 @@ class ControllerAction(ActionBase):
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        dummy, options = self.validate_argument_spec(self.ARGUMENTS)
+        _validation, options = self.validate_argument_spec(self.ARGUMENTS)
         try:
             return {**result, **self.work(options, task_vars or {})}
         except (RunError, SettingError, OSError) as error:
             raise AnsibleActionFail(str(error)) from error
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """Return the result. A RunError, SettingError or OSError of it fails the task with its text."""
+        """Return the result of the task. A RunError, SettingError or OSError fails the task with its text."""
         raise NotImplementedError
 
 
 def measured_run(option: str, results_dir: str, run_id: str) -> RunDirectory:
-    """Return the directory of a run that was measured.
+    """Return the directory of an existing run.
 
     Raises:
-        RunError: there is none; the text names the option.
+        RunError: there is no such run; the text names the option.
     """
     path = os.path.join(os.path.expanduser(results_dir), run_id)
     if not run_id or not os.path.isfile(os.path.join(path, "run.json")):
@@ -53,13 +53,13 @@ def measured_run(option: str, results_dir: str, run_id: str) -> RunDirectory:
 
 
 def own_directory(option: str, results_dir: str, name: str) -> RunDirectory:
-    """Return a directory below results_dir for something that is no run. It need not exist yet.
+    """Return a directory below results_dir, which may not exist yet, for something other than a run.
 
     Raises:
-        RunError: the name is none for a directory, or that of a run; the text names the option.
+        RunError: the name cannot be used, or is that of a run; the text names the option.
     """
     if os.path.basename(name) != name or name in ("", ".", "..", "latest"):
-        raise RunError(f"{option}: {name!r} is not a name for a directory below {results_dir}")
+        raise RunError(f"{option}: {name!r} cannot be the name of a directory below {results_dir}")
     directory = RunDirectory(results_dir, name)
     if os.path.exists(directory.file("run.json")):
         raise RunError(f"{option}: {name} is a run; choose another name")

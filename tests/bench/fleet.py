@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the fleet machinery costs: start skew, the playbook's own time, callback and report on large fleets.
+"""Measure the overhead of runs: start skew, the playbook's own time, callback and report on large fleets.
 
 python tests/bench/fleet.py [skew] [overhead] [scale] [--write]
 """
@@ -25,10 +25,9 @@ sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
 sys.path.insert(0, str(ROOT / "tests"))
 
 import yaml  # noqa: E402
+from synthetic_fleets import begun_run, record_run, run_config  # noqa: E402
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder  # noqa: E402
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration  # noqa: E402
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory  # noqa: E402
 
 INSTANCES = 32
@@ -37,10 +36,10 @@ SCALES = (10, 100, 1000)
 PHASES = 25
 
 
-def play(
+def run_playbook(
     inventory: pathlib.Path, results: pathlib.Path, variables: dict[str, t.Any], playbook: str, *arguments: str
 ) -> float:
-    """Play a playbook and return its seconds; what it printed is in results/../playbook.log."""
+    """Run a playbook and return how many seconds it took; its output is in playbook.log next to results."""
     environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
     began = time.monotonic()
     with open(results.parent / "playbook.log", "w", encoding="utf-8") as log:
@@ -74,7 +73,7 @@ def documents(results: pathlib.Path) -> list[dict[str, t.Any]]:
 
 @contextlib.contextmanager
 def redis_servers(directory: pathlib.Path, count: int) -> t.Iterator[list[int]]:
-    """So many Redis servers on loopback; yields their ports."""
+    """Start Redis servers on loopback and yield their ports."""
     ports = list(range(18001, 18001 + count))
     servers = []
     try:
@@ -96,7 +95,7 @@ def redis_servers(directory: pathlib.Path, count: int) -> t.Iterator[list[int]]:
 
 
 def skew(directory: pathlib.Path) -> list[tuple[str, str, str]]:
-    """32 instances, two forks: how far the first requests are from where they were due."""
+    """Measure how far the first requests are from their due times, with 32 instances and two forks."""
     with redis_servers(directory, INSTANCES) as ports:
         inventory = directory / "hosts.yml"
         inventory.write_text(
@@ -113,7 +112,7 @@ def skew(directory: pathlib.Path) -> list[tuple[str, str, str]]:
             ),
             encoding="utf-8",
         )
-        play(
+        run_playbook(
             inventory,
             directory / "results",
             {
@@ -159,17 +158,17 @@ def skew(directory: pathlib.Path) -> list[tuple[str, str, str]]:
 
 
 def overhead(directory: pathlib.Path) -> list[tuple[str, str, str]]:
-    """The demo: the playbook's time from start to exit code, less the phases' own."""
+    """Measure the time of the demo's playbook beyond that of its phases."""
     inventory = ROOT / "inventories" / "local" / "hosts.yml"
     results = directory / "results"
     # Servers of its own, beside those of a demo that may be running.
     port = "{{ 19000 + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}"
     variables = {"redis_directory": str(directory / "state"), "redis_port": port}
-    seconds = play(inventory, results, variables, "site")
+    seconds = run_playbook(inventory, results, variables, "site")
     phases = documents(results)
     load = sum(document["finished_at"] - document["started_at"] for document in phases)
     overlap = min(document["overlap"] for document in phases if document["phase"]["kind"] != "fill")
-    play(inventory, results, variables, "teardown")
+    run_playbook(inventory, results, variables, "teardown")
     own = seconds - load
     return [
         (
@@ -186,7 +185,7 @@ def overhead(directory: pathlib.Path) -> list[tuple[str, str, str]]:
 
 
 def record_example(directory: pathlib.Path) -> pathlib.Path:
-    """Measure one real phase whose result stands for those of all hosts."""
+    """Measure one real phase, whose result is used for all hosts."""
     with redis_servers(directory, 1) as ports:
         inventory = directory / "one.yml"
         inventory.write_text(
@@ -205,7 +204,7 @@ def record_example(directory: pathlib.Path) -> pathlib.Path:
             ),
             encoding="utf-8",
         )
-        play(
+        run_playbook(
             inventory,
             directory / "results",
             {
@@ -225,66 +224,31 @@ def record_example(directory: pathlib.Path) -> pathlib.Path:
 
 
 def replay(example: pathlib.Path, hosts: int, directory: pathlib.Path) -> dict[str, float]:
-    """Put recorded results through the callback's recorder and the report, in this process."""
+    """Pass a recorded result of each host through the recorder of the callback and the report, in this process."""
     result = json.loads(example.read_text(encoding="utf-8"))
-    names = [f"vm{number:04d}" for number in range(hosts)]
-    config = configuration.checked(
-        {
-            "profile": "dram",
-            "key_count": 20000,
-            "value_size": 1000,
-            "compressibility": 0,
-            "requests": None,
-            "duration": None,
-            "rate": 2500,
-            "pattern": "gaussian",
-            "connections": 1,
-            "pipeline": 1,
-            "pacing": "hybrid",
-            "cpu": "any",
-            "influences": [0, 10, 25],
-            "read_mixes": [100, 70],
-            "warmups": 1,
-            "iterations": 3,
-            "slo_avg_us": 50,
-            "slo_p99_us": 300,
-            "min_overlap": 0,
-            "min_rate_ratio": 0,
-            "max_lateness_p99_us": 1e9,
-            "stop_when_failed": False,
-        }
+    config = run_config(
+        profile="dram",
+        key_count=20000,
+        rate=2500,
+        influences=[0, 10, 25],
+        iterations=3,
+        min_overlap=0,
+        min_rate_ratio=0,
+        max_lateness_p99_us=1e9,
     )
-    phases = [{**phase, "finished": False} for phase in configuration.phases(config)]
+    begun = begun_run(directory / "run", config, [f"vm{number:04d}" for number in range(hosts)])
     fill = {**result, "latency": None, "fill": {"keys": 20000, "seconds": 1.0}}
+
+    def measure(phase: t.Mapping[str, t.Any], number: int, host: str) -> dict[str, t.Any]:
+        settings = {
+            **result["settings"],
+            "influence": phase.get("influence", 0),
+            "read_mix": phase.get("read_mix", 100),
+        }
+        return {**(fill if phase["kind"] == "fill" else result), "settings": settings}
+
     began = time.monotonic()
-    recorder = RunRecorder(
-        {
-            "session": "1",
-            "directory": str(directory / "run"),
-            "resumed": False,
-            "run_id": "run",
-            "started_at": time.time(),
-            "config": config,
-            "config_hash": "0",
-            "hashed": config,
-            "labels": [],
-            "expected": names,
-            "hosts": {},
-            "phases": phases,
-            "fleet": {name: {"endpoint": name, "keys": 0, "clock_correction": 0.0} for name in names},
-        },
-        lambda line: None,
-    )
-    for phase in phases:
-        recorder.begin_phase({"phase": phase, "begun_at": result["started_at"] - 1, "start_at": result["started_at"]})
-        for name in names:
-            settings = {
-                **result["settings"],
-                "influence": phase.get("influence", 0),
-                "read_mix": phase.get("read_mix", 100),
-            }
-            recorder.add(name, {**(fill if phase["kind"] == "fill" else result), "settings": settings})
-    recorder.close()
+    record_run(begun, measure, start_of=lambda phase: result["started_at"])
     callback = time.monotonic() - began
     began = time.monotonic()
     publish(RunDirectory.at(str(directory / "run")), lambda line: None)
@@ -300,7 +264,7 @@ def replay(example: pathlib.Path, hosts: int, directory: pathlib.Path) -> dict[s
 
 
 def scale(directory: pathlib.Path) -> list[tuple[str, str, str]]:
-    """10, 100 and 1,000 hosts, each in a process of its own so that its memory can be told."""
+    """Measure fleets of 10, 100 and 1,000 hosts, each in its own process, which gives its memory."""
     example = record_example(directory)
     rows = []
     for hosts in SCALES:
@@ -313,10 +277,11 @@ def scale(directory: pathlib.Path) -> list[tuple[str, str, str]]:
             text=True,
         )
         seen = json.loads(done.stdout)
+        seconds = f"{seen['callback_s']:.1f} s / {seen['report_s']:.1f} s"
         rows.append(
             (
                 f"{hosts} hosts x {PHASES} phases: callback / report / memory / files",
-                f"{seen['callback_s']:.1f} s / {seen['report_s']:.1f} s / {seen['rss_mb']:.0f} MB / {seen['disk_mb']:.1f} MB",
+                f"{seconds} / {seen['rss_mb']:.0f} MB / {seen['disk_mb']:.1f} MB",
                 f"a result is {seen['result_kb']:.1f} KB",
             )
         )
@@ -347,8 +312,8 @@ def main() -> None:
         table = "\n".join(f"| {what} | {figure} | {target} |" for what, figure, target in rows)
         (ROOT / "docs" / "bench").mkdir(exist_ok=True)
         (ROOT / "docs" / "bench" / "fleet.md").write_text(
-            f"# What the fleet machinery costs\n\n`make bench`, {time.strftime('%Y-%m-%d')}, {machine}.\n\n"
-            f"| what | measured | bar |\n| --- | --- | --- |\n{table}\n",
+            f"# Overhead of runs\n\n`make bench`, {time.strftime('%Y-%m-%d')}, {machine}.\n\n"
+            f"| what | measured | target |\n| --- | --- | --- |\n{table}\n",
             encoding="utf-8",
         )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How often the 95 % intervals hold the truth, on synthetic fleets whose truth is known.
+"""Measure how often the 95 % intervals contain the truth, on synthetic fleets whose truth is known.
 
 python tests/bench/intervals.py [--fleets N] [--write]
 """
@@ -28,7 +28,7 @@ REQUESTS = 150
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """How the latencies of a fleet vary: standard deviations of the logarithm, and a share of hosts that are sick."""
+    """The variation of a fleet's latencies: standard deviations of the logarithm, and the share of sick hosts."""
 
     name: str
     by_host: float
@@ -38,15 +38,15 @@ class World:
 
     def hosts(self, count: int, chance: random.Random) -> list[tuple[float, bool]]:
         """Return the factor of each host and whether it is sick."""
-        return [(chance.lognormvariate(0, self.by_host), chance.random() < self.sick) for dummy in range(count)]
+        return [(chance.lognormvariate(0, self.by_host), chance.random() < self.sick) for _host in range(count)]
 
-    def measure(self, host: tuple[float, bool], moment: float, chance: random.Random) -> Histogram:
-        """Return what a host measures in an iteration that is slower by the factor moment: 2 % of the requests page in."""
-        factor = host[0] * moment * chance.lognormvariate(0, self.by_both) * 25_000
+    def measure(self, host: tuple[float, bool], slowdown: float, chance: random.Random) -> Histogram:
+        """Return what a host measures in one iteration, slower by a factor; 2 % of the requests page in."""
+        factor = host[0] * slowdown * chance.lognormvariate(0, self.by_both) * 25_000
         slow = int(REQUESTS * (0.06 if host[1] else 0.02))
-        values = [factor * chance.lognormvariate(0, 0.25) for dummy in range(REQUESTS - slow)]
+        values = [factor * chance.lognormvariate(0, 0.25) for _request in range(REQUESTS - slow)]
         return Histogram.from_values(
-            int(value) for value in values + [factor * 10 * chance.lognormvariate(0, 0.5) for dummy in range(slow)]
+            int(value) for value in values + [factor * 10 * chance.lognormvariate(0, 0.5) for _request in range(slow)]
         )
 
 
@@ -64,9 +64,9 @@ def run(world: World, hosts: int, iterations: int, chance: random.Random) -> tup
     sample, whole = CellSample(hosts), Histogram()
     fleet = world.hosts(hosts, chance)
     for iteration in range(iterations):
-        moment = chance.lognormvariate(0, world.by_iteration)
+        slowdown = chance.lognormvariate(0, world.by_iteration)
         for number, host in enumerate(fleet):
-            histogram = world.measure(host, moment, chance)
+            histogram = world.measure(host, slowdown, chance)
             sample.add(number, iteration, histogram)
             whole.merge(histogram)
     figures = whole.figures()
@@ -74,9 +74,9 @@ def run(world: World, hosts: int, iterations: int, chance: random.Random) -> tup
 
 
 def truth(world: World, chance: random.Random, draws: int) -> dict[str, float]:
-    """Return the figures of a fleet of hosts and iterations without end."""
+    """Return the figures of a fleet with very many hosts and iterations."""
     whole = Histogram()
-    for dummy in range(draws):
+    for _draw in range(draws):
         (host,) = world.hosts(1, chance)
         whole.merge(world.measure(host, chance.lognormvariate(0, world.by_iteration), chance))
     figures = whole.figures()
@@ -86,21 +86,21 @@ def truth(world: World, chance: random.Random, draws: int) -> dict[str, float]:
 def coverage(
     world: World, hosts: int, iterations: int, fleets: int, seed: int = 1, draws: int = 3000
 ) -> dict[str, tuple[float, float]]:
-    """Return for each figure the share of the intervals that hold the truth, and the median of high / low.
+    """Return for each figure the share of the intervals that contain the truth, and the median of high / low.
 
-    The truth of a maximum depends on how long one looks: it is the median of the maxima of runs of the same size.
+    The true maximum depends on the length of a run, so it is the median of the maxima of runs of the same size.
     """
     chance = random.Random(seed)
     true = truth(world, chance, draws)
     found = []
-    for dummy in range(fleets):
+    for _fleet in range(fleets):
         sample, figures = run(world, hosts, iterations, chance)
         found.append((figures, sample.spread().interval(figures)))
-    true["max_us"] = statistics.median(figures["max_us"] for figures, dummy in found)
+    true["max_us"] = statistics.median(figures["max_us"] for figures, _interval in found)
     return {
         name: (
-            sum(interval[name][0] <= true[name] <= interval[name][1] for dummy, interval in found) / fleets,
-            statistics.median(interval[name][1] / interval[name][0] for dummy, interval in found),
+            sum(interval[name][0] <= true[name] <= interval[name][1] for _figures, interval in found) / fleets,
+            statistics.median(interval[name][1] / interval[name][0] for _figures, interval in found),
         )
         for name in FIGURES
     }
@@ -108,7 +108,7 @@ def coverage(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fleets", type=int, default=100, help="so many of each kind; 100 is the default")
+    parser.add_argument("--fleets", type=int, default=100, help="the number of fleets of each kind; 100 by default")
     parser.add_argument("--write", action="store_true", help="write docs/bench/intervals.md")
     options = parser.parse_args()
     lines = []
@@ -125,9 +125,10 @@ def main() -> None:
             print(lines[-1], flush=True)
     if options.write:
         (ROOT / "docs" / "bench" / "intervals.md").write_text(
-            "# How often the intervals hold the truth\n\n"
-            f"`tests/bench/intervals.py`, {time.strftime('%Y-%m-%d')}: {options.fleets} synthetic fleets of each kind, whose truth is known. In "
-            "brackets how wide an interval is in the median, upper bound / lower bound. The aim is 95 %.\n\n"
+            "# How often the intervals contain the truth\n\n"
+            f"`tests/bench/intervals.py`, {time.strftime('%Y-%m-%d')}: {options.fleets} synthetic fleets of each kind, "
+            "whose truth is known. The median width of an interval, upper bound / lower bound, is in brackets. "
+            "The target is 95 %.\n\n"
             "| fleet | hosts x iterations | average | p99 | maximum |\n| --- | --- | --- | --- | --- |\n"
             + "\n".join(lines)
             + "\n",

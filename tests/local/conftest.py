@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -20,42 +20,84 @@ import typing as t
 import pytest
 import yaml
 
+from .machine import RECORDS
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
+STRETCHED = ROOT / "inventories" / "stretched" / "hosts.yml"
+LOCAL = ROOT / "inventories" / "local" / "hosts.yml"
+
+# Seconds that anything may take here. No test is about speed, and other tests use the machine at the same time.
+PATIENCE = 1500
 
 # Small, quick, and without bounds on timing: what these tests look at must not depend on how busy the machine is.
 SMALL = {
     "latency_benchmark_key_count": 500,
     "latency_benchmark_rate": 1000,
     "latency_benchmark_influences": [0],
-    "latency_benchmark_read_mixes": [100, 70],
-    "latency_benchmark_warmups": 1,
+    "latency_benchmark_read_mixes": [100],
+    "latency_benchmark_warmups": 0,
     "latency_benchmark_iterations": 1,
+    "latency_benchmark_lead_seconds": 0,
     "latency_benchmark_min_overlap": 0,
     "latency_benchmark_min_rate_ratio": 0,
     "latency_benchmark_max_lateness_p99_us": 1e9,
     "latency_benchmark_slo_avg_us": 1e8,
     "latency_benchmark_slo_p99_us": 1e8,
 }
+ON_THIS_MACHINE = {
+    "ansible_connection": "local",
+    "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+}
+
+# Below the ports that the kernel hands out, and other ones for each worker of pytest-xdist.
+_PORTS_OF_WORKER = 1500
+_FIRST_PORT = 20000 + _PORTS_OF_WORKER * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 6)
+_ports = itertools.count(random.randrange(_PORTS_OF_WORKER))
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run one after another what uses this machine's swap: pytest-xdist gives a group to one worker."""
+    for item in items:
+        if item.path.parent.name == "swap":
+            item.add_marker(pytest.mark.xdist_group("machine"))
 
 
 def free_ports(count: int) -> int:
-    """Return the first of so many ports in a row that nothing listens on."""
+    """Return the first of so many ports in a row that nothing listens on and that no other test is given."""
     while True:
-        first = random.randrange(20000, 30000)  # below those that the kernel hands out
-        try:
-            with contextlib.ExitStack() as probes:
-                for port in range(first, first + count):
-                    probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
+        first = _FIRST_PORT + next(_ports) % _PORTS_OF_WORKER
+        numbers = range(first, first + count)
+        for _skipped in range(count - 1):
+            next(_ports)
+        if numbers[-1] < _FIRST_PORT + _PORTS_OF_WORKER and all(map(_is_free, numbers)):
             return first
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        try:
+            probe.bind(("127.0.0.1", port))
         except OSError:
-            continue
+            return False
+    return True
+
+
+def wait_for(what: str, condition: t.Callable[[], t.Any], process: subprocess.Popen | None = None) -> t.Any:
+    """Return what the condition returns as soon as it is true; process must not end before."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert process is None or process.poll() is None, f"{what}: too late\n{process.communicate()[0]}"
+        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE} s"
+        time.sleep(0.02)
+    return found
+
+
+def write_inventory(path: pathlib.Path, groups: dict[str, t.Any]) -> pathlib.Path:
+    """Write an inventory whose hosts are all this machine."""
+    path.write_text(yaml.safe_dump({"all": {"vars": ON_THIS_MACHINE, "children": groups}}), encoding="utf-8")
+    return path
 
 
 class RedisServer:
@@ -65,7 +107,7 @@ class RedisServer:
 
     def __init__(self, directory: pathlib.Path, password: str | None = None) -> None:
         self.directory, self.password = directory, password
-        self.port = free_port()
+        self.port = free_ports(1)
         directory.mkdir()
         self.process = self.start()
 
@@ -74,16 +116,19 @@ class RedisServer:
         if self.password:
             settings.append(f'requirepass "{self.password}"')
         self.process = subprocess.Popen(self.COMMAND, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        assert self.process.stdin
         self.process.stdin.write("\n".join(settings) + "\n")
         self.process.stdin.close()
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return self.process
-            except OSError:
-                time.sleep(0.05)
-        raise TimeoutError(f"redis-server on port {self.port} did not come up")
+        wait_for(f"redis-server on port {self.port}", self._answers)
+        return self.process
+
+    def _answers(self) -> bool:
+        assert self.process.poll() is None, f"redis-server on port {self.port} ended with {self.process.returncode}"
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+        except OSError:
+            return False
+        return True
 
     def kill(self) -> None:
         self.process.kill()
@@ -97,7 +142,7 @@ class RedisServer:
             check=True,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE,
         ).stdout.strip()
 
 
@@ -121,46 +166,94 @@ class Outcome:
         return sorted(path.name for path in (self.run / "phases").iterdir())
 
 
-class Lab:
-    """A fleet of Redis servers and the playbooks to play on it."""
+# Run by the playbook as it begins each phase: prints the lead, and pauses the writes if this is the phase to hold.
+_BEGIN_PHASE = """\
+for file in {pattern}; do
+    if [ -e "$file" ] && mv "{armed}" "{armed}.done" 2>/dev/null; then
+        for port in {ports}; do redis-cli -p "$port" client pause 86400000 write >/dev/null; done
+    fi
+done
+echo 0
+"""
 
-    def __init__(self, tmp_path: pathlib.Path) -> None:
+
+class HeldPhase:
+    """A phase whose clients hang at their first SET for as long as the test likes.
+
+    A test that watched for a phase could be too late to interrupt it. So the playbook itself pauses the writes of every
+    Redis, at the moment when it begins the phase. The phase must have SETs, so less than 100 % GETs.
+    """
+
+    def __init__(self, directory: pathlib.Path, pattern: str, ports: t.Sequence[int]) -> None:
+        self.ports = ports
+        armed, self._script = directory / "hold", directory / "begin_phase.sh"
+        armed.touch()
+        self._script.write_text(
+            _BEGIN_PHASE.format(pattern=pattern, armed=armed, ports=" ".join(map(str, ports))), encoding="utf-8"
+        )
+
+    @property
+    def variables(self) -> dict[str, t.Any]:
+        """What the playbook needs to hold the phase."""
+        return {
+            "latency_benchmark_lead_seconds": f"{{{{ lookup('ansible.builtin.pipe', 'sh {self._script}') }}}}",
+            "latency_benchmark_reply_timeout": PATIENCE,
+            "latency_benchmark_max_phase_seconds": PATIENCE,
+        }
+
+    def wait(self, process: subprocess.Popen) -> None:
+        """Return as soon as every client hangs."""
+        wait_for("the phase is held", lambda: all(map(self._is_held, self.ports)), process)
+
+    def release(self) -> None:
+        """Let the clients go on where their Redis still runs."""
+        for port in self.ports:
+            subprocess.run(["redis-cli", "-p", str(port), "client", "unpause"], check=False, capture_output=True)
+
+    @staticmethod
+    def _is_held(port: int) -> bool:
+        told = subprocess.run(["redis-cli", "-p", str(port), "info", "clients"], check=False, capture_output=True)
+        return b"blocked_clients:1" in told.stdout
+
+
+class LocalFleet:
+    """A fleet of Redis servers on this machine, and the playbooks that run on it."""
+
+    def __init__(self, tmp_path: pathlib.Path, environment: dict[str, str]) -> None:
         self.path = tmp_path
         self.results = tmp_path / "results"
         self.servers: dict[str, RedisServer] = {}
         self.playbooks: list[subprocess.Popen] = []
         self.variables: dict[str, t.Any] = dict(SMALL)
-        self.environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+        self.environment = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_NOCOLOR": "1",
+            **environment,
+        }
 
     def add(self, *names: str, password: str | None = None) -> None:
         for name in names:
             self.servers[name] = RedisServer(self.path / f"redis-{name}", password)
 
+    def hold_after(self, phase_file: str) -> HeldPhase:
+        """Hold the phase that follows the one whose file is named."""
+        ports = [server.port for server in self.servers.values()]
+        held = HeldPhase(self.path, f"{self.results}/latest/phases/{phase_file}", ports)
+        self.variables.update(held.variables)
+        return held
+
     def inventory(self) -> pathlib.Path:
-        path = self.path / "hosts.yml"
+        hosts = {name: {"latency_benchmark_port": server.port} for name, server in self.servers.items()}
+        return write_inventory(self.path / "hosts.yml", {"fleet": {"hosts": hosts, "vars": self.variables}})
+
+    def custom_playbook(self, tasks: list[dict[str, t.Any]], **play: t.Any) -> str:
+        """Write a playbook with these tasks, as a user would, and return its path."""
+        path = self.path / "custom.yml"
         path.write_text(
-            yaml.safe_dump(
-                {
-                    "all": {
-                        "vars": {
-                            "ansible_connection": "local",
-                            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-                        },
-                        "children": {
-                            "fleet": {
-                                "hosts": {
-                                    name: {"latency_benchmark_port": server.port}
-                                    for name, server in self.servers.items()
-                                },
-                                "vars": self.variables,
-                            }
-                        },
-                    }
-                }
-            ),
-            encoding="utf-8",
+            yaml.safe_dump([{"hosts": "fleet", "gather_facts": False, **play, "tasks": tasks}]), encoding="utf-8"
         )
-        return path
+        return str(path)
 
     def command(self, playbook: str = "benchmark", *arguments: str, inventory: pathlib.Path | None = None) -> list[str]:
         path = ROOT / "playbooks" / f"{playbook}.yml" if "/" not in playbook else pathlib.Path(playbook)
@@ -174,9 +267,11 @@ class Lab:
             *arguments,
         ]
 
-    def start(self, *arguments: str, playbook: str = "benchmark") -> subprocess.Popen:
+    def start(
+        self, *arguments: str, playbook: str = "benchmark", inventory: pathlib.Path | None = None
+    ) -> subprocess.Popen:
         process = subprocess.Popen(
-            self.command(playbook, *arguments),
+            self.command(playbook, *arguments, inventory=inventory),
             cwd=ROOT,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -188,30 +283,35 @@ class Lab:
         return process
 
     def wait(self, process: subprocess.Popen) -> Outcome:
-        output, dummy = process.communicate(timeout=300)
+        output, dummy = process.communicate(timeout=PATIENCE)
         return Outcome(process.returncode, output, (self.results / "latest").resolve())
 
-    def play(self, *arguments: str, playbook: str = "benchmark", inventory: pathlib.Path | None = None) -> Outcome:
-        done = subprocess.run(
-            self.command(playbook, *arguments, inventory=inventory),
-            cwd=ROOT,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        return Outcome(done.returncode, done.stdout, (self.results / "latest").resolve())
+    def run_playbook(
+        self, *arguments: str, playbook: str = "benchmark", inventory: pathlib.Path | None = None
+    ) -> Outcome:
+        return self.wait(self.start(*arguments, playbook=playbook, inventory=inventory))
 
-    def wait_for_phase(self, process: subprocess.Popen, name: str) -> None:
-        """Return soon after the phase before the named one has been written, so while that one goes on."""
-        deadline = time.monotonic() + 120
-        while not (self.results / "latest" / "phases" / name).exists():
-            assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < deadline, f"{name} was not written"
-            time.sleep(0.05)
+    def messages(
+        self, tasks: list[dict[str, t.Any]], inventory: pathlib.Path | None = None, **play: t.Any
+    ) -> list[str]:
+        """Run tasks that must all fail, in one playbook, and return the message of each."""
+        path = self.path / "messages.json"
+        blocks: list[dict[str, t.Any]] = [
+            {
+                "name": f"Case {number}",
+                "block": [task],
+                "rescue": [{"ansible.builtin.set_fact": {f"case_{number}": "{{ ansible_failed_result.msg }}"}}],
+            }
+            for number, task in enumerate(tasks)
+        ]
+        found = [f"case_{number} | default('It did not fail')" for number in range(len(tasks))]
+        keep = {
+            "ansible.builtin.copy": {"content": f"{{{{ [{', '.join(found)}] | to_json }}}}", "dest": str(path)},
+            "run_once": True,
+        }
+        outcome = self.run_playbook(playbook=self.custom_playbook([*blocks, keep], **play), inventory=inventory)
+        assert outcome.status == 0, outcome.output
+        return json.loads(path.read_text(encoding="utf-8"))
 
     def clients(self) -> list[int]:
         """The pids of the clients that load the servers of this test."""
@@ -227,13 +327,6 @@ class Lab:
                     found.append(int(entry.name))
         return found
 
-    def wait_for_clients(self, count: int) -> list[int]:
-        deadline = time.monotonic() + 60
-        while len(self.clients()) < count:
-            assert time.monotonic() < deadline, "the clients did not start"
-            time.sleep(0.02)
-        return self.clients()
-
     def close(self) -> None:
         for process in self.playbooks:
             if process.poll() is None:  # only after a test that failed
@@ -245,9 +338,37 @@ class Lab:
             os.kill(pid, signal.SIGTERM)
 
 
+@pytest.fixture(scope="session")
+def bytecode_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What playbooks need to keep the byte code of modules, in a directory that all workers of pytest-xdist share."""
+    base = tmp_path_factory.getbasetemp()
+    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "bytecode"
+    cache.mkdir(exist_ok=True)
+    loader = pathlib.Path(__file__).with_name("bytecode_cache")
+    return {"PYTHONPATH": str(loader), "TEST_BYTECODE_CACHE": str(cache)}
+
+
+@pytest.fixture(scope="session")
+def client(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The client, built by hand, as somebody would who uses only the module."""
+    path = tmp_path_factory.mktemp("client") / "solotest"
+    sources = [ROOT / "files" / "solotest.c", *sorted((ROOT / "files" / "solotest").glob("*.c"))]
+    subprocess.run(["cc", "-std=c11", "-O2", "-o", path, *sources, "-lhiredis", "-lm"], check=True)
+    return path
+
+
 @pytest.fixture
-def lab(tmp_path: pathlib.Path) -> t.Iterator[Lab]:
+def untuned_machine() -> None:
+    """This machine, which these tests may change and put back."""
+    if os.geteuid() != 0:
+        pytest.skip("what a profile changes needs root")
+    if RECORDS.exists():
+        pytest.fail(f"{RECORDS} is there: this machine carries a profile; restore it first (playbooks/restore.yml)")
+
+
+@pytest.fixture
+def fleet(tmp_path: pathlib.Path, bytecode_environment: dict[str, str]) -> t.Iterator[LocalFleet]:
     assert shutil.which("redis-server"), "redis-server is not installed; make test-local installs it"
-    made = Lab(tmp_path)
+    made = LocalFleet(tmp_path, bytecode_environment)
     yield made
     made.close()

@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""plan.yml on this machine: it answers for every profile, changes nothing, and its model is that of the client and of the kernel."""
+"""plan.yml on this machine: a forecast of every profile, nothing changed, and the keys that the client chooses."""
 
 from __future__ import annotations
 
 import collections
 import json
-import os
 import subprocess
 
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import access_model
 
-from .conftest import ROOT
-from .test_run import client
-from .test_tuning import RECORDS, differences, snapshot
-
-STRETCHED = ROOT / "inventories" / "stretched" / "hosts.yml"
-LOCAL = ROOT / "inventories" / "local" / "hosts.yml"
+from .conftest import LOCAL, STRETCHED, write_inventory
+from .machine import RECORDS, differences, snapshot
 
 
 def document(outcome):
@@ -28,15 +23,12 @@ def of(plan, profile, size):
     return next(each for each in plan["fleets"] if (each["profile"], each["size"]) == (profile, size))
 
 
-def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(lab):
-    if os.geteuid() != 0:
-        pytest.skip("to ask what a profile would change on this machine needs root")
-    if RECORDS.exists():
-        pytest.fail(
-            f"{RECORDS} is there: this machine carries a profile already; restore it first (playbooks/restore.yml)"
-        )
+@pytest.mark.xdist_group("machine")  # nobody else may change it meanwhile
+def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(untuned_machine, fleet):
     before = snapshot()
-    outcome = lab.play("-e", "profiles=dram,swap,zram", "-e", "fleet_sizes=1,8", playbook="plan", inventory=STRETCHED)
+    outcome = fleet.run_playbook(
+        "-e", "profiles=dram,swap,zram", "-e", "fleet_sizes=1,8", playbook="plan", inventory=STRETCHED
+    )
     assert outcome.status == 0, outcome.output
     assert differences(before, snapshot()) == {} and not RECORDS.exists()
     plan = document(outcome)
@@ -51,86 +43,103 @@ def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(lab):
     assert plan["duration"]["runs"] == 6 and plan["duration"]["phases"] == 9
     assert "Nothing was changed." in outcome.output
 
-    checked = lab.play(
+    checked = fleet.run_playbook(
         "--check",
         "-e",
         "profile=swap",
         "-e",
-        "results_dir=" + str(lab.path / "other"),
+        "results_dir=" + str(fleet.path / "other"),
         playbook="plan",
         inventory=STRETCHED,
     )
-    assert checked.status == 0 and "Nothing was changed." in checked.output and not (lab.path / "other").exists(), (
+    assert checked.status == 0 and "Nothing was changed." in checked.output and not (fleet.path / "other").exists(), (
         checked.output
     )
 
 
-def test_servers_that_are_there_can_be_planned_for_too(lab):
-    outcome = lab.play(playbook="plan", inventory=LOCAL)
+def test_servers_that_are_there_can_be_planned_for_too(fleet):
+    outcome = fleet.run_playbook(playbook="plan", inventory=LOCAL)
     assert outcome.status == 0, outcome.output
     plan = document(outcome)
     assert [each["size"] for each in plan["fleets"]] == [4] and any("is not tuned" in note for note in plan["notes"])
-    again = lab.play(playbook="plan", inventory=LOCAL)
+    again = fleet.run_playbook(playbook="plan", inventory=LOCAL)
     assert again.status == 0 and "changed=1" not in again.output, again.output
 
-    lab.add("a", "b")
-    fleet_only = lab.play("-e", "fleet_sizes=2,500000", playbook="plan")
-    assert fleet_only.status != 0 and "density_plan_fleet_sizes: '500000' is out of range" in fleet_only.output.replace(
-        "\\'", "'"
-    ), fleet_only.output
-    assert lab.play(playbook="plan").status == 0 and list(document(outcome)["machines"]) == ["a"], (
+    fleet.add("a", "b")
+    assert fleet.run_playbook(playbook="plan").status == 0 and list(document(outcome)["machines"]) == ["a"], (
         "two Redis on one machine are one machine"
     )
 
 
-def test_a_fleet_that_is_still_to_be_made_is_planned_with_its_groups_variables(lab):
-    inventory = lab.path / "empty" / "hosts.yml"
-    inventory.parent.mkdir()
-    inventory.write_text(
-        "all:\n  vars: {ansible_connection: local, ansible_python_interpreter: '{{ ansible_playbook_python }}', host_tuning_state: recorded}\n"
-        "  children: {hypervisors: {hosts: {kvm01: }}, fleet: {}}\n",
-        encoding="utf-8",
-    )
-    (inventory.parent / "group_vars").mkdir()
-    (inventory.parent / "group_vars" / "fleet.yml").write_text("latency_benchmark_key_count: 1234\n", encoding="utf-8")
-    outcome = lab.play("-e", "fleet_sizes=2", playbook="plan", inventory=inventory)
+def test_a_fleet_that_is_still_to_be_made_is_planned_with_its_groups_variables(fleet):
+    directory = fleet.path / "empty"
+    (directory / "group_vars").mkdir(parents=True)
+    (directory / "group_vars" / "fleet.yml").write_text("latency_benchmark_key_count: 1234\n", encoding="utf-8")
+    hypervisors = {"hosts": {"kvm01": {"host_tuning_state": "recorded"}}}
+    inventory = write_inventory(directory / "hosts.yml", {"hypervisors": hypervisors, "fleet": {}})
+    outcome = fleet.run_playbook("-e", "fleet_sizes=2", playbook="plan", inventory=inventory)
     assert outcome.status == 0, outcome.output
     assert document(outcome)["load"]["key_count"] == 1234 and list(document(outcome)["machines"]) == ["kvm01"]
 
 
-@pytest.mark.parametrize(
-    "variable, message",
-    [
-        ("profiles=dram,turbo", "Allowed: dram, imdt"),
+def test_a_mistake_is_named(fleet):
+    """What plan.yml itself refuses, one by one, and what its role refuses, in one playbook."""
+    outcome = fleet.run_playbook("-e", "profiles=dram,turbo", playbook="plan", inventory=LOCAL)
+    assert outcome.status != 0 and "Allowed: dram, imdt" in outcome.output
+    outcome = fleet.run_playbook("-e", "latency_benchmark_rate=0", playbook="plan", inventory=LOCAL)
+    assert outcome.status != 0 and "latency_benchmark_rate" in outcome.output
+    outcome = fleet.run_playbook("-e", "profile=dram", "-e", "profiles=dram,swap", playbook="plan", inventory=LOCAL)
+    assert outcome.status != 0 and "set only one of them" in outcome.output
+
+    fleet.add("a")
+    common = {
+        "name": "memstretch.density.density_plan",
+        "tasks_from": "main",
+    }
+    cases = [
         (
-            "fleet_sizes=many",
+            {"density_plan_fleet_sizes": "many"},
             "density_plan_fleet_sizes: 'many' is not allowed; it takes a whole number from 1 to 100,000",
         ),
-        ('{"density_plan_tiers": {"tape": {"avg_us": 1}}}', "density_plan_tiers: 'tape' is not a tier"),
-        ("density_plan_baseline_run=none", "density_plan_baseline_run: there is no run 'none'"),
-        ("density_plan_host_reserve=most", "density_plan_host_reserve: 'most' is no size"),
-        ("latency_benchmark_rate=0", "latency_benchmark_rate"),
-    ],
-)
-def test_a_mistake_is_named(lab, variable, message):
-    outcome = lab.play("-e", variable, playbook="plan", inventory=LOCAL)
-    assert outcome.status != 0 and message in outcome.output.replace("\\'", "'"), outcome.output
-
-
-def test_one_profile_beside_several_is_refused(lab):
-    outcome = lab.play("-e", "profile=dram", "-e", "profiles=dram,swap", playbook="plan", inventory=LOCAL)
-    assert outcome.status != 0 and "set only one of them" in outcome.output
+        ({"density_plan_fleet_sizes": "2,500000"}, "density_plan_fleet_sizes: '500000' is out of range"),
+        ({"density_plan_tiers": {"tape": {"avg_us": 1}}}, "density_plan_tiers: 'tape' is not a tier"),
+        ({"density_plan_baseline_run": "none"}, "density_plan_baseline_run: there is no run 'none'"),
+        ({"density_plan_host_reserve": "most"}, "density_plan_host_reserve: 'most' is no size"),
+    ]
+    messages = fleet.messages(
+        [
+            {
+                "ansible.builtin.include_role": common,
+                "vars": {"density_plan_results_dir": str(fleet.results), "density_plan_profiles": ["dram"], **case},
+            }
+            for case, dummy in cases
+        ],
+        pre_tasks=[
+            {
+                "ansible.builtin.include_role": {
+                    "name": "memstretch.density.latency_benchmark",
+                    "tasks_from": "check",
+                },
+                "vars": {"latency_benchmark_results_dir": str(fleet.results)},
+            },
+            {
+                "ansible.builtin.include_role": {"name": "memstretch.density.host_tuning"},
+                "vars": {"host_tuning_state": "recorded", "host_tuning_profile": "dram"},
+            },
+        ],
+    )
+    wrong = [(message, told) for (dummy, message), told in zip(cases, messages) if message not in told]
+    assert not wrong
 
 
 @pytest.mark.parametrize("influence", [0, 10, 25])
-def test_the_hot_set_is_the_one_that_the_model_expects(lab, tmp_path, influence):
-    lab.add("a")
-    port = str(lab.servers["a"].port)
-    program = client(tmp_path)
-    subprocess.run([program, "fill", port, "10", "20000"], check=True, capture_output=True)
+def test_the_hot_set_is_the_one_that_the_model_expects(fleet, client, influence):
+    fleet.add("a")
+    port = str(fleet.servers["a"].port)
+    subprocess.run([client, "fill", port, "10", "20000"], check=True, capture_output=True)
     done = subprocess.run(
         [
-            program,
+            client,
             "--json",
             "--seed",
             "7",

@@ -1,90 +1,35 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Profiles on this machine, for real: applied, verified, exchanged, put back. Needs root; the lane host does the same on a system with drives,
-systemd and a boot loader."""
+"""Profiles on this machine, for real: applied, verified, exchanged, put back. Needs root.
+
+The lane host does the same on a system with drives, systemd and a boot loader.
+"""
 
 from __future__ import annotations
 
-import glob
 import os
 import pathlib
 import re
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-INVENTORY = ROOT / "inventories" / "stretched" / "hosts.yml"
-RECORDS = pathlib.Path("/var/lib/memstretch")
-COUNTERS = re.compile(
-    r"/(pages_|full_scans|stable_node|ksm_zero|general_profit|free_hugepages|resv_hugepages|stats/|damon/|stat_refresh|compact_memory)"
-)
+from .conftest import STRETCHED
+from .machine import RECORDS, differences, snapshot, value
 
-
-def value(path):
-    try:
-        return pathlib.Path(path).read_text(encoding="utf-8", errors="replace").split()
-    except OSError:  # written only, or without a value just now
-        return None
-
-
-def snapshot():
-    """All that a profile could touch here."""
-    places = (
-        "/proc/sys/vm/*",
-        "/proc/sys/kernel/numa*",
-        "/sys/kernel/mm/**/*",
-        "/sys/module/zswap/parameters/*",
-        "/sys/block/*/queue/*",
-        "/sys/block/zram*/disksize",
-        "/sys/block/zram*/comp_algorithm",
-    )
-    state = {
-        path: value(path)
-        for place in places
-        for path in glob.glob(place, recursive=True)
-        if os.path.isfile(path) and not COUNTERS.search(path)
-    }
-    state["swap"] = [
-        line.split()[0] for line in pathlib.Path("/proc/swaps").read_text(encoding="utf-8").splitlines()[1:]
-    ]
-    for directory in (
-        "/etc/sysctl.d",
-        "/etc/tmpfiles.d",
-        "/etc/udev/rules.d",
-        "/etc/systemd/system",
-        "/var/tmp",
-        "/sys/fs/cgroup/memory",
-    ):
-        state[directory] = sorted(os.listdir(directory)) if os.path.isdir(directory) else None
-    state["records"] = RECORDS.exists()
-    return state
-
-
-def differences(before, after):
-    return {
-        key: (before.get(key), after.get(key))
-        for key in before.keys() | after.keys()
-        if before.get(key) != after.get(key)
-    }
+pytestmark = pytest.mark.xdist_group("machine")
 
 
 @pytest.fixture
-def tune(lab):
+def tune(untuned_machine, fleet):
     """Playbooks on this machine, which is put back whatever happens."""
-    if os.geteuid() != 0:
-        pytest.skip("tuning this machine needs root")
-    if RECORDS.exists():
-        pytest.fail(
-            f"{RECORDS} is there: this machine carries a profile already; restore it first (playbooks/restore.yml)"
-        )
-    lab.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
+    fleet.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
 
-    def play(playbook, profile, *arguments, check=False):
+    def run_playbook(playbook, profile, *arguments, check=False):
         words = [word for each in (f"profile={profile}", *arguments) for word in ("-e", each)]
-        return lab.play(*words, *(["--check"] if check else []), playbook=playbook, inventory=INVENTORY)
+        return fleet.run_playbook(*words, *(["--check"] if check else []), playbook=playbook, inventory=STRETCHED)
 
-    yield play
+    yield run_playbook
     if RECORDS.exists():
-        undone = play("restore", "dram")
+        undone = run_playbook("restore", "dram")
         assert undone.status == 0, undone.output
 
 
@@ -140,18 +85,22 @@ def test_settings_of_the_inventory_and_a_host_budget(tune):
     assert differences(before, snapshot()) == {}
 
 
-@pytest.mark.parametrize(
-    "argument, message",
-    [
-        ('{"host_tuning_dram_budget": {"mechanism": "hugepages", "size": "16M"}}', "would push the host into OOM"),
-        ('{"host_tuning_swap": {"kind": "devices"}, "swap_space_devices": ["/dev/nvme0n1"]}', "/dev/disk/by-id"),
-        ('{"host_tuning_swap": {"kind": "tape"}}', "kind"),
-        ('{"host_tuning_dram_budget": {"mechanism": "cgroup"}}', "it must have a size"),
-        ('{"host_tuning_settings": {"sysctl": {"swappiness": 1}}}', "such as vm.swappiness"),
-    ],
-)
-def test_a_mistake_is_refused(tune, argument, message):
-    outcome = tune("tune", "dram", argument)
-    assert outcome.status != 0 and message in outcome.output, outcome.output
-    if "OOM" not in message:  # what the budget must fit into is only known when the rest is in force
-        assert not RECORDS.exists()
+def test_a_budget_that_cannot_hold_the_host_is_refused(tune):
+    """What the budget must hold is only known when the rest of the profile is in force."""
+    outcome = tune("tune", "dram", '{"host_tuning_dram_budget": {"mechanism": "hugepages", "size": "16M"}}')
+    assert outcome.status != 0 and "would push the host into OOM" in outcome.output, outcome.output
+
+
+def test_a_mistake_is_refused_before_anything_is_touched(tune, fleet):
+    devices = {"host_tuning_swap": {"kind": "devices"}, "swap_space_devices": ["/dev/nvme0n1"]}
+    cases = [
+        (devices, "/dev/disk/by-id"),
+        ({"host_tuning_swap": {"kind": "tape"}}, "kind"),
+        ({"host_tuning_dram_budget": {"mechanism": "cgroup"}}, "it must have a size"),
+        ({"host_tuning_settings": {"sysctl": {"swappiness": 1}}}, "such as vm.swappiness"),
+    ]
+    role = {"ansible.builtin.include_role": {"name": "memstretch.density.host_tuning"}}
+    messages = fleet.messages([{**role, "vars": case} for case, dummy in cases], STRETCHED, hosts="hypervisors")
+    wrong = [(message, told) for (dummy, message), told in zip(cases, messages) if message not in told]
+    assert not wrong
+    assert not RECORDS.exists()

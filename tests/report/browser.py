@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A headless Chromium that says what a page did: its console, its requests, how it looks.
+"""A headless Chromium that reports what a page did: its console, its requests, and its looks.
 
     python tests/report/browser.py PAGE DIRECTORY
 
-puts pictures of PAGE into DIRECTORY: desktop, phone, dark, and the print as PDF. Tests show that something is there; whether it
-is good to look at takes a person.
+saves pictures of PAGE in DIRECTORY: on a desktop, on a phone, in dark colours, and printed as PDF. The tests check that
+everything is there; whether it looks good is for people to decide.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ARGUMENTS = (
 
 
 class Browser:
-    """One Chromium with a profile of its own, for one page after another."""
+    """A Chromium with its own profile, for one page after another."""
 
     def __init__(self) -> None:
         self._profile = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
@@ -56,7 +56,7 @@ class Browser:
         self._profile.cleanup()
 
     def emulate(self, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Be a screen of that width, or a phone if it is narrow, with that taste in colours."""
+        """Emulate a screen, which is a phone if it is narrow, with light or dark colours."""
         self.driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
             {
@@ -84,23 +84,24 @@ class Browser:
         )
 
     def console(self) -> list[str]:
-        """Return what the page has written to the console since it was asked last."""
+        """Return what the page has written to the console since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """Return the addresses that were asked for since the page was opened."""
+        """Return the addresses that the page has requested since it was opened."""
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
     def hover(self, chart: str, series: int | None = None) -> str:
-        """Move over the middle of a chart, or over the first point of a series of it, and return the tooltip."""
+        """Hover over the middle of a chart, or over the first point of one of its series, and return the tooltip."""
         place = self.driver.find_element(By.ID, f"chart-{chart}")
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", place)
         width, height = place.size["width"], place.size["height"]
         x, y = width / 2, height / 3
         if series is not None:
             x, y = self.driver.execute_script(
-                "const chart = echarts.getInstanceByDom(arguments[0]), first = chart.getOption().series[arguments[1]].data[0];"
+                "const chart = echarts.getInstanceByDom(arguments[0]);"
+                "const first = chart.getOption().series[arguments[1]].data[0];"
                 "return chart.convertToPixel({seriesIndex: arguments[1]}, first.value || first)",
                 place,
                 series,
@@ -110,18 +111,19 @@ class Browser:
         ).move_by_offset(-2, 0).perform()
         return WebDriverWait(self.driver, 10).until(
             lambda driver: driver.execute_script(
-                "return [...arguments[0].children].slice(1).filter(e => getComputedStyle(e).visibility !== 'hidden').map(e => e.innerText).join('').trim()",
+                "return [...arguments[0].children].slice(1)"
+                ".filter(e => getComputedStyle(e).visibility !== 'hidden').map(e => e.innerText).join('').trim()",
                 place,
             )
         )
 
     def picture(self, path: pathlib.Path) -> None:
-        """Save what the whole page looks like."""
+        """Save a picture of the whole page."""
         shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"})
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def print(self, path: pathlib.Path) -> None:
-        """Save the page as it is printed."""
+        """Save the printed page as PDF."""
         printed = self.driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})
         path.write_bytes(base64.b64decode(printed["data"]))
 

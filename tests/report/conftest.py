@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reports of synthetic fleets, and a real browser to look at them."""
+"""Reports of synthetic fleets, and a real browser that opens them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import json
 import pathlib
 
 import pytest
+from synthetic_fleets import fleet_run
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.html import comparison_page
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare
 
 from .browser import Browser
-from .fleets import fleet_run
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +27,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory):
-    """Twelve hosts of which one is sick."""
+    """The run of twelve hosts, one of which is sick."""
     run = fleet_run(tmp_path_factory.mktemp("fleet"), hosts=12, profile="swap", sick={7})
     publish(run, lambda line: None)
     return pathlib.Path(run.path)
@@ -35,7 +35,7 @@ def fleet(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def comparison(tmp_path_factory):
-    """Three profiles on the same hosts."""
+    """The comparison of three profiles on the same hosts."""
     place = tmp_path_factory.mktemp("comparison")
     runs = [fleet_run(place, hosts=4, profile=profile) for profile in ("dram", "swap", "zram")]
     document, details = compare([ArmRuns(None, [run]) for run in runs])
@@ -46,7 +46,10 @@ def comparison(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def density(tmp_path_factory):
-    """A search under three profiles: one ends at a failure, one not at all, one at an invalid probe and with a contradiction."""
+    """A search under three profiles.
+
+    dram ends at sizes that fail, zram reaches the maximum, and swap ends at invalid probes and has a contradiction.
+    """
     place = tmp_path_factory.mktemp("density")
     probes = {
         "dram": [

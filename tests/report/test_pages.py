@@ -7,14 +7,13 @@ import json
 import pathlib
 
 import pytest
+from synthetic_fleets import fleet_run
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import publish as publish_comparison
-
-from .fleets import fleet_run
 
 RUN_CHARTS = {"percentiles": None, "hosts": 1, "heat": 0, "time": None}
 COMPARISON_CHARTS = {"percentiles": None, "ratios": None}
@@ -34,7 +33,7 @@ def drawn(browser, charts):
     }
 
 
-def test_a_report_draws_its_charts_and_asks_no_network(browser, fleet, look):
+def test_a_report_draws_its_charts_and_needs_no_network(browser, fleet, look):
     page = fleet / "report.html"
     browser.open(page)
     assert browser.console() == []
@@ -46,13 +45,13 @@ def test_a_report_draws_its_charts_and_asks_no_network(browser, fleet, look):
     assert browser.driver.find_element("css selector", ".verdict .word").text.endswith("FAIL")
 
 
-def test_hovering_names_what_is_under_the_pointer(browser, fleet):
+def test_tooltips_name_what_is_under_the_pointer(browser, fleet):
     browser.emulate()
     browser.open(fleet / "report.html")
     seen = {chart: browser.hover(chart, series) for chart, series in RUN_CHARTS.items()}
     assert "influence 0, 100 % GET:" in seen["percentiles"]
     assert seen["hosts"].startswith("vm0007") and "p99" in seen["hosts"]
-    assert "× the objective" in seen["heat"]
+    assert "× the SLO" in seen["heat"]
     assert "page-ins/s:" in seen["time"] and "average:" in seen["time"]
     assert browser.console() == []
 
@@ -65,19 +64,20 @@ def test_another_latency_can_be_chosen_by_keyboard(browser, fleet):
     choice.send_keys("service")
     assert choice.get_attribute("value") == "service"
     assert browser.driver.execute_script("return !document.querySelector('#chart-percentiles svg').dataset.old"), (
-        "not drawn anew"
+        "not drawn again"
     )
     assert browser.console() == []
 
 
-def test_what_a_screen_reader_and_a_keyboard_need(browser, fleet):
+def test_pages_work_with_screen_readers_and_keyboards(browser, fleet):
     browser.emulate()
     browser.open(fleet / "report.html")
     script = browser.driver.execute_script
     assert script("return document.documentElement.lang") == "en"
     assert script("return document.querySelectorAll('h1').length") == 1
     assert script(
-        "return [...document.querySelectorAll('.chart')].every(e => e.getAttribute('role') === 'img' && e.getAttribute('aria-label'))"
+        "return [...document.querySelectorAll('.chart')]"
+        ".every(e => e.getAttribute('role') === 'img' && e.getAttribute('aria-label'))"
     )
     assert script(
         "return [...document.querySelectorAll('.chart')].every(e => e.closest('section').querySelector('table')"
@@ -89,11 +89,12 @@ def test_what_a_screen_reader_and_a_keyboard_need(browser, fleet):
     assert script("return document.activeElement.className") == "skip"
     assert script("return getComputedStyle(document.activeElement).left") != "-15984px"
     assert script(
-        "return [...document.querySelectorAll('[aria-labelledby]')].every(e => document.getElementById(e.getAttribute('aria-labelledby')))"
+        "return [...document.querySelectorAll('[aria-labelledby]')]"
+        ".every(e => document.getElementById(e.getAttribute('aria-labelledby')))"
     )
 
 
-def test_it_prints(browser, fleet, tmp_path):
+def test_a_report_can_be_printed(browser, fleet, tmp_path):
     browser.emulate(dark=True)
     browser.open(fleet / "report.html")
     browser.print(tmp_path / "report.pdf")
@@ -169,14 +170,18 @@ def test_the_cost_is_shown_where_prices_are_given(browser, tmp_path, look):
     browser.open(tmp_path / run.run_id / "report.html")
     assert browser.console() == []
     section = browser.driver.find_element("id", "cost")
-    assert "EUR, prices of 2026-01-31" in section.text and "50.0%" in section.text and "xample" not in section.text
+    assert (
+        "EUR, with the prices of 2026-01-31" in section.text
+        and "50.0%" in section.text
+        and "xample" not in section.text
+    )
     assert browser.driver.find_element("css selector", "nav a[href='#cost']").text == "Cost"
     assert browser.driver.execute_script(
         "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     ), "wider than its screen"
 
 
-def test_example_prices_say_so(browser, tmp_path):
+def test_example_prices_are_labelled(browser, tmp_path):
     arms = [ArmRuns(None, [fleet_run(tmp_path, hosts=4, profile=profile)]) for profile in ("dram", "swap")]
     publish_comparison(RunDirectory(str(tmp_path), "plain"), arms, lambda line: None)
     assert 'id="cost"' not in (tmp_path / "plain" / "comparison.html").read_text(encoding="utf-8")
@@ -188,10 +193,13 @@ def test_example_prices_say_so(browser, tmp_path):
     browser.open(page)
     assert browser.console() == []
     section = browser.driver.find_element("id", "cost").text
-    assert "Example prices, nobody's quotation" in section and "Savings are against dram with 4 VMs a server" in section
+    assert (
+        "Example prices, not a quotation" in section
+        and "Savings are relative to dram with 4 VMs on a server" in section
+    )
 
 
-def test_it_says_how_to_do_it_again(browser, tmp_path):
+def test_the_report_shows_how_to_reproduce_the_run(browser, tmp_path):
     run = fleet_run(tmp_path, hosts=30)
     document = run.read_json("run.json")
     document.update(
@@ -216,7 +224,7 @@ def test_it_says_how_to_do_it_again(browser, tmp_path):
 
 
 @pytest.mark.parametrize("hosts, iterations", [(1, 1), (2, 2)])
-def test_the_smallest_runs_have_a_report_too(browser, tmp_path, hosts, iterations):
+def test_the_smallest_runs_have_a_report(browser, tmp_path, hosts, iterations):
     run = fleet_run(tmp_path, hosts=hosts, iterations=iterations)
     publish(run, lambda line: None)
     browser.emulate()
@@ -224,7 +232,7 @@ def test_the_smallest_runs_have_a_report_too(browser, tmp_path, hosts, iteration
     assert browser.console() == []
 
 
-def test_a_run_that_lost_a_host_says_so_first(browser, tmp_path):
+def test_a_lost_host_is_shown_at_the_top(browser, tmp_path):
     run = fleet_run(tmp_path, hosts=3, fails={"vm0001"})
     summary = publish(run, lambda line: None)[0]
     assert summary["verdict"] == "invalid"
@@ -235,7 +243,7 @@ def test_a_run_that_lost_a_host_says_so_first(browser, tmp_path):
     assert "INVALID" in header and "vm0001: Redis died" in header and "PASS" not in header
 
 
-def test_text_from_a_host_cannot_become_a_part_of_the_page(browser, tmp_path):
+def test_text_from_a_host_is_escaped(browser, tmp_path):
     run = fleet_run(tmp_path, hosts=2, fails={"vm0001"})
     path = tmp_path / run.run_id / "phases"
     last = sorted(path.iterdir())[-1]
@@ -264,7 +272,7 @@ def test_the_report_of_a_large_fleet_is_not_large(browser, tmp_path):
 
 
 def test_a_sick_tenth_of_the_fleet_never_passes(tmp_path):
-    """The mean of the p99s, as the brief had it, and the fleet's average would both pass."""
+    """The fleet's average and the mean of the p99s, as in the brief, would both pass."""
     run = fleet_run(tmp_path, hosts=100, profile="dram", sick=range(0, 100, 10))
     summary = publish(run, lambda line: None)[0]
     assert summary["verdict"] == "fail"
@@ -274,7 +282,7 @@ def test_a_sick_tenth_of_the_fleet_never_passes(tmp_path):
     assert "90 of 100" in page and "✔</span> PASS" not in page
 
 
-def test_the_charts_library_is_the_one_that_is_noted():
+def test_the_chart_library_has_the_documented_checksum():
     place = pathlib.Path(__file__).parents[2] / "files" / "report"
     digest = hashlib.sha256(gzip.decompress((place / "echarts" / "echarts.min.js.gz").read_bytes())).hexdigest()
     assert digest in (place / "README.md").read_text(encoding="utf-8")

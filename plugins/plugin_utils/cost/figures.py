@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a VM costs: the price of a server, of its memory and its power, over the VMs that it carries within the SLO. docs/cost.md has the formulas."""
+"""The cost of a VM: the price of a server, its memory and its power, divided by the VMs that it carries within the SLO.
+
+docs/cost.md has the formulas.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 
-# What a user may say, with the entry of RANGES that allows it. Sums are for one server.
+# The user's prices, each with its entry of RANGES. Sums are for one server.
 PRICES = {
     "server": "price",
     "dram_per_gb": "price",
@@ -43,7 +46,7 @@ _DEFAULTS = {
 }
 _OPTIONAL = ("dram_gb", "tier_gb", "dram_vms", "servers", "tier_terabytes_written", "tier_drive_writes_per_day")
 
-# Nobody's quotation: round figures to see the report with, and to be replaced.
+# Round figures that only show what the report looks like; they are not a quotation.
 EXAMPLE: dict[str, t.Any] = {
     "date": "2026-01-01",
     "currency": "USD",
@@ -59,20 +62,20 @@ EXAMPLE: dict[str, t.Any] = {
 }
 
 HOURS_PER_MONTH = 365.25 * 24 / 12
-DRAM_GB, DRIVE_GB = 2**30, 10**9  # as each is sold
+DRAM_GB, DRIVE_GB = 2**30, 10**9  # the units in which each is sold
 SECONDS_PER_YEAR = 365.25 * 86_400
 
 
-class Arm(t.NamedTuple):
+class PricedArm(t.NamedTuple):
     """One profile on one server.
 
     Attributes:
         name: the profile, or the run.
-        vms: VMs within the SLO on it; None if that is not known.
-        why: the reason, if it is not.
+        vms: VMs that the server carries within the SLO; None if unknown.
+        why: why the VMs are unknown.
         dram_bytes: DRAM of the server, or its DRAM budget.
-        tier_bytes: drives beyond it; 0 without.
-        written_bytes_per_second: swapped out to these drives, measured; None if it was not.
+        tier_bytes: size of the swap drives; 0 if there are none.
+        written_bytes_per_second: measured writes to these drives; None if unknown.
     """
 
     name: str
@@ -84,7 +87,10 @@ class Arm(t.NamedTuple):
 
 
 def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> dict[str, t.Any] | None:
-    """Check the user's prices and return them whole; None if there are none and no example is asked for.
+    """Check the user's prices and return them with the defaults of the others.
+
+    Returns:
+        The prices; None if there are none and no example is wanted.
 
     Raises:
         SettingError: a price is missing, unknown or out of range; the text names it.
@@ -92,15 +98,9 @@ def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> 
     if not given and not example:
         return None
     if given and example:
-        raise SettingError(f"{option} is given, and an example of prices is asked for as well; leave one of them out")
+        raise SettingError(f"{option}: prices are given, but example prices are requested too; leave one of them out")
     given = given or EXAMPLE
-    unknown = sorted(set(given) - set(PRICES) - {"date", "currency"})
-    missing = [name for name in REQUIRED if given.get(name) in (None, "")]
-    if unknown or missing:
-        raise SettingError(
-            f"{option}: {', '.join([f'{name} is not known' for name in unknown] + [f'{name} is missing' for name in missing])}; it takes "
-            f"{', '.join(['date', 'currency', *PRICES])}, of which {', '.join(REQUIRED)} are needed"
-        )
+    _check_names(option, given)
     checked: dict[str, t.Any] = {
         "example": example,
         "date": _date(f"{option}.date", given["date"]),
@@ -111,13 +111,26 @@ def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> 
         checked[name] = None if value is None and name in _OPTIONAL else number(f"{option}.{name}", value, range_of)
     if checked["tier_terabytes_written"] is not None and checked["tier_drive_writes_per_day"] is not None:
         raise SettingError(
-            f"{option}: tier_terabytes_written and tier_drive_writes_per_day say the same; leave one of them out"
+            f"{option}: tier_terabytes_written and tier_drive_writes_per_day both set the endurance; "
+            f"leave one of them out"
         )
     if checked["servers"] == 1:
         raise SettingError(
-            f"{option}.servers: 1 is a cluster without head-room for a failed server; it takes 2 and more, or leave it out"
+            f"{option}.servers: 1 is not allowed, since a single server has no head-room for a failed one; "
+            f"it takes 2 or more, or leave it out"
         )
     return checked
+
+
+def _check_names(option: str, given: t.Mapping[str, t.Any]) -> None:
+    """Raise a SettingError for unknown prices, and for required prices that are missing."""
+    problems = [f"{name} is unknown" for name in sorted(set(given) - set(PRICES) - {"date", "currency"})]
+    problems += [f"{name} is missing" for name in REQUIRED if given.get(name) in (None, "")]
+    if problems:
+        raise SettingError(
+            f"{option}: {', '.join(problems)}; it takes {', '.join(['date', 'currency', *PRICES])}, of which "
+            f"{', '.join(REQUIRED)} are required"
+        )
 
 
 def _date(option: str, value: t.Any) -> str:
@@ -125,22 +138,23 @@ def _date(option: str, value: t.Any) -> str:
         return datetime.date.fromisoformat(str(value)).isoformat()
     except ValueError:
         raise SettingError(
-            f"{option}: {value!r} is not a date; it takes the day of the prices, such as 2026-01-31"
+            f"{option}: {value!r} is not a date; it takes the date of the prices, such as 2026-01-31"
         ) from None
 
 
-def document(paid: t.Mapping[str, t.Any], arms: t.Sequence[Arm], baseline: str | None = None) -> dict[str, t.Any]:
-    """Return what a VM costs under each profile.
+def document(paid: t.Mapping[str, t.Any], arms: t.Sequence[PricedArm], baseline: str | None = None) -> dict[str, t.Any]:
+    """Return the cost of a VM under each profile.
 
     Args:
-        paid: what L(prices) returned.
+        paid: what prices() returned.
         arms: the profiles.
-        baseline: name of the arm that savings are against. Without one, it is a server of the same DRAM with C(dram_vms) VMs, if that is known.
+        baseline: name of the arm that savings are relative to. Without a name, the baseline is a server with the same
+            DRAM and C(dram_vms) VMs, if that is given.
     """
     rows = [_row(paid, arm) for arm in arms]
     reference = next((row for row in rows if row["name"] == baseline), None)
     if reference is None and paid["dram_vms"] is not None and arms:
-        reference = _row(paid, Arm("DRAM alone", paid["dram_vms"], "", arms[0].dram_bytes))
+        reference = _row(paid, PricedArm("DRAM alone", paid["dram_vms"], "", arms[0].dram_bytes))
     for row in rows:
         row.update(_against(paid, row, reference if reference is not row else None))
     return {
@@ -150,13 +164,12 @@ def document(paid: t.Mapping[str, t.Any], arms: t.Sequence[Arm], baseline: str |
     }
 
 
-def _row(paid: t.Mapping[str, t.Any], arm: Arm) -> dict[str, t.Any]:
-    """Return what one server costs a month, in total and for each VM."""
-    # An arm without drives has none, whatever size the user says that they have.
+def _row(paid: t.Mapping[str, t.Any], arm: PricedArm) -> dict[str, t.Any]:
+    """Return the cost of one server a month, in total and for each VM."""
     dram_gb = paid["dram_gb"] if paid["dram_gb"] is not None else arm.dram_bytes / DRAM_GB
-    tier_gb = (
-        0.0 if not arm.tier_bytes else paid["tier_gb"] if paid["tier_gb"] is not None else arm.tier_bytes / DRIVE_GB
-    )
+    tier_gb = 0.0
+    if arm.tier_bytes:  # the user's tier_gb is only for arms that have drives
+        tier_gb = paid["tier_gb"] if paid["tier_gb"] is not None else arm.tier_bytes / DRIVE_GB
     parts = {
         "server": paid["server"] / paid["months"],
         "dram": dram_gb * paid["dram_per_gb"] / paid["months"],
@@ -189,35 +202,32 @@ def _per(month: float, vms: int | None) -> float | None:
 def _against(
     paid: t.Mapping[str, t.Any], row: t.Mapping[str, t.Any], reference: t.Mapping[str, t.Any] | None
 ) -> dict[str, t.Any]:
-    """Return what a VM saves against the reference, and the price of the tier at which that becomes nothing."""
-    nothing = {"saving": None, "server_ratio": None, "break_even_tier_per_gb": None}
+    """Return the saving of a VM against the reference, and the price of the tier at which the saving becomes 0."""
+    against: dict[str, t.Any] = {"saving": None, "server_ratio": None, "break_even_tier_per_gb": None}
     if reference is None or not reference["vms"] or not row["vms"]:
-        return nothing
-    return {
-        "saving": round(1 - (row["server_month"] / row["vms"]) / (reference["server_month"] / reference["vms"]), 4)
-        if reference["server_month"]
-        else None,
-        "server_ratio": round(row["server_month"] / reference["server_month"], 4)
-        if reference["server_month"]
-        else None,
-        "break_even_tier_per_gb": break_even(
-            reference["server_month"] * row["vms"] / reference["vms"]
-            - (row["server_month"] - row["parts_per_month"]["tier"]),
-            row["tier_gb"],
-            paid["months"],
-        ),
-    }
+        return against
+    month, month_of_reference = row["server_month"], reference["server_month"]
+    if month_of_reference:
+        against["saving"] = round(1 - (month / row["vms"]) / (month_of_reference / reference["vms"]), 4)
+        against["server_ratio"] = round(month / month_of_reference, 4)
+    budget = month_of_reference * row["vms"] / reference["vms"]
+    left_for_tier = budget - (month - row["parts_per_month"]["tier"])
+    against["break_even_tier_per_gb"] = break_even(left_for_tier, row["tier_gb"], paid["months"])
+    return against
 
 
-def break_even(left_per_month: float, tier_gb: float, months: float) -> float | None:
-    """Return the price of a GB of the tier that uses up so much a month; None without a tier, 0 and less if none is cheap enough."""
-    return round(left_per_month * months / tier_gb, 4) if tier_gb else None
+def break_even(budget_per_month: float, tier_gb: float, months: float) -> float | None:
+    """Return the price of a GB at which the tier costs the budget.
+
+    None without a tier. A price of 0 or less means that no tier is cheap enough.
+    """
+    return round(budget_per_month * months / tier_gb, 4) if tier_gb else None
 
 
 def drive_life(paid: t.Mapping[str, t.Any], tier_gb: float, written_bytes_per_second: float | None) -> float | None:
-    """Return after how many years of this load the drives have taken what their maker warrants; None if that is not known.
+    """Return after how many years of this load the warranted writes of the drives are used up.
 
-    Without a write in the measured time there is no end to it either: None.
+    None if the warranty or the writes are unknown, or if nothing was written.
     """
     if not tier_gb or not written_bytes_per_second:
         return None
@@ -231,10 +241,10 @@ def drive_life(paid: t.Mapping[str, t.Any], tier_gb: float, written_bytes_per_se
 
 
 class SwapWrites:
-    """How many bytes went to swap on drives, of one server, from the memory pressure of a run's measured phases.
+    """Measures how many bytes one server writes to its swap drives, from the memory pressure of a run's phases.
 
-    Guests count the writes to their own swap; only what the machines of L(run) counted is taken, since their drives are priced. The kernel counts pages
-    that zram took as well (pswpout), so a run with zram has no such figure.
+    Only the counters of the run's hosts are used, because their drives are priced; a guest counts the writes to its own
+    swap. The kernel's pswpout includes pages that went to zram, so a run with zram has no such figure.
     """
 
     def __init__(self, run: t.Mapping[str, t.Any]) -> None:
@@ -246,7 +256,7 @@ class SwapWrites:
         self._written, self._seconds, self._known = 0.0, 0.0, True
 
     def add(self, phase: t.Mapping[str, t.Any]) -> None:
-        """Take the document of a phase."""
+        """Add the document of a phase."""
         if phase["phase"]["kind"] != "iteration":
             return
         for machine, pressure in phase["pressure"].items():
@@ -260,18 +270,21 @@ class SwapWrites:
 
     @property
     def bytes_per_second(self) -> float | None:
-        """The mean over phases and machines; None if one did not tell."""
+        """The mean over phases and machines; None if the counter of one is unknown."""
         return round(self._written / self._seconds, 1) if self._known and self._seconds else None
 
 
-def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writes: SwapWrites) -> Arm:
-    """Return the arm that a run is: what its servers have, and how many VMs one of them carried. A fleet that misses the SLO has no cost per VM.
+def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writes: SwapWrites) -> PricedArm:
+    """Return a run as an arm: the hardware of its servers, and how many VMs one server carried.
+
+    A fleet that misses the SLO has no cost per VM.
 
     Args:
+        name: of the arm.
         run: run.json.
         verdict: of the run.
-        hosts: of its fleet.
-        writes: has seen all phases.
+        hosts: the size of its fleet.
+        writes: has all phases of the run.
     """
     records = {
         (record.get("kernel") or {}).get("boot_id") or host: record for host, record in run.get("hosts", {}).items()
@@ -281,7 +294,7 @@ def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writ
     vms = None if why else math.floor(hosts / max(1, len(servers)))
     areas = [area for record in servers for area in (record.get("swap") or {}).get("areas") or []]
     drives = [area for area in areas if not area["name"].startswith("/dev/zram")]
-    return Arm(
+    return PricedArm(
         name,
         vms,
         why,
@@ -292,13 +305,13 @@ def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writ
 
 
 class Measured(t.NamedTuple):
-    """Runs of one configuration, and what came out.
+    """Runs of one configuration and their verdict.
 
     Attributes:
-        name: what they are called.
-        runs: their directories.
+        name: of the configuration.
+        runs: the directories of the runs.
         verdict: of all of them together.
-        hosts: of the fleet.
+        hosts: the size of the fleet.
     """
 
     name: str
@@ -308,10 +321,10 @@ class Measured(t.NamedTuple):
 
 
 def of_runs(paid: t.Mapping[str, t.Any], measured: t.Sequence[Measured]) -> dict[str, t.Any]:
-    """Return what a VM costs in each of several configurations; savings are against the first.
+    """Return the cost of a VM in each of several configurations; savings are relative to the first.
 
     Args:
-        paid: what L(prices) returned.
+        paid: what prices() returned.
         measured: the configurations.
 
     Raises:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs that nobody announced: what a playbook of someone's own measured with the module solotest."""
+"""Ad-hoc runs: what a custom playbook measures with the module solotest."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
     RunDirectory,
     compact_utc,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import Phase
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import PhaseResults
 
-# The bounds of a valid phase are the defaults of the role latency_benchmark.
+# The limits of a valid phase are the defaults of the role latency_benchmark.
 VALIDITY = {"min_overlap": 0.95, "min_rate_ratio": 0.99, "max_lateness_p99_us": 1000}
 
 
 class Collector:
-    """Makes a run of the results as they come: each task that measured is a phase of it.
+    """Makes a run of results as they arrive: each task that measured is one phase.
 
     Args:
-        results_dir: where the run's directory goes.
-        slo: avg_us and p99_us to judge by.
+        results_dir: the directory of the run is created below it.
+        slo: avg_us and p99_us.
         now: the time, in seconds since the epoch.
-        say: takes a line for the terminal.
+        say: prints a line on the terminal.
     """
 
     def __init__(self, results_dir: str, slo: t.Mapping[str, float], now: float, say: t.Callable[[str], None]) -> None:
@@ -42,44 +42,44 @@ class Collector:
         self._failed: dict[str, tuple[str, dict[str, t.Any] | None]] = {}
 
     def add(self, host: str, task: str, measured: dict[str, t.Any]) -> None:
-        """Take what host measured in task."""
+        """Add what host measured in task."""
         self._task = task
         self._results[host] = measured
 
     def fail(self, host: str, task: str, message: str, partial: dict[str, t.Any] | None) -> None:
-        """Take note that host failed in task."""
+        """Record that host failed in task."""
         self._task = task
         self._failed[host] = (message, partial)
 
     def end_phase(self) -> None:
-        """Make a phase of the results since the last one."""
+        """Make a phase of the results since the last phase."""
         if self._task is None:
             return
         example = next(iter(self._results.values()), None) or next(
-            (each for dummy, each in self._failed.values() if each), None
+            (partial for _message, partial in self._failed.values() if partial), None
         )
         index = len(self._documents) + 1
-        plan = {"index": index, "of": index, **_kind(example), "name": f"task{index}", "task": self._task}
+        phase = {"index": index, "of": index, **_kind(example), "name": f"task{index}", "task": self._task}
         config = {"load": (example or {}).get("settings", {}), "validity": VALIDITY}
-        phase = Phase(config, plan, {*self._results, *self._failed}, {}, self._started_at, None)
+        collected = PhaseResults(config, phase, {*self._results, *self._failed}, {}, self._started_at, None)
         for host, measured in self._results.items():
-            phase.add(host, measured)
+            collected.add(host, measured)
         for host, (message, partial) in self._failed.items():
-            phase.fail(host, message, partial)
-        self._documents.append(phase.document())
+            collected.fail(host, message, partial)
+        self._documents.append(collected.document())
         self._task, self._results, self._failed = None, {}, {}
         for line in report_text.outcome(self._documents[-1]):
             self._say(line)
 
     def finish(self) -> None:
-        """Write the run and show its table."""
+        """Write the run and print its table."""
         self.end_phase()
         if not self._documents:
             return
         count = len(self._documents)
         for document in self._documents:
             document["phase"]["of"] = count
-        plans = [document["phase"] for document in self._documents]
+        phases = [document["phase"] for document in self._documents]
         self.directory.create()
         self.directory.write_json(
             "run.json",
@@ -88,10 +88,10 @@ class Collector:
                 "run_id": self.directory.run_id,
                 "started_at": self._started_at,
                 "config": {"profile": "unknown", "slo": self._slo, "validity": VALIDITY},
-                "config_hash": configuration.config_hash({"slo": self._slo, "plans": plans}),
-                "labels": ["ad hoc: the host's settings were not recorded"],
+                "config_hash": configuration.config_hash({"slo": self._slo, "phases": phases}),
+                "labels": ["ad hoc: the settings of the hosts were not recorded"],
                 "expected": sorted({host for document in self._documents for host in document["expected"]}),
-                "phases": [{**plan, "finished": True} for plan in plans],
+                "phases": [{**phase, "finished": True} for phase in phases],
             },
         )
         for document in self._documents:
@@ -100,7 +100,7 @@ class Collector:
 
 
 def _kind(example: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
-    """Return which kind of phase a result shows; a test counts as a measured iteration of its cell."""
+    """Return the kind of the phase that a result belongs to; a test counts as a measured iteration of its cell."""
     if example is None or example["mode"] == "fill":
         return {"kind": "fill", "seconds": 0}
     settings = example["settings"]

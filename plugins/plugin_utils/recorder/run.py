@@ -1,29 +1,30 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps the files of a run up to date while the playbook goes on."""
+"""Record a run: its files are kept up to date while the playbook is running."""
 
 from __future__ import annotations
 
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
-    text as report_text,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import Phase
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import PhaseResults
+
+# Seconds beyond its load that a phase takes, as long as none has been timed.
+FIRST_OVERHEAD_SECONDS = 2.0
 
 
 class RunRecorder:
-    """One run that is going on.
+    """Records one run that is being measured.
 
-    It lives in the playbook's main process and holds the lock of the run's directory as long as that lives.
+    It runs in the main process of the playbook and locks the directory of the run until close().
 
     Args:
         begun: what the action C(benchmark_run) returned.
-        say: takes a line for the terminal.
+        say: prints a line on the terminal.
     """
 
     def __init__(self, begun: dict[str, t.Any], say: t.Callable[[str], None]) -> None:
@@ -33,7 +34,7 @@ class RunRecorder:
         self._clocks = {host: each["clock_correction"] for host, each in begun["fleet"].items()}
         self._clock_started = time.monotonic()
         self._overheads: list[float] = []
-        self.phase: Phase | None = None
+        self.phase: PhaseResults | None = None
         self.directory.create()
         self._lock = self.directory.lock()
         self._write_run()
@@ -41,7 +42,7 @@ class RunRecorder:
             self.say(line)
 
     def say(self, line: str) -> None:
-        """Put line on the terminal and into the run's log."""
+        """Print line on the terminal and append it to the log of the run."""
         self._say_on_terminal(line)
         self.directory.append_log(line)
 
@@ -61,28 +62,28 @@ class RunRecorder:
         self.directory.write_json("run.json", document)
 
     def begin_phase(self, begun: dict[str, t.Any]) -> None:
-        """Take note that a phase begins; the results that follow belong to it."""
+        """Begin a phase: the results that follow belong to it."""
         self.end_phase()
-        plan = begun["phase"]
-        self.phase = Phase(
-            self.run["config"], plan, self.run["expected"], self._clocks, begun["begun_at"], begun["start_at"]
+        phase = begun["phase"]
+        self.phase = PhaseResults(
+            self.run["config"], phase, self.run["expected"], self._clocks, begun["begun_at"], begun["start_at"]
         )
-        self.say(report_text.beginning(plan, time.monotonic() - self._clock_started, self._remaining(plan)))
+        self.say(report_text.beginning(phase, time.monotonic() - self._clock_started, self._remaining(phase)))
 
-    def _remaining(self, plan: t.Mapping[str, t.Any]) -> float:
-        """The load of the phases that are left, plus what each phase has cost beside its load so far."""
-        left = [phase for phase in self.run["phases"] if not phase["finished"] and phase["index"] >= plan["index"]]
-        overhead = sum(self._overheads) / len(self._overheads) if self._overheads else 2.0
+    def _remaining(self, current: t.Mapping[str, t.Any]) -> float:
+        """Return the load of the remaining phases, plus the mean overhead of the phases so far for each."""
+        left = [phase for phase in self.run["phases"] if not phase["finished"] and phase["index"] >= current["index"]]
+        overhead = sum(self._overheads) / len(self._overheads) if self._overheads else FIRST_OVERHEAD_SECONDS
         return sum(phase["seconds"] + overhead for phase in left)
 
     def add(self, host: str, result: dict[str, t.Any]) -> None:
-        """Take the result of a host for the phase that is going on."""
+        """Add the result of a host to the current phase."""
         if self.phase:
             self.phase.add(host, result)
             self._end_if_complete()
 
     def fail(self, host: str, message: str, partial: dict[str, t.Any] | None = None) -> None:
-        """Take note that a host failed in the phase that is going on."""
+        """Record that a host failed in the current phase."""
         if self.phase and host in self.phase.expected:
             self.phase.fail(host, message, partial)
             self._end_if_complete()
@@ -92,21 +93,21 @@ class RunRecorder:
             self.end_phase()
 
     def end_phase(self) -> None:
-        """Merge, judge and write the phase that is going on, if there is one."""
+        """Merge, judge and write the current phase, if there is one."""
         if not self.phase:
             return
-        phase, self.phase = self.phase, None
-        document = phase.document()
+        ended, self.phase = self.phase, None
+        document = ended.document()
         self.directory.write_phase(document)
-        self._overheads.append(max(0.0, time.time() - phase.begun_at - phase.plan["seconds"]))
+        self._overheads.append(max(0.0, time.time() - ended.begun_at - ended.phase["seconds"]))
         for line in report_text.outcome(document):
             self.say(line)
 
     def finish(self) -> None:
-        """Write the summary of what there is and show it; for a playbook that ended before its report."""
+        """Publish what has been measured, because the playbook ended before its report."""
         self.end_phase()
         publish(self.directory, self.say)
 
     def close(self) -> None:
-        """Give the run's directory free."""
+        """Unlock the directory of the run."""
         self._lock.close()

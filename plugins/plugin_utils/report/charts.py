@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the charts of a report are drawn from: the files of a run, thinned so that a thousand hosts still fit into a page."""
+"""The data of the charts on a run's page, thinned so that a thousand hosts fit on one page."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, highest_of
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, time_series
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, slo_ratio
 
-# A curve has so many points for each factor of ten on its axis.
+# Points of a percentile curve for each factor of ten on its axis.
 CURVE_STEPS = 24
-# Of each cell so many hosts are drawn: those that are furthest from the SLO, and every n-th of the others by their rank.
+# The hosts that are drawn for each cell: the worst ones, and an even sample of the others.
 WORST_HOSTS = 100
 OTHER_HOSTS = 100
-# The heat map has so many rows; of a larger fleet it shows the worst.
+# Rows of the heat map; if the fleet is larger, the worst hosts are shown.
 HEAT_HOSTS = 60
-# A time series of the whole run has at most so many points.
+# The largest number of points in the time series of a whole run.
 SERIES_POINTS = 4000
 
 
 class RunCharts:
-    """Collects the phases of a run. Of each it keeps a few KB and one number a host."""
+    """Collects the phases of a run. It keeps a few KB of each phase, and one number for each of its hosts."""
 
     def __init__(self) -> None:
         self.phases: list[dict[str, t.Any]] = []
 
     def add(self, document: t.Mapping[str, t.Any]) -> None:
-        """Take a phase as its file holds it."""
+        """Add the document of a phase."""
         phase, hosts = document["phase"], document["hosts"]
         merged = document.get("merged")
-        example = next(iter(hosts.values()), {})
+        example: t.Mapping[str, t.Any] = next(iter(hosts.values()), {})
         self.phases.append(
             {
                 **{name: phase.get(name) for name in ("index", "of", "kind", "iteration")},
@@ -51,20 +51,19 @@ class RunCharts:
                 if merged
                 else {},
                 "client": example.get("client"),
-                "server": (example.get("server") or {}).get("after"),
                 "steal_ticks": sum((each.get("health") or {}).get("steal_ticks") or 0 for each in hosts.values()),
             }
         )
 
     def document(self, summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> dict[str, t.Any]:
-        """Return what the page's script draws."""
+        """Return the data that the script of the page draws."""
         cells = []
         for cell in summary["cells"]:
             name = configuration.cell_name(cell)
             cells.append(
                 {
                     "name": name,
-                    "title": cell_title(cell),
+                    "title": configuration.cell_title(cell),
                     "curves": {
                         latency: curve(details[name].merged[latency]) for latency in ("response", "service", "intended")
                     },
@@ -81,7 +80,7 @@ class RunCharts:
         }
 
     def _heat(self, slo: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """Return the p99 of hosts in each measured phase."""
+        """Return the data of the heat map: the p99 of hosts in each measured phase."""
         phases = [phase for phase in self.phases if phase["kind"] == "iteration"]
         worst: dict[str, float] = {}
         for phase in phases:
@@ -97,7 +96,7 @@ class RunCharts:
         }
 
     def _time(self) -> dict[str, t.Any]:
-        """Return latency and memory pressure over the time under load: phases one after another, without the pauses between."""
+        """Return latency and memory pressure over the time under load, without the pauses between phases."""
         phases = [phase for phase in self.phases if phase["kind"] != "fill" and phase["seconds"]]
         step = max(1, -(-sum(len(phase["series"]["points"]) for phase in phases if phase["series"]) // SERIES_POINTS))
         start, found = 0.0, []
@@ -120,20 +119,17 @@ class RunCharts:
         return {"phases": found}
 
 
-def cell_title(cell: t.Mapping[str, t.Any]) -> str:
-    """Return a cell in words."""
-    return f"influence {cell['influence']:g}, {cell['read_mix']:g} % GET"
+def curve(histogram: Histogram) -> list[list[float | None]]:
+    """Return points [1 / (1 - share of the samples at or below), microseconds] of a histogram.
 
-
-def curve(histogram: Histogram) -> list[list[float]]:
-    """Return points [1 / (1 - share of the samples below or at), microseconds] of a histogram.
-
-    On a logarithmic axis 10, 100, 1000 are the percentiles 90, 99, 99.9. All curves have their points at the same places, so that one
-    can be read beside the other; the last point is the maximum.
+    On a logarithmic axis 10, 100, 1000 are the percentiles 90, 99, 99.9. All curves have their points at the same
+    places, so they can be compared point by point; the last point is the maximum.
     """
-    total, seen, points = histogram.count, 0, []
+    total, seen = histogram.count, 0
+    lowest, highest = histogram.min_ns or 0, histogram.max_ns or 0
     if not total:
         return []
+    points: list[tuple[float, int]] = []
     slots = iter(sorted(histogram.counts))
     value = 0
     for number in range(int(CURVE_STEPS * math.log10(total)) + 1):
@@ -141,56 +137,46 @@ def curve(histogram: Histogram) -> list[list[float]]:
         while seen < max(1, math.ceil(total - total / place)):
             slot = next(slots)
             seen += histogram.counts[slot]
-            value = min(highest_of(slot), histogram.max_ns)
-        points.append((place, value if number else histogram.min_ns))
-    return [[short(place), short(value / 1000)] for place, value in [*points, (total, histogram.max_ns)]]
+            value = min(highest_of(slot), highest)
+        points.append((place, value if number else lowest))
+    return [[short(place), short(value / 1000)] for place, value in [*points, (total, highest)]]
 
 
 def short(value: float | None) -> float | None:
-    """Return a value with four digits: more cannot be seen, and makes the page larger."""
+    """Return a value with four digits; more would not be visible and would make the page larger."""
     return None if value is None else float(f"{value:.4g}")
 
 
-def distance(host: t.Mapping[str, t.Any], slo: t.Mapping[str, t.Any]) -> float:
-    """Return by how much a host misses the SLO: more than 1 is a miss."""
-    return max(host["avg_us"] / slo["avg_us"], host["p99_us"] / slo["p99_us"])
-
-
 def _thinned(hosts: t.Sequence[t.Mapping[str, t.Any]], slo: t.Mapping[str, t.Any]) -> list[list[t.Any]]:
-    """Return name, average, p99, maximum of the hosts that are drawn, the worst first."""
-    ranked = sorted(hosts, key=lambda host: distance(host, slo), reverse=True)
+    """Return name, average, p99 and maximum of the hosts to draw, the worst first."""
+    ranked = sorted(hosts, key=lambda host: slo_ratio(host, slo), reverse=True)
     rest = ranked[WORST_HOSTS:]
     shown = ranked[:WORST_HOSTS] + rest[:: max(1, -(-len(rest) // OTHER_HOSTS))]
     return [[host["name"], short(host["avg_us"]), short(host["p99_us"]), short(host["max_us"])] for host in shown]
 
 
 def _seconds(document: t.Mapping[str, t.Any]) -> float:
-    return (
-        (document["finished_at"] - document["started_at"])
-        if document["started_at"] and document["finished_at"]
-        else 0.0
-    )
+    """Return the duration of a phase; 0 if it has no results."""
+    started, finished = document["started_at"], document["finished_at"]
+    return finished - started if started and finished else 0.0
 
 
 def _pressure(machines: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, float | None]:
-    """Return what the kernels said about memory in a phase: sums over the machines, but the highest share of stalled time."""
+    """Return the memory pressure of a phase: sums over the machines, but the highest share of stalled time."""
     machines = [each for each in machines if each.get("counters", {}).get("clock_s")]
 
     def rate(*names: str) -> float | None:
+        """Return the sum of counters per second."""
         known = [each["counters"] for each in machines if any(name in each["counters"] for name in names)]
         return sum(sum(each.get(name, 0) for name in names) / each["clock_s"] for each in known) if known else None
 
     def share(name: str) -> float | None:
-        return max(
-            (
-                each["counters"][name] / each["counters"]["clock_s"] / 10_000
-                for each in machines
-                if name in each["counters"]
-            ),
-            default=None,
-        )
+        """Return the highest stalled time, as a percentage of the phase."""
+        known = [each["counters"] for each in machines if name in each["counters"]]
+        return max((each[name] / each["clock_s"] / 10_000 for each in known), default=None)
 
     def after(name: str) -> float | None:
+        """Return the sum of a gauge at the end of the phase, in MB."""
         known = [each["gauges"][name][1] for each in machines if name in each["gauges"]]
         return sum(known) / 1e6 if known else None
 

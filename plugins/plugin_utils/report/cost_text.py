@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a VM costs, as text for the terminal."""
+"""The cost of a VM as text for the terminal."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.text imp
 
 
 def lines(document: t.Mapping[str, t.Any] | None) -> list[str]:
-    """Return the table of a cost document; nothing if there is none."""
+    """Return the table of a cost document; no lines without a document."""
     if not document:
         return []
     prices, baseline = document["prices"], document["baseline"]
-    example = "EXAMPLE prices, nobody's quotation; " if prices["example"] else ""
+    example = "EXAMPLE prices, not a quotation; " if prices["example"] else ""
+    against = f"; savings against {baseline['name']} with {baseline['vms']} VMs" if baseline and baseline["vms"] else ""
+    basis = f"{prices['currency']}, prices of {prices['date']}, {prices['months']:g} months"
+    spare = f"  N+1: with room for the VMs of one failed server out of {prices['servers']}"
     return [
         "",
-        f"Cost of a VM ({example}{prices['currency']}, prices of {prices['date']}, {prices['months']:g} months"
-        + (f"; savings against {baseline['name']} with {baseline['vms']} VMs" if baseline and baseline["vms"] else "")
-        + "):",
+        f"Cost of a VM ({example}{basis}{against}):",
         *grid(_COLUMNS, document["arms"]),
         *(f"  {arm['name']}: no cost per VM, {arm['why']}" for arm in document["arms"] if arm["why"]),
-        *([f"  N+1: with room for the VMs of one failed server of {prices['servers']}"] if prices["servers"] else []),
+        *([spare] if prices["servers"] else []),
     ]
 
 

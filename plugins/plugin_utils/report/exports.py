@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A run for other programs: tables as CSV, figures as OpenMetrics for the textfile collector of Prometheus' node_exporter."""
+"""Exports of a run: tables as CSV, and OpenMetrics for the textfile collector of Prometheus' node_exporter."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict imp
 
 _FIGURES = ("count", "avg_us", "min_us", "p50_us", "p95_us", "p99_us", "p999_us", "max_us")
 _BRIEF = ("hosts", "avg_ms", "min_ms", "p95_ms", "p99_ms", "max_ms")
-_INTERVAL = ("avg_us", "p99_us", "max_us")
+_INTERVALS = {"avg_us": "average", "p99_us": "p99", "max_us": "maximum"}
+_HOST_FIGURES = {"avg_us": "average", "p99_us": "p99"}
 _QUANTILES = {"p50_us": "0.5", "p95_us": "0.95", "p99_us": "0.99", "p999_us": "0.999"}
 _PREFIX = "memstretch"
 
+_Labels = t.Mapping[str, str]
+
 
 def write(directory: RunDirectory, summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> bool:
-    """Write the exports of a run, each one whole or not at all, and say whether that changed anything."""
+    """Write the exports of a run, each of them atomically, and return whether a file changed."""
     changed = directory.write_text("cells.csv", cells_csv(summary))
     changed |= directory.write_text("hosts.csv", hosts_csv(summary, details))
     return directory.write_text("metrics.prom", open_metrics(summary, details)) or changed
 
 
 def cells_csv(summary: t.Mapping[str, t.Any]) -> str:
-    """Return one line for each cell. An empty field is a figure that there is not."""
+    """Return one line for each cell. A field is empty if its figure is unknown."""
     names = (
         "run_id",
         "profile",
@@ -49,7 +52,7 @@ def cells_csv(summary: t.Mapping[str, t.Any]) -> str:
     header = [
         *names,
         *(f"{latency}_{figure}" for latency in LATENCIES for figure in _FIGURES),
-        *(f"response_{figure}_{end}" for figure in _INTERVAL for end in ("low", "high")),
+        *(f"response_{figure}_{end}" for figure in _INTERVALS for end in ("low", "high")),
         *(f"brief_{figure}" for figure in _BRIEF),
     ]
     rows = []
@@ -65,7 +68,7 @@ def cells_csv(summary: t.Mapping[str, t.Any]) -> str:
             [
                 *(known[name] for name in names),
                 *(cell[latency].get(figure) for latency in LATENCIES for figure in _FIGURES),
-                *(value for figure in _INTERVAL for value in interval.get(figure, (None, None))),
+                *(value for figure in _INTERVALS for value in interval.get(figure, (None, None))),
                 *(cell["brief"][figure] for figure in _BRIEF),
             ]
         )
@@ -73,7 +76,7 @@ def cells_csv(summary: t.Mapping[str, t.Any]) -> str:
 
 
 def hosts_csv(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> str:
-    """Return one line for each cell and host: response time over all iterations."""
+    """Return one line for each cell and host with the response time over all iterations."""
     header = (
         "run_id",
         "profile",
@@ -110,13 +113,29 @@ def hosts_csv(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetail
 
 
 def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> str:
-    """Return the run as OpenMetrics text, gauges only.
+    """Return the run as OpenMetrics text with gauges only.
 
-    https://prometheus.io/docs/specs/om/open_metrics_spec/; the older text format that the textfile collector reads takes its lines too. Times
-    are in seconds, as the specification asks. Each line carries the profile, not the run's name: a series goes on from run to run.
+    See https://prometheus.io/docs/specs/om/open_metrics_spec/; the older text format of the textfile collector accepts
+    these lines too. Times are in seconds, as the specification requires. The samples have the profile as a label, not
+    the name of the run, so that a series continues from run to run.
     """
     run = {"profile": summary["profile"]}
+    cells = [
+        ({**run, "influence": f"{cell['influence']:g}", "read_mix": f"{cell['read_mix']:g}"}, cell)
+        for cell in summary["cells"]
+    ]
     families = [
+        *_run_families(run, summary),
+        *_cell_families(cells),
+        *_latency_families(cells),
+        *_host_families(cells, details),
+    ]
+    return "".join(families) + "# EOF\n"
+
+
+def _run_families(run: _Labels, summary: t.Mapping[str, t.Any]) -> list[str]:
+    fleet, slo = summary["fleet"], summary["slo"]
+    return [
         _family(
             "run_info",
             "The newest run under this profile.",
@@ -130,26 +149,19 @@ def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDet
         _family(
             "fleet_hosts",
             "Hosts of the fleet.",
-            [
-                ({**run, "state": "expected"}, summary["fleet"]["expected"]),
-                ({**run, "state": "reported"}, summary["fleet"]["reported"]),
-            ],
+            [({**run, "state": state}, fleet[state]) for state in ("expected", "reported")],
         ),
         _family(
             "slo_seconds",
-            "Objective that each host has to meet.",
-            [
-                ({**run, "figure": "average"}, _seconds(summary["slo"]["avg_us"])),
-                ({**run, "figure": "p99"}, _seconds(summary["slo"]["p99_us"])),
-            ],
+            "SLO of each host.",
+            [({**run, "figure": text}, _seconds(slo[name])) for name, text in _HOST_FIGURES.items()],
             unit="seconds",
         ),
     ]
-    cells = [
-        ({**run, "influence": f"{cell['influence']:g}", "read_mix": f"{cell['read_mix']:g}"}, cell)
-        for cell in summary["cells"]
-    ]
-    families += [
+
+
+def _cell_families(cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]]) -> list[str]:
+    return [
         _family(
             "cell_valid",
             "1 if all iterations of the cell are valid.",
@@ -157,21 +169,26 @@ def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDet
         ),
         _family(
             "cell_hosts_within_slo",
-            "Hosts that meet the objective.",
+            "Hosts that meet the SLO.",
             [(labels, cell["hosts_within_slo"]) for labels, cell in cells],
         ),
         _family(
             "cell_overlap_ratio",
-            "Share of a phase in which all hosts were under load, the worst iteration's.",
+            "Share of an iteration in which all hosts were under load, the lowest of the cell.",
             [(labels, cell["overlap"]) for labels, cell in cells],
         ),
+    ]
+
+
+def _latency_families(cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]]) -> list[str]:
+    by_latency = [({**labels, "latency": latency}, cell[latency]) for labels, cell in cells for latency in LATENCIES]
+    return [
         _family(
             "latency_seconds",
             "Percentile of the fleet's latency, all samples merged.",
             [
-                ({**labels, "latency": latency, "quantile": quantile}, _seconds(cell[latency].get(name)))
-                for labels, cell in cells
-                for latency in LATENCIES
+                ({**labels, "quantile": quantile}, _seconds(figures.get(name)))
+                for labels, figures in by_latency
                 for name, quantile in _QUANTILES.items()
             ],
             unit="seconds",
@@ -179,21 +196,13 @@ def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDet
         _family(
             "latency_average_seconds",
             "Average of the fleet's latency.",
-            [
-                ({**labels, "latency": latency}, _seconds(cell[latency].get("avg_us")))
-                for labels, cell in cells
-                for latency in LATENCIES
-            ],
+            [(labels, _seconds(figures.get("avg_us"))) for labels, figures in by_latency],
             unit="seconds",
         ),
         _family(
             "latency_maximum_seconds",
             "Maximum of the fleet's latency.",
-            [
-                ({**labels, "latency": latency}, _seconds(cell[latency].get("max_us")))
-                for labels, cell in cells
-                for latency in LATENCIES
-            ],
+            [(labels, _seconds(figures.get("max_us"))) for labels, figures in by_latency],
             unit="seconds",
         ),
         _family(
@@ -203,11 +212,18 @@ def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDet
                 ({**labels, "figure": text, "bound": bound}, _seconds(cell["interval"][name][number]))
                 for labels, cell in cells
                 if cell["interval"]
-                for name, text in (("avg_us", "average"), ("p99_us", "p99"), ("max_us", "maximum"))
+                for name, text in _INTERVALS.items()
                 for number, bound in enumerate(("low", "high"))
             ],
             unit="seconds",
         ),
+    ]
+
+
+def _host_families(
+    cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]], details: t.Mapping[str, CellDetails]
+) -> list[str]:
+    return [
         _family(
             "host_response_seconds",
             "Response time of each host.",
@@ -215,16 +231,15 @@ def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDet
                 ({**labels, "host": host["name"], "figure": text}, _seconds(host[name]))
                 for labels, cell in cells
                 for host in details[configuration.cell_name(cell)].hosts
-                for name, text in (("avg_us", "average"), ("p99_us", "p99"))
+                for name, text in _HOST_FIGURES.items()
             ],
             unit="seconds",
-        ),
+        )
     ]
-    return "".join(families) + "# EOF\n"
 
 
-def _family(name: str, text: str, samples: t.Iterable[tuple[t.Mapping[str, str], float | None]], unit: str = "") -> str:
-    """Return the lines of one metric; a sample without a value is left out."""
+def _family(name: str, text: str, samples: t.Iterable[tuple[_Labels, float | None]], unit: str = "") -> str:
+    """Return the lines of one metric family; samples without a value are omitted."""
     full = f"{_PREFIX}_{name}"
     lines = [f"{full}{{{_labels(labels)}}} {value}" for labels, value in samples if value is not None]
     if not lines:
@@ -233,7 +248,7 @@ def _family(name: str, text: str, samples: t.Iterable[tuple[t.Mapping[str, str],
     return "\n".join([*head, *lines]) + "\n"
 
 
-def _labels(labels: t.Mapping[str, str]) -> str:
+def _labels(labels: _Labels) -> str:
     def escape(value: str) -> str:
         return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
@@ -245,12 +260,12 @@ def _seconds(microseconds: float | None) -> float | None:
 
 
 def _within(cell: t.Mapping[str, t.Any], host: t.Mapping[str, t.Any], slo: t.Mapping[str, t.Any]) -> bool:
-    """A host of a cell that is not valid is within nothing."""
+    """Return whether a host meets the SLO; no host of an invalid cell does."""
     return cell["valid"] and host["avg_us"] <= slo["avg_us"] and host["p99_us"] <= slo["p99_us"]
 
 
 def _csv(header: t.Sequence[str], rows: t.Iterable[t.Sequence[t.Any]]) -> str:
-    """Return a table as RFC 4180 has it, but with line feeds alone; truth values as true and false."""
+    """Return a table as in RFC 4180, but with line feeds only and with true and false in lower case."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(header)

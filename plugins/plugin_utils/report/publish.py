@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything that a finished run is judged and shown by: summary.json, pages, exports."""
+"""Publish a run: judge it and write summary.json, its page and its exports."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, experiments, exports
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import html as report_html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import RunCharts
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.run_page import run_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.histogram_log import HistogramLogs
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
@@ -23,13 +23,16 @@ def publish(
     slo: t.Mapping[str, t.Any] | None = None,
     prices: t.Mapping[str, t.Any] | None = None,
 ) -> tuple[dict[str, t.Any], bool]:
-    """Write the summary, report and exports of a run, show the final table; return the summary and whether a file changed.
+    """Write the summary, report and exports of a run and print its final table.
 
     Args:
         directory: the run.
-        say: takes a line for the terminal.
-        slo: avg_us and p99_us to judge by in place of the run's own.
+        say: prints a line on the terminal.
+        slo: avg_us and p99_us to use instead of the run's own.
         prices: what cost.prices() returned.
+
+    Returns:
+        The summary, and whether a file changed.
 
     Raises:
         RunError: a file of the run is missing or damaged.
@@ -50,7 +53,7 @@ def publish(
     changed |= directory.write_json("summary.json", summary)
     changed |= exports.write(directory, summary, details)
     changed |= directory.write_text(
-        "report.html", report_html.run_page(run, summary, details, charts, experiments.sections(directory))
+        "report.html", run_page(run, summary, details, charts, experiments.sections(directory))
     )
     lines = report_text.table(summary, directory.path, cost_text.lines(summary["cost"]))
     changed |= directory.write_text("report.txt", "\n".join(lines).strip() + "\n")

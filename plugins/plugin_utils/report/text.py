@@ -1,17 +1,19 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A run in words for a terminal: the live lines and the final table."""
+"""The terminal output of runs: the lines while one is measured, the final table, comparisons and experiments."""
 
 from __future__ import annotations
 
+import operator
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import ITERATIONS_FOR_A_CLAIM
 
+# Heading and contents of each column, for a cell of the summary.
 _COLUMNS = (
-    # heading, and how a cell of the summary fills it
     ("influence", lambda cell: f"{cell['influence']:g}"),
     ("GET %", lambda cell: f"{cell['read_mix']:g}"),
     ("avg us", lambda cell: microseconds(cell["response"]["avg_us"])),
@@ -36,74 +38,6 @@ _BRIEF_COLUMNS = (
     ("p99", lambda cell: _ms(cell["brief"]["p99_ms"])),
     ("max", lambda cell: _ms(cell["brief"]["max_ms"])),
 )
-# A list of reasons longer than this is cut on the terminal; summary.json has all of them.
-_REASONS_SHOWN = 12
-
-
-def opening(run: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the lines that announce a run."""
-    config, todo = run["config"], [phase for phase in run["phases"] if not phase["finished"]]
-    load = config["load"]
-    lines = [
-        f"{'Resuming run' if run['resumed'] else 'Run'} {run['run_id']}: profile {config['profile']}",
-        *_notes(run["labels"]),
-        f"fleet of {len(run['expected'])}: {load['key_count']:,} keys of {load['value_size']:,} bytes and {load['rate']:g} requests/s each; "
-        f"SLO avg <= {config['slo']['avg_us']:g} us, p99 <= {config['slo']['p99_us']:g} us",
-        f"{len(todo)} of {len(run['phases'])} phases to measure, about {clock(sum(phase['seconds'] for phase in todo))} of load; "
-        f"results in {run['directory']}",
-    ]
-    return lines
-
-
-def beginning(phase: t.Mapping[str, t.Any], elapsed: float, remaining: float) -> str:
-    """Return the line that announces a phase."""
-    return f"{_where(phase)}  running for {clock(phase['seconds'])} | elapsed {clock(elapsed)}, remaining about {clock(remaining)}"
-
-
-def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the fleet's figures of a phase that has ended, and its doubts."""
-    phase = document["phase"]
-    hosts = f"{len(document['hosts'])}/{len(document['expected'])} hosts"
-    if phase["kind"] == "fill":
-        fills = [each["fill"] for each in document["hosts"].values()]
-        keys, longest = sum(fill["keys"] for fill in fills), max((fill["seconds"] for fill in fills), default=0)
-        figures = f"{hosts}, {keys:,} keys written in {longest:.1f} s"
-    elif not document["hosts"]:
-        figures = hosts
-    else:
-        response = document["merged"]["response"]
-        figures = (
-            f"{hosts}: avg {microseconds(response['avg_us'])}, p99 {microseconds(response['p99_us'])}, max {microseconds(response['max_us'])} us"
-            f" | rate {_share(document['achieved_rate_ratio'])}, overlap {_share(document['overlap'])}"
-        )
-    lines = [f"{_where(phase)}  {figures}" + ("" if document["valid"] else "  INVALID")]
-    return lines + [f"{'':8}{reason}" for reason in _cut(document["reasons"])]
-
-
-def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] = ()) -> list[str]:
-    """Return the final table and the verdict, which comes last; between them what else there is to show."""
-    cells = [{**cell, "_expected": summary["fleet"]["expected"]} for cell in summary["cells"]]
-    slo = summary["slo"]
-    return [
-        "",
-        f"Run {summary['run_id']}: profile {summary['profile']}",
-        *_notes(summary["labels"]),
-        "",
-        f"Response time of the fleet ({summary['fleet']['reported']} of {summary['fleet']['expected']} hosts, merged), in microseconds:",
-        *grid(_COLUMNS, cells),
-        "",
-        "The brief's six figures (service time; means over the hosts' own figures), in milliseconds:",
-        *grid(_BRIEF_COLUMNS, cells),
-        *more,
-        "",
-        *_placement(summary["placement"]),
-        f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"
-        + ("" if all(cell["iterations"] >= 10 for cell in cells) else "; fewer than 10 iterations: indicative"),
-        *(f"  - {reason}" for reason in _cut(summary["reasons"])),
-        f"Verdict: {summary['verdict'].upper()}{_reservation(summary['labels'])}   ({directory}/summary.json)",
-    ]
-
-
 _COMPARISON_COLUMNS = (
     ("influence", lambda row: f"{row['influence']:g}"),
     ("GET %", lambda row: f"{row['read_mix']:g}"),
@@ -118,20 +52,96 @@ _COMPARISON_COLUMNS = (
     ("within SLO", lambda row: str(row["hosts_within_slo"])),
     ("", lambda row: "" if row["valid"] else "INVALID"),
 )
+# The terminal shows at most this many reasons; summary.json has all of them.
+_REASONS_SHOWN = 12
+
+
+def opening(run: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the lines that announce a run."""
+    config, slo, load = run["config"], run["config"]["slo"], run["config"]["load"]
+    todo = [phase for phase in run["phases"] if not phase["finished"]]
+    seconds = sum(phase["seconds"] for phase in todo)
+    return [
+        f"{'Resuming run' if run['resumed'] else 'Run'} {run['run_id']}: profile {config['profile']}",
+        *_notes(run["labels"]),
+        f"fleet of {len(run['expected'])}: {load['key_count']:,} keys of {load['value_size']:,} bytes and "
+        f"{load['rate']:g} requests/s each; SLO avg <= {slo['avg_us']:g} us, p99 <= {slo['p99_us']:g} us",
+        f"{len(todo)} of {len(run['phases'])} phases to measure, about {clock(seconds)} of load; "
+        f"results in {run['directory']}",
+    ]
+
+
+def beginning(phase: t.Mapping[str, t.Any], elapsed: float, remaining: float) -> str:
+    """Return the line that announces a phase."""
+    return (
+        f"{_where(phase)}  running for {clock(phase['seconds'])} | "
+        f"elapsed {clock(elapsed)}, remaining about {clock(remaining)}"
+    )
+
+
+def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the fleet's figures of a finished phase, and why it is not valid."""
+    phase = document["phase"]
+    hosts = f"{len(document['hosts'])}/{len(document['expected'])} hosts"
+    if phase["kind"] == "fill":
+        fills = [each["fill"] for each in document["hosts"].values()]
+        keys, longest = sum(fill["keys"] for fill in fills), max((fill["seconds"] for fill in fills), default=0)
+        figures = f"{hosts}, {keys:,} keys written in {longest:.1f} s"
+    elif not document["hosts"]:
+        figures = hosts
+    else:
+        response = document["merged"]["response"]
+        figures = (
+            f"{hosts}: avg {microseconds(response['avg_us'])}, p99 {microseconds(response['p99_us'])}, "
+            f"max {microseconds(response['max_us'])} us | "
+            f"rate {_share(document['achieved_rate_ratio'])}, overlap {_share(document['overlap'])}"
+        )
+    lines = [f"{_where(phase)}  {figures}" + ("" if document["valid"] else "  INVALID")]
+    return lines + [f"{'':8}{reason}" for reason in _cut(document["reasons"])]
+
+
+def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] = ()) -> list[str]:
+    """Return the final table and the verdict of a run.
+
+    Args:
+        summary: summary.json.
+        directory: its directory.
+        more: lines to show between the table and the verdict.
+    """
+    slo, fleet = summary["slo"], summary["fleet"]
+    cells = [{**cell, "_expected": fleet["expected"]} for cell in summary["cells"]]
+    return [
+        "",
+        f"Run {summary['run_id']}: profile {summary['profile']}",
+        *_notes(summary["labels"]),
+        "",
+        f"Response time of the fleet ({fleet['reported']} of {fleet['expected']} hosts, merged), in microseconds:",
+        *grid(_COLUMNS, cells),
+        "",
+        "The brief's six figures (service time; means of the hosts' figures), in milliseconds:",
+        *grid(_BRIEF_COLUMNS, cells),
+        *more,
+        "",
+        *_placement(summary["placement"]),
+        f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"
+        + (f"; fewer than {ITERATIONS_FOR_A_CLAIM} iterations: indicative" if _is_indicative(cells) else ""),
+        *(f"  - {reason}" for reason in _cut(summary["reasons"])),
+        f"Verdict: {summary['verdict'].upper()}{_remark(summary['labels'])}   ({directory}/summary.json)",
+    ]
 
 
 def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the table of a comparison, and what must be said about it."""
+    """Return the table of a comparison, and the verdicts, notes and other differences of its runs."""
     lines = [
         "",
-        f"Response time of the fleet, and as a multiple (x) of the first run, {document['baseline']}:",
+        f"Response time of the fleet, and its ratio (x) to the first run, {document['baseline']}:",
         *grid(_COMPARISON_COLUMNS, document["cells"]),
         "",
         f"SLO: avg <= {document['slo']['avg_us']:g} us and p99 <= {document['slo']['p99_us']:g} us for every host",
     ]
     runs = document["runs"]
     of_all = [label for label in runs[0]["labels"] if all(label in run["labels"] for run in runs)]
-    lines += ["Of all runs:", *_notes(of_all)] if of_all else []
+    lines += ["All runs:", *_notes(of_all)] if of_all else []
     for run in runs:
         parts = f"run{'s' if len(run['parts']) > 1 else ''} {', '.join(run['parts'])}"
         lines.append(f"  {run['name']}: {run['verdict'].upper()}, {run['fleet']} hosts, {parts}")
@@ -144,20 +154,24 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def section(shown: experiments.Section) -> list[str]:
-    """Return an experiment's section: its sentences, tables and doubts."""
+    """Return the section of an experiment: its tables, sentences and doubts."""
     lines = ["", f"{shown.title}:"]
-    for table_of in shown.tables:
-        columns = [(heading, lambda row, place=place: row[place]) for place, heading in enumerate(table_of.headings)]
-        lines += ["", f"{table_of.title[:1].upper()}{table_of.title[1:]}:", *grid(columns, table_of.rows)]
+    for each in shown.tables:
+        columns = [(heading, operator.itemgetter(place)) for place, heading in enumerate(each.headings)]
+        lines += ["", f"{each.title[:1].upper()}{each.title[1:]}:", *grid(columns, each.rows)]
     lines += ["", *shown.sentences]
     return lines + [f"  - DOUBTFUL: {text}" for text in _cut(shown.doubts)]
 
 
+def _is_indicative(cells: t.Sequence[t.Mapping[str, t.Any]]) -> bool:
+    return any(cell["iterations"] < ITERATIONS_FOR_A_CLAIM for cell in cells)
+
+
 def _placement(placement: t.Mapping[str, t.Any]) -> list[str]:
-    """Return where the clients were, if any measured: no two placements give comparable figures."""
+    """Return a line on the placement of the clients, since only figures of the same placement are comparable."""
     hosts = [f"{how} on {count}" for how, count in placement["shares_cpu"].items() if count]
-    asked = "" if placement["requested"] is None else f"asked for {placement['requested']}; "
-    return [f"Client's CPU: {asked}shared with its Redis {', '.join(hosts)} of the hosts"] if hosts else []
+    requested = "" if placement["requested"] is None else f"{placement['requested']} requested; "
+    return [f"Client's CPU: {requested}shared with Redis {', '.join(hosts)} of the hosts"] if hosts else []
 
 
 def clock(seconds: float) -> str:
@@ -176,9 +190,9 @@ def _notes(labels: t.Sequence[str]) -> list[str]:
     return [f"  note: {label}" for label in labels]
 
 
-def _reservation(labels: t.Sequence[str]) -> str:
-    """Return the words that keep a verdict from being read without what is noted about its host."""
-    return f" ({labels[0]})" if len(labels) == 1 else f" (read the {len(labels)} notes above)" if labels else ""
+def _remark(labels: t.Sequence[str]) -> str:
+    """Return a remark for the verdict, so that nobody reads it without the notes."""
+    return f" ({labels[0]})" if len(labels) == 1 else f" (see the {len(labels)} notes above)" if labels else ""
 
 
 def _cut(reasons: t.Sequence[str]) -> list[str]:
@@ -186,15 +200,15 @@ def _cut(reasons: t.Sequence[str]) -> list[str]:
     return shown + ([f"... and {len(reasons) - len(shown)} more"] if len(reasons) > len(shown) else [])
 
 
-def grid(columns: t.Sequence[tuple[str, t.Callable]], rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """Return rows as a table. Each column has a heading and says how a row fills it."""
-    text = [[heading for heading, dummy in columns]] + [[fill(row) for dummy, fill in columns] for row in rows]
+def grid(columns: t.Sequence[tuple[str, t.Callable[[t.Any], str]]], rows: t.Sequence[t.Any]) -> list[str]:
+    """Return rows as the lines of a table. A column is its heading and a function that returns its text for a row."""
+    text = [[heading for heading, _fill in columns]] + [[fill(row) for _heading, fill in columns] for row in rows]
     widths = [max(len(line[column]) for line in text) for column in range(len(columns))]
     return ["  " + "  ".join(f"{each:>{width}}" for each, width in zip(line, widths)).rstrip() for line in text]
 
 
 def microseconds(value: float | None) -> str:
-    """Return a time as text, - if it is not known."""
+    """Return a time as text; "-" if it is unknown."""
     return "-" if value is None else f"{value:,.1f}"
 
 

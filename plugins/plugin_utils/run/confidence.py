@@ -1,17 +1,17 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far a figure of a cell would be from where it is if hosts and iterations had been others.
+"""Confidence intervals of the figures of a cell: how much they would vary with other hosts and other iterations.
 
-Hosts and iterations are crossed: all hosts take part in each iteration, so what disturbs one iteration disturbs them together.
-Requests of one host are anything but independent, which is why they are not what is resampled. Instead whole hosts and whole
-iterations are drawn with replacement, each while the other is left as it was; the fleet's histogram is merged anew each time.
-The variances of the logarithm of a figure add up (A. B. Owen, The pigeonhole bootstrap, Annals of Applied Statistics 1, 2007),
-each made up for the smallness of its sample by n / (n - 1), and give an interval of Student's t with the degrees of freedom of
-Welch and Satterthwaite: few iterations give a wide interval, as they should.
+Hosts and iterations are crossed: all hosts take part in each iteration, so a disturbance of one iteration affects them
+all. The requests of one host are far from independent, so they are not resampled. Instead, whole hosts and whole
+iterations are drawn with replacement, one of the two at a time, and the histogram of the fleet is merged each time.
+The variances of the logarithm of a figure add up (A. B. Owen, The pigeonhole bootstrap, Annals of Applied Statistics 1,
+2007), each corrected for its small sample by n / (n - 1). They give an interval of Student's t with the degrees of
+freedom of Welch and Satterthwaite, so few iterations give a wide interval, as they should.
 
-Standard library only. Merging is adding up: the counts of a histogram are packed into one large integer, 64 bits for each slot,
-so that a weighted sum of histograms is a few multiplications of integers.
+Only the standard library is used. Merging is addition: the counts of a histogram are packed into one large integer, 64
+bits for each slot, so a weighted sum of histograms takes a few multiplications of integers.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ FIGURES = ("avg_us", "p99_us", "max_us")
 LEVEL = 0.95
 RESAMPLES = 200
 
-# A larger fleet is put together to so many groups by chance and those are drawn: the same variance, at a bounded cost.
+# The hosts of a larger fleet are drawn in this many random groups: the same variance, at a bounded cost.
 MAX_GROUPS = 128
 
-# Two-sided 95 % quantiles of Student's t.
+# Degrees of freedom, and the two-sided 95 % quantile of Student's t.
 _STUDENT = (
     (1, 12.706),
     (2, 4.303),
@@ -62,26 +62,26 @@ class CellSample:
     """The histograms of one cell, by host and iteration.
 
     Args:
-        hosts: the number of hosts that are expected.
+        hosts: the number of expected hosts.
     """
 
     def __init__(self, hosts: int) -> None:
         self.hosts = hosts
         groups = min(hosts, MAX_GROUPS)
         self._group_of = [number % groups for number in range(hosts)]
-        # always the same: judging a run again gives the same interval
+        # The seed is fixed, so that evaluating a run again gives the same interval.
         random.Random(hosts).shuffle(self._group_of)
         self._parts: dict[tuple[int, int], _Part] = {}
 
     def add(self, host: int, iteration: int, histogram: Histogram) -> None:
-        """Take what the host of that number measured in an iteration."""
+        """Add what a host, given by its number, measured in an iteration."""
         if histogram.counts:
             self._parts.setdefault((self._group_of[host], iteration), _Part()).add(histogram)
 
     def spread(self) -> Spread | None:
-        """Return what hosts and iterations make of the figures, or None if there are not two iterations to tell from."""
-        iterations = sorted({iteration for dummy, iteration in self._parts})
-        groups = sorted({group for group, dummy in self._parts})
+        """Return how the figures vary with hosts and iterations; None if there are fewer than two iterations."""
+        iterations = sorted({iteration for _group, iteration in self._parts})
+        groups = sorted({group for group, _iteration in self._parts})
         if len(iterations) < 2:
             return None
         lowest = min(min(part.counts) for part in self._parts.values())
@@ -96,11 +96,11 @@ class CellSample:
 
 
 class Spread:
-    """How the logarithms of the figures of a cell vary when its hosts, or its iterations, are drawn anew.
+    """How the logarithms of the figures of a cell vary when its hosts, or its iterations, are resampled.
 
-    The last of C(by_iteration) is different: the maxima of the iterations themselves. To draw some of them anew cannot show a larger
-    maximum than has been seen, and the maximum of many iterations varies about as much as that of one (as it does for Gumbel's
-    distribution, whose shape many maxima take), not less.
+    The last entry of C(by_iteration) is different: it has the maxima of the iterations themselves. Resampling cannot
+    show a larger maximum than was measured, and the maximum of many iterations varies about as much as that of one, not
+    less (like Gumbel's distribution, which many maxima follow).
     """
 
     def __init__(
@@ -128,29 +128,29 @@ class Spread:
             "resamples": RESAMPLES,
             "hosts": self.hosts,
             "iterations": self.iterations,
-            "log_standard_error": {name: round(math.sqrt(variance), 6) for name, (variance, dummy) in spreads.items()},
-            "degrees_of_freedom": {name: round(freedom, 2) for name, (dummy, freedom) in spreads.items()},
+            "log_standard_error": {
+                name: round(math.sqrt(variance), 6) for name, (variance, _freedom) in spreads.items()
+            },
+            "degrees_of_freedom": {name: round(freedom, 2) for name, (_each, freedom) in spreads.items()},
             **{name: _bounds(figures[name], *spreads[name]) for name in FIGURES},
         }
 
     def _iterations(self, number: int) -> tuple[float, int]:
-        """Return the variance that iterations make, and its degrees of freedom."""
+        """Return the variance between iterations of the figure of that number, and its degrees of freedom."""
         values = self.by_iteration[number]
-        return (
-            (statistics.variance(values), self.iterations - 1)
-            if FIGURES[number] == "max_us"
-            else _variance(values, self.iterations)
-        )
+        if FIGURES[number] == "max_us":
+            return statistics.variance(values), self.iterations - 1
+        return _variance(values, self.iterations)
 
     def ratios(self, baseline: Spread, ratios: t.Mapping[str, float], same_hosts: bool) -> dict[str, list[float]]:
-        """Return the intervals around the ratios of the figures of this cell to those of another run's.
+        """Return the intervals around the ratios of the figures of this cell to those of another run.
 
-        Where both runs have the same hosts, those were drawn alike: a host that is slow in both says nothing about the ratio.
-        Iterations of different runs have nothing to do with each other.
+        If both runs have the same hosts, these were drawn alike: a host that is slow in both does not affect the ratio.
+        Iterations of different runs are independent.
         """
         found = {}
         for number, name in enumerate(FIGURES):
-            sources = [self._iterations(number), baseline._iterations(number)]  # pylint: disable=protected-access
+            sources = [self._iterations(number), baseline._iterations(number)]
             if same_hosts and self.groups == baseline.groups:
                 both = [mine - other for mine, other in zip(self.by_host[number], baseline.by_host[number])]
                 sources.append(_variance(both, len(self.groups)))
@@ -161,22 +161,24 @@ class Spread:
 
 
 def ratio_bounds(value: float, sources: t.Sequence[tuple[float, int] | None]) -> list[float] | None:
-    """Return the interval around a ratio, from the variances of the logarithms of both its parts with their degrees of freedom.
+    """Return the interval around a ratio; None if a source is unknown.
 
-    None where one of them cannot be told.
+    Args:
+        value: the ratio.
+        sources: for each of its two parts, the variance of the logarithm and its degrees of freedom.
     """
     known = [source for source in sources if source is not None]
     return _bounds(value, *_welch(known)) if len(known) == len(sources) else None
 
 
 def _bounds(value: float, variance: float, freedom: float) -> list[float]:
-    """Return the interval around a value whose logarithm has that variance and those degrees of freedom."""
+    """Return the interval around a value, from the variance of its logarithm and the degrees of freedom."""
     factor = math.exp(min(student(freedom) * math.sqrt(variance), 50))
     return [round(value / factor, 3), round(value * factor, 3)]
 
 
 def student(freedom: float) -> float:
-    """Return the two-sided 95 % quantile of Student's t, between the lines of the table rather too large than too small."""
+    """Return the two-sided 95 % quantile of Student's t; interpolated values are never too small."""
     if freedom <= _STUDENT[0][0]:
         return _STUDENT[0][1]
     for (below, high), (above, low) in zip(_STUDENT, _STUDENT[1:]):
@@ -187,7 +189,7 @@ def student(freedom: float) -> float:
 
 
 class _Part:
-    """What some hosts measured in some iterations: counts, and later the same as one integer."""
+    """What some hosts measured in some iterations: counts, later packed into one integer."""
 
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}
@@ -211,7 +213,7 @@ class _Part:
         return self.sum_ns / self.count, self._p99(lowest), float(self.max_ns)
 
     def _p99(self, lowest: int) -> float:
-        """Return the 99th percentile, between the bounds of its slot: else small differences would vanish in the slot's width."""
+        """Return the 99th percentile, interpolated in its slot, so that differences within a slot are not lost."""
         lanes = _unpacked(self.packed)
         above = self.count / 100
         for number in range(len(lanes) - 1, -1, -1):
@@ -227,7 +229,7 @@ _NOTHING = _Part()
 
 
 def _packed(lanes: array.array) -> int:
-    """Return 64-bit numbers as one integer, the first of them lowest."""
+    """Return 64-bit numbers as one integer; the first number is the lowest part."""
     if sys.byteorder == "big":
         lanes.byteswap()
     return int.from_bytes(lanes.tobytes(), "little")
@@ -243,7 +245,7 @@ def _unpacked(packed: int) -> array.array:
 
 
 def _sum(parts: t.Iterable[tuple[_Part, int]]) -> _Part:
-    """Return the sum of parts, each so many times."""
+    """Return the weighted sum of parts."""
     total = _Part()
     for part, times in parts:
         total.packed += part.packed * times
@@ -254,11 +256,14 @@ def _sum(parts: t.Iterable[tuple[_Part, int]]) -> _Part:
 
 
 def _draw(parts: t.Sequence[_Part], lowest: int) -> list[list[float]]:
-    """Draw from parts with replacement; return for each figure its logarithm in each sample. Parts of the same number are drawn alike."""
+    """Resample parts with replacement and return the logarithms of each figure in all samples.
+
+    The seed is the number of parts, so two runs with the same number of parts are drawn alike.
+    """
     size = len(parts)
     chance = random.Random(size)
-    logarithms: list[list[float]] = [[] for dummy in FIGURES]
-    for dummy in range(RESAMPLES if size > 1 else 0):
+    logarithms: list[list[float]] = [[] for _figure in FIGURES]
+    for _sample in range(RESAMPLES if size > 1 else 0):
         drawn: dict[int, int] = {}
         for number in chance.choices(range(size), k=size):
             drawn[number] = drawn.get(number, 0) + 1
@@ -269,7 +274,7 @@ def _draw(parts: t.Sequence[_Part], lowest: int) -> list[list[float]]:
 
 
 def _variance(values: t.Sequence[float], size: int) -> tuple[float, int]:
-    """Return the variance that resamples of so many parts show, made up for the smallness of their number, and its degrees of freedom."""
+    """Return the variance of resamples, corrected for the number of parts (size), and its degrees of freedom."""
     if size < 2:
         return 0.0, 1
     return statistics.variance(values) * size / (size - 1), size - 1
@@ -277,7 +282,7 @@ def _variance(values: t.Sequence[float], size: int) -> tuple[float, int]:
 
 def _welch(sources: t.Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return the sum of variances and its degrees of freedom (Welch and Satterthwaite)."""
-    variance = sum(each for each, dummy in sources)
+    variance = sum(each for each, _freedom in sources)
     if not variance:
-        return 0.0, max(freedom for dummy, freedom in sources)
+        return 0.0, max(freedom for _each, freedom in sources)
     return variance, variance**2 / sum(each**2 / freedom for each, freedom in sources)

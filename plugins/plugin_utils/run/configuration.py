@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run is going to do: its checked configuration, the hash of it, and its phases."""
+"""The configuration of a run: its checked settings, their hash, and the phases that follow from them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
     yes_or_no,
 )
 
-# A fill writes at least so many keys per second on the machines seen; only for the time that is announced.
+# The slowest fill seen so far, in keys per second. Used only for the announced duration.
 FILL_KEYS_PER_SECOND = 100_000
-
 
 SETTINGS = (
     "profile",
@@ -50,20 +49,16 @@ PACINGS = ("hybrid", "sleep", "spin")
 
 
 def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any]:
-    """Check what the user asked for and return the run's configuration.
+    """Check the user's settings and return the configuration of the run.
 
     Args:
-        options: the names of SETTINGS; requests and duration may be None.
-        prefix: what the user's names of the options begin with; messages use it.
+        options: all names of SETTINGS; the values of requests and duration may be None.
+        prefix: the prefix of the user's variables, for messages.
 
     Raises:
-        SettingError: an option cannot be used.
+        SettingError: a setting is unknown, missing or out of range.
     """
-    unknown, missing = sorted(set(options) - set(SETTINGS)), sorted(set(SETTINGS) - set(options))
-    if unknown or missing:
-        raise SettingError(
-            f"settings: {', '.join(unknown + missing)} is not known or missing; it takes {', '.join(SETTINGS)}"
-        )
+    _check_names(options)
     for name, choices in (("pacing", PACINGS), ("pattern", PATTERNS)):
         if options[name] not in choices:
             raise SettingError(
@@ -73,12 +68,12 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
     def one(name: str, range_of: str | None = None) -> int | float:
         return number(prefix + name, options[name], range_of or name)
 
-    key_count = one("key_count")
+    key_count = int(one("key_count"))
     influences = numbers(prefix + "influences", options["influences"], "influence")
     if options["pattern"] != "gaussian" and influences != [0]:
         raise SettingError(
-            f"{prefix}influences: {options['influences']!r} is not allowed with {prefix}pattern {options['pattern']}, which knows no influence; "
-            f"it takes [0]"
+            f"{prefix}influences: {options['influences']!r} is not allowed with {prefix}pattern {options['pattern']}, "
+            f"since only gaussian has an influence; it takes [0]"
         )
     return {
         "profile": options["profile"],
@@ -110,33 +105,43 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
     }
 
 
+def _check_names(options: t.Mapping[str, t.Any]) -> None:
+    """Raise a SettingError unless options has exactly the names of SETTINGS."""
+    problems = [f"{name} is unknown" for name in sorted(set(options) - set(SETTINGS))]
+    problems += [f"{name} is missing" for name in sorted(set(SETTINGS) - set(options))]
+    if problems:
+        raise SettingError(f"settings: {', '.join(problems)}; the settings are {', '.join(SETTINGS)}")
+
+
 def _requests(options: t.Mapping[str, t.Any], key_count: int, prefix: str) -> int:
-    """Return the number of requests of a phase: as given, as many as are due within the duration, or one for each key."""
+    """Return the requests of a phase: as given, or what the duration comes to, or one for each key."""
 
     def requests() -> int:
-        return number(prefix + "requests", options["requests"], "requests")
+        return int(number(prefix + "requests", options["requests"], "requests"))
 
     is_given = options["requests"] not in (None, "")
     if options["duration"] in (None, ""):
         return requests() if is_given else key_count
-    # First, because the role's default for requests follows from it.
+    # The duration is checked first, because the role's default for requests follows from it.
     seconds = number(prefix + "duration", options["duration"], "duration")
-    due = number(prefix + "duration", round(seconds * number(prefix + "rate", options["rate"], "rate")), "requests")
+    rate = number(prefix + "rate", options["rate"], "rate")
+    due = int(number(prefix + "duration", round(seconds * rate), "requests"))
     given = requests() if is_given else due
     if given != due:
         raise SettingError(
-            f"{prefix}duration: {seconds:g} s are {due:,} requests, and {prefix}requests says {given:,}; leave one of them out"
+            f"{prefix}duration: {seconds:g} s are {due:,} requests at this rate, but {prefix}requests is {given:,}; "
+            f"leave one of them out"
         )
     return due
 
 
 def config_hash(config: t.Mapping[str, t.Any]) -> str:
-    """Return the SHA-256 of config, the same for the same settings whatever their order."""
+    """Return the SHA-256 of config; it does not depend on the order of the settings."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def differences(old: t.Any, new: t.Any, where: str = "") -> list[str]:
-    """Return what differs between two configurations, each as "load.rate: 2000 -> 5000"."""
+    """Return the differences between two configurations, such as "load.rate: 2000 -> 5000"."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [
             line
@@ -147,37 +152,35 @@ def differences(old: t.Any, new: t.Any, where: str = "") -> list[str]:
 
 
 def phases(config: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """Return the phases of a run in their order: the fill, then for each cell its warm-ups and iterations.
+    """Return the phases of a run in their order: the fill, then the warm-ups and iterations of each cell.
 
-    The flat influence 0 goes first, as in the brief, since it undoes the order of the fill.
+    The flat influence 0 is usually the first one, as in the brief, since it undoes the order of the fill.
     """
     load, matrix = config["load"], config["matrix"]
-    result = [{"name": "fill", "kind": "fill", "seconds": load["key_count"] / FILL_KEYS_PER_SECOND}]
+    seconds = load["requests"] / load["rate"]
+    result: list[dict[str, t.Any]] = [
+        {"name": "fill", "kind": "fill", "seconds": load["key_count"] / FILL_KEYS_PER_SECOND}
+    ]
     for influence in matrix["influences"]:
         for read_mix in matrix["read_mixes"]:
-            for number_of in range(matrix["warmups"] + matrix["iterations"]):
-                measured = number_of - matrix["warmups"] + 1
-                result.append(
-                    {
-                        "name": f"{_cell_name(influence, read_mix)}-"
-                        + (str(measured) if measured > 0 else f"warmup{number_of + 1}"),
-                        "kind": "iteration" if measured > 0 else "warmup",
-                        "influence": influence,
-                        "read_mix": read_mix,
-                        "iteration": measured if measured > 0 else None,
-                        "seconds": load["requests"] / load["rate"],
-                    }
-                )
+            cell = {"influence": influence, "read_mix": read_mix}
+            for number_of in range(1, matrix["warmups"] + 1):
+                name = f"{cell_name(cell)}-warmup{number_of}"
+                result.append({"name": name, "kind": "warmup", **cell, "iteration": None, "seconds": seconds})
+            for number_of in range(1, matrix["iterations"] + 1):
+                name = f"{cell_name(cell)}-{number_of}"
+                result.append({"name": name, "kind": "iteration", **cell, "iteration": number_of, "seconds": seconds})
     return [{**phase, "index": index, "of": len(result)} for index, phase in enumerate(result, 1)]
 
 
-def cell_name(phase: t.Mapping[str, t.Any]) -> str:
-    """Return a short name of the cell that phase belongs to, fit for a file."""
-    return _cell_name(phase["influence"], phase["read_mix"])
+def cell_name(cell: t.Mapping[str, t.Any]) -> str:
+    """Return a short name of a cell, or of the cell of a phase, that can be part of a file name."""
+    return f"i{cell['influence']:g}-r{cell['read_mix']:g}"
 
 
-def _cell_name(influence: float, read_mix: float) -> str:
-    return f"i{influence:g}-r{read_mix:g}"
+def cell_title(cell: t.Mapping[str, t.Any]) -> str:
+    """Return the name of a cell, or of the cell of a phase, for people."""
+    return f"influence {cell['influence']:g}, {cell['read_mix']:g} % GET"
 
 
 def file_name(phase: t.Mapping[str, t.Any]) -> str:
@@ -186,8 +189,7 @@ def file_name(phase: t.Mapping[str, t.Any]) -> str:
 
 
 def describe(phase: t.Mapping[str, t.Any]) -> str:
-    """Return phase in words."""
+    """Return the name of a phase for people."""
     if phase["kind"] == "fill":
         return "fill"
-    cell = f"influence {phase['influence']:g}, {phase['read_mix']:g} % GET"
-    return f"{cell}, " + ("warm-up" if phase["kind"] == "warmup" else f"iteration {phase['iteration']}")
+    return f"{cell_title(phase)}, " + ("warm-up" if phase["kind"] == "warmup" else f"iteration {phase['iteration']}")

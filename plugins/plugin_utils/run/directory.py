@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The directory of a run: which files it has, and how they are written so that none is ever half there."""
+"""The directory of a run: its files, which are written atomically, and its lock."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
 SCHEMA = 1
-# Bytes that one host's result of one phase takes, from above (measured: see docs/results.md).
+# An upper bound for the result of one host in one phase (measured: see docs/results.md).
 BYTES_PER_RESULT = 16 * 1024
 
 
 class RunError(Exception):
-    """A run that cannot be begun, continued or read. The text says why and what to do."""
+    """A run cannot be begun, continued or read. The text gives the reason and the remedy."""
 
 
 class RunDirectory:
@@ -49,17 +49,17 @@ class RunDirectory:
         return os.path.join(self.path, *names)
 
     def exists(self) -> bool:
-        """Say whether there is anything where the run's directory belongs."""
+        """Return whether anything exists at the path of the run, even a broken link."""
         return os.path.lexists(self.path)
 
     def set_aside(self) -> str:
-        """Give what is in the directory another name, so that a run of this name can begin, and return that name."""
+        """Rename the directory, so that another run can have its name, and return the new name."""
         other = unused(self.results_dir, f"{self.run_id}-set-aside")
         os.rename(self.path, other.path)
         return other.run_id
 
     def create(self) -> None:
-        """Make the directory and point "latest" to it."""
+        """Create the directory and let the link "latest" point to it."""
         os.makedirs(self.file("phases"), exist_ok=True)
         link = os.path.join(self.results_dir, "latest")
         temporary = f"{link}.{os.getpid()}"
@@ -69,14 +69,14 @@ class RunDirectory:
         os.replace(temporary, link)
 
     def write_json(self, name: str, document: t.Any) -> bool:
-        """Write document as the file name, as write_text() does."""
+        """Write document to the file name like write_text()."""
         return self.write_text(name, json.dumps(document, separators=(",", ":"), sort_keys=True) + "\n")
 
     def write_text(self, name: str, text: str) -> bool:
-        """Write text as the file name, whole or not at all, and say whether that changed anything.
+        """Write text atomically to the file name and return whether the file changed.
 
         Raises:
-            OSError: it cannot be written, for example because the disk is full; an earlier file stays.
+            OSError: it cannot be written, for example because the disk is full; an earlier file is kept.
         """
         target = self.file(name)
         with contextlib.suppress(FileNotFoundError), open(target, encoding="utf-8") as stream:
@@ -96,7 +96,7 @@ class RunDirectory:
         return True
 
     def append_log(self, line: str) -> None:
-        """Add a line to log.txt, with the time."""
+        """Append a line with the time to log.txt."""
         with open(self.file("log.txt"), "a", encoding="utf-8") as stream:
             stream.write(f"{utc(time.time())} {line}\n")
 
@@ -104,7 +104,7 @@ class RunDirectory:
         """Read a file of the run.
 
         Raises:
-            RunError: it is not there or damaged.
+            RunError: it is missing or damaged.
         """
         path = self.file(*names)
         try:
@@ -115,16 +115,16 @@ class RunDirectory:
         except ValueError as error:
             raise RunError(f"{path} is damaged: {error}") from error
         if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-            raise RunError(f"{path} is not a file of this collection, or of another version (schema {SCHEMA} is known)")
+            raise RunError(f"{path} was not written by this version of the collection (expected schema {SCHEMA})")
         return document
 
     def read_phase(self, phase: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
-        """Return the document of phase, or None if it has not been measured."""
+        """Return the document of a phase; None if the phase has not been measured."""
         name = configuration.file_name(phase)
         return self.read_json("phases", name) if os.path.exists(self.file("phases", name)) else None
 
     def write_phase(self, document: t.Mapping[str, t.Any]) -> None:
-        """Write the document of a phase. One that was there before is kept under superseded/."""
+        """Write the document of a phase. An earlier one is kept below superseded/."""
         name = configuration.file_name(document["phase"])
         path = self.file("phases", name)
         if os.path.exists(path):
@@ -133,7 +133,7 @@ class RunDirectory:
         self.write_json(os.path.join("phases", name), document)
 
     def in_use_by(self) -> int | None:
-        """Return the pid of the playbook that works on this run now, if there is one."""
+        """Return the pid of the playbook that is working on this run, if there is one."""
         try:
             with open(self.file("lock"), encoding="ascii") as stream:
                 try:
@@ -145,20 +145,21 @@ class RunDirectory:
         return None
 
     def lock(self) -> t.IO[str]:
-        """Claim the run for this process until the returned file is closed or the process ends.
+        """Lock the run for this process until the returned file is closed or the process ends.
 
         Raises:
-            RunError: another playbook works on it.
+            RunError: another playbook is working on it.
         """
-        stream = open(self.file("lock"), "a+", encoding="ascii")  # pylint: disable=consider-using-with
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            stream.close()
-            raise RunError(f"{self.path}: another playbook works on this run") from None
-        stream.truncate(0)
-        stream.write(f"{os.getpid()}\n")
-        stream.flush()
+        with contextlib.ExitStack() as stack:
+            stream = stack.enter_context(open(self.file("lock"), "a+", encoding="ascii"))
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(f"{self.path}: another playbook is working on this run") from None
+            stream.truncate(0)
+            stream.write(f"{os.getpid()}\n")
+            stream.flush()
+            stack.pop_all()  # the caller closes it
         return stream
 
 
@@ -169,7 +170,7 @@ def latest(results_dir: str) -> RunDirectory | None:
 
 
 def unused(results_dir: str, run_id: str) -> RunDirectory:
-    """Return a directory of that name, with a number behind it where the name is taken."""
+    """Return a directory of that name, with a number appended if the name is taken."""
     directory, count = RunDirectory(results_dir, run_id), 1
     while directory.exists():
         count += 1
@@ -178,19 +179,24 @@ def unused(results_dir: str, run_id: str) -> RunDirectory:
 
 
 def check_name(option: str, name: str | None) -> None:
-    """Refuse what is not the name of one directory; nothing is allowed.
+    """Check that name can be the name of a directory; it may also be empty.
 
     Raises:
-        RunError: it is not; the text names the option.
+        RunError: it cannot; the text names the option.
     """
     if name and (os.path.basename(name) != name or name.startswith(".") or name == "latest"):
         raise RunError(
-            f"{option}: {name!r} is not allowed; it takes the name of a directory, without / and not beginning with a dot"
+            f"{option}: {name!r} is not allowed; it takes the name of a directory without /, which does not begin with "
+            f"a dot and is not 'latest'"
         )
 
 
 def check_space(results_dir: str, results: int) -> None:
-    """Check that so many results of one host and phase fit below results_dir, which may not exist yet.
+    """Check that results_dir, which may not exist yet, has room for a number of results.
+
+    Args:
+        results_dir: the directory.
+        results: the number of results, each of one host in one phase.
 
     Raises:
         RunError: it cannot be written to, or has too little space.
@@ -205,32 +211,32 @@ def check_space(results_dir: str, results: int) -> None:
     free, needed = shutil.disk_usage(path).free, results * BYTES_PER_RESULT
     if free < needed:
         raise RunError(
-            f"results_dir: {results_dir} has {free / 1e6:,.1f} MB free, the run's results may take {needed / 1e6:,.1f} MB; "
-            f"make room or choose another directory"
+            f"results_dir: {results_dir} has {free / 1e6:,.1f} MB free, but the results of the run may take "
+            f"{needed / 1e6:,.1f} MB; make room or choose another directory"
         )
 
 
 def utc(seconds: float) -> str:
-    """Return a time as text, 2026-01-31T12:00:00Z."""
+    """Return a time as text such as 2026-01-31T12:00:00Z."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def compact_utc(seconds: float) -> str:
-    """Return a time as part of a name, 20260131T120000Z."""
+    """Return a time as a part of a name such as 20260131T120000Z."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
 
 
 def is_finished(phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None) -> bool:
-    """Say whether phase need not be measured again: all hosts reported, and it is valid or thrown away anyhow."""
+    """Return whether phase need not be measured again: all hosts reported, and it is valid or only a warm-up."""
     return document is not None and not document["failed"] and (document["valid"] or phase["kind"] == "warmup")
 
 
 def mark_finished(
     directory: RunDirectory, phases: t.Sequence[dict[str, t.Any]], filled: bool
 ) -> list[dict[str, t.Any]]:
-    """Return phases, each with C(finished): whether a resumed run can keep it.
+    """Return phases, each with C(finished): whether a resumed run keeps it.
 
-    A cell that has something left to measure is warmed up again; a fleet whose data is gone is filled again.
+    A cell whose iterations are not all finished is warmed up again. A fleet without its data is filled again.
     """
     finished = {phase["index"]: is_finished(phase, directory.read_phase(phase)) for phase in phases}
     open_cells = {_cell(phase) for phase in phases if not finished[phase["index"]] and phase["kind"] != "fill"}

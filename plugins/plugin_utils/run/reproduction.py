@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What it takes to do a run again, beside its configuration: the command, the inventory, the versions. Never a secret."""
+"""How to reproduce a run: its command, inventory and versions, without secrets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import sys
 import typing as t
 
 import yaml
+from ansible.errors import AnsibleError
 from ansible.parsing.splitter import parse_kv
 from ansible.release import __version__ as ansible_version
 
@@ -25,7 +26,7 @@ _SECRET = re.compile(
     r"passw|passphrase|secret|token|credential|vault|private|(api|ssh|access|encryption)_?key(?!s?_count)",
     re.IGNORECASE,
 )
-# user:password@ of an address
+# The part "user:password@" of an address.
 _USERINFO = re.compile(r"(?<=//)[^/@\s]+@")
 _EXTRA_VARS = ("-e", "--extra-vars")
 
@@ -34,8 +35,8 @@ def record(task_vars: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None =
     """Return C(command), C(inventory) and C(versions) as run.json holds them.
 
     Args:
-        task_vars: of the task that begins the run.
-        arguments: of the process, by default those of this one.
+        task_vars: the variables of the task that begins the run.
+        arguments: a command line; by default that of this process.
     """
     groups = {
         name: list(hosts)
@@ -64,7 +65,7 @@ def record(task_vars: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None =
 
 
 def command(arguments: t.Sequence[str]) -> str:
-    """Return a command line as one would type it, with HIDDEN in place of the values of variables that look secret."""
+    """Return a command line as it would be typed, with HIDDEN for the values of variables that look secret."""
     words = [os.path.basename(arguments[0])] if arguments else []
     is_variable = False
     for word in arguments[1:]:
@@ -82,7 +83,7 @@ def command(arguments: t.Sequence[str]) -> str:
 
 
 def _public(text: str) -> str:
-    """Return the argument of -e without secrets. What cannot be understood is hidden as a whole."""
+    """Return the argument of -e without secrets. An argument that cannot be parsed is hidden completely."""
     if text.startswith("@"):
         return text
     if text.lstrip().startswith(("{", "[")):
@@ -93,7 +94,7 @@ def _public(text: str) -> str:
         return json.dumps(_without_secrets(data)) if isinstance(data, dict) else HIDDEN
     try:
         pairs = parse_kv(text)
-    except Exception:  # pylint: disable=broad-exception-caught  # whatever Ansible makes of it, it is not shown
+    except (AnsibleError, ValueError):
         return HIDDEN
     if "_raw_params" in pairs or not pairs:
         return HIDDEN

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Latency over the time of a phase: the hosts' series merged, and whether the fleet was still warming up."""
+"""Latency over the time of a phase: the merged series of the hosts, and a test for a fleet that is still warming up."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import math
 import statistics
 import typing as t
 
-# A trend is looked for in so many blocks: long enough that neighbours hardly depend on each other.
+# The trend is tested on the averages of this many blocks: long enough that neighbours hardly depend on each other.
 BLOCKS = 12
-# Mann and Kendall's z for a fall by chance in one of 200 phases, and the smallest fall that matters.
+# Mann and Kendall's z of a fall that chance makes in 1 of 200 phases, and the smallest fall that matters.
 _Z = -2.576
 _CHANGE = -0.05
 
 
 def merged(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
-    """Merge the series of hosts; None if no host has one.
+    """Merge the series of hosts.
 
     Returns:
-        C(interval) in seconds, and C(points): count, average, the highest p99 of a host, maximum, the latter three in microseconds.
+        C(interval) in seconds, and C(points): count, average, the highest p99 of a host, and maximum, the last three in
+        microseconds. None if no host has a series.
     """
     total: list[list[float]] = []
     interval = None
@@ -46,7 +47,7 @@ def merged(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
 
 
 def coarser(points: t.Sequence[t.Sequence[t.Any]], step: int) -> list[list[t.Any]]:
-    """Put so many points into one."""
+    """Return points with each group of C(step) points merged into one."""
     found = []
     for first in range(0, len(points), step):
         part = points[first : first + step]
@@ -57,13 +58,14 @@ def coarser(points: t.Sequence[t.Sequence[t.Any]], step: int) -> list[list[t.Any
 
 
 def trend(series: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
-    """Say whether the average fell during the first iteration after the warm-up, which then was too short.
+    """Test whether the average fell during the first iteration, which means that the warm-up was too short.
 
-    Mann and Kendall's test on the averages of twelve blocks, with the slope of Theil and Sen (P. K. Sen, Journal of the American
-    Statistical Association 63, 1968). Neither minds a single stall, however long.
+    This is Mann and Kendall's test on the averages of twelve blocks, with the slope of Theil and Sen (P. K. Sen,
+    Journal of the American Statistical Association 63, 1968). A single stall affects neither, however long it is.
 
     Returns:
-        C(change) over the whole iteration as a share of its median, C(z), C(too_short); None if the series is too short to tell.
+        C(change) over the whole iteration as a share of its median, C(z), C(too_short); None if the series is too short
+        for the test.
     """
     if not series or len(series["points"]) < BLOCKS:
         return None

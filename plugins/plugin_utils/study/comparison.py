@@ -14,7 +14,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.html import comparison_page
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, ratio_bounds
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError

@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.html import density_page
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.density_page import density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import grid, microseconds
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import (

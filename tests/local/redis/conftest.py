@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the role redis on this machine, with throwaway inventories. Needs no root."""
+"""Runs the role redis on this machine, with throwaway inventories. No root needed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).parents[3]
+from ..conftest import PATIENCE, ROOT, free_ports
+
 PLAYBOOK = [{"hosts": "all", "gather_facts": False, "roles": [{"role": "memstretch.density.redis"}]}]
 
 
 class Outcome:
-    """Exit status, output and task results of one run of ansible-playbook."""
+    """How one run of ansible-playbook ended."""
 
     def __init__(self, run):
         self.status = run.returncode
@@ -54,10 +55,14 @@ class Outcome:
 
     @property
     def messages(self):
+        return "\n".join(map(self.messages_of, self.stats))
+
+    def messages_of(self, host):
+        """What a host failed with."""
+        results = [task["hosts"][host] for task in self.tasks if host in task["hosts"]]
         return "\n".join(
             str(result.get("msg", "")) + "\n".join(str(item.get("msg", "")) for item in result.get("results", []))
-            for task in self.tasks
-            for result in task["hosts"].values()
+            for result in results
             if result.get("failed") or result.get("unreachable")
         )
 
@@ -65,16 +70,16 @@ class Outcome:
 class Site:
     """A throwaway inventory, its files and its servers."""
 
-    def __init__(self, directory):
-        self.directory = directory
+    def __init__(self, directory, environment):
+        self.directory, self.environment = directory, environment
         self.home = directory / "home"
         self.home.mkdir()
         self.root = directory / "redis"
         self.servers = set()
-        (directory / "play.yml").write_text(json.dumps(PLAYBOOK), encoding="utf-8")
+        (directory / "site.yml").write_text(json.dumps(PLAYBOOK), encoding="utf-8")
         (directory / "ansible.cfg").write_text(
             f"""[defaults]
-collections_path = {CHECKOUT / ".ansible" / "collections"}
+collections_path = {ROOT / ".ansible" / "collections"}
 stdout_callback = ansible.posix.json
 forks = 16
 localhost_warning = false
@@ -85,12 +90,8 @@ pipelining = true
             encoding="utf-8",
         )
 
-    def run_role(self, hosts, *arguments, **variables):
-        """Run the role.
-
-        Args:
-            hosts: variables by inventory hostname, or the variables of the only host.
-        """
+    def run_playbook(self, hosts, *arguments, **variables):
+        """Run the role; hosts is {inventory hostname: variables}, or the variables of the only host."""
         if not all(isinstance(value, dict) for value in hosts.values()):
             hosts = {"one": hosts}
         inventory = {
@@ -106,13 +107,16 @@ pipelining = true
             }
         }
         (self.directory / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-        environment.update(HOME=str(self.home), ANSIBLE_CONFIG=str(self.directory / "ansible.cfg"))
+        environment = {
+            **self.environment,
+            "HOME": str(self.home),
+            "ANSIBLE_CONFIG": str(self.directory / "ansible.cfg"),
+        }
         command = [
             str(Path(sys.executable).with_name("ansible-playbook")),
             "-i",
             str(self.directory / "hosts.json"),
-            str(self.directory / "play.yml"),
+            str(self.directory / "site.yml"),
             *arguments,
         ]
         try:
@@ -124,7 +128,7 @@ pipelining = true
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     encoding="utf-8",
-                    timeout=300,
+                    timeout=PATIENCE,
                     check=False,
                 )
             )
@@ -134,12 +138,12 @@ pipelining = true
                 self.servers |= {int(text)} if text.isdigit() else set()
 
     def ok(self, *args, **kwargs):
-        outcome = self.run_role(*args, **kwargs)
+        outcome = self.run_playbook(*args, **kwargs)
         assert outcome.status == 0, outcome.messages or outcome.output[-5000:]
         return outcome
 
     def refused(self, *args, **kwargs):
-        outcome = self.run_role(*args, **kwargs)
+        outcome = self.run_playbook(*args, **kwargs)
         assert outcome.status != 0, "it was not refused"
         return outcome.messages
 
@@ -158,8 +162,9 @@ pipelining = true
 
 
 @pytest.fixture
-def site(tmp_path):
-    new = Site(tmp_path)
+def site(tmp_path, bytecode_environment):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    new = Site(tmp_path, {**environment, **bytecode_environment})
     yield new
     for pid in filter(new.own, new.servers):
         os.kill(pid, signal.SIGKILL)
@@ -167,24 +172,19 @@ def site(tmp_path):
 
 @pytest.fixture
 def ports():
-    """Return four different free ports."""
-    sockets = [socket.socket() for _index in range(4)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    numbers = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return numbers
+    """Free ports, each only once."""
+    first = free_ports(4)
+    return list(range(first, first + 4))
 
 
 @pytest.fixture
 def ask():
-    """Send lines to a Redis at a port or a path, and return its reply."""
+    """Send lines to a Redis, by port or path, and return its answer."""
 
     def send(address, *lines):
         family = socket.AF_INET if isinstance(address, int) else socket.AF_UNIX
         with socket.socket(family) as client:
-            client.settimeout(5)
+            client.settimeout(PATIENCE)
             client.connect(("127.0.0.1", address) if isinstance(address, int) else str(address))
             client.sendall("".join(f"{line}\r\n" for line in (*lines, "QUIT")).encode())
             reply = b""

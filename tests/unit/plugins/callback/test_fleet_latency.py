@@ -10,33 +10,8 @@ from ansible.executor.task_result import CallbackTaskResult
 from ansible.inventory.host import Host
 from ansible.playbook.task import Task
 from ansible.plugins.loader import callback_loader
+from synthetic_fleets import START, begun_run, run_config
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
-
-SETTINGS = {
-    "profile": "zram",
-    "key_count": 100,
-    "value_size": 10,
-    "compressibility": 0,
-    "requests": None,
-    "duration": None,
-    "rate": 100,
-    "pattern": "gaussian",
-    "connections": 1,
-    "pipeline": 1,
-    "pacing": "hybrid",
-    "cpu": "any",
-    "influences": [0],
-    "read_mixes": [100],
-    "warmups": 0,
-    "iterations": 1,
-    "slo_avg_us": 50,
-    "slo_p99_us": 300,
-    "min_overlap": 0.95,
-    "min_rate_ratio": 0.99,
-    "max_lateness_p99_us": 1000,
-    "stop_when_failed": False,
-}
 HOSTS = ["a", "b"]
 
 
@@ -60,86 +35,45 @@ def callback(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def begun(tmp_path):
-    config = configuration.checked(SETTINGS)
-    return {
-        "session": "1",
-        "directory": str(tmp_path / "run"),
-        "resumed": False,
-        "run_id": "run",
-        "started_at": 1000.0,
-        "config": config,
-        "config_hash": "0",
-        "hashed": config,
-        "labels": [],
-        "expected": HOSTS,
-        "hosts": {},
-        "fleet": {host: {"endpoint": host, "keys": 0, "clock_correction": 0.0} for host in HOSTS},
-        "phases": [{**phase, "finished": False} for phase in configuration.phases(config)],
-    }
+def config():
+    """A run of two phases: the fill and one iteration of 100 requests."""
+    return run_config(
+        profile="zram",
+        key_count=100,
+        value_size=10,
+        rate=100,
+        influences=[0],
+        read_mixes=[100],
+        warmups=0,
+        iterations=1,
+    )
+
+
+@pytest.fixture
+def begun(config, tmp_path):
+    return begun_run(tmp_path / "run", config, HOSTS)
 
 
 def begin(callback, begun, index):
     phase = begun["phases"][index]
-    start = None if phase["kind"] == "fill" else 1000.0
+    start = None if phase["kind"] == "fill" else START
     callback.v2_runner_on_ok(
-        task_result("a", {"benchmark_phase": {"phase": phase, "begun_at": 999.0, "start_at": start}})
+        task_result("a", {"benchmark_phase": {"phase": phase, "begun_at": START - 1, "start_at": start}})
     )
 
 
-def measured(make_result, host=0, **changes):
-    return {
-        "solotest": {**make_result({"kind": "iteration", "influence": 0, "read_mix": 100}, host, 1000.0), **changes},
-        "changed": False,
-    }
+def measured(make_result, host=0):
+    return {"solotest": make_result({"kind": "iteration", "influence": 0, "read_mix": 100}, host), "changed": False}
+
+
+def fill(make_result, host):
+    return {"solotest": make_result({"kind": "fill"}, host), "changed": True}
 
 
 @pytest.fixture
 def run(callback, begun):
     callback.v2_runner_on_ok(task_result("a", {"benchmark_run": begun}))
     return callback
-
-
-@pytest.fixture
-def make_result():
-    from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
-
-    def make(phase, host, start):
-        figures = Histogram.from_values([10_000 + host] * 100).figures()
-        fill = phase["kind"] == "fill"
-        return {
-            "schema": 1,
-            "mode": "fill" if fill else "test",
-            "machine": "m",
-            "pressure": {},
-            "started_at": start,
-            "finished_at": start + 1,
-            "seconds": 1.0,
-            "placement": {"shares_cpu": "never"},
-            "ready_at": start,
-            "rate": {"target": 100, "achieved": 100},
-            "fill": {"keys": 100, "seconds": 1.0},
-            "settings": {
-                "key_count": 100,
-                "value_size": 10,
-                "compressibility": 0,
-                "requests": 100,
-                "rate": 100,
-                "pattern": "gaussian",
-                "connections": 1,
-                "pipeline": 1,
-                "influence": 0,
-                "read_mix": 100,
-                "stagger": 0,
-            },
-            "latency": None if fill else dict.fromkeys(("service", "response", "intended", "lateness"), figures),
-        }
-
-    return make
-
-
-def fill(make_result, host):
-    return {"solotest": make_result({"kind": "fill"}, host, 1000.0), "changed": True}
 
 
 def read(tmp_path, *names):
@@ -164,7 +98,7 @@ def test_the_files_of_a_run(run, begun, tmp_path, make_result, capsys):
     assert "[1/2] fill" in shown and "[2/2] influence 0, 100 % GET, iteration 1" in shown and "Verdict: PASS" in shown
 
 
-def test_failed_and_unreachable_hosts_are_seen(run, begun, tmp_path, make_result, capsys):
+def test_failed_and_unreachable_hosts_are_recorded(run, begun, tmp_path, make_result, capsys):
     begin(run, begun, 0)
     run.v2_runner_on_failed(task_result("a", {"msg": "no route", "failed": True}))
     run.v2_runner_on_unreachable(task_result("b", {"msg": "ssh timed out", "unreachable": True}))
@@ -176,7 +110,7 @@ def test_failed_and_unreachable_hosts_are_seen(run, begun, tmp_path, make_result
     assert "INVALID" in capsys.readouterr().out
 
 
-def test_a_host_that_says_nothing_is_found_at_the_end(run, begun, tmp_path, make_result):
+def test_a_host_without_a_result_is_found_at_the_end(run, begun, tmp_path, make_result):
     begin(run, begun, 0)
     run.v2_runner_on_ok(task_result("a", fill(make_result, 0)))
     run.v2_playbook_on_stats(None)
@@ -189,7 +123,7 @@ def test_a_report_in_the_playbook_is_not_repeated(run, begun, tmp_path, capsys):
     assert "Verdict" not in capsys.readouterr().out
 
 
-def test_what_cannot_be_written_is_said(run, begun, tmp_path, make_result, capsys):
+def test_an_error_is_shown_if_a_file_cannot_be_written(run, begun, tmp_path, make_result, capsys):
     begin(run, begun, 0)
     os.rmdir(tmp_path / "run" / "phases")
     (tmp_path / "run" / "phases").write_text("in the way", encoding="utf-8")
@@ -198,7 +132,7 @@ def test_what_cannot_be_written_is_said(run, begun, tmp_path, make_result, capsy
     assert "fleet_latency could not record this" in capsys.readouterr().err
 
 
-def test_other_tasks_are_none_of_its_business(callback, tmp_path):
+def test_other_tasks_are_ignored(callback, tmp_path):
     callback.v2_runner_on_ok(task_result("a", {"stdout": "hello"}, action="ansible.builtin.command"))
     callback.v2_runner_on_failed(task_result("a", {"msg": "no"}, action="ansible.builtin.command"))
     callback.v2_runner_on_failed(
@@ -209,7 +143,7 @@ def test_other_tasks_are_none_of_its_business(callback, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_playbook_of_ones_own(callback, tmp_path, make_result, capsys):
+def test_an_ad_hoc_run_of_a_custom_playbook(callback, tmp_path, make_result, capsys):
     action = "memstretch.density.solotest"
     for number, host in enumerate(HOSTS):
         callback.v2_runner_on_ok(task_result(host, fill(make_result, number), action, "Fill"))
@@ -223,7 +157,7 @@ def test_a_playbook_of_ones_own(callback, tmp_path, make_result, capsys):
     assert "Verdict: PASS" in capsys.readouterr().out
 
 
-def test_a_failure_in_a_playbook_of_ones_own(callback, tmp_path, make_result):
+def test_a_failure_in_a_custom_playbook_makes_the_ad_hoc_run_invalid(callback, tmp_path, make_result):
     action = "memstretch.density.solotest"
     callback.v2_runner_on_ok(task_result("a", measured(make_result), action))
     callback.v2_runner_on_failed(task_result("b", {"msg": "Redis is gone", "failed": True}, action))

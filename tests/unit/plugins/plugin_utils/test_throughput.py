@@ -171,6 +171,6 @@ def test_the_first_profile_is_the_yardstick_whatever_its_name():
     section = experiments.EXPERIMENTS["throughput_benchmark"]({"expected": ["imdt", "dram", "lost"], "hosts": STUDY})
     text = "\n".join(report_text.section(section))
 
-    assert "new keys 140% of imdt (SET, dram)." in text
+    assert "new keys: dram reaches 140% of the SETs per second of imdt." in text
     assert "224,530" in text and "58,377" in text
     assert [each["name"] for each in section.charts[0].series] == ["imdt"]

@@ -5,22 +5,26 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
-from ansible_collections.memstretch.density.plugins.plugin_utils.cost.figures import Arm
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost.figures import PricedArm
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text
 
 PAID = {"date": "2026-01-31", "currency": "EUR", "server": 4800, "dram_per_gb": 10, "months": 48}
 GIB = 2**30
 
 
-def worked_out(arms, baseline="dram", **more):
+def priced(arms, baseline="dram", **more):
+    """Return the cost of each arm, by its name."""
     return {arm["name"]: arm for arm in cost.document(cost.prices("prices", {**PAID, **more}), arms, baseline)["arms"]}
 
 
-def test_the_brief_in_figures():
-    """31 VMs with 192 GB of DRAM, 108 with two drives besides in a server that costs 1.39 times as much: 60 % less for each VM. docs/cost.md has it."""
-    arms = worked_out(
+def test_cost_of_the_brief():
+    """The worked example of docs/cost.md.
+
+    31 VMs with 192 GB of DRAM, and 108 with two drives in a server that costs 1.39 times as much: 60 % less for a VM.
+    """
+    arms = priced(
         # 8080 + 1920 for DRAM are 10,000; 1.39 times that with the tier
-        [Arm("dram", 31, "", 192 * GIB), Arm("imdt", 108, "", 192 * GIB, 1500e9)],
+        [PricedArm("dram", 31, "", 192 * GIB), PricedArm("imdt", 108, "", 192 * GIB, 1500e9)],
         server=8080,
         tier_per_gb=2.6,
     )
@@ -28,13 +32,13 @@ def test_the_brief_in_figures():
     assert imdt["server_ratio"] == pytest.approx(1.39, abs=0.001)
     assert imdt["saving"] == pytest.approx(0.60, abs=0.005)
     assert dram["per_vm_month"] == pytest.approx(10000 / 48 / 31, rel=0.001) and dram["saving"] is None
-    # The drives could cost 6.4 times as much before a VM is as dear as with DRAM alone.
+    # The drives could cost 6.4 times as much before a VM costs as much as with DRAM alone.
     assert imdt["break_even_tier_per_gb"] == pytest.approx((10000 * 108 / 31 - 10000) / 1500, rel=0.001)
 
 
-def test_a_month_is_the_sum_of_its_parts():
-    arm = worked_out(
-        [Arm("swap", 10, "", 100 * GIB, 1000e9)],
+def test_the_cost_of_a_month_is_the_sum_of_its_parts():
+    arm = priced(
+        [PricedArm("swap", 10, "", 100 * GIB, 1000e9)],
         tier_per_gb=0.48,
         licences=480,
         licences_per_month=5,
@@ -53,19 +57,19 @@ def test_a_month_is_the_sum_of_its_parts():
 
 
 def test_at_the_break_even_price_nothing_is_saved():
-    arms = [Arm("dram", 20, "", 128 * GIB), Arm("swap", 50, "", 128 * GIB, 2000e9)]
-    even = worked_out(arms, tier_per_gb=1)["swap"]["break_even_tier_per_gb"]
+    arms = [PricedArm("dram", 20, "", 128 * GIB), PricedArm("swap", 50, "", 128 * GIB, 2000e9)]
+    even = priced(arms, tier_per_gb=1)["swap"]["break_even_tier_per_gb"]
     assert even > 1
-    assert worked_out(arms, tier_per_gb=even)["swap"]["saving"] == pytest.approx(0, abs=0.001)
-    worse = worked_out([arms[0], Arm("swap", 10, "", 128 * GIB, 2000e9)])["swap"]
+    assert priced(arms, tier_per_gb=even)["swap"]["saving"] == pytest.approx(0, abs=0.001)
+    worse = priced([arms[0], PricedArm("swap", 10, "", 128 * GIB, 2000e9)])["swap"]
     assert worse["saving"] < 0 and worse["break_even_tier_per_gb"] < 0
 
 
-def test_head_room_for_one_failed_server():
-    arm = worked_out([Arm("dram", 31, "", 192 * GIB)], servers=4)["dram"]
+def test_cost_with_head_room_for_one_failed_server():
+    arm = priced([PricedArm("dram", 31, "", 192 * GIB)], servers=4)["dram"]
     assert arm["vms_with_head_room"] == 23
     assert arm["per_vm_month_with_head_room"] == pytest.approx(arm["server_month"] / 23, abs=0.001)
-    assert worked_out([Arm("dram", 1, "", GIB)], servers=2)["dram"]["per_vm_month_with_head_room"] is None
+    assert priced([PricedArm("dram", 1, "", GIB)], servers=2)["dram"]["per_vm_month_with_head_room"] is None
 
 
 @pytest.mark.parametrize(
@@ -80,10 +84,10 @@ def test_head_room_for_one_failed_server():
         ({}, None),
     ],
 )
-def test_drives_last_as_long_as_their_warranty_of_writes(endurance, years):
-    arm = worked_out([Arm("swap", 10, "", GIB, 1e12, 1e7)], **endurance)["swap"]
+def test_drive_life_follows_from_the_warranted_writes(endurance, years):
+    arm = priced([PricedArm("swap", 10, "", GIB, 1e12, 1e7)], **endurance)["swap"]
     assert arm["drive_life_years"] == (None if years is None else pytest.approx(years, rel=0.01))
-    assert worked_out([Arm("dram", 10, "", GIB, 0, 1e7)], **endurance)["dram"]["drive_life_years"] is None
+    assert priced([PricedArm("dram", 10, "", GIB, 0, 1e7)], **endurance)["dram"]["drive_life_years"] is None
 
 
 def test_a_fleet_that_misses_the_slo_has_no_cost_per_vm():
@@ -102,14 +106,14 @@ def test_a_fleet_that_misses_the_slo_has_no_cost_per_vm():
     row = cost.document(cost.prices("prices", PAID), [missed])
     assert row["arms"][0]["per_vm_month"] is None and row["arms"][0]["server_month"] > 0
     assert any("no cost per VM, the fleet misses the SLO" in line for line in cost_text.lines(row))
-    assert cost.arm_of("swap", run, "pass", 8, writes) == Arm("swap", 8, "", 64 * GIB, 1e12, None)
+    assert cost.arm_of("swap", run, "pass", 8, writes) == PricedArm("swap", 8, "", 64 * GIB, 1e12, None)
 
 
 def pressed(machine, pages, seconds=10.0, kind="iteration"):
     return {"phase": {"kind": kind}, "pressure": {machine: {"counters": {"clock_s": seconds, "pswpout": pages}}}}
 
 
-def test_writes_are_those_that_the_servers_counted():
+def test_only_writes_counted_by_the_servers_are_used():
     record = {
         "kernel": {"boot_id": "b"},
         "memory": {"total_bytes": GIB, "page_bytes": 16384},
@@ -124,10 +128,10 @@ def test_writes_are_those_that_the_servers_counted():
     zram = {"hosts": {"kvm": {**record, "swap": {"areas": [{"name": "/dev/zram0", "size_bytes": 10**9}]}}}}
     assert cost.arm_of("zram", zram, "pass", 8, writes).written_bytes_per_second is None
     writes.add(pressed("guest", 5))
-    assert writes.bytes_per_second is None, "what a guest swaps is not what the server's drives take"
+    assert writes.bytes_per_second is None, "the swap of a guest is not on the server's drives"
 
 
-def test_a_budget_is_the_dram_that_was_measured_and_a_server_counts_once():
+def test_a_dram_budget_replaces_the_dram_of_the_host_and_a_server_counts_once():
     record = {
         "kernel": {"boot_id": "b"},
         "memory": {"total_bytes": 64 * GIB},
@@ -141,12 +145,12 @@ def test_a_budget_is_the_dram_that_was_measured_and_a_server_counts_once():
     "change, message",
     [
         ({"server": None}, "prices: server is missing; it takes"),
-        ({"drams": 3}, "drams is not known"),
+        ({"drams": 3}, "drams is unknown"),
         ({"date": "yesterday"}, "prices.date: 'yesterday' is not a date"),
         ({"months": 0}, "prices.months: 0 is out of range"),
         ({"dram_per_gb": "cheap"}, "prices.dram_per_gb: 'cheap' is not allowed"),
         ({"servers": 1}, "prices.servers: 1"),
-        ({"tier_terabytes_written": 1, "tier_drive_writes_per_day": 1}, "say the same"),
+        ({"tier_terabytes_written": 1, "tier_drive_writes_per_day": 1}, "both set the endurance"),
     ],
 )
 def test_a_wrong_price_is_named(change, message):
@@ -155,11 +159,11 @@ def test_a_wrong_price_is_named(change, message):
     assert message in str(caught.value)
 
 
-def test_nothing_is_made_up_unless_asked_for():
+def test_example_prices_are_used_only_on_request():
     assert cost.prices("prices", {}) is None and cost_text.lines(None) == []
     example = cost.prices("prices", {}, example=True)
     assert example["example"] and any(
-        "EXAMPLE prices" in line for line in cost_text.lines(cost.document(example, [Arm("dram", 4, "", GIB)]))
+        "EXAMPLE prices" in line for line in cost_text.lines(cost.document(example, [PricedArm("dram", 4, "", GIB)]))
     )
     with pytest.raises(SettingError, match="leave one of them out"):
         cost.prices("prices", PAID, example=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 import copy
 
 import pytest
+from synthetic_fleets import SETTINGS
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
-
-from ..conftest import SETTINGS
 
 GIB = 2**30
 LOAD = {**SETTINGS, "key_count": 100_000, "rate": 2000, "influences": [0, 25]}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where results of experiments go, and that terminal and page show the same."""
+"""The directories of experiments, and that terminal and page show the same."""
 
 from __future__ import annotations
 
@@ -9,15 +9,9 @@ import os
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
-    experiments,
-)
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
-    html as report_html,
-)
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
-    text as report_text,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import html as report_html
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 
 
@@ -43,14 +37,14 @@ def bandwidth():
     return {
         "pairs": pairs,
         "readers": [{"cpu_node": 0, "memory_node": 0, "readers": 1, "bytes_per_second": figures(8e9)}],
-        "theory": {"share": None, "reason": "the firmware does not tell </script> it"},
+        "theory": {"share": None, "reason": "the firmware does not </script> report it"},
         "notes": [],
         "warnings": ["no swap drive is near node 1"],
         "doubts": ["a reader had its CPU for 0.50 of the time only"],
     }
 
 
-def test_a_result_gets_a_directory_of_its_own_or_goes_into_a_run(tmp_path, bandwidth):
+def test_a_result_is_kept_in_its_own_directory_or_in_that_of_a_run(tmp_path, bandwidth):
     own = experiments.directory_for("memory_bandwidth", str(tmp_path), None)
     assert own.run_id.startswith("memory_bandwidth-")
     experiments.keep(own, "memory_bandwidth", {"hosts": {"kvm01": bandwidth}})
@@ -86,7 +80,7 @@ def test_terminal_and_page_show_every_cell_sentence_and_doubt(tmp_path, bandwidt
     assert "kvm02: no swap drive is near node 1" in text and "kvm02: no swap drive is near node 1" in page
     assert "DOUBTFUL: kvm01: a reader had its CPU" in text and "Doubtful: kvm01: a reader had its CPU" in page
     assert 'id="chart-memory_bandwidth-1"' in page
-    assert "</script> it" not in page
+    assert "</script> report it" not in page
 
 
 def writeback_setting(dirty_bytes, gain, share, idle=None):
@@ -108,7 +102,7 @@ def writeback_setting(dirty_bytes, gain, share, idle=None):
     }
 
 
-def test_the_knee_is_said_with_the_variable_that_keeps_it():
+def test_the_knee_is_shown_with_the_variable_that_keeps_it():
     chosen = writeback_setting(15 << 20, 50.0, 0.86)
     result = {
         "settings_measured": [writeback_setting(0, 1.0, 1.0, figures(1500)), chosen],
@@ -120,7 +114,7 @@ def test_the_knee_is_said_with_the_variable_that_keeps_it():
     text = "\n".join(report_text.section(experiments.EXPERIMENTS["writeback_benchmark"]({"hosts": {"kvm01": result}})))
 
     assert "the knee is vm.dirty_bytes 15 MiB, scheduler none" in text
-    assert "50.0 times with 1 writer " in text and "host_tuning_dirty_bytes: 15728640" in text
+    assert "faster (50.0 times with 1 writer)" in text and "host_tuning_dirty_bytes: 15728640" in text
     none = experiments.EXPERIMENTS["writeback_benchmark"](
         {"hosts": {"kvm01": {**result, "chosen": None, "reason": "nothing helps"}}}
     )

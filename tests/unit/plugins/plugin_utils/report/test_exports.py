@@ -32,14 +32,14 @@ def rows(text):
 
 
 def test_publishing_writes_the_exports(record):
-    directory, dummy = record()
+    directory, _printed = record()
     assert publish(directory, lambda line: None)[1]
     for name in ("cells.csv", "hosts.csv", "metrics.prom", "report.html"):
         assert pathlib.Path(directory.file(name)).stat().st_size > 100
-    assert not publish(directory, lambda line: None)[1], "judging again changed something"
+    assert not publish(directory, lambda line: None)[1], "publishing again changed a file"
 
 
-def test_open_metrics_are_what_prometheus_reads(record):
+def test_open_metrics_can_be_parsed_by_prometheus(record):
     summary, details = evaluate(record()[0])
     text = exports.open_metrics(summary, details)
     assert text.endswith("# EOF\n")
@@ -55,8 +55,8 @@ def test_open_metrics_are_what_prometheus_reads(record):
     assert len(samples(text, "memstretch_host_response_seconds", figure="p99")) == 4 * 3
 
 
-def test_an_invalid_run_passes_nowhere(record):
-    directory, dummy = record(
+def test_no_export_shows_an_invalid_run_as_passed(record):
+    directory, _printed = record(
         lambda phase, host, result: "Redis died" if phase["index"] == 4 and host == "c" else result
     )
     summary, details = evaluate(directory)
@@ -73,7 +73,7 @@ def test_an_invalid_run_passes_nowhere(record):
     assert {row["within_slo"] for row in of_cell} == {"false"}
 
 
-def test_tables_hold_every_cell_and_host(record):
+def test_tables_have_every_cell_and_host(record):
     summary, details = evaluate(record()[0])
     cells = rows(exports.cells_csv(summary))
     assert len(cells) == 4
@@ -94,16 +94,16 @@ def test_names_that_need_quoting(record):
     assert {row["profile"] for row in rows(exports.cells_csv(summary))} == {name}
 
 
-def test_the_dashboard_asks_for_what_there_is(record):
+def test_the_dashboard_uses_only_existing_metrics(record):
     summary, details = evaluate(record()[0])
     known = {}
     for family in open_metrics_families(exports.open_metrics(summary, details)):
         for sample in family.samples:
             known.setdefault(sample.name, set()).update(sample.labels)
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
-    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
-    for expression in asked:
+    for expression in expressions:
         for name, labels in re.findall(r"(memstretch_\w+)\{([^}]*)\}", expression):
             assert name in known, name
             assert set(re.findall(r"(\w+)=", labels)) <= known[name], expression

@@ -9,28 +9,22 @@ import sys
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (
     FIGURES,
     MAX_GROUPS,
     CellSample,
     student,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate, summarise
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare
-
-from ..conftest import START, latencies
 
 _SCRIPT = pathlib.Path(__file__).parents[4] / "bench" / "intervals.py"
 _SPEC = importlib.util.spec_from_file_location("intervals", _SCRIPT)
 intervals = importlib.util.module_from_spec(_SPEC)
-sys.modules["intervals"] = intervals  # dataclasses look themselves up there
+sys.modules["intervals"] = intervals  # dataclasses look for their module there
 _SPEC.loader.exec_module(intervals)
 
 
 def sample(table):
-    """Return a cell of constant latencies: one number for each host and iteration, in us."""
+    """Return the spread and figures of a cell with constant latencies: one number in us for each host and iteration."""
     cell, whole = CellSample(len(table)), Histogram()
     for host, row in enumerate(table):
         for iteration, value in enumerate(row):
@@ -42,15 +36,15 @@ def sample(table):
 
 
 @pytest.mark.parametrize("world", [intervals.WORLDS[0], intervals.WORLDS[-1]], ids=lambda world: world.name)
-def test_intervals_hold_the_truth(world):
-    """The measured coverage is in docs/bench/intervals.md; this notices when an interval has become far too narrow, or senselessly wide."""
+def test_intervals_contain_the_truth(world):
+    """docs/bench/intervals.md has the measured coverage; this finds intervals that are far too narrow or too wide."""
     found = intervals.coverage(world, hosts=5, iterations=4, fleets=20, draws=800)
     for name, (share, width) in found.items():
         assert share >= 0.75, (name, share)
         assert width < 60, (name, width)
 
 
-def test_without_any_difference_there_is_no_doubt():
+def test_equal_hosts_and_iterations_give_an_interval_without_width():
     spread, figures = sample([[50] * 3] * 4)
     assert spread.interval(figures)["avg_us"] == [50, 50]
 
@@ -59,13 +53,13 @@ def test_one_iteration_gives_no_interval():
     assert sample([[50], [51], [52]])[0] is None
 
 
-def test_one_host_is_judged_by_its_iterations_alone():
+def test_the_interval_of_one_host_is_over_its_iterations():
     spread, figures = sample([[50, 55, 60, 52]])
     low, high = spread.interval(figures)["avg_us"]
     assert low < 50 < 60 < high
 
 
-def test_more_iterations_make_it_narrower():
+def test_more_iterations_give_a_narrower_interval():
     def width(iterations):
         spread, figures = sample([[50 + 5 * (number % 2) for number in range(iterations)]] * 4)
         low, high = spread.interval(figures)["avg_us"]
@@ -76,18 +70,19 @@ def test_more_iterations_make_it_narrower():
 
 def test_hosts_of_a_large_fleet_are_drawn_in_groups():
     chance = random.Random(4)
-    table = [[50 * chance.lognormvariate(0, 0.2)] * 2 for dummy in range(2 * MAX_GROUPS)]
+    table = [[50 * chance.lognormvariate(0, 0.2)] * 2 for _host in range(2 * MAX_GROUPS)]
     table = [[int(value) for value in row] for row in table]
     grouped, figures = sample(table)
     assert len(grouped.groups) == MAX_GROUPS
     low, high = grouped.interval(figures)["avg_us"]
-    # 0.2 / sqrt(256) = 1.25 % is the truth of the standard error
+    # The true standard error is 0.2 / sqrt(256) = 1.25 %.
     assert 1.03 < high / low < 1.08
 
 
-def test_a_host_that_is_slow_in_both_runs_says_nothing_about_their_ratio():
+def test_a_host_that_is_slow_in_both_runs_does_not_widen_their_ratio():
     table = [[50, 51, 50], [50, 50, 51], [51, 50, 50], [5000, 5050, 5000]]
-    (old, dummy), (new, dummy) = sample(table), sample([[2 * value for value in row] for row in table])
+    old = sample(table)[0]
+    new = sample([[2 * value for value in row] for row in table])[0]
     ratios = dict.fromkeys(FIGURES, 2.0)
     paired, unpaired = (new.ratios(old, ratios, same_hosts)["avg_us"] for same_hosts in (True, False))
     assert paired[1] / paired[0] < 1.2 < 5 < unpaired[1] / unpaired[0]
@@ -99,36 +94,3 @@ def test_a_host_that_is_slow_in_both_runs_says_nothing_about_their_ratio():
 )
 def test_quantiles_of_student(freedom, expected):
     assert student(freedom) == pytest.approx(expected, abs=0.003)
-
-
-def test_the_summary_of_a_run_has_intervals(record):
-    directory, dummy = record()
-    for cell in summarise(directory)["cells"]:
-        interval = cell["interval"]
-        assert interval["level"] == 0.95 and interval["hosts"] == 3 and interval["iterations"] == 2
-        for name in FIGURES:
-            low, high = interval[name]
-            assert low <= cell["response"][name] <= high
-        assert cell["indicative"]
-    assert summarise(directory) == evaluate(directory)[0]
-
-
-def test_a_comparison_has_intervals_of_its_ratios(record, begun, make_result, tmp_path):
-    old, dummy = record()
-    recorder = RunRecorder({**begun, "run_id": "slow", "directory": str(tmp_path / "slow")}, lambda line: None)
-    for phase in begun["phases"]:
-        recorder.begin_phase(
-            {"phase": phase, "begun_at": START - 1, "start_at": None if phase["kind"] == "fill" else START}
-        )
-        for number, host in enumerate(begun["expected"]):
-            recorder.add(host, make_result(phase, number, START, values=latencies(average_us=40, seed=number)))
-    recorder.close()
-    document, details = compare([ArmRuns(None, [old]), ArmRuns(None, [RunDirectory.at(str(tmp_path / "slow"))])])
-    assert len(details) == 2
-    for row in document["cells"]:
-        if row["run_id"] == "run":
-            assert row["ratio_interval"] is None
-        else:
-            low, high = row["ratio_interval"]["avg_us"]
-            assert row["ratio"]["avg_us"] == pytest.approx(2, rel=0.02)
-            assert low <= row["ratio"]["avg_us"] + 0.001 and row["ratio"]["avg_us"] - 0.001 <= high < 2.5

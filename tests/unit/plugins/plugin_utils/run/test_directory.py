@@ -8,7 +8,11 @@ import resource
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import directory as run_directory
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
+    RunDirectory,
+    RunError,
+    mark_finished,
+)
 
 PHASE = {"index": 1, "of": 1, "name": "fill", "kind": "fill", "seconds": 1}
 
@@ -35,7 +39,7 @@ def test_writing_the_same_again_changes_nothing(directory):
     assert directory.write_text("a", "other")
 
 
-def test_a_failed_write_keeps_the_file_that_was_there_and_leaves_nothing_behind(directory):
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(directory):
     directory.write_text("summary.json", "old")
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, unlimited[1]))
@@ -48,7 +52,7 @@ def test_a_failed_write_keeps_the_file_that_was_there_and_leaves_nothing_behind(
     assert sorted(os.listdir(directory.path)) == ["phases", "summary.json"]
 
 
-def test_a_phase_that_is_measured_again_is_kept(directory):
+def test_the_earlier_document_of_a_phase_is_kept(directory):
     directory.write_phase({"schema": 1, "phase": PHASE, "valid": False})
     directory.write_phase({"schema": 1, "phase": PHASE, "valid": True})
     assert directory.read_phase(PHASE)["valid"] is True
@@ -78,7 +82,7 @@ def test_only_one_playbook_at_a_time(directory):
     directory.lock().close()
 
 
-def test_space_is_checked_before_anything_is_made(tmp_path):
+def test_checking_the_space_creates_nothing(tmp_path):
     run_directory.check_space(str(tmp_path / "a" / "b"), 1)
     assert not (tmp_path / "a").exists()
     with pytest.raises(RunError, match="make room"):
@@ -86,3 +90,26 @@ def test_space_is_checked_before_anything_is_made(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(RunError, match="not a directory"):
         run_directory.check_space(str(tmp_path / "file"), 1)
+
+
+def finished(directory, filled=True):
+    """Return the indices of the phases that a resumed run keeps."""
+    phases = directory.read_json("run.json")["phases"]
+    return [phase["index"] for phase in mark_finished(directory, phases, filled) if phase["finished"]]
+
+
+def test_resuming_keeps_finished_phases_and_warms_up_unfinished_cells_again(record):
+    # 13 phases: fill; then warm-up and two iterations for each of the cells 2-4, 5-7, 8-10, 11-13
+    assert finished(record(skip=(7, 8, 9, 10, 11, 12, 13))[0]) == [1, 2, 3, 4, 6]
+    assert finished(record()[0]) == list(range(1, 14))
+
+
+def test_resuming_measures_phases_with_lost_hosts_again(record):
+    directory, _printed = record(
+        lambda phase, host, result: "Redis died" if phase["index"] == 4 and host == "c" else result
+    )
+    assert finished(directory) == [1, 3, *range(5, 14)]
+
+
+def test_a_fleet_without_its_data_is_filled_again(record):
+    assert finished(record(skip=(12, 13))[0], filled=False) == list(range(2, 11))

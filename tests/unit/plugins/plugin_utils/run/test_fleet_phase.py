@@ -2,34 +2,33 @@
 from __future__ import annotations
 
 import pytest
+from synthetic_fleets import START, latencies
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import Phase
-
-from ..conftest import latencies
-
-START = 1_000_000.0
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import PhaseResults
 
 
 @pytest.fixture
-def plan(config):
+def phase(config):
+    """The first measured iteration."""
     return configuration.phases(config)[2]
 
 
 @pytest.fixture
-def phase(config, plan):
-    return Phase(config, plan, ["a", "b", "c"], {}, START - 1, START)
+def results(config, phase):
+    return PhaseResults(config, phase, ["a", "b", "c"], {}, START - 1, START)
 
 
-def report_all(phase, make_result, **changes):
-    for number, host in enumerate(phase.expected):
-        phase.add(host, make_result(phase.plan, number, START + number / 10_000, **changes))
+def report_all(results, make_result, **changes):
+    """Let every host report, each a little later than the one before."""
+    for number, host in enumerate(results.expected):
+        results.add(host, make_result(results.phase, number, START + number / 10_000, **changes))
 
 
-def test_a_phase_in_which_all_is_well_is_valid(phase, make_result):
-    report_all(phase, make_result)
-    document = phase.document()
+def test_a_phase_without_problems_is_valid(results, make_result):
+    report_all(results, make_result)
+    document = results.document()
     assert document["valid"], document["reasons"]
     assert document["overlap"] > 0.99
     assert document["achieved_rate_ratio"] == 1
@@ -37,12 +36,14 @@ def test_a_phase_in_which_all_is_well_is_valid(phase, make_result):
     assert document["launch_seconds"] == pytest.approx(0.5, abs=0.01)
 
 
-def test_merged_percentiles_are_those_of_all_samples(phase, make_result):
-    values = {host: latencies(average_us=10 ** (1 + number), seed=number) for number, host in enumerate(phase.expected)}
-    for host in phase.expected:
-        phase.add(host, make_result(phase.plan, 0, START, values=values[host]))
+def test_merged_percentiles_are_those_of_all_samples(results, make_result):
+    values = {
+        host: latencies(average_us=10 ** (1 + number), seed=number) for number, host in enumerate(results.expected)
+    }
+    for host in results.expected:
+        results.add(host, make_result(results.phase, 0, START, values=values[host]))
     everything = sorted(value for each in values.values() for value in each)
-    merged = phase.document()["merged"]["response"]
+    merged = results.document()["merged"]["response"]
     for name, percent in (("p50_us", 50), ("p95_us", 95), ("p99_us", 99), ("p999_us", 99.9)):
         truth = everything[-(-int(percent * 10) * len(everything) // 1000) - 1] / 1000
         assert truth * 0.9999 <= merged[name] <= truth * 1.01
@@ -51,10 +52,12 @@ def test_merged_percentiles_are_those_of_all_samples(phase, make_result):
     assert merged["max_us"] == max(everything) / 1000
 
 
-def test_the_briefs_six_figures_as_computed_by_hand(phase, make_result):
-    for number, host in enumerate(phase.expected):
-        phase.add(host, make_result(phase.plan, 0, START, values=latencies(average_us=100 * (number + 1), seed=number)))
-    document = phase.document()
+def test_the_briefs_six_figures_as_computed_by_hand(results, make_result):
+    for number, host in enumerate(results.expected):
+        results.add(
+            host, make_result(results.phase, 0, START, values=latencies(average_us=100 * (number + 1), seed=number))
+        )
+    document = results.document()
     service = [result["latency"]["service"] for result in document["hosts"].values()]
     assert document["brief"] == {
         "hosts": 3,
@@ -66,24 +69,24 @@ def test_the_briefs_six_figures_as_computed_by_hand(phase, make_result):
     }
 
 
-def test_a_sick_host_among_a_hundred_hides_in_the_mean_but_not_in_the_merge(config, plan, make_result):
+def test_merged_percentiles_show_sick_hosts_that_a_mean_would_hide(config, phase, make_result):
     hosts = [f"vm{number:03d}" for number in range(100)]
-    phase = Phase(config, plan, hosts, {}, START - 1, START)
+    results = PhaseResults(config, phase, hosts, {}, START - 1, START)
     for number, host in enumerate(hosts):
         values = latencies(average_us=2000 if number < 10 else 20, seed=number)
-        phase.add(host, make_result(plan, 0, START, values=values))
-    merged = phase.document()["merged"]["response"]
+        results.add(host, make_result(phase, 0, START, values=values))
+    merged = results.document()["merged"]["response"]
     assert merged["p50_us"] < 50
     assert merged["p99_us"] > 2000
 
 
-def test_a_failed_host_makes_the_phase_invalid_and_the_others_are_kept(phase, make_result):
-    phase.add("a", make_result(phase.plan, 0, START))
-    phase.fail("b", "Redis died", {"requests": {"ok": 5}})
-    assert not phase.complete
-    phase.add("c", make_result(phase.plan, 2, START))
-    assert phase.complete
-    document = phase.document()
+def test_a_failed_host_makes_the_phase_invalid_and_the_others_are_kept(results, make_result):
+    results.add("a", make_result(results.phase, 0, START))
+    results.fail("b", "Redis died", {"requests": {"ok": 5}})
+    assert not results.complete
+    results.add("c", make_result(results.phase, 2, START))
+    assert results.complete
+    document = results.document()
     assert not document["valid"]
     assert document["reasons"] == ["b: Redis died"]
     assert sorted(document["hosts"]) == ["a", "c"]
@@ -91,31 +94,31 @@ def test_a_failed_host_makes_the_phase_invalid_and_the_others_are_kept(phase, ma
     assert document["merged"]["response"]["count"] == 2000
 
 
-def test_a_silent_host_is_named(phase, make_result):
-    phase.add("a", make_result(phase.plan, 0, START))
-    assert phase.document()["failed"] == {"b": "no result", "c": "no result"}
+def test_a_host_without_a_result_is_named(results, make_result):
+    results.add("a", make_result(results.phase, 0, START))
+    assert results.document()["failed"] == {"b": "no result", "c": "no result"}
 
 
-def test_nobody_reported(phase):
-    document = phase.document()
+def test_a_phase_without_results_is_not_valid(results):
+    document = results.document()
     assert not document["valid"]
     assert document["overlap"] is None
     assert document["merged"]["response"]["count"] == 0
 
 
-def test_hosts_that_were_not_at_work_together(phase, make_result):
-    for number, host in enumerate(phase.expected):
-        phase.add(host, make_result(phase.plan, number, START + number / 2))
-    document = phase.document()
+def test_hosts_that_were_not_under_load_together(results, make_result):
+    for number, host in enumerate(results.expected):
+        results.add(host, make_result(results.phase, number, START + number / 2))
+    document = results.document()
     assert document["overlap"] == 0
-    assert "overlapped" in document["reasons"][0]
+    assert "all hosts were under load for 0.000 of the phase" in document["reasons"][0]
 
 
-def test_clock_offsets_are_taken_out(config, plan, make_result):
-    phase = Phase(config, plan, ["a", "b"], {"b": 30.0}, START - 1, START)
-    phase.add("a", make_result(plan, 0, START))
-    phase.add("b", make_result(plan, 1, START + 30))
-    document = phase.document()
+def test_clock_offsets_are_corrected(config, phase, make_result):
+    results = PhaseResults(config, phase, ["a", "b"], {"b": 30.0}, START - 1, START)
+    results.add("a", make_result(phase, 0, START))
+    results.add("b", make_result(phase, 1, START + 30))
+    document = results.document()
     assert document["valid"], document["reasons"]
     assert document["overlap"] == 1
 
@@ -136,42 +139,42 @@ def test_clock_offsets_are_taken_out(config, plan, make_result):
                     "stagger": 0,
                 }
             },
-            "ran with value_size 9, the run says 1000",
+            "measured with value_size 9 instead of 1000",
         ),
     ],
 )
-def test_one_doubtful_host_is_enough(phase, make_result, changes, reason):
-    report_all(phase, make_result)
-    phase.add("b", make_result(phase.plan, 1, START, **changes))
-    document = phase.document()
+def test_one_host_can_make_the_phase_invalid(results, make_result, changes, reason):
+    report_all(results, make_result)
+    results.add("b", make_result(results.phase, 1, START, **changes))
+    document = results.document()
     assert not document["valid"]
     assert reason in document["reasons"][0] and document["reasons"][0].startswith("b: ")
 
 
-def test_a_late_client_is_doubtful(phase, make_result):
-    report_all(phase, make_result)
-    result = make_result(phase.plan, 1, START)
+def test_a_late_client_makes_the_phase_invalid(results, make_result):
+    report_all(results, make_result)
+    result = make_result(results.phase, 1, START)
     result["latency"] = {**result["latency"], "lateness": Histogram.from_values([5_000_000] * 100).figures()}
-    phase.add("b", result)
-    assert "late" in phase.document()["reasons"][0]
+    results.add("b", result)
+    assert results.document()["reasons"] == ["b: the client was 5,000 us late (p99), at most 1,000 us is allowed"]
 
 
-def test_a_closed_loop_has_no_rate_to_miss(phase, make_result):
-    for number, host in enumerate(phase.expected):
-        phase.add(host, make_result(phase.plan, number, rate={"target": None, "achieved": 50_000.0}))
-    document = phase.document()
+def test_a_closed_loop_has_no_target_rate(results, make_result):
+    for number, host in enumerate(results.expected):
+        results.add(host, make_result(results.phase, number, rate={"target": None, "achieved": 50_000.0}))
+    document = results.document()
     assert document["valid"] and document["achieved_rate_ratio"] is None
 
 
-def test_a_client_that_sent_one_of_many_missed_its_rate(phase, make_result):
-    for number, host in enumerate(phase.expected):
-        phase.add(host, make_result(phase.plan, number, rate={"target": 1000.0, "achieved": None}))
-    document = phase.document()
+def test_a_client_that_sent_only_one_of_its_requests_missed_its_rate(results, make_result):
+    for number, host in enumerate(results.expected):
+        results.add(host, make_result(results.phase, number, rate={"target": 1000.0, "achieved": None}))
+    document = results.document()
     assert not document["valid"] and document["achieved_rate_ratio"] == 0
     assert any("achieved 0.0000 of its rate" in reason for reason in document["reasons"])
 
 
-def test_overlap_by_hand():
+def test_overlap():
     assert fleet_phase.overlap([0, 1], [10, 11]) == pytest.approx(9 / 11)
     assert fleet_phase.overlap([0, 20], [10, 30]) == 0
     assert fleet_phase.overlap([5], [5]) == 1

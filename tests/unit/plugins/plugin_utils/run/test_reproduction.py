@@ -31,12 +31,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import repr
         ([], ""),
     ],
 )
-def test_a_command_is_shown_without_its_secrets(arguments, shown):
+def test_the_command_has_no_secrets(arguments, shown):
     assert reproduction.command(arguments) == shown
     assert "hunter2" not in reproduction.command(arguments)
 
 
-def test_the_inventory_is_groups_and_addresses_and_nothing_else():
+def test_the_inventory_has_only_groups_and_addresses():
     task_vars = {
         "groups": {"all": ["a", "b"], "ungrouped": [], "fleet": ["a", "b"], "empty": []},
         "hostvars": {

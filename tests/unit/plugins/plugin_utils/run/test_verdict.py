@@ -2,17 +2,21 @@
 from __future__ import annotations
 
 import pytest
+from synthetic_fleets import START, edit_run, latencies
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, mark_finished
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import summarise
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import (
+    Futility,
+    evaluate,
+    evaluate_together,
+    summarise,
+)
 
-from ..conftest import START, latencies
 
-
-def test_a_run_in_which_all_is_well_passes(record):
-    directory, said = record()
+def test_a_run_without_problems_passes(record):
+    directory, printed = record()
     summary = summarise(directory)
     assert summary["verdict"] == "pass"
     assert summary["reasons"] == []
@@ -27,15 +31,15 @@ def test_a_run_in_which_all_is_well_passes(record):
         assert cell["valid"] and cell["iterations"] == 2 and cell["hosts_within_slo"] == 3 and cell["within_slo"]
         assert cell["response"]["count"] == 2 * 3 * 1000
         assert cell["brief"]["hosts"] == 3
-    assert len([line for line in said if line.startswith("[")]) == 2 * 13
+    assert len([line for line in printed if line.startswith("[")]) == 2 * 13
 
 
-def test_hosts_are_counted_by_whether_they_share_a_cpu(record):
+def test_placement_counts_hosts_that_share_a_cpu(record):
     def place(phase, host, result):
         shares = {"a": "always", "b": "never" if phase["index"] == 3 else "always", "c": None}[host]
         return {**result, "placement": {"shares_cpu": shares if phase["kind"] == "iteration" else "possibly"}}
 
-    directory, dummy = record(place)
+    directory = record(place)[0]
     summary = summarise(directory)
     assert summary["placement"] == {
         "requested": "any",
@@ -43,12 +47,11 @@ def test_hosts_are_counted_by_whether_they_share_a_cpu(record):
     }
     lines = report_text.table(summary, directory.path)
     assert (
-        "Client's CPU: asked for any; shared with its Redis always on 1, possibly on 1, unknown on 1 of the hosts"
-        in lines
+        "Client's CPU: any requested; shared with Redis always on 1, possibly on 1, unknown on 1 of the hosts" in lines
     )
 
 
-def test_the_contract_of_summary_json(record):
+def test_keys_of_summary_json(record):
     summary = summarise(record()[0])
     assert {
         "schema",
@@ -90,7 +93,7 @@ def test_one_slow_host_fails_its_cell_and_is_named(record, make_result):
             return make_result(phase, 0, START, values=latencies(average_us=60))
         return result
 
-    directory, dummy = record(slow)
+    directory = record(slow)[0]
     summary = summarise(directory)
     assert summary["verdict"] == "fail"
     assert len(summary["reasons"]) == 1 and "influence 10, 70 % GET: 1 of 3 hosts miss" in summary["reasons"][0]
@@ -108,14 +111,14 @@ def test_a_slow_warm_up_does_not_count(record, make_result):
 
 @pytest.mark.parametrize("index, kind", [(1, "fill"), (2, "warm-up"), (4, "iteration")])
 def test_a_lost_host_makes_the_run_invalid_whatever_the_phase(record, index, kind):
-    directory, said = record(
+    directory, printed = record(
         lambda phase, host, result: "Redis died" if phase["index"] == index and host == "c" else result
     )
     summary = summarise(directory)
     assert summary["verdict"] == "invalid"
     assert summary["fleet"] == {"expected": 3, "reported": 2, "failed": ["c"]}
     assert "c: Redis died" in summary["reasons"][0] and kind in summary["reasons"][0]
-    assert any("INVALID" in line for line in said)
+    assert any("INVALID" in line for line in printed)
 
 
 def test_a_missing_phase_makes_the_run_invalid(record):
@@ -134,8 +137,8 @@ def test_an_invalid_phase_never_turns_into_a_pass(record):
     assert summary["cells"][1]["valid"]
 
 
-def test_the_cells_brief_is_the_mean_over_hosts_and_iterations(record):
-    directory, dummy = record()
+def test_the_briefs_figures_of_a_cell_are_means_over_hosts_and_iterations(record):
+    directory = record()[0]
     cell = summarise(directory)["cells"][0]
     phases = [phase for phase in directory.read_json("run.json")["phases"] if phase["kind"] == "iteration"][:2]
     service = [
@@ -147,49 +150,114 @@ def test_the_cells_brief_is_the_mean_over_hosts_and_iterations(record):
     assert cell["brief"]["max_ms"] == round(max(each["max_us"] for each in service) / 1000, 3)
 
 
-def finished(directory, filled=True):
-    phases = directory.read_json("run.json")["phases"]
-    return [phase["index"] for phase in mark_finished(directory, phases, filled) if phase["finished"]]
-
-
-def test_resuming_keeps_what_is_finished_and_warms_up_open_cells_again(record):
-    # 13 phases: fill; then warm-up and two iterations for each of the cells 2-4, 5-7, 8-10, 11-13
-    assert finished(record(skip=(7, 8, 9, 10, 11, 12, 13))[0]) == [1, 2, 3, 4, 6]
-    assert finished(record()[0]) == list(range(1, 14))
-
-
-def test_resuming_measures_phases_with_lost_hosts_again(record):
-    directory, dummy = record(
-        lambda phase, host, result: "Redis died" if phase["index"] == 4 and host == "c" else result
-    )
-    assert finished(directory) == [1, 3, *range(5, 14)]
-
-
-def test_a_fleet_whose_data_is_gone_is_filled_again(record):
-    assert finished(record(skip=(12, 13))[0], filled=False) == list(range(2, 11))
-
-
-def test_a_resumed_run_remembers_its_sessions(record, begun):
-    directory, dummy = record()
-    recorder = RunRecorder({**begun, "session": "2", "resumed": True}, lambda line: None)
-    recorder.close()
-    assert [session["id"] for session in directory.read_json("run.json")["sessions"]] == ["1", "2"]
-
-
-def test_the_table_shows_what_a_reader_needs(record):
-    directory, dummy = record()
-    text = "\n".join(report_text.table(summarise(directory), directory.path))
-    assert "Verdict: PASS (host not tuned)" in text
-    assert "indicative" in text
-    assert "3 of 3" in text
-    assert "The brief's six figures" in text
-
-
-@pytest.mark.parametrize("seconds, text", [(0, "0:00"), (65, "1:05"), (7265.4, "2:01:05"), (-3, "0:00")])
-def test_durations(seconds, text):
-    assert report_text.clock(seconds) == text
-
-
-def test_reading_a_directory_that_holds_no_run(tmp_path):
-    with pytest.raises(Exception, match="run.json"):
+def test_a_directory_without_a_run_is_an_error(tmp_path):
+    with pytest.raises(RunError, match="run.json: No such file"):
         summarise(RunDirectory(str(tmp_path), "nothing"))
+
+
+def test_cells_have_intervals(record):
+    directory = record()[0]
+    for cell in summarise(directory)["cells"]:
+        interval = cell["interval"]
+        assert interval["level"] == 0.95 and interval["hosts"] == 3 and interval["iterations"] == 2
+        for name in FIGURES:
+            low, high = interval[name]
+            assert low <= cell["response"][name] <= high
+        assert cell["indicative"]
+
+
+def test_several_runs_are_merged_and_resampled_as_runs(record):
+    first = record()[0]
+    second = record(name="second")[0]
+    alone, both = evaluate(first)[0], evaluate_together([first, second])[0]
+    for cell, merged in zip(alone["cells"], both["cells"]):
+        assert merged["response"]["count"] == 2 * cell["response"]["count"]
+        assert merged["response"]["p99_us"] == cell["response"]["p99_us"]
+        assert merged["iterations"] == 2 * cell["iterations"]
+        # two units either way: the iterations of one run, or the two runs
+        assert merged["interval"]["iterations"] == cell["interval"]["iterations"] == 2
+    assert both["verdict"] == "pass"
+
+
+def test_a_sick_run_is_not_hidden_among_others(record, make_result):
+    def lost(phase, host, result):
+        return "Redis died" if host == "b" and phase["index"] == 4 else result
+
+    summary = evaluate_together([record()[0], record(lost, name="sick")[0]])[0]
+    assert summary["verdict"] == "invalid" and summary["fleet"]["failed"] == ["b"]
+    assert summary["reasons"][0].startswith("sick: phase 4 of 13") and "Redis died" in summary["reasons"][0]
+
+
+def test_runs_with_different_settings_are_not_merged(record):
+    def slower(run):
+        run["config"]["load"]["rate"] = 999
+
+    second = edit_run(record(name="slower")[0], slower)
+    with pytest.raises(RunError, match="runs run and slower cannot .*load.rate: 1000.0 -> 999"):
+        evaluate_together([record()[0], second])
+
+
+@pytest.fixture
+def stopping(begun):
+    """A run that stops as soon as it cannot meet its SLO."""
+    begun["config"]["stop_when_failed"] = True
+    return begun
+
+
+def slow_from(make_result, index, average_us):
+    """Return a change that makes host b slow from a phase on."""
+
+    def change(phase, host, result):
+        if host == "b" and phase["index"] >= index and phase["kind"] == "iteration":
+            return make_result(phase, 0, START, values=latencies(average_us=average_us))
+        return result
+
+    return change
+
+
+def test_a_run_that_stopped_early_has_failed(stopping, record, make_result):
+    # 120 us in the first of two iterations: above 50 us even if the second took no time at all.
+    summary = evaluate(record(slow_from(make_result, 3, 120), skip=range(4, 14))[0])[0]
+    assert summary["verdict"] == "fail"
+    assert (
+        summary["reasons"][0]
+        == "stopped early: b cannot meet the SLO any more after iteration 1 of influence 0, 100 % GET"
+    )
+    assert "2 of 3 hosts" not in summary["reasons"][1] and "1 of 3 hosts miss the SLO" in summary["reasons"][1]
+    assert [cell["valid"] for cell in summary["cells"]] == [True] * 4 and summary["cells"][1]["iterations"] == 0
+    # With a looser SLO it could have passed, so the missing phases make it invalid.
+    looser = evaluate(RunDirectory.at(stopping["directory"]), {"avg_us": 500, "p99_us": 5000})[0]
+    assert looser["verdict"] == "invalid"
+
+
+def test_a_run_that_can_still_pass_does_not_stop(stopping, record, make_result):
+    # 80 us in one of two iterations: 40 us at best.
+    directory = record(slow_from(make_result, 3, 80), skip=range(4, 14))[0]
+    summary = evaluate(directory)[0]
+    assert summary["verdict"] == "invalid" and "and 9 more phases were not measured" in summary["reasons"][-1]
+
+
+def futility(config, document):
+    """Return why a run cannot meet its SLO after one phase."""
+    found = Futility(config, config["slo"])
+    found.add(document)
+    return found.reason
+
+
+def test_slow_requests_alone_can_stop_a_run(stopping, record, make_result):
+    config = stopping["config"]
+
+    def tail(count):
+        def change(phase, host, result):
+            values = [400_000] * count + [20_000] * (1000 - count)
+            return make_result(phase, 0, START, values=values) if host == "b" and phase["index"] == 3 else result
+
+        return change
+
+    # two iterations of 1,000 requests: 20 of them may be too slow
+    for count, hopeless in ((20, False), (21, True)):
+        directory = record(tail(count), name=f"tail-{count}")[0]
+        document = directory.read_phase(stopping["phases"][2])
+        assert bool(futility(config, document)) is hopeless
+        assert futility({**config, "stop_when_failed": False}, document) is None
+        assert futility(config, {**document, "valid": False}) is None, "an invalid phase proves nothing"

@@ -1,30 +1,29 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a search for the density makes of a probe whose truth is known."""
+"""The outcome of probes whose truth is known."""
 
 from __future__ import annotations
 
 import pytest
+from synthetic_fleets import START, latencies
 
 from ansible_collections.memstretch.density.plugins.action.density_search import _figures
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 
-from .conftest import START, latencies
-
 
 @pytest.fixture
 def probe(record):
-    """A function that plays a probe, judges it as a playbook does, and returns what the search takes from it."""
+    """A function that records and publishes a probe and returns its figures for the search."""
 
-    def play(change=lambda phase, host, result: result, size=3, **more):
+    def measure(change=lambda phase, host, result: result, size=3, **more):
         directory = record(change, **more)[0]
         publish(directory, lambda line: None)
         return _figures(directory, size)
 
-    return play
+    return measure
 
 
-def test_a_fleet_that_is_well_passes(probe):
+def test_a_healthy_fleet_passes(probe):
     found = probe()
     assert (found["outcome"], found["lost"], found["hosts_within_slo"]) == ("pass", [], 3)
     assert 0 < found["avg_us"] < found["p99_us"] <= found["worst_host_p99_us"] < 50
@@ -50,7 +49,7 @@ def test_a_host_that_died_fails_the_fleet_and_is_named(probe, index):
     assert found["outcome"] == "fail" and found["lost"] == ["b"]
 
 
-def test_an_invalid_probe_says_nothing(probe):
+def test_a_missed_rate_makes_the_probe_invalid(probe):
     found = probe(
         lambda phase, host, result: (
             {**result, "rate": {"target": 1000, "achieved": 900}} if phase["index"] == 3 else result
@@ -59,10 +58,10 @@ def test_an_invalid_probe_says_nothing(probe):
     assert found["outcome"] == "invalid" and found["lost"] == []
 
 
-def test_an_unfinished_probe_says_nothing(probe):
+def test_an_unfinished_probe_is_invalid(probe):
     assert probe(skip=(13,))["outcome"] == "invalid"
 
 
-def test_a_run_of_another_size_is_refused(probe):
+def test_a_run_of_another_size_is_an_error(probe):
     with pytest.raises(RunError, match="is a run of 3 hosts, not of 4"):
         probe(size=4)

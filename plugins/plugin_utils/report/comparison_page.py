@@ -1,0 +1,111 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page of a comparison of runs."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import html
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import curve
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_name, cell_title
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import ITERATIONS_FOR_A_CLAIM, CellDetails
+
+_SECTIONS = (
+    ("ratios", "Ratios"),
+    ("figures", "Figures"),
+    ("percentiles", "Percentiles"),
+    ("runs", "Runs"),
+    ("settings", "Settings"),
+)
+_FIGURES = {"avg_us": "average", "p99_us": "p99", "max_us": "maximum"}
+
+
+def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mapping[str, CellDetails]]) -> str:
+    """Return the page of a comparison.
+
+    Args:
+        document: comparison.json.
+        curves: the details of each of its runs, as evaluate() returned them.
+    """
+    names = _chart_names(document["runs"])
+    by_cell: dict[str, list[dict[str, t.Any]]] = {}
+    for row in document["cells"]:
+        by_cell.setdefault(cell_title(row), []).append(row)
+    others = [run for run in document["runs"] if run["run_id"] != document["baseline"]]
+    data = {
+        "kind": "comparison",
+        "slo": document["slo"],
+        "baseline": names[document["baseline"]],
+        "profiles": [{"name": names[run["run_id"]]} for run in others],
+        "ratios": [_bars(title, rows, figure, others) for title, rows in by_cell.items() for figure in _FIGURES],
+        "cells": [
+            {"curves": _percentile_curves(cell_name(rows[0]), names, document["runs"], curves)}
+            for rows in by_cell.values()
+        ],
+    }
+    return html.render(
+        "comparison.html.j2",
+        data,
+        html.with_cost(_SECTIONS, document.get("cost"), "runs"),
+        comparison=document,
+        names=names,
+        by_cell=by_cell,
+        highlights=_highlights(document, names),
+        iterations_for_a_claim=ITERATIONS_FOR_A_CLAIM,
+    )
+
+
+def _chart_names(runs: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
+    """Return the name of each run in charts: its name, with its run_id if several runs have the same name."""
+    names = [run["name"] for run in runs]
+    return {
+        run["run_id"]: run["name"] if names.count(run["name"]) == 1 else f"{run['name']} ({run['run_id']})"
+        for run in runs
+    }
+
+
+def _percentile_curves(
+    cell: str,
+    names: t.Mapping[str, str],
+    runs: t.Sequence[t.Mapping[str, t.Any]],
+    curves: t.Sequence[t.Mapping[str, CellDetails]],
+) -> list[dict[str, t.Any]]:
+    """Return the percentile curve of each run in a cell."""
+    return [
+        {"name": names[run["run_id"]], "points": curve(details[cell].merged["response"])}
+        for run, details in zip(runs, curves)
+        if cell in details
+    ]
+
+
+def _bars(
+    title: str, rows: t.Sequence[t.Mapping[str, t.Any]], figure: str, others: t.Sequence[t.Mapping[str, t.Any]]
+) -> dict[str, t.Any]:
+    """Return the bars of one figure in one cell: the ratio of each run except the baseline."""
+    by_run = {row["run_id"]: row for row in rows}
+    found = [by_run.get(run["run_id"]) for run in others]
+    return {
+        "title": title,
+        "figure": figure,
+        "values": [row and row["ratio"][figure] for row in found],
+        "intervals": [row and (row.get("ratio_interval") or {}).get(figure) for row in found],
+    }
+
+
+def _highlights(document: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> list[str]:
+    """Return a sentence for each run: the range of its ratios over the cells."""
+    sentences = []
+    for run in document["runs"]:
+        rows = [row for row in document["cells"] if row["run_id"] == run["run_id"]]
+        if run["run_id"] == document["baseline"] or not rows:
+            continue
+        ranges = []
+        for figure, name in _FIGURES.items():
+            values = [row["ratio"][figure] for row in rows if row["ratio"][figure] is not None]
+            if values:
+                low, high = f"{min(values):.1f}", f"{max(values):.1f}"
+                ranges.append(f"{name} {low}×" if low == high else f"{name} {low} to {high}×")
+        sentences.append(f"{names[run['run_id']]} compared with {names[document['baseline']]}: {', '.join(ranges)}.")
+    return sentences

@@ -1,0 +1,307 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page of a run."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments, html
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import WORST_HOSTS, RunCharts
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_title
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import ITERATIONS_FOR_A_CLAIM, CellDetails
+
+_SECTIONS = (
+    ("figures", "Figures"),
+    ("percentiles", "Percentiles"),
+    ("hosts", "Hosts"),
+    ("time", "Over time"),
+    ("validity", "Validity"),
+)
+_LAST_SECTIONS = (
+    ("settings", "Settings"),
+    ("reproduce", "Reproduce"),
+)
+
+# Keys of a host's record that describe its momentary state, not its configuration.
+_TRANSIENT = (
+    "free_bytes",
+    "available_bytes",
+    "uptime_s",
+    "pages_shared",
+    "pages_sharing",
+    "full_scans",
+    "boot_id",
+    "hugepages_free",
+    "used_bytes",
+)
+
+# Settings that decide how the memory of a host behaves; the others are in a table that is closed at first.
+_MAIN_SETTINGS = (
+    "kernel.release",
+    "kernel.cmdline",
+    "memory.total_bytes",
+    "swap.areas",
+    "swap.zswap",
+    "swap.zram",
+    "thp.enabled",
+    "thp.defrag",
+    "ksm.run",
+    "mglru",
+    "numa.demotion_enabled",
+    "cpu.governors",
+    "cpu.model",
+    "cpu.online",
+    "imdt.detected",
+    "cgroup.memory_max_bytes",
+    "sysctl.vm.swappiness",
+    "sysctl.vm.page-cluster",
+    "sysctl.vm.watermark_scale_factor",
+    "sysctl.vm.dirty_bytes",
+    "sysctl.kernel.numa_balancing",
+    "nvme.io_queue_depth",
+)
+
+# The largest number of columns in the table of settings, and of hosts of a group in the inventory.
+_GROUPS_SHOWN = 8
+_HOSTS_LISTED = 24
+
+_Mapping = t.Mapping[str, t.Any]
+_Check = t.Tuple[bool, str]
+
+
+def run_page(
+    run: _Mapping,
+    summary: _Mapping,
+    details: t.Mapping[str, CellDetails],
+    charts: RunCharts,
+    experiment_sections: t.Sequence[experiments.Section] = (),
+) -> str:
+    """Return the page of a run.
+
+    Args:
+        run: run.json.
+        summary: summary.json.
+        details: the details of its cells, as evaluate() returned them.
+        charts: has all phases of the run.
+        experiment_sections: the experiments in the directory of the run.
+    """
+    data = {**charts.document(summary, details), "lines": html.line_charts(experiment_sections)}
+    sections = [*_SECTIONS, *((each.name, each.title) for each in experiment_sections), *_LAST_SECTIONS]
+    groups = _groups(run.get("hosts", {}))
+    settings = _settings(groups)
+    return html.render(
+        "run.html.j2",
+        data,
+        html.with_cost(sections, summary.get("cost"), "validity"),
+        experiment_sections=experiment_sections,
+        summary=summary,
+        sentence=_sentence(summary),
+        indicative=_indicative(summary),
+        intervals=any(cell["interval"] for cell in summary["cells"]),
+        load=_load(run["config"].get("load", {})),
+        cells=data["cells"],
+        heat=data["heat"],
+        phases=charts.phases,
+        thinned=any(cell["of"] > len(cell["hosts"]) for cell in data["cells"]),
+        worst_hosts=WORST_HOSTS,
+        checks=_checks(run, summary, charts.phases),
+        groups=groups,
+        settings=settings,
+        main_settings=[name for name, _values in settings if _is_main_setting(name)],
+        variables=json.dumps(_variables(run["config"]), indent=2),
+        versions=_versions(run, charts.phases),
+        command=run.get("command"),
+        inventory=_inventory(run),
+    )
+
+
+def _load(load: _Mapping) -> str:
+    if not load:
+        return "not recorded (ad-hoc run)"
+    return f"{load['rate']:g} requests/s, {load['key_count']:,} keys of {load['value_size']:,} bytes"
+
+
+def _sentence(summary: _Mapping) -> str:
+    """Return the verdict as a sentence."""
+    slo, cells, expected = summary["slo"], summary["cells"], summary["fleet"]["expected"]
+    limits = f"average ≤ {slo['avg_us']:g}\u00a0µs and p99 ≤ {slo['p99_us']:g}\u00a0µs"
+    if summary["verdict"] == "invalid":
+        return (
+            f"This run is not valid, for the reasons below. Its figures are shown, but they do not prove whether the "
+            f"hosts meet the SLO ({limits})."
+        )
+    missed = [cell for cell in cells if not cell["within_slo"]]
+    if not missed:
+        return f"All {expected} hosts meet the SLO ({limits}) in all {len(cells)} cells."
+    worst = min(missed, key=lambda cell: cell["hosts_within_slo"])
+    return (
+        f"The SLO ({limits}) is missed in {len(missed)} of {len(cells)} cells. "
+        f"In the worst cell ({cell_title(worst)}), {worst['hosts_within_slo']} of {expected} hosts meet it."
+    )
+
+
+def _indicative(summary: _Mapping) -> str:
+    fewest = min((cell["iterations"] for cell in summary["cells"]), default=0)
+    if fewest >= ITERATIONS_FOR_A_CLAIM:
+        return ""
+    return (
+        f"Indicative only: a cell has {fewest} {'iteration' if fewest == 1 else 'iterations'}, "
+        f"but a claim needs at least {ITERATIONS_FOR_A_CLAIM}."
+    )
+
+
+def _checks(run: _Mapping, summary: _Mapping, phases: t.Sequence[_Mapping]) -> list[_Check]:
+    """Return what makes the figures trustworthy or not, each with whether it is as it should be."""
+    iterations = [phase for phase in phases if phase["kind"] == "iteration"]
+    expected = sum(1 for phase in run["phases"] if phase["kind"] == "iteration")
+    return [
+        _lost_hosts(summary["fleet"]),
+        (len(iterations) == expected, f"{len(iterations)} of {expected} iterations were measured."),
+        _invalid_iterations(iterations),
+        *_load_checks(run["config"]["validity"], iterations),
+        _stolen_time(iterations),
+        *_warm_up(summary["cells"]),
+    ]
+
+
+def _lost_hosts(fleet: _Mapping) -> _Check:
+    failed = fleet["failed"]
+    if not failed:
+        return True, f"Every host reported in every phase ({fleet['expected']} hosts)."
+    names = ", ".join(failed[:8]) + (" ..." if len(failed) > 8 else "")
+    return False, f"{len(failed)} of {fleet['expected']} hosts were lost: {names}."
+
+
+def _invalid_iterations(iterations: t.Sequence[_Mapping]) -> _Check:
+    invalid = [phase for phase in iterations if not phase["valid"]]
+    if not invalid:
+        return True, "All iterations are valid."
+    return False, f"{len(invalid)} of {len(iterations)} iterations are not valid; the table has the reasons."
+
+
+def _load_checks(limits: _Mapping, iterations: t.Sequence[_Mapping]) -> list[_Check]:
+    """Return whether all hosts were loaded at the same time, and at the rate of the run."""
+    checks = []
+    overlaps = [phase["overlap"] for phase in iterations if phase["overlap"] is not None]
+    if overlaps:
+        text = (
+            f"All hosts were under load at the same time for at least {100 * min(overlaps):.1f} % of each iteration "
+            f"({100 * limits['min_overlap']:g} % is required)."
+        )
+        checks.append((min(overlaps) >= limits["min_overlap"], text))
+    rates = [phase["rate"] for phase in iterations if phase["rate"] is not None]
+    if rates:
+        text = (
+            f"Each host achieved at least {100 * min(rates):.1f} % of its rate "
+            f"({100 * limits['min_rate_ratio']:g} % is required)."
+        )
+        checks.append((min(rates) >= limits["min_rate_ratio"], text))
+    return checks
+
+
+def _stolen_time(iterations: t.Sequence[_Mapping]) -> _Check:
+    stolen = sum(phase["steal_ticks"] for phase in iterations)
+    if not stolen:
+        return True, "No CPU time was stolen by a hypervisor."
+    return False, f"A hypervisor stole {stolen} ticks of CPU time, which may explain a part of the latency."
+
+
+def _warm_up(cells: t.Sequence[_Mapping]) -> list[_Check]:
+    """Return the cells whose warm-up was too short."""
+    checks = [
+        (
+            False,
+            f"{cell_title(cell)}: the warm-up was too short; the average still changed by "
+            f"{100 * cell['warm_up']['change']:+.0f} % during the first iteration.",
+        )
+        for cell in cells
+        if (cell.get("warm_up") or {}).get("too_short")
+    ]
+    return checks or ([(True, "No cell was still warming up in its first iteration.")] if cells else [])
+
+
+def _groups(hosts: t.Mapping[str, _Mapping]) -> list[dict[str, t.Any]]:
+    """Return the hosts grouped by their settings."""
+    groups: dict[str, dict[str, t.Any]] = {}
+    for name, record in sorted(hosts.items()):
+        groups.setdefault(record.get("settings_digest") or name, {"names": [], "record": record})["names"].append(name)
+    return list(groups.values())[:_GROUPS_SHOWN]
+
+
+def _settings(groups: t.Sequence[_Mapping]) -> list[tuple[str, list[str]]]:
+    """Return each setting with its value in each group of hosts."""
+    flat = [dict(_flatten(group["record"])) for group in groups]
+    names = list(dict.fromkeys(name for each in flat for name in each))
+    return [(name, [each.get(name, "–") for each in flat]) for name in names]
+
+
+def _is_main_setting(name: str) -> bool:
+    return any(name == each or name.startswith(f"{each}.") for each in _MAIN_SETTINGS)
+
+
+def _flatten(value: t.Any, name: str = "") -> t.Iterator[tuple[str, str]]:
+    """Yield the settings of a record as dotted names with their values as text."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if key not in (*_TRANSIENT, "settings_digest", "unreadable"):
+                yield from _flatten(each, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        for number, each in enumerate(value):
+            yield from _flatten(each, f"{name}.{each.get('name', each.get('id', number))}")
+    elif value not in (None, [], ""):
+        yield name, _value_text(name, value)
+
+
+def _value_text(name: str, value: t.Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if name.endswith("_bytes") and isinstance(value, int) and value > 10**6:
+        return f"{value:,} ({value / 2**30:.1f} GiB)"
+    return str(value)
+
+
+def _variables(config: _Mapping) -> dict[str, t.Any]:
+    """Return the variables for another run of the same configuration."""
+    named = {**config.get("load", {}), **config.get("matrix", {}), **config["validity"]}
+    return {
+        "profile": config["profile"],
+        **{f"latency_benchmark_{name}": value for name, value in named.items()},
+        "latency_benchmark_slo_avg_us": config["slo"]["avg_us"],
+        "latency_benchmark_slo_p99_us": config["slo"]["p99_us"],
+    }
+
+
+def _inventory(run: _Mapping) -> str:
+    """Return an inventory with the groups and the addresses of their hosts; of a large group only the first hosts."""
+    if "inventory" not in run:
+        return ""
+    addresses, fleet = run["inventory"]["addresses"], run.get("fleet", {})
+    lines = []
+    for name, hosts in run["inventory"]["groups"].items():
+        lines.append(f"[{name}]  # {len(hosts)} {'host' if len(hosts) == 1 else 'hosts'}")
+        for host in hosts[:_HOSTS_LISTED]:
+            address = f" ansible_host={addresses[host]}" if host in addresses else ""
+            redis = f"  # Redis at {fleet[host]['endpoint']}" if name == "fleet" and host in fleet else ""
+            lines.append(f"{host}{address}{redis}")
+        if len(hosts) > _HOSTS_LISTED:
+            lines.append(f"# and {len(hosts) - _HOSTS_LISTED} more; run.json lists all of them")
+        lines.append("")
+    return "\n".join(lines).strip()
+
+
+def _versions(run: _Mapping, phases: t.Sequence[_Mapping]) -> list[tuple[str, str]]:
+    """Return the hash of the configuration and the versions of everything that took part."""
+    client = next((phase["client"] for phase in phases if phase["client"]), None)
+    redis = sorted({each["redis_version"] for each in run.get("fleet", {}).values() if each.get("redis_version")})
+    kernels = sorted({record["kernel"]["release"] for record in run.get("hosts", {}).values() if record.get("kernel")})
+    found = [("Hash of the configuration", run["config_hash"]), *run.get("versions", {}).items()]
+    if client:
+        name = f"{client['name']} {client['version']}"
+        found.append(("Client", f"{name}, {client['compiler']}, hiredis {client['hiredis']}"))
+    found += [("Redis", ", ".join(redis)), ("Kernel", ", ".join(kernels))]
+    return [(name, value) for name, value in found if value]
