@@ -39,7 +39,7 @@ def test_it_records_and_changes_nothing(record, check):
     assert "changed=0" in outcome.output
 
 
-def test_imdt_is_looked_for(record):
+def test_missing_imdt_is_reported(record):
     outcome = record("host_tuning_profile=imdt")
     assert outcome.status == 0, outcome.output
     assert "IMDT not detected" in outcome.output
@@ -53,7 +53,7 @@ def test_a_custom_profile(record, tmp_path):
     assert "mine: host not tuned" in outcome.output
 
 
-def test_what_it_cannot_do_is_refused(localhost, fleet):
+def test_wrong_settings_are_refused(localhost, fleet):
     wrong_profile = fleet.path / "wrong.yml"
     wrong_profile.write_text("name: mine\ndescription: What I want.\nsysctls: {vm.swappiness: 1}\n", encoding="utf-8")
     cases = [
