@@ -330,8 +330,8 @@ def report_truth(table, name, measured, shortest_stop):
         f"client stops {name}: relative error of intended", [{k: round(v, 4) for k, v in e.items()} for e in errors]
     )
     table.add(f"client stops {name}: p99 .. max of intended against truth", f"{error:.2%}", "<= 2 %", error <= 0.02)
-    # Every repetition has every planned stop, so a stop that leaked into `response` would show in all of them. Time that
-    # the machine takes from the server belongs there, but only in some: hence the minimum, not the median.
+    # Every repetition has every planned stop, so a stop that leaked into `response` would show in all of them. Time
+    # that the machine takes from the server belongs there, but only in some: hence the minimum, not the median.
     responses = [report["test"]["latency"]["response"] for report, _columns, _expected in measured["client"]]
     cleanest = min(responses, key=lambda response: response["max_ns"])
     table.note(
