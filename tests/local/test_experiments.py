@@ -144,7 +144,7 @@ def test_throughput_refuses_bad_input(fleet, one_host):
         ({"throughput_benchmark_data": "100T"}, "of free memory and swap; choose less data"),
         (
             {"throughput_benchmark_stretch": 0},
-            "throughput_benchmark_stretch: 0 is out of range; it takes a number from 1 to 1,000",
+            "throughput_benchmark_stretch: 0 is out of range; it must be a number from 1 to 1,000",
         ),
     ]
     common = {"throughput_benchmark_results_dir": str(fleet.results)}

@@ -99,7 +99,7 @@ def test_a_mistake_is_named(fleet):
     cases = [
         (
             {"density_plan_fleet_sizes": "many"},
-            "density_plan_fleet_sizes: 'many' is not allowed; it takes a whole number from 1 to 100,000",
+            "density_plan_fleet_sizes: 'many' is not allowed; it must be a whole number from 1 to 100,000",
         ),
         ({"density_plan_fleet_sizes": "2,500000"}, "density_plan_fleet_sizes: '500000' is out of range"),
         ({"density_plan_tiers": {"tape": {"avg_us": 1}}}, "density_plan_tiers: 'tape' is not a tier"),
