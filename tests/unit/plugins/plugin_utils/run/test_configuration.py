@@ -61,7 +61,7 @@ def test_the_message_names_a_wrong_value(option, value):
     with pytest.raises(SettingError) as caught:
         configuration.checked({**SETTINGS, option: value}, "latency_benchmark_")
     assert f"latency_benchmark_{option}" in str(caught.value)
-    assert "must be" in str(caught.value)
+    assert "must " in str(caught.value)
 
 
 def test_a_duration_is_converted_to_requests():
