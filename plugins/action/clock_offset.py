@@ -14,28 +14,30 @@ ARGUMENTS = {"samples": {"type": "int", "default": 3}}
 
 
 class ActionModule(ActionBase):
-    """Measure how far the host's clock is off the controller's.
+    """Measure the offset of the host's clock from the controller's.
 
-    The host is asked for its time over the open connection; the quickest of some exchanges has the least
-    room for error, which is half of its duration (the estimate that NTP makes).
+    The host's time is read several times over the open connection. The fastest of these exchanges has the smallest
+    possible error, half of its duration (the estimate that NTP makes).
     """
 
     _supports_check_mode = True
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        dummy, options = self.validate_argument_spec(ARGUMENTS)
+        _result, options = self.validate_argument_spec(ARGUMENTS)
         if not 1 <= options["samples"] <= 100:
             raise AnsibleActionFail(
-                f"samples: {options['samples']} is out of range; it takes a whole number from 1 to 100"
+                f"samples: {options['samples']} is out of range; it must be a whole number from 1 to 100"
             )
-        offset, uncertainty = min((self._sample() for dummy in range(options["samples"])), key=lambda sample: sample[1])
+        offset, uncertainty = min(
+            (self._sample() for _sample in range(options["samples"])), key=lambda sample: sample[1]
+        )
         return {
             **result,
             "changed": False,
             "clock_offset": round(offset, 6),
             "clock_uncertainty": round(uncertainty, 6),
-            # An offset within its own uncertainty is no reason to believe that the clocks differ.
+            # An offset within its uncertainty does not show that the clocks differ.
             "clock_correction": round(offset, 6) if abs(offset) > uncertainty else 0.0,
         }
 
@@ -44,9 +46,9 @@ class ActionModule(ActionBase):
         answer = self._low_level_execute_command("date +%s.%N", sudoable=False)
         after = time.time()
         try:
-            theirs = float(answer["stdout"].strip().splitlines()[-1])
+            host_time = float(answer["stdout"].strip().splitlines()[-1])
         except (ValueError, IndexError):
             raise AnsibleActionFail(
-                f"the host's date command does not tell nanoseconds: {answer['stdout']!r} {answer['stderr']!r}"
+                f"the host's date command does not print nanoseconds: {answer['stdout']!r} {answer['stderr']!r}"
             ) from None
-        return theirs - (before + after) / 2, (after - before) / 2
+        return host_time - (before + after) / 2, (after - before) / 2

@@ -11,34 +11,36 @@ author:
 short_description: Read a profile of host settings
 version_added: 0.1.0
 description:
-  - Finds a profile by name or path, reads and checks it, and puts it together with the profile that it extends.
-  - A profile is data, templates in it are not evaluated.
+  - Finds a profile by name or path, reads and checks it, and merges it with the profile that it extends.
+  - A profile is data; templates in it are not evaluated.
 options:
   _terms:
-    description: One profile, a name or the path of a YAML file on the controller. What has a slash or ends in C(.yml) or C(.yaml) is a path.
+    description:
+      - One profile, a name or the path of a YAML file on the controller. A term with a slash, or one that ends in
+        C(.yml) or C(.yaml), is a path.
     type: list
     elements: str
     required: true
   directory:
-    description: Directory of the profiles that have names.
+    description: Directory of the profiles with names.
     type: path
     required: true
   places:
-    description: Directories in which a relative path is looked up.
+    description: Directories to search for a relative path.
     type: list
     elements: path
     default: []
   settings:
-    description: Settings that are added or take the place of the profile's, sections as in a file.
+    description: Settings to add to the profile or to replace in it, in sections as in a file.
     type: dict
     default: {}
   without:
-    description: Names of settings that are left out.
+    description: Names of settings to leave out.
     type: list
     elements: str
     default: []
   swap:
-    description: What is different of the profile's section C(swap).
+    description: Options to replace in the profile's section C(swap).
     type: dict
     default: {}
 """
@@ -63,7 +65,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.profile import 
 
 
 class LookupModule(LookupBase):
-    """Profiles by name or path."""
+    """Reads profiles by name or path."""
 
     def run(self, terms, variables=None, **kwargs):
         self.set_options(var_options=variables, direct=kwargs)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: clock_offset
-short_description: Measure how far a host's clock is off the controller's
+short_description: Measure the offset of a host's clock from the controller's
 version_added: 0.1.0
 description:
-  - Asks the host for its time over the open connection and takes the quickest of some exchanges.
+  - Reads the host's time several times over the open connection, and uses the fastest of these exchanges.
 extends_documentation_fragment:
   - memstretch.density.controller_action
 options:
   samples:
-    description: Number of exchanges, 1 to 100.
+    description: Number of exchanges, from 1 to 100.
     type: int
     default: 3
 author:
@@ -37,7 +37,7 @@ clock_offset:
   type: float
   sample: 0.0021
 clock_uncertainty:
-  description: How wrong that may be, in seconds; half of the quickest exchange.
+  description: The largest possible error of the offset in seconds, half of the duration of the fastest exchange.
   returned: success
   type: float
   sample: 0.0034

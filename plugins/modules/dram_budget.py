@@ -10,40 +10,48 @@ module: dram_budget
 short_description: Cap the DRAM that a fleet may use, so that a large host behaves like a small one
 version_added: 0.1.0
 description:
-  - A study of stretched memory needs memory to be scarce. A DRAM budget makes it so, without taking out DIMMs, and can be undone.
-  - What the host was before is recorded on it in C(dram_budget.json) below O(record_directory), before the first change.
+  - A study of stretched memory needs memory to be scarce. A DRAM budget makes it scarce without removing DIMMs, and can
+    be undone.
+  - Before the first change, the original state is recorded on the host, in C(dram_budget.json) below
+    O(record_directory).
 extends_documentation_fragment:
   - memstretch.density.recorded_change
 options:
   state:
     description:
       - With V(applied), the budget is in force.
-      - With V(lifted), the budget that is there stops limiting, and nothing else changes. Swap can only be turned off then, since what is
-        in it must fit somewhere.
-      - With V(restored), all is as it was, and the record is gone. The other options are taken from the record.
+      - With V(lifted), the present budget is no longer in force, and nothing else changes. Use it before you turn off
+        swap, because the swapped memory must fit into DRAM.
+      - With V(restored), the host is in its original state, and the record is removed. The other options are taken from
+        the record.
     type: str
     choices: [applied, lifted, restored]
     default: applied
   mechanism:
     description:
-      - With V(cgroup), a control group that holds the fleet is limited. It is contained, but only the group's own reclaim is exercised.
-      - With V(hugepages), the rest of the host's DRAM is reserved as huge pages. The whole host then lives in the budget, with kswapd and
-        watermarks, as a small host does. For hosts that do nothing else.
+      - With V(cgroup), the control group of the fleet is limited. The rest of the host is not affected, but only the
+        group's own reclaim is exercised.
+      - With V(hugepages), the rest of the host's DRAM is reserved as huge pages. The whole host then has only the
+        budget, and reclaims with kswapd and watermarks as a small host does. For dedicated hosts.
     type: str
     choices: [cgroup, hugepages]
     default: cgroup
   size:
-    description: The budget, in bytes or with a unit such as V(16G) (1024 based); at least 16 MiB. Required with O(state=applied).
+    description:
+      - The budget, in bytes or with a unit such as V(16G) (1024 based); at least 16 MiB. Required with
+        O(state=applied).
     type: str
   group:
     description:
       - The control group, for O(mechanism=cgroup).
-      - With systemd the name of a slice, such as V(fleet.slice) or libvirt's V(machine.slice). Without systemd the path of a group below the
-        memory controller's root, which is made.
+      - With systemd, the name of a slice, such as V(fleet.slice) or libvirt's V(machine.slice). Without systemd, the
+        path of a control group below the root of the memory controller; it is created.
     type: str
     default: fleet.slice
   reserve:
-    description: What the host itself must keep beside its programs, for O(mechanism=hugepages); in bytes or with a unit.
+    description:
+      - Memory that must be left to the host besides that of its programs, for O(mechanism=hugepages); in bytes or with
+        a unit.
     type: str
     default: 512M
 attributes:
@@ -63,24 +71,24 @@ EXAMPLES = r"""
     size: 16G
     group: fleet.slice
 
-- name: Give it all of it again
+- name: Remove the budget
   memstretch.density.dram_budget:
     state: restored
 """
 
 RETURN = r"""
 differences:
-  description: What was not as asked for when the module began.
+  description: What differed from the wanted state when the module started.
   returned: always
   type: list
   elements: str
 budget:
-  description: The budget that is in force after this task; null without one.
+  description: The budget in force after this task; null if there is none.
   returned: always
   type: dict
   contains:
     mechanism:
-      description: Either V(cgroup) or V(hugepages).
+      description: V(cgroup) or V(hugepages).
       type: str
     size_bytes:
       description: The budget in bytes.
@@ -89,11 +97,12 @@ budget:
       description: The control group; null with O(mechanism=hugepages).
       type: str
     persistent:
-      description: Whether it lasts over a reboot.
+      description: Whether the budget survives a reboot.
       type: bool
 """
 
 import re
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -113,26 +122,30 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 
 SMALLEST = 16 * 2**20
 
+Budget = t.Union[GroupBudget, HugepageBudget, SliceBudget]
 
-def budget_of(module: AnsibleModule, asked: dict) -> GroupBudget | HugepageBudget | SliceBudget:
-    if asked["mechanism"] == "hugepages":
-        return HugepageBudget(asked["size_bytes"], asked["reserve_bytes"])
-    group = asked["group"]
+
+def make_budget(module: AnsibleModule, request: dict[str, t.Any]) -> Budget:
+    """Return the budget of the requested mechanism on this host."""
+    if request["mechanism"] == "hugepages":
+        return HugepageBudget(request["size_bytes"], request["reserve_bytes"])
+    group = request["group"]
     if booted():
         if not re.match(r"^[A-Za-z0-9_.]+(-[A-Za-z0-9_.]+)*\.slice$", group):
             module.fail_json(
-                msg=f"group is {group!r}; on a host with systemd it takes the name of a slice, such as fleet.slice"
+                msg=f"group is {group!r}; on a host with systemd it must be the name of a slice, such as fleet.slice"
             )
-        return SliceBudget(asked["size_bytes"], group, module.run_command)
+        return SliceBudget(request["size_bytes"], group, module.run_command)
     if not re.match(r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$", group) or ".." in group:
-        module.fail_json(msg=f"group is {group!r}; it takes the path of a control group, such as fleet")
-    return GroupBudget(asked["size_bytes"], group)
+        module.fail_json(msg=f"group is {group!r}; it must be the path of a control group, such as fleet")
+    return GroupBudget(request["size_bytes"], group)
 
 
-def asked_for(module: AnsibleModule) -> dict:
+def requested(module: AnsibleModule) -> dict[str, t.Any]:
+    """Return the budget that the options describe."""
     size = size_in_bytes("size", module.params["size"])
     if size < SMALLEST:
-        raise BudgetError(f"size is {module.params['size']!r}; it takes at least 16M")
+        raise BudgetError(f"size is {module.params['size']!r}; it must be at least 16M")
     return {
         "mechanism": module.params["mechanism"],
         "size_bytes": size,
@@ -141,47 +154,56 @@ def asked_for(module: AnsibleModule) -> dict:
     }
 
 
-def play(module: AnsibleModule, record: HostRecord) -> dict:
-    """Do what is asked for, and return the result."""
-    state, known = module.params["state"], record.read()
-    if state != "applied" and known is None:
+def target_state(budget: Budget, state: str, present: dict[str, t.Any], original: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return the state of the host that the option C(state) asks for."""
+    if state == "applied":
+        return budget.applied_state(present, original)
+    return budget.lifted_state(present, original) if state == "lifted" else original
+
+
+def run(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
+    """Bring the host to the requested state and return the module's result."""
+    state, recorded = module.params["state"], record.read()
+    if state == "applied":
+        request = requested(module)
+    elif recorded is not None:
+        request = recorded["asked"]
+    else:
         return {"changed": False, "budget": None, "differences": []}
-    asked = asked_for(module) if state == "applied" else known["asked"]
-    if known is not None and any(known["asked"][key] != asked[key] for key in ("mechanism", "group")):
+    if recorded is not None and any(recorded["asked"][key] != request[key] for key in ("mechanism", "group")):
         raise BudgetError(
-            f"this host has a DRAM budget by {known['asked']['mechanism']} ({known['asked']['group'] or 'all of it'}); restore it "
-            "before you set one of another kind"
+            f"this host has a DRAM budget by {recorded['asked']['mechanism']} "
+            f"({recorded['asked']['group'] or 'the whole host'}); restore it before you set a budget with another "
+            "mechanism or group"
         )
-    budget = budget_of(module, asked)
-    present = budget.observe()
-    original = known["original"] if known else present
-    aim = {
-        "applied": lambda: budget.wanted(present, original),
-        "lifted": lambda: budget.lifted(present, original),
-        "restored": lambda: original,
-    }[state]()
-    if state == "applied" and aim != present:
-        budget.refuse(present)
-    changed = aim != present or state == "restored" or (state == "applied" and (known or {}).get("asked") != asked)
+    budget = make_budget(module, request)
+    present = budget.read_state()
+    original = recorded["original"] if recorded else present
+    target = target_state(budget, state, present, original)
+    if state == "applied" and target != present:
+        budget.check(present)
+    new_request = state == "applied" and (recorded is None or recorded["asked"] != request)
+    changed = target != present or state == "restored" or new_request
     if changed and not module.check_mode:
         with record.locked():
             if state == "applied":
-                record.write({"asked": asked, "original": original})
-            budget.reach(aim)
+                record.write({"asked": request, "original": original})
+            budget.set_state(target)
             if state == "restored":
                 record.remove()
-    told = {key: asked[key] for key in ("mechanism", "size_bytes", "group")}
+    in_force = {**{key: request[key] for key in ("mechanism", "size_bytes", "group")}, "persistent": budget.persistent}
     return {
         "changed": changed,
-        "diff": {"before": text_of(present), "after": text_of(aim)},
+        "diff": {"before": state_text(present), "after": state_text(target)},
         "differences": [
-            f"{name} is {present[name]} and not {value}" for name, value in aim.items() if present[name] != value
+            f"{name} is {present[name]} and not {value}" for name, value in target.items() if present[name] != value
         ],
-        "budget": {**told, "persistent": budget.persistent} if state == "applied" else None,
+        "budget": in_force if state == "applied" else None,
     }
 
 
-def text_of(state: dict) -> str:
+def state_text(state: dict[str, t.Any]) -> str:
+    """Return a state as text for a diff."""
     return "".join(f"{name}: {value}\n" for name, value in state.items())
 
 
@@ -199,7 +221,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        module.exit_json(**play(module, HostRecord("dram_budget", module.params["record_directory"])))
+        module.exit_json(**run(module, HostRecord("dram_budget", module.params["record_directory"])))
     except (BudgetError, HostRecordError, SettingError) as error:
         module.fail_json(msg=str(error))
     except PermissionError as error:

@@ -7,32 +7,32 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_memory_info
-short_description: Record what decides how a host's memory behaves
+short_description: Record the memory, swap and kernel settings of a host
 version_added: 0.1.0
 description:
   - Reads the kernel, processors, NUMA nodes, memory, swap, huge pages, page merging, reclaim, disk queues and
-    control group of a Linux host from C(/proc) and C(/sys), and finds out whether Intel Memory Drive Technology
-    (IMDT) runs below it.
-  - It changes nothing and needs no privileges. As an ordinary user it returns the same, but where a system
-    hides something from that user, which RV(host_memory.unreadable) then names.
-  - The only program that it may start is the version tool of IMDT, C(/usr/local/bin/????version), with the one
-    argument C(--long), for at most 10 seconds, and only if the file contains the text C(vsmpversion).
-  - The size of a result is about 4 KB as JSON, plus 150 bytes for each NUMA node and 250 bytes for each disk.
+    control group of a Linux host from C(/proc) and C(/sys), and detects Intel Memory Drive Technology (IMDT), a
+    hypervisor below the operating system.
+  - It changes nothing and needs no privileges. For an ordinary user the result is the same, except for files that the
+    system hides from that user; RV(host_memory.unreadable) lists them.
+  - The only program that it may run is the version tool of IMDT, C(/usr/local/bin/????version), with the argument
+    C(--long), for at most 10 seconds, and only if the file contains the text C(vsmpversion).
+  - The result has about 4 KB as JSON, plus 150 bytes for each NUMA node and 250 bytes for each disk.
 options: {}
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying the target.
     support: full
-    details: It only reads, with and without check mode.
+    details: It only reads in either mode.
   diff_mode:
     description: Returns details on what has changed, or would change in check mode, when in diff mode.
     support: none
-    details: There is never a change.
+    details: It never changes anything.
 notes:
-  - A fixed key is always there; it is null if this kernel lacks the knob. A list, or a dictionary by the names
-    of what was found (nodes, tiers, devices, page sizes, parameters of zswap), holds only what is there.
-  - The record describes the machine; taking it once for each machine is enough, however many inventory names the
-    machine has. RV(host_memory.kernel.boot_id) tells machines apart.
+  - A fixed key is always present; it is null if this kernel lacks the knob. A list, or a dictionary of discovered
+    things by name (nodes, tiers, devices, page sizes, parameters of zswap), has only those that exist.
+  - The record describes the machine. One record for each machine is enough, even if the machine has several inventory
+    names. RV(host_memory.kernel.boot_id) differs between machines.
 requirements:
   - Linux
   - Python 3.8 or later on the host
@@ -69,11 +69,11 @@ host_memory:
       type: dict
       contains:
         release:
-          description: Release, as C(uname -r) gives it.
+          description: Release, as printed by C(uname -r).
           type: str
           sample: 6.12.117+deb13-amd64
         version:
-          description: Build, as C(uname -v) gives it.
+          description: Build, as printed by C(uname -v).
           type: str
         architecture:
           description: Machine type.
@@ -85,17 +85,17 @@ host_memory:
         boot_id:
           description:
             - Identity of the running kernel.
-            - The same for all inventory names of one machine, its containers included; another one for each virtual
-              machine, clones included; another one after a reboot.
+            - It is the same for all inventory names of one machine and for its containers. It differs for each virtual
+              machine, clones included, and after a reboot.
           type: str
         machine:
           description:
             - Identity of the installation, a digest of C(/etc/machine-id).
-            - The same after a reboot, but clones of a machine may share it.
+            - It is the same after a reboot. Clones of a machine may share it.
           type: str
           sample: 7dc0dde03bd2f6e3
         hardware:
-          description: Vendor and product as the firmware gives them.
+          description: Vendor and product, as reported by the firmware.
           type: str
         uptime_s:
           description: Seconds since the boot.
@@ -106,7 +106,7 @@ host_memory:
       type: dict
       contains:
         model:
-          description: Model name of the first one.
+          description: Model name of the first processor.
           type: str
         online:
           description: Number of logical processors online.
@@ -118,25 +118,26 @@ host_memory:
           description: Whether more than one thread runs on a core.
           type: bool
         governors:
-          description: How many processors have each frequency governor; empty where the kernel does not set frequencies.
+          description: Number of processors with each frequency governor; empty if the kernel does not set frequencies.
           type: dict
           sample: {performance: 64}
         frequency_driver:
-          description: Driver that sets the frequency of the first one.
+          description: Driver that sets the frequency of the first processor.
           type: str
           sample: intel_pstate
         hypervisor:
-          description: Whether the processor says that a hypervisor runs below; null where it cannot say.
+          description: Whether the processor reports a hypervisor below; null if it cannot report one.
           type: bool
         clocksource:
           description: Clock source in use.
           type: str
           sample: tsc
         rcu_nocb_config:
-          description: Whether the kernel was built with CONFIG_RCU_NOCB_CPU; null if its configuration cannot be seen.
+          description:
+            - Whether the kernel was built with CONFIG_RCU_NOCB_CPU; null if its configuration is not available.
           type: bool
         rcu_nocbs:
-          description: Value of C(rcu_nocbs=) on the command line; null without it.
+          description: Value of C(rcu_nocbs=) on the command line; null if it is not there.
           type: str
           sample: 0-63
     numa:
@@ -145,7 +146,7 @@ host_memory:
       type: dict
       contains:
         nodes:
-          description: The nodes; empty if the kernel knows no NUMA.
+          description: The nodes; empty if the kernel does not support NUMA.
           type: list
           elements: dict
           contains:
@@ -153,7 +154,7 @@ host_memory:
               description: Number.
               type: int
             cpus:
-              description: Its processors as a kernel list, empty without any.
+              description: Its processors in the kernel's list notation; empty if it has none.
               type: str
               sample: 0-15,32-47
             total_bytes:
@@ -163,18 +164,18 @@ host_memory:
               description: Free memory in bytes.
               type: int
             distances:
-              description: Distances to all nodes; 10 is local.
+              description: Distances to all nodes; 10 is the node itself.
               type: list
               elements: int
             memory_only:
-              description: Whether it has memory and no processor, as CXL memory has.
+              description: Whether it has memory but no processors, as with CXL memory.
               type: bool
         tiers:
-          description: Nodes of each memory tier, as kernel lists.
+          description: Nodes of each memory tier, in the kernel's list notation.
           type: dict
           sample: {memory_tier4: 0-1, memory_tier22: "2"}
         demotion_enabled:
-          description: Whether reclaim moves pages to a slower node instead of swap.
+          description: Whether reclaim moves pages to a slower node instead of to swap.
           type: bool
     memory:
       description: Memory that the kernel manages.
@@ -195,7 +196,7 @@ host_memory:
           type: dict
           sample: {2048kB: 512, 1048576kB: 0}
         hugepages_free:
-          description: Number of these that nobody uses.
+          description: Number of huge pages of each size that are not in use.
           type: dict
     swap:
       description: Swap.
@@ -223,11 +224,11 @@ host_memory:
               description: Priority; areas of equal priority are used in turn.
               type: int
         zram:
-          description: C(disksize_bytes) (int, 0 is not set up) and C(algorithm) (str) of each zram device.
+          description: C(disksize_bytes) (int, 0 if not set up) and C(algorithm) (str) of each zram device.
           type: dict
           sample: {zram0: {disksize_bytes: 536870912, algorithm: zstd}}
         zswap:
-          description: All parameters of zswap; only C(enabled) with null if the kernel lacks it.
+          description: All parameters of zswap. If the kernel lacks zswap, only C(enabled), which is null.
           type: dict
           sample: {enabled: true, compressor: zstd, max_pool_percent: 20, shrinker_enabled: false}
         vma_readahead:
@@ -239,11 +240,11 @@ host_memory:
       type: dict
       contains:
         enabled:
-          description: When they are used.
+          description: When the kernel uses them.
           type: str
           sample: madvise
         defrag:
-          description: When memory is compacted for them.
+          description: When the kernel compacts memory for them.
           type: str
         shmem_enabled:
           description: When shared memory uses them.
@@ -253,7 +254,7 @@ host_memory:
           type: int
         khugepaged:
           description:
-            - "Knobs of the daemon that builds them: C(defrag), C(pages_to_scan) (pages), C(scan_sleep_millisecs),
+            - "Knobs of the daemon that creates them: C(defrag), C(pages_to_scan) (pages), C(scan_sleep_millisecs),
               C(alloc_sleep_millisecs) (ms), C(max_ptes_none), C(max_ptes_shared), C(max_ptes_swap) (pages)."
           type: dict
         sizes:
@@ -282,7 +283,7 @@ host_memory:
       description:
         - "The real disks by name: C(scheduler) (str), C(nr_requests), C(max_sectors_kb), C(nomerges),
           C(read_ahead_kb), C(rq_affinity), C(wbt_lat_usec) (us), C(rotational) (bool), C(size_bytes), C(model),
-          C(serial) (str), C(numa_node) (int, null if it is on none)."
+          C(serial) (str), C(numa_node) (int, null if it has none)."
       returned: always
       type: dict
     nvme:
@@ -304,7 +305,7 @@ host_memory:
           description: Whether memory can be limited.
           type: bool
         memory_max_bytes:
-          description: Limit of memory in bytes; null is no limit.
+          description: Limit of memory in bytes; null if there is no limit.
           type: int
         memory_high_bytes:
           description: Throttling limit of memory in bytes (version 2).
@@ -316,37 +317,38 @@ host_memory:
           description: Limit of memory and swap together in bytes (version 1).
           type: int
         cpus:
-          description: Processors that it may use, as a kernel list.
+          description: Processors that it may use, in the kernel's list notation.
           type: str
         mems:
-          description: NUMA nodes that it may use, as a kernel list.
+          description: NUMA nodes that it may use, in the kernel's list notation.
           type: str
     imdt:
-      description: Intel Memory Drive Technology, a hypervisor that shows SSDs as memory.
+      description: Intel Memory Drive Technology, a hypervisor that presents SSDs as memory.
       returned: always
       type: dict
       contains:
         detected:
-          description: Whether its version tool is there and answers.
+          description: Whether its version tool exists and works.
           type: bool
         tool:
-          description: Path of that tool.
+          description: Path of the version tool.
           type: str
         version:
-          description: The first 200 bytes of the tool's answer.
+          description: The first 200 characters of the tool's output.
           type: str
         reason:
           description: Why it was not detected.
           type: str
     unreadable:
-      description: Files that exist and could not be read, with the reason; at most 20 and the number of further ones.
+      description: Files that exist but could not be read, with the reason; at most 20, then the number of the others.
       returned: always
       type: list
       elements: str
     settings_digest:
       description:
-        - SHA-256 over the part of the record that an operator can set, without counters, identities, amounts in use and what the kernel changes by itself.
-        - Equal for two records of a host unless its settings were changed in between.
+        - SHA-256 of the part of the record that an operator can set, without counters, identities, amounts in use, and
+          values that the kernel changes by itself.
+        - It is equal in two records of a host unless the settings were changed in between.
       returned: always
       type: str
 """

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_settings
-short_description: Apply a profile's kernel settings to a host, reversibly
+short_description: Apply a profile's kernel settings to a host, and restore the original ones
 version_added: 0.1.0
 description:
-  - Sets sysctls, files below C(/sys), CPU frequency governors and disk queues, and stops services, all of a profile in one go;
-    makes them last over a reboot with the system's own means; and reads back what is in force.
-  - The original of everything that it changes is recorded on the host, on the disk, before the first change, in
-    C(host_settings.json) below O(record_directory). An original is never overwritten. What an earlier profile has set and this one does not
-    mention is put back, so that going from one profile to another equals restoring and applying.
-  - An interrupted run is finished by the same task again, or undone with O(state=restored), also after a reboot in between.
-  - A knob that this kernel lacks is reported, not ignored and not an error.
+  - Sets all sysctls, files below C(/sys), CPU frequency governors and disk queues of a profile, and stops services;
+    makes the settings persistent with files in C(sysctl.d), C(tmpfiles.d) and C(udev/rules.d); and reads back the
+    values that are in force.
+  - Before the first change, the original values are recorded on the host's disk, in C(host_settings.json) below
+    O(record_directory). An original value is never overwritten. Settings of an earlier profile that this one does not
+    mention are restored, so that a change of profile is the same as a restore and then the new profile.
+  - After an interrupted run, run the same task again to finish it, or use O(state=restored) to undo it. Both also work
+    after a reboot.
+  - A knob that this kernel lacks is reported and is not an error.
 extends_documentation_fragment:
   - memstretch.density.recorded_change
 options:
   state:
     description:
-      - With V(applied), the settings are in force and last.
-      - With V(restored), everything that this module has ever changed on the host is as it was, and the record is gone. The settings
-        are not looked at.
+      - With V(applied), the settings are in force and persistent.
+      - With V(restored), everything that this module has ever changed on the host has its original value, and the
+        record is removed. The options with settings are ignored.
     type: str
     choices: [applied, restored]
     default: applied
@@ -35,43 +37,44 @@ options:
   sysctl:
     description:
       - Values of sysctls by name.
-      - Here and in the other sections an entry is a value, or a list of values of which the first is taken that the kernel takes, or a
-        dictionary with C(value), and perhaps C(reason) and C(since) (the kernel that brought it), texts for people.
+      - Here and in the other sections an entry is a value, or a list of values of which the first that the kernel
+        accepts is set, or a dictionary with C(value) and optionally the texts C(reason) and C(since) (the first kernel
+        with the knob).
     type: dict
     default: {}
   sysfs:
-    description: Values of files below C(/sys) by path. V(*) in a path stands for all that match.
+    description: Values of files below C(/sys) by path. A path with V(*) sets all files that match.
     type: dict
     default: {}
   cpu_governor:
-    description: One entry, the name of the frequency governor of all processors. Empty leaves them as they are.
+    description: One entry, the name of the frequency governor for all processors. If it is empty, they are not changed.
     type: raw
     default: ""
   block_queue:
-    description: Values of files in the queue directory of each of O(block_devices), by name.
+    description: Values of files in the queue directory of each of the O(block_devices), by name.
     type: dict
     default: {}
   block_devices:
-    description: The disks that O(block_queue) is about, as stable paths below C(/dev/disk).
+    description: The disks that O(block_queue) applies to, as stable paths below C(/dev/disk).
     type: list
     elements: path
     default: []
   services_stopped:
     description:
-      - Units of systemd that must neither run nor start at boot, by name without C(.service); the value is C(true) or a dictionary with
-        C(reason).
+      - systemd services that must neither run nor start at boot, by name without C(.service). The value is C(true) or a
+        dictionary with C(reason).
     type: dict
     default: {}
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying the target.
     support: full
-    details: Which of several values the kernel takes is only known once it was tried; the first one is predicted.
+    details: Which of several values the kernel accepts is not known before it is set; the first one is predicted.
   diff_mode:
     description: Returns details on what has changed, or would change in check mode, when in diff mode.
     support: full
 notes:
-  - Without systemd the settings last until the reboot; RV(persistent) says so.
+  - Without systemd the settings last until the next reboot; RV(persistent) is then false.
 seealso:
   - module: memstretch.density.host_memory_info
 author:
@@ -91,14 +94,14 @@ EXAMPLES = r"""
       scheduler: none
     block_devices: [/dev/disk/by-id/nvme-FAST0]
 
-- name: Put everything back
+- name: Restore the original settings
   memstretch.density.host_settings:
     state: restored
 """
 
 RETURN = r"""
 settings:
-  description: What was asked for, one entry for each setting and service; empty with O(state=restored).
+  description: The settings in the options, one entry for each setting and service; empty with O(state=restored).
   returned: always
   type: list
   elements: dict
@@ -107,52 +110,58 @@ settings:
       description: Section of the profile.
       type: str
     name:
-      description: What people call it; for a disk queue with the disk's name.
+      description: Name of the setting; for a disk queue, with the name of the disk.
       type: str
     path:
-      description: The file, or null for a service and for a knob that this kernel lacks.
+      description: The file; null for a service, and for a knob that this kernel lacks.
       type: str
     wanted:
-      description: The value that was asked for; of several, the one that the kernel took.
+      description: The value in the options; of several values, the one that the kernel accepted.
       type: str
     before:
-      description: The value when the module began.
+      description: The value when the module started.
       type: str
     effective:
-      description: The value that is in force; in check mode that of now. A service is V(running), V(enabled) or V(stopped).
+      description:
+        - The value in force when the module ended. A service is V(running), V(enabled), V(running and enabled),
+          V(stopped) or V(absent).
       type: str
     original:
-      description: The value before our first change.
+      description: The value before the first change by this module.
       type: str
     absent:
       description: Whether this kernel lacks the knob, or this host the service.
       type: bool
     since:
-      description: The kernel that brought it, as the profile says.
+      description: The first kernel with the knob, as the profile says.
       type: str
     reason:
-      description: Why the profile sets it.
+      description: The reason for the setting, as the profile says.
       type: str
     also_set_by:
-      description: Files and services that set it too and may win at the next boot or at their next change.
+      description: Other files and services that set it, and may override it at the next boot or at their next change.
       type: list
       elements: str
 differences:
-  description: What was not as asked for when the module began, and who else sets it; in check mode this is what is not in force.
+  description:
+    - The settings that differed from the options when the module started, and what else sets them. In check mode, these
+      are the settings that are not in force.
   returned: always
   type: list
   elements: str
   sample: [/proc/sys/vm/swappiness is 60 and not 100 (it is also set by /etc/sysctl.d/90-vendor.conf:3)]
 persistent:
-  description: Whether the settings last over a reboot.
+  description: Whether the settings survive a reboot.
   returned: always
   type: bool
 profile:
-  description: The profile that the host carries now; null after a restore.
+  description: The profile that is applied to the host now; null after a restore.
   returned: always
   type: str
 recorded:
-  description: What M(memstretch.density.host_memory_info) returned before our first change; null if nothing was ever changed.
+  description:
+    - The result of M(memstretch.density.host_memory_info) before the first change by this module; null if it has
+      changed nothing.
   returned: always
   type: dict
 """
@@ -191,11 +200,11 @@ def main() -> None:
             module.params, HostRecord("host_settings", module.params["record_directory"]), module.run_command
         )
         before = tuner.state_text()
-        changes = tuner.changes()
-        if changes and not module.check_mode:
-            tuner.carry_out()
-        after = tuner.foreseen_text() if module.check_mode else tuner.state_text()
-        module.exit_json(changed=changes, diff={"before": before, "after": after}, **tuner.report())
+        changed = tuner.change_needed()
+        if changed and not module.check_mode:
+            tuner.apply()
+        after = tuner.predicted_text() if module.check_mode else tuner.state_text()
+        module.exit_json(changed=changed, diff={"before": before, "after": after}, **tuner.report())
     except (SettingsError, HostRecordError) as error:
         module.fail_json(msg=str(error))
     except PermissionError as error:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Profiles: found by name or path, read, checked, put together with what they extend and what the user changes in them."""
+"""Profiles: find them by name or path, read and check them, merge them with what they extend and with changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_BYTES = 100_000
 
 
 class ProfileError(Exception):
-    """The profile cannot be used; the text says why, and what is allowed."""
+    """The profile cannot be used; the message says why, and what is allowed."""
 
 
 def names(directory: str) -> list[str]:
@@ -34,25 +34,24 @@ def names(directory: str) -> list[str]:
 
 
 def is_path(profile: str) -> bool:
-    """Return whether a profile is given by its path: it has a slash, or ends as a YAML file does."""
+    """Return whether a profile is given by path: it has a slash, or it ends in .yml or .yaml."""
     return bool(re.search(r"/|\.ya?ml$", profile))
 
 
 def load(profile: str, directory: str, places: t.Sequence[str]) -> dict[str, t.Any]:
-    """Return a profile with all keys of KEYS but C(extends), each with its value or an empty one.
+    """Return a profile with all keys of KEYS except C(extends); a key that the profile lacks has an empty value.
 
     Args:
         profile: a name, or the path of a file.
-        directory: where the profiles with names are.
-        places: directories in which a relative path is looked up.
+        directory: the directory of the profiles with names.
+        places: directories to search for a relative path.
     """
     path = _find(profile, directory, places)
     data = _read(path)
     problems = _mistakes(data)
     if not problems and (data["name"] in names(directory)) == is_path(profile):
-        problems = [
-            f"name is {data['name']!r}, which is {'a name of this collection' if is_path(profile) else 'not the name of the file'}"
-        ]
+        reason = "the name of a profile of this collection" if is_path(profile) else "not the name of the file"
+        problems = [f"name is {data['name']!r}, which is {reason}"]
     if problems:
         raise ProfileError(f"{path} is not a profile: {'; '.join(problems)}")
     base = load(data["extends"], directory, []) if data.get("extends") else {"swap": SWAP}
@@ -62,9 +61,16 @@ def load(profile: str, directory: str, places: t.Sequence[str]) -> dict[str, t.A
 def changed(
     profile: dict[str, t.Any], settings: dict[str, t.Any], without: t.Sequence[str], swap: dict[str, t.Any]
 ) -> dict[str, t.Any]:
-    """Return the profile with other settings, sections as in a file, without those of these names, and with other swap.
+    """Return a profile with changes.
 
-    Raises ProfileError for a mistake in the settings, and for a name that the profile does not have.
+    Args:
+        profile: the profile.
+        settings: settings to add or replace, in sections as in a file.
+        without: names of settings to remove.
+        swap: options of swap to replace.
+
+    Raises:
+        ProfileError: the settings have a mistake, or the profile does not have a setting to remove.
     """
     problems = [
         f"{key!r} is not a section; allowed are {', '.join(SETTING_SECTIONS)}"
@@ -92,9 +98,13 @@ def changed(
 
 
 def kernel_arguments(profile: dict[str, t.Any], record: dict[str, t.Any]) -> dict[str, list[str]]:
-    """Return C(arguments) for this host's kernel command line, and C(notes) on those it cannot have.
+    """Return C(arguments) for this host's kernel command line, and C(notes) on those that were left out.
 
-    In a value, {last_cpu} stands for the number of the last processor. Args: C(record) is what host_memory_info returned.
+    In a value, {last_cpu} is replaced by the number of the last processor.
+
+    Args:
+        profile: the profile.
+        record: the memory record of the host, from the module host_memory_info.
     """
     arguments, notes = [], []
     for name, entry in profile["kernel_cmdline"].items():
@@ -116,8 +126,8 @@ def _find(profile: str, directory: str, places: t.Sequence[str]) -> str:
     found = next((path for path in paths if os.path.isfile(path)), None)
     if found is None:
         raise ProfileError(
-            f"the option profile (host_tuning_profile) is {profile!r}, but {absence}. Allowed: {', '.join(names(directory))}, or the path "
-            "of a profile of your own."
+            f"the option profile (host_tuning_profile) is {profile!r}, but {absence}. Allowed: "
+            f"{', '.join(names(directory))}, or the path of your own profile."
         )
     return found
 
@@ -127,7 +137,7 @@ def _read(path: str) -> t.Any:
         with open(path, encoding="utf-8") as file:
             text = file.read(_MAX_BYTES + 1)
         if len(text) > _MAX_BYTES:
-            raise ProfileError(f"{path} is longer than {_MAX_BYTES} characters; that is not a profile")
+            raise ProfileError(f"{path} is longer than {_MAX_BYTES} characters, too long for a profile")
         return yaml.safe_load(text)
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(f"{path} cannot be read: {error}") from error
@@ -137,23 +147,26 @@ def _read(path: str) -> t.Any:
 
 def _mistakes(data: t.Any) -> list[str]:
     if not isinstance(data, dict):
-        return [f"it is {type(data).__name__}, and not a dictionary with the keys {', '.join(KEYS)}"]
+        return [f"it is of type {type(data).__name__} and not a dictionary with the keys {', '.join(KEYS)}"]
     found = [f"{key!r} is not a key; allowed are {', '.join(KEYS)}" for key in data if key not in KEYS]
     found += [
-        f"{key} is {data.get(key)!r}; it takes a text"
+        f"{key} is {data.get(key)!r}; it must be a string"
         for key in ("name", "description")
         if not isinstance(data.get(key), str)
     ]
     if isinstance(data.get("name"), str) and not re.match(r"^[a-z][a-z0-9_]{0,31}$", data["name"]):
-        found.append(f"name is {data['name']!r}; it takes up to 32 small letters, digits and underscores")
+        found.append(
+            f"name is {data['name']!r}; it must be 1 to 32 lowercase letters, digits and underscores, the first one a "
+            "letter"
+        )
     found += _list_mistakes(data, "needs", NEEDS)
     arguments = data.get("guest_kernel_arguments") or []
     if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
-        found.append(f"guest_kernel_arguments is {arguments!r}; it takes a list of arguments, such as nohz=off")
+        found.append(f"guest_kernel_arguments is {arguments!r}; it must be a list of arguments, such as nohz=off")
     if data.get("extends") is not None and (not isinstance(data["extends"], str) or is_path(data["extends"])):
-        found.append(f"extends is {data['extends']!r}; it takes the name of a profile of this collection")
+        found.append(f"extends is {data['extends']!r}; it must be the name of a profile of this collection")
     found += _swap_mistakes(data.get("swap") or {})
-    # A null takes an entry of the extended profile out.
+    # A null removes an entry of the extended profile.
     kept = {
         key: {name: entry for name, entry in value.items() if entry is not None} if isinstance(value, dict) else value
         for key, value in data.items()
@@ -163,7 +176,7 @@ def _mistakes(data: t.Any) -> list[str]:
 
 def _swap_mistakes(swap: t.Any) -> list[str]:
     if not isinstance(swap, dict):
-        return [f"swap is {swap!r}; it takes a dictionary with {', '.join(SWAP)}"]
+        return [f"swap is {swap!r}; it must be a dictionary with {', '.join(SWAP)}"]
     return [f"swap has {key!r}; allowed are {', '.join(SWAP)}" for key in swap if key not in SWAP]
 
 
@@ -171,11 +184,11 @@ def _list_mistakes(data: dict[str, t.Any], key: str, allowed: t.Sequence[str]) -
     value = data.get(key) or []
     if isinstance(value, list) and all(each in allowed for each in value):
         return []
-    return [f"{key} is {value!r}; it takes a list of {', '.join(allowed)}"]
+    return [f"{key} is {value!r}; it must be a list of {', '.join(allowed)}"]
 
 
 def _merged(base: dict[str, t.Any], over: dict[str, t.Any]) -> dict[str, t.Any]:
-    """Return both, entry by entry where it is a section; a null takes an entry out."""
+    """Return the base with the keys of the other profile over it; sections are merged, and a null removes an entry."""
     result: dict[str, t.Any] = {
         "source": "",
         "needs": [],

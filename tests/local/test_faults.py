@@ -163,7 +163,7 @@ def test_a_client_that_is_killed(fleet):
     assert outcome.status != 0
     assert outcome.summary["verdict"] == "invalid"
     assert len(outcome.summary["fleet"]["failed"]) == 1
-    assert "gave no result" in outcome.output
+    assert "printed no result" in outcome.output
 
 
 def test_an_interrupted_run_is_resumed(fleet):

@@ -67,8 +67,8 @@ def test_no_second_cpu(fleet):
     outcome = fleet.run_playbook("-e", "latency_benchmark_cpu=own")
     assert outcome.status != 0
     assert (
-        "cpu: own is not possible: a CPU of its own needs one that Redis is not on; "
-        f"the client may use CPU {CPUS[0]} only"
+        f"cpu: own is not possible: the client may use only CPU {CPUS[0]}, which Redis (process "
+        f"{fleet.servers['a'].process.pid}) runs on"
     ) in outcome.output
     assert fleet.servers["a"].command("get", "1") == "mine" and not fleet.results.exists()
 
@@ -91,7 +91,7 @@ def test_a_redis_whose_process_is_unknown(fleet, tmp_path):
     fleet.servers["a"] = ContainedRedis(tmp_path / "redis-a")
     refused = fleet.run_playbook("-e", "latency_benchmark_cpu=beside_redis")
     assert refused.status != 0
-    assert "cpu: beside_redis is not possible: the Redis says it is process 1, which is " in refused.output
+    assert "cpu: beside_redis is not possible: the Redis reports process id 1, which is " in refused.output
     assert "does it run in a container?" in refused.output and not fleet.results.exists()
     pinned = fleet.run_playbook("-e", f"latency_benchmark_cpu={CPUS[0]}")
     assert pinned.status == 0, pinned.output

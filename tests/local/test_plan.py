@@ -23,9 +23,8 @@ def test_a_plan_for_existing_servers(fleet):
     assert again.status == 0 and "changed=1" not in again.output, again.output
 
     fleet.add("a", "b")
-    assert fleet.run_playbook(playbook="plan").status == 0 and list(fleet.document("plan", "plan")["machines"]) == [
-        "a"
-    ], "two Redis on one machine are one machine"
+    assert fleet.run_playbook(playbook="plan").status == 0
+    assert list(fleet.document("plan", "plan")["machines"]) == ["a"], "two Redis on one machine are one machine"
 
 
 def test_a_plan_for_a_future_fleet_uses_its_group_variables(fleet):
@@ -36,9 +35,8 @@ def test_a_plan_for_a_future_fleet_uses_its_group_variables(fleet):
     inventory = write_inventory(directory / "hosts.yml", {"hypervisors": hypervisors, "fleet": {}})
     outcome = fleet.run_playbook("-e", "fleet_sizes=2", playbook="plan", inventory=inventory)
     assert outcome.status == 0, outcome.output
-    assert fleet.document("plan", "plan")["load"]["key_count"] == 1234 and list(
-        fleet.document("plan", "plan")["machines"]
-    ) == ["kvm01"]
+    plan = fleet.document("plan", "plan")
+    assert plan["load"]["key_count"] == 1234 and list(plan["machines"]) == ["kvm01"]
 
 
 def test_a_mistake_is_named(fleet):
@@ -63,7 +61,7 @@ def test_a_mistake_is_named(fleet):
         ({"density_plan_fleet_sizes": "2,500000"}, "density_plan_fleet_sizes: '500000' is out of range"),
         ({"density_plan_tiers": {"tape": {"avg_us": 1}}}, "density_plan_tiers: 'tape' is not a tier"),
         ({"density_plan_baseline_run": "none"}, "density_plan_baseline_run: there is no run 'none'"),
-        ({"density_plan_host_reserve": "most"}, "density_plan_host_reserve: 'most' is no size"),
+        ({"density_plan_host_reserve": "most"}, "density_plan_host_reserve: 'most' is not a size"),
     ]
     messages = fleet.messages(
         [

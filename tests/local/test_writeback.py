@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The experiment with dirty pages, small, for real on this machine. Needs root."""
+"""Small runs of the writeback experiment on this machine. Needs root."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def dirty():
 def disk(fleet, tmp_path):
     """A fleet of one host with a directory on a disk; whatever happens, the host is as before."""
     if os.geteuid() != 0:
-        pytest.skip("vm.dirty_bytes can be set by root only")
+        pytest.skip("only root can set vm.dirty_bytes")
     assert not RECORD.exists(), (
-        f"{RECORD} is there: play playbooks/writeback.yml -e writeback_benchmark_state=restored first"
+        f"{RECORD} exists: run playbooks/writeback.yml -e writeback_benchmark_state=restored first"
     )
     place = tmp_path / "disk"
     place.mkdir()
@@ -87,7 +87,7 @@ def test_writeback_that_is_ended_is_undone(fleet, disk, signal_number):
 
 
 def module_above_fio(place):
-    """The pid of the module whose fio writes into a directory."""
+    """Return the pid of the module whose fio writes to a directory, or None."""
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if (

@@ -95,7 +95,7 @@ def kernel_values():
 
 def files():
     for root in FILES:
-        for path, unused in walk(root):
+        for path, _kind in walk(root):
             if volatile(path):
                 continue
             state = os.lstat(path)
@@ -156,7 +156,8 @@ def others():
 
 
 def main():
-    # A boot that is not over yet is still changing things. It ends with 1 if a unit has failed, which the list of units shows.
+    # Wait for the end of the boot, which still changes things. The status is 1 if a unit failed; the list of units
+    # shows that.
     subprocess.run(["systemctl", "is-system-running", "--wait"], check=False, capture_output=True)
     lines = [*kernel_values(), *files(), *disks(), *services(), *others()]
     print("\n".join(sorted(lines)))

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The boot loaders whose kernel command lines can be changed, behind one small interface.
+"""The boot loaders whose kernel command lines can be changed, with one interface.
 
-A boot loader tells its C(entries), says what it was before the first change (C(prepare), for the record) and what it would be without
-us (C(base)), C(apply)s a set of arguments so that either all of it is done or nothing, and C(restore)s what was there before. It does
-not ask whether a change is wanted: that is the module's part.
+A boot loader returns its C(entries), its C(originals) before the first change, for the record, and its
+C(original_entries), those without our arguments. C(apply) sets the arguments, all or none of them, and C(restore)
+restores the originals. Whether a change is needed is decided in C(command_line).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import stat
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as ba
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import remove_file, write_file
 
 Record = t.Dict[str, t.Any]
-# run_command(words) -> exit status, output, errors; find_program(name) -> path or None
-RunCommand = t.Callable[..., t.Tuple[int, str, str]]
+# AnsibleModule.get_bin_path: name of a program -> its path or None
 FindProgram = t.Callable[[str], t.Optional[str]]
 
 OUTPUT_LINES = 15
 DROP_IN_HEAD = """\
 # Managed by the Ansible module memstretch.density.kernel_cmdline: changes are overwritten.
-# What it takes from the kernel command line that the files before this one have set, and what it adds.
+# It removes arguments from the kernel command line that earlier files have set, and adds others.
 """
 
 
 class BootLoaderError(Exception):
-    """The boot loader cannot be changed; the text is for the user."""
+    """The boot loader cannot be changed; the message is for the user."""
 
 
 class Entry(t.NamedTuple):
@@ -44,14 +44,16 @@ class Entry(t.NamedTuple):
 
     @property
     def words(self) -> list[str]:
+        """Return the arguments of the command line."""
         return ba.words(self.line)
 
     def without(self, added: t.Sequence[str]) -> Entry:
+        """Return the entry without the arguments that were added."""
         return Entry(self.kernel, " ".join(word for word in self.words if word not in added))
 
 
 def find(run_command: RunCommand, find_program: FindProgram) -> Grub | Grubby | None:
-    """The boot loader of this host, if it is one that we know."""
+    """Return the boot loader of this host; None if it is not supported."""
     for kind in (Grubby, Grub):
         loader = kind(run_command, find_program)
         if loader.present():
@@ -60,12 +62,12 @@ def find(run_command: RunCommand, find_program: FindProgram) -> Grub | Grubby | 
 
 
 def problems(entries: t.Iterable[Entry], arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
-    """What is not so in the boot menu."""
+    """Return the differences between the boot menu and the wanted arguments, one message for each."""
     return [f"{entry.kernel}: {text}" for entry in entries for text in ba.problems(entry.words, arguments, removed)]
 
 
 def read_text(path: str) -> str | None:
-    """A file's text; bytes that are not UTF-8 come through as they are. None if it is not there."""
+    """Return the text of a file, with bytes that are not UTF-8 escaped; None if the file does not exist."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
@@ -74,7 +76,7 @@ def read_text(path: str) -> str | None:
 
 
 def replace_text(path: str, text: str | None, mode: int = 0o644) -> None:
-    """Write a file, with the mode that it has if it is there; None removes it."""
+    """Write a file, with its present mode if it exists. If the text is None, remove the file."""
     if text is None:
         remove_file(path)
     else:
@@ -82,16 +84,17 @@ def replace_text(path: str, text: str | None, mode: int = 0o644) -> None:
 
 
 def digest(text: str | None) -> str:
-    """Stands for a text; for None, a file that is not there, too."""
+    """Return a digest of a file's text; "absent" for None, a file that does not exist."""
     return "absent" if text is None else hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
 def tail(output: str) -> str:
-    return "\n".join(output.strip().splitlines()[-OUTPUT_LINES:]) or "(it said nothing)"
+    """Return the last lines of a program's output."""
+    return "\n".join(output.strip().splitlines()[-OUTPUT_LINES:]) or "(no output)"
 
 
 class Grub:
-    """GRUB as Debian has it: a menu that grub-mkconfig makes from /etc/default/grub, its drop-ins and /etc/grub.d."""
+    """GRUB on Debian: grub-mkconfig generates the menu from /etc/default/grub, its drop-ins and /etc/grub.d."""
 
     NAME = "grub"
 
@@ -107,29 +110,31 @@ class Grub:
         self.boot, self.defaults = boot, defaults
         self.menu = os.path.join(boot, "grub.cfg")
         self.directory = os.path.join(defaults, "grub.d")
-        # Sorted behind what distributions and clouds put there, since the last one has the say.
+        # Its name sorts after the drop-ins of distributions and clouds, because the last one wins.
         self.drop_in = os.path.join(self.directory, "zz-memstretch.cfg")
 
     def present(self) -> bool:
+        """Return whether this host boots with GRUB."""
         return bool(self.generator) and os.path.isfile(self.menu)
 
     def entries(self) -> list[Entry]:
+        """Return the present entries of the menu."""
         return self._entries(read_text(self.menu) or "")
 
     @staticmethod
     def _entries(menu: str) -> list[Entry]:
-        """The entries of this system's own kernels; what os-prober and administrators add has command lines of its own."""
+        """Return the entries of this system's own kernels, without those that os-prober and administrators add."""
         section = re.search(r"^### BEGIN \S*/10_linux ###$(.*?)^### END \S*/10_linux ###$", menu, re.M | re.S)
         lines = re.findall(r"^\s*linux(?:efi|16)?\s+(\S+)[ \t]*(.*)$", section[1], re.M) if section else []
         return [Entry(kernel, line.strip()) for kernel, line in lines]
 
-    def ours(self) -> str:
-        """What we have there, as text; empty if nothing."""
+    def drop_in_text(self) -> str:
+        """Return the present content of our drop-in, an empty string if it does not exist."""
         return read_text(self.drop_in) or ""
 
     @staticmethod
-    def text(arguments: t.Sequence[str], removed: t.Sequence[str]) -> str:
-        """The drop-in. It is shell, read by grub-mkconfig each time a kernel is installed."""
+    def wanted_drop_in(arguments: t.Sequence[str], removed: t.Sequence[str]) -> str:
+        """Return the content of our drop-in: shell that grub-mkconfig reads each time a kernel is installed."""
         patterns: list[str] = []
         for word in [*(argument.partition("=")[0] for argument in arguments), *removed]:
             shell = re.sub("[-_]", "[-_]", word.partition("=")[0])
@@ -155,31 +160,33 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
 """
         )
 
-    def prepare(self) -> Record:
+    def originals(self) -> Record:
+        """Return what must be recorded before the first change."""
         return {
             "menu": read_text(self.menu),
             "sources": self._sources(),
             "directory_was_there": os.path.isdir(self.directory),
         }
 
-    def base(self, originals: Record, added: t.Sequence[str]) -> list[Entry]:
+    def original_entries(self, originals: Record, added: t.Sequence[str]) -> list[Entry]:
+        """Return the entries as they would be without our change."""
         if originals and originals["sources"] == self._sources():
             return self._entries(originals["menu"])
         return [entry.without(added) for entry in self.entries()]
 
     def apply(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
-        self._change(self.text(arguments, removed), lambda: self._check(self._generate(), arguments, removed))
-        if originals["sources"] == self._sources() and self._frame(originals["menu"]) != self._frame(
-            read_text(self.menu)
-        ):
+        """Set the arguments, all or none of them; return notes for the user."""
+        self._change(self.wanted_drop_in(arguments, removed), lambda: self._check(self._generate(), arguments, removed))
+        menu = read_text(self.menu) or ""
+        if originals["sources"] == self._sources() and self._frame(originals["menu"]) != self._frame(menu):
             return [
-                f"{self.menu} was older than what it is made from, or was edited by hand: making it anew has changed more in it than the "
-                "kernel command line. Restoring puts the old one back."
+                f"{self.menu} was older than its source files, or was edited by hand: generating it again has changed "
+                "more than the kernel command line. A restore brings the old menu back."
             ]
         return []
 
     def restore(self, originals: Record) -> list[str]:
-        """Put the original menu back, byte for byte; or make it anew, if what it is made from has changed."""
+        """Restore the original menu byte for byte, or generate it if its source files have changed; return notes."""
         same = originals.get("sources") == self._sources()
         self._change("", lambda: originals["menu"] if same else self._generate())
         if (
@@ -188,22 +195,20 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
             and not os.listdir(self.directory)
         ):
             os.rmdir(self.directory)
-        return (
-            []
-            if same
-            else [
-                f"{self.menu} was made anew and not put back as it was: since the first change, what it is made from has "
-                "changed (a kernel, GRUB, a file in /etc/default or in /etc/grub.d)"
-            ]
-        )
+        if same:
+            return []
+        return [
+            f"{self.menu} was generated again instead of being restored: since the first change, its source files have "
+            "changed (a kernel, GRUB, a file in /etc/default or in /etc/grub.d)"
+        ]
 
     def _sources(self) -> str:
-        """A digest of what a menu is made from: all settings but ours, the scripts, and the names of kernels and initrds."""
+        """Return a digest of the menu's source files: all settings but ours, the scripts, and the names in /boot."""
         files = [
             os.path.join(self.defaults, "grub"),
             *glob.glob(os.path.join(self.directory, "*.cfg")),
             *glob.glob("/etc/grub.d/*"),
-            self.generator,
+            self.generator or "",
             "/usr/share/grub/grub-mkconfig_lib",
         ]
         parts = [
@@ -215,11 +220,11 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
 
     @staticmethod
     def _frame(menu: str) -> str:
-        """A menu without its kernel command lines."""
+        """Return a menu without its kernel command lines."""
         return re.sub(r"^(\s*linux(?:efi|16)?\s+\S+).*$", r"\1", menu, flags=re.M)
 
     def _change(self, text: str, make_menu: t.Callable[[], str]) -> None:
-        """Write the drop-in and the menu. The menu in force is only replaced, in one step, by one that is complete and right."""
+        """Write the drop-in and the menu. The menu is replaced atomically, and only by a complete and correct one."""
         before = read_text(self.drop_in)
         os.makedirs(self.directory, exist_ok=True)
         replace_text(self.drop_in, text or None)
@@ -232,38 +237,38 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
             replace_text(self.menu, menu)
 
     def _generate(self) -> str:
-        # update-grub is "grub-mkconfig -o grub.cfg", which copies into the file that the host boots from: a power cut in the middle
-        # would leave half a menu. So it makes a file of its own, which then takes the place of the menu.
+        # update-grub is "grub-mkconfig -o grub.cfg". It copies into the file that the host boots from, so a power cut
+        # could leave an incomplete menu. Therefore we generate another file, which then replaces the menu.
         new = self.menu + ".memstretch-menu"
         try:
             status, output, errors = self.run_command([self.generator, "-o", new])
             if status:
                 raise BootLoaderError(
-                    f"the boot menu cannot be made, {self.generator} ended with {status}; the kernel command line is as it was "
-                    f"before. Its output ends with:\n{tail(output + errors)}"
+                    f"the boot menu cannot be generated, because {self.generator} ended with status {status}; the "
+                    f"kernel command line is as it was before. Its output ends with:\n{tail(output + errors)}"
                 )
             return read_text(new) or ""
         finally:
-            for rest in (new, new + ".new"):
-                remove_file(rest)
+            for path in (new, new + ".new"):
+                remove_file(path)
 
     def _check(self, menu: str, arguments: t.Sequence[str], removed: t.Sequence[str]) -> str:
         entries = self._entries(menu)
         if not entries:
             raise BootLoaderError(
-                "the boot menu that grub-mkconfig makes has no entry from /etc/grub.d/10_linux, so that no kernel would get "
-                "the arguments; the kernel command line is as it was before"
+                "the boot menu that grub-mkconfig generates has no entry from /etc/grub.d/10_linux, so no kernel would "
+                "get the arguments; the kernel command line is as it was before"
             )
         wrong = problems(entries, arguments, removed)
         if wrong:
             raise BootLoaderError(
-                f"the boot menu would not be right, and the kernel command line is as it was before: {'; '.join(wrong)}. "
-                + self.blame()
+                f"the generated boot menu is wrong, and the kernel command line is as it was before: "
+                f"{'; '.join(wrong)}. {self.explain_override()}"
             )
         return menu
 
-    def blame(self) -> str:
-        """Which files may overrule ours."""
+    def explain_override(self) -> str:
+        """Return a message on the files that may override our drop-in."""
         later = [
             path
             for path in sorted(glob.glob(os.path.join(self.directory, "*.cfg")))
@@ -271,13 +276,14 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
         ]
         if later:
             return f"{', '.join(later)} is read after {self.drop_in} and sets GRUB_CMDLINE_LINUX"
-        return f"look for what sets it in {self.directory} and /etc/grub.d"
+        return f"another file in {self.directory} or /etc/grub.d may set it"
 
 
 class Grubby:
-    """Red Hat's family: grubby changes the entries of the boot menu, one by one, and the defaults for kernels to come."""
+    """Red Hat and its derivatives: grubby changes each entry of the boot menu, and the defaults for future kernels."""
 
     NAME = "grubby"
+    drop_in = ""  # grubby needs none
     FILES = ["/etc/default/grub", "/etc/kernel/cmdline", "/boot/grub2/grubenv", "/boot/loader/entries/*.conf"]
 
     def __init__(self, run_command: RunCommand, find_program: FindProgram) -> None:
@@ -285,27 +291,30 @@ class Grubby:
         self.program = find_program("grubby")
 
     def present(self) -> bool:
+        """Return whether this host has grubby."""
         return bool(self.program)
 
     def entries(self) -> list[Entry]:
+        """Return the present entries of the menu."""
         output = self._grubby("--info=ALL")
         return [
             Entry(kernel, args) for kernel, args in re.findall(r'^kernel="?([^"\n]*)"?\nargs="(.*)"$', output, re.M)
         ]
 
-    def ours(self) -> str:
+    def drop_in_text(self) -> str:
+        """Return an empty string: with grubby there is no drop-in."""
         return ""
 
     @staticmethod
-    def text(unused_arguments: t.Sequence[str], unused_removed: t.Sequence[str]) -> str:
+    def wanted_drop_in(_arguments: t.Sequence[str], _removed: t.Sequence[str]) -> str:
+        """Return an empty string: with grubby there is no drop-in."""
         return ""
 
-    def prepare(self) -> Record:
+    def originals(self) -> Record:
+        """Return what must be recorded before the first change."""
         entries = self.entries()
         if not entries:
-            raise BootLoaderError(
-                f"{self.program} --info=ALL names no kernel, so that there is no command line to change"
-            )
+            raise BootLoaderError(f"{self.program} --info=ALL lists no kernel, so there is no command line to change")
         return {
             "entries": {entry.kernel: entry.line for entry in entries},
             "files": self._files(),
@@ -314,72 +323,76 @@ class Grubby:
         }
 
     def apply(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
+        """Set the arguments, all or none of them; return notes for the user."""
         before = self._files()
         try:
-            self._bring(originals, arguments, removed)
+            self._set_arguments(originals, arguments, removed)
             wrong = problems(self.entries(), arguments, removed)
             if wrong:
-                raise BootLoaderError(f"grubby has not made it so: {'; '.join(wrong)}")
+                raise BootLoaderError(f"grubby has not set the arguments: {'; '.join(wrong)}")
         except BootLoaderError as error:
             for path, text in before.items():
                 if read_text(path) != text:
                     replace_text(path, text)
             raise BootLoaderError(f"{error}. The kernel command line is as it was before.") from error
-        # What the files hold now: one that still does at the end is put back byte for byte.
+        # The content of the files after our change: a file that still has it is later restored byte for byte.
         originals["left"] = {path: digest(text) for path, text in self._files().items()}
         originals["added"] = list(arguments)
         return []
 
     def restore(self, originals: Record) -> list[str]:
+        """Restore the original arguments of each entry, and unchanged files byte for byte; return notes."""
         untouched = [path for path in originals["files"] if originals["left"].get(path) == digest(read_text(path))]
-        self._bring(originals, [], [])
+        self._set_arguments(originals, [], [])
         for path in untouched:
             replace_text(path, originals["files"][path])
         return []
 
-    def base(self, originals: Record, added: t.Sequence[str]) -> list[Entry]:
-        """A kernel that came after the first change had our arguments from the start."""
+    def original_entries(self, originals: Record, added: t.Sequence[str]) -> list[Entry]:
+        """Return the entries as they would be without our change."""
+        # A kernel that was installed after the first change got our arguments when it was installed.
         before = originals["entries"] if originals else {}
         return [
             Entry(entry.kernel, before[entry.kernel]) if entry.kernel in before else entry.without(added)
             for entry in self.entries()
         ]
 
-    def blame(self) -> str:
+    def explain_override(self) -> str:
+        """Return a message on the files that may override our arguments."""
         return "see the files in /boot/loader/entries and /etc/kernel/cmdline"
 
     def _files(self) -> dict[str, str]:
         paths = [path for pattern in self.FILES for path in sorted(glob.glob(pattern))]
         return {path: read_text(path) or "" for path in paths}
 
-    def _bring(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> None:
-        self._set(
+    def _set_arguments(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> None:
+        self._update(
             {
                 entry.kernel: ba.changed(entry.words, arguments, removed)
-                for entry in self.base(originals, originals["added"])
+                for entry in self.original_entries(originals, originals["added"])
             }
         )
 
-    def _set(self, wanted: dict[str, list[str]]) -> None:
-        steps = []
+    def _update(self, wanted: dict[str, list[str]]) -> None:
+        changes = []
         for entry in self.entries():
             new = wanted.get(entry.kernel, entry.words)
-            away = [word for word in entry.words if word not in new]
-            more = [word for word in new if word not in entry.words]
-            if away or more:
-                steps.append((entry.kernel, " ".join(away), " ".join(more)))
-        # ALL reaches the defaults for kernels to come too.
-        if len({step[1:] for step in steps}) == 1 and len(steps) == len(wanted):
-            steps = [("ALL", *steps[0][1:])]
-        for kernel, away, more in steps:
+            removed = [word for word in entry.words if word not in new]
+            added = [word for word in new if word not in entry.words]
+            if removed or added:
+                changes.append((entry.kernel, " ".join(removed), " ".join(added)))
+        # ALL also changes the defaults for future kernels.
+        if len({change[1:] for change in changes}) == 1 and len(changes) == len(wanted):
+            changes = [("ALL", *changes[0][1:])]
+        for kernel, remove, add in changes:
             self._grubby(
                 f"--update-kernel={kernel}",
-                *([f"--remove-args={away}"] if away else []),
-                *([f"--args={more}"] if more else []),
+                *([f"--remove-args={remove}"] if remove else []),
+                *([f"--args={add}"] if add else []),
             )
 
     def _grubby(self, *words: str) -> str:
         status, output, errors = self.run_command([self.program, *words])
         if status:
-            raise BootLoaderError(f"grubby {' '.join(words)} ended with {status}: {tail(output + errors)}")
+            raise BootLoaderError(f"grubby {' '.join(words)} ended with status {status}: {tail(output + errors)}")
         return output

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks of a host, as sysfs describes them: which are real, which carry swap, their serial numbers and NUMA nodes."""
+"""The disks of a host, from sysfs: the real ones, those with swap, their serial numbers and NUMA nodes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import re
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
 
-# A path below a multipath NVMe disk has statistics of its own; the disk above it counts the same I/O.
+# Each path of a multipath NVMe disk has its own statistics; the disk itself counts the same I/O.
 _NVME_PATH = re.compile(r"^nvme\d+c\d+n\d+$")
 
 
 def real_disks(files: HostFiles) -> list[str]:
-    """Return the disks that have hardware (or a hypervisor's) behind them, in the order of their names."""
+    """Return the disks that are physical, or emulated by a hypervisor, sorted by name: no loop, zram or dm devices."""
     return [
         name
         for name in files.names("/sys/block")
@@ -25,7 +25,7 @@ def real_disks(files: HostFiles) -> list[str]:
 
 
 def swap_disks(files: HostFiles) -> list[str]:
-    """Return the whole disks that the swap areas are on, each once."""
+    """Return the disks that the active swap areas are on, each once; for a partition, the disk it is part of."""
     disks: list[str] = []
     for area in swap_areas(files):
         if area["type"] == "file":
@@ -34,7 +34,7 @@ def swap_disks(files: HostFiles) -> list[str]:
         else:
             link = files.path("/sys/class/block/" + os.path.basename(area["name"]))
         if not os.path.exists(link):
-            continue  # a file on a file system that has no device of its own
+            continue  # a file on a file system without a block device
         directory = os.path.realpath(link)
         if os.path.exists(os.path.join(directory, "partition")):
             directory = os.path.dirname(directory)
@@ -45,7 +45,7 @@ def swap_disks(files: HostFiles) -> list[str]:
 
 
 def _device_number(path: str) -> str:
-    """Return "major:minor" of the file system's device that the file is on; "0:0" if the file is gone."""
+    """Return "major:minor" of the device that a file is on; "0:0" if the file no longer exists."""
     try:
         device = os.stat(path).st_dev
     except FileNotFoundError:
@@ -54,18 +54,18 @@ def _device_number(path: str) -> str:
 
 
 def disk_serial(files: HostFiles, disk: str) -> str | None:
-    """Return the serial number that the disk tells; None if it tells none."""
+    """Return the serial number of a disk; None if it reports none."""
     device = f"/sys/block/{disk}/device"
-    page = files.raw(f"{device}/vpd_pg80")  # SCSI: four bytes of header, then the serial number
+    page = files.raw(f"{device}/vpd_pg80")  # SCSI: a header of four bytes, then the serial number
     serial = files.text(f"/sys/block/{disk}/serial") or files.text(f"{device}/serial")
     return serial or (page[4:].decode("ascii", "replace").strip() if page else None) or None
 
 
 def numa_node(files: HostFiles, disk: str) -> int | None:
-    """Return the node that the disk's controller is on; None if it is on none or nobody knows."""
+    """Return the NUMA node that a disk's controller is attached to; None if there is none or it is unknown."""
     root = os.path.realpath(files.root)
     device = os.path.realpath(files.path(f"/sys/block/{disk}/device"))
-    # A multipath NVMe disk hangs below its subsystem, which links to the controllers.
+    # A multipath NVMe disk is below its subsystem, which links to the controllers.
     for found in (device, *(os.path.realpath(path) for path in sorted(glob.glob(f"{device}/nvme*")))):
         path = "/" + os.path.relpath(found, root)
         while path.startswith("/sys/devices/"):

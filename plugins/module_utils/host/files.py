@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of a host: /proc and /sys are read in a way that costs little, files of ours are written atomically."""
+"""Read the files of a host, /proc and /sys at low cost, and write our own files atomically."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import os
 import re
 import typing as t
 
-# ESRCH: the process of a /proc/PID file has ended. EOPNOTSUPP: pressure figures are switched off.
+# ESRCH: the process of a /proc/PID file has ended. EOPNOTSUPP: pressure stall information is off.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EOPNOTSUPP, errno.ENODEV, errno.ESRCH)
-# The kernel sets aside as much memory as a read of /proc/sys asks for.
+# For a read of /proc/sys the kernel allocates as much memory as the read asks for.
 _READ_BYTES = 32768
 
 
 class HostFiles:
-    """The files below one root: of this host, or of a recorded tree.
+    """The files below a root directory, that of this host or of a recorded tree.
 
-    What does not exist reads as None; what exists and cannot be read does too, and is named in
-    C(unreadable) with the reason.
+    A file that does not exist reads as None. So does a file that exists and cannot be read; C(unreadable) then has its
+    name and the reason.
     """
 
     def __init__(self, root: str = "/") -> None:
@@ -28,10 +28,11 @@ class HostFiles:
         self.unreadable: list[str] = []
 
     def path(self, name: str) -> str:
+        """Return the real path of an absolute path of the host."""
         return os.path.join(self.root, name.lstrip("/"))
 
     def raw(self, name: str, size: int = 4 * 1024 * 1024) -> bytes | None:
-        """Return at most size bytes of the file."""
+        """Return the first bytes of a file, at most C(size)."""
         try:
             descriptor = os.open(self.path(name), os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -51,16 +52,17 @@ class HostFiles:
             return None
 
     def text(self, name: str, size: int = 4 * 1024 * 1024) -> str | None:
+        """Return the text of a file without blanks at its ends."""
         content = self.raw(name, size)
         return None if content is None else content.decode("utf-8", "replace").strip()
 
     def number(self, name: str) -> int | None:
-        """Return the file's whole number, or None if it holds anything else."""
+        """Return the whole number in a file, or None if the file has anything else."""
         content = self.text(name)
         return int(content) if content is not None and re.match(r"^-?\d+$", content) else None
 
     def names(self, directory: str) -> list[str]:
-        """Return what the directory holds, numbers in their order; nothing if it does not exist."""
+        """Return the names in a directory, sorted with numbers in numeric order; an empty list if it does not exist."""
         try:
             found = os.listdir(self.path(directory))
         except OSError as error:
@@ -72,11 +74,12 @@ class HostFiles:
         )
 
     def exists(self, name: str) -> bool:
+        """Return whether a file or directory exists."""
         return os.path.exists(self.path(name))
 
 
 def parse_cpu_list(text: str | None) -> list[int]:
-    """Return the numbers of a kernel list such as "0-3,8"."""
+    """Return the numbers of a list in the kernel's notation, such as "0-3,8"."""
     numbers: list[int] = []
     for part in filter(None, (text or "").split(",")):
         first, _dash, last = part.partition("-")
@@ -85,13 +88,13 @@ def parse_cpu_list(text: str | None) -> list[int]:
 
 
 def meminfo(files: HostFiles, name: str = "/proc/meminfo") -> dict[str, int]:
-    """Return the figures of a meminfo file: bytes, or a plain count where the kernel gives no unit."""
+    """Return the figures of a meminfo file in bytes, or as plain counts where the kernel gives no unit."""
     found = re.findall(r"(\S+):\s+(\d+)( kB)?$", files.text(name) or "", re.MULTILINE)
     return {key: int(value) * (1024 if unit else 1) for key, value, unit in found}
 
 
 def swap_areas(files: HostFiles) -> list[dict[str, t.Any]]:
-    """Return the swap areas in use as /proc/swaps lists them: name, type, sizes in bytes, priority."""
+    """Return the active swap areas from /proc/swaps: name, type, sizes in bytes, priority."""
     areas = []
     for line in (files.text("/proc/swaps") or "").splitlines()[1:]:
         name, kind, size, used, priority = line.split()
@@ -108,7 +111,7 @@ def swap_areas(files: HostFiles) -> list[dict[str, t.Any]]:
 
 
 def write_file(path: str, text: str, mode: int = 0o644) -> None:
-    """Replace a file so that after a power cut it is either the old or the new one."""
+    """Replace a file atomically: after a power cut it has either its old or its new content."""
     directory = os.path.dirname(path)
     new = f"{path}.memstretch-new"
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
@@ -126,7 +129,7 @@ def write_file(path: str, text: str, mode: int = 0o644) -> None:
 
 
 def remove_file(path: str) -> bool:
-    """Remove a file for good; return whether it was there."""
+    """Remove a file so that it stays removed after a power cut; return whether it existed."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -136,7 +139,7 @@ def remove_file(path: str) -> bool:
 
 
 def sync_directory(directory: str) -> None:
-    """Have the names in a directory reach the disk."""
+    """Write the entries of a directory to the disk."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What decides how a host's memory behaves, read from /proc and /sys; nothing is changed.
+"""The record of a host's memory: all that determines how it behaves, read from /proc and /sys. Nothing is changed.
 
-One function per section of the record; the module C(host_memory_info) documents every key. Two rules hold
-everywhere: a fixed key whose knob this kernel lacks is None, and a list or a dictionary of what was
-discovered (nodes, devices, page sizes) holds only what is there. What exists but cannot be read is named in
-C(unreadable).
+One function for each section of the record; the module C(host_memory_info) documents every key. Two rules hold
+everywhere: a fixed key whose knob this kernel lacks is None, and a list or dictionary of discovered things (nodes,
+devices, page sizes) has only those that exist. C(unreadable) names what exists but cannot be read.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import re
 import typing as t
 import zlib
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_serial, numa_node, real_disks
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     HostFiles,
@@ -53,9 +53,9 @@ SYSCTLS = (
     "kernel.numa_balancing",
     "kernel.numa_balancing_promote_rate_limit_MBps",
 )
-# The kernel works it out anew whenever huge pages are turned on or off, from the watermarks of that moment (mm/khugepaged.c,
-# set_recommended_min_free_kbytes): seen to differ by 1 % between two times that a host had the same profile.
-MOVING_SYSCTLS = ("vm.min_free_kbytes",)
+# The kernel sets these itself: whenever huge pages are turned on or off it calculates min_free_kbytes from the current
+# watermarks (mm/khugepaged.c, set_recommended_min_free_kbytes). Measured: 1 % between two times with the same profile.
+KERNEL_SET_SYSCTLS = ("vm.min_free_kbytes",)
 # admin-guide/mm/ksm.rst: the knobs, then the counters.
 KSM_KNOBS = (
     "run",
@@ -91,8 +91,13 @@ _CPUS = "/sys/devices/system/cpu"
 _UNREADABLE_MAX = 20
 
 
-def gather(run_command: t.Callable, root: str = "/") -> dict[str, t.Any]:
-    """Return the record of the host whose /proc and /sys are below root; run_command is AnsibleModule's method."""
+def gather(run_command: RunCommand, root: str = "/") -> dict[str, t.Any]:
+    """Return the memory record of a host.
+
+    Args:
+        run_command: AnsibleModule.run_command.
+        root: the directory with the host's /proc and /sys.
+    """
     files = HostFiles(root)
     record: dict[str, t.Any] = {
         "kernel": kernel(files),
@@ -120,14 +125,14 @@ def gather(run_command: t.Callable, root: str = "/") -> dict[str, t.Any]:
 
 
 def settings(record: dict[str, t.Any]) -> dict[str, t.Any]:
-    """Return the part of a record that an operator can set, and nothing that moves by itself.
+    """Return the part of a record that an operator can set, without anything that changes by itself.
 
-    Two records of one host are equal in it unless somebody changed the host: another kernel or command
-    line, knob, swap area, disk queue or limit.
+    It is equal in two records of a host unless somebody changed the host: its kernel or command line, a knob, a swap
+    area, a disk queue or a limit.
     """
     swap_, thp_, ksm_, cgroup_ = record["swap"], record["thp"], record["ksm"], record["cgroup"]
-    # ksmtuned and the kernel's own advisor turn this knob all the time.
-    moving = {"pages_to_scan"} if ksm_["ksmtuned_running"] or ksm_["advisor_mode"] not in (None, "none") else set()
+    # ksmtuned and the kernel's own advisor change this knob all the time.
+    adjusted = {"pages_to_scan"} if ksm_["ksmtuned_running"] or ksm_["advisor_mode"] not in (None, "none") else set()
     return {
         "kernel": {name: record["kernel"][name] for name in ("release", "version", "cmdline")},
         "cpu": {name: record["cpu"][name] for name in ("online", "governors", "clocksource", "smt")},
@@ -140,9 +145,9 @@ def settings(record: dict[str, t.Any]) -> dict[str, t.Any]:
             "vma_readahead": swap_["vma_readahead"],
         },
         "thp": thp_,
-        "ksm": {name: ksm_[name] for name in (*KSM_KNOBS, "ksmtuned_running") if name not in moving},
+        "ksm": {name: ksm_[name] for name in (*KSM_KNOBS, "ksmtuned_running") if name not in adjusted},
         "mglru": record["mglru"],
-        "sysctl": {name: value for name, value in record["sysctl"].items() if name not in MOVING_SYSCTLS},
+        "sysctl": {name: value for name, value in record["sysctl"].items() if name not in KERNEL_SET_SYSCTLS},
         "block_queues": {
             disk: {name: queue[name] for name in QUEUE_KNOBS} for disk, queue in record["block_queues"].items()
         },
@@ -153,18 +158,19 @@ def settings(record: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def settings_digest(record: dict[str, t.Any]) -> str:
-    """Return the SHA-256 of what C(settings) gives, in hexadecimal: equal settings, equal digest."""
+    """Return the SHA-256 of C(settings) in hexadecimal."""
     text = json.dumps(settings(record), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def chosen(text: str | None) -> str | None:
-    """Return the choice of a knob that lists all of them, as in "always [madvise] never"."""
+def selected(text: str | None) -> str | None:
+    """Return the selected value of a knob that lists all values, as in "always [madvise] never"."""
     match = re.search(r"\[([^]]+)\]", text or "")
     return match.group(1) if match else text
 
 
 def kernel(files: HostFiles) -> dict[str, t.Any]:
+    """Return the section C(kernel)."""
     machine_id = files.text("/etc/machine-id")
     uptime = files.text("/proc/uptime")
     hardware = [files.text(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
@@ -182,12 +188,13 @@ def kernel(files: HostFiles) -> dict[str, t.Any]:
 
 
 def cpu(files: HostFiles) -> dict[str, t.Any]:
+    """Return the section C(cpu)."""
     cpus = [name for name in files.names(_CPUS) if re.match(r"^cpu\d+$", name)]
     packages = {files.text(f"{_CPUS}/{name}/topology/physical_package_id") for name in cpus} - {None}
     governors = collections.Counter(
         filter(None, (files.text(f"{_CPUS}/{name}/cpufreq/scaling_governor") for name in cpus))
     )
-    # The first processor says it all; a whole cpuinfo takes long on a large host.
+    # The first processor is enough; reading all of cpuinfo takes long on a large host.
     info = dict(
         re.findall(r"^([^\t:]+?)\s*: ?(.*)$", files.text("/proc/cpuinfo", size=16384) or "", re.MULTILINE)[::-1]
     )
@@ -196,7 +203,7 @@ def cpu(files: HostFiles) -> dict[str, t.Any]:
         "model": info.get("model name"),
         "online": len(parse_cpu_list(files.text(f"{_CPUS}/online"))) or None,
         "sockets": len(packages) or None,
-        "smt": {"0": False, "1": True}.get(files.text(f"{_CPUS}/smt/active") or ""),
+        "smt": _flag(files, f"{_CPUS}/smt/active"),
         "governors": dict(governors),
         "frequency_driver": files.text(f"{_CPUS}/cpu0/cpufreq/scaling_driver"),
         "hypervisor": "hypervisor" in flags.split() if flags is not None else None,
@@ -207,17 +214,17 @@ def cpu(files: HostFiles) -> dict[str, t.Any]:
 
 
 def kernel_option(files: HostFiles, name: str) -> bool | None:
-    """Return whether the kernel was built with the option; None if its configuration cannot be seen."""
-    packed = files.raw("/proc/config.gz")
-    if packed is not None:
-        config = zlib.decompress(packed, wbits=zlib.MAX_WBITS | 16)
+    """Return whether the kernel was built with an option; None if its configuration is not available."""
+    config = files.raw("/proc/config.gz")
+    if config is not None:
+        config = zlib.decompress(config, wbits=zlib.MAX_WBITS | 16)
     else:
         config = files.raw(f"/boot/config-{files.text('/proc/sys/kernel/osrelease')}")
     return None if config is None else re.search(f"^{name}=y$".encode(), config, re.MULTILINE) is not None
 
 
 def boot_argument(files: HostFiles, name: str) -> str | None:
-    """Return the last value that the kernel command line gives the argument; an empty text without value."""
+    """Return the last value of an argument of the kernel command line; an empty string if it has no value."""
     values = [
         value
         for key, _equals, value in (word.partition("=") for word in (files.text("/proc/cmdline") or "").split())
@@ -227,6 +234,7 @@ def boot_argument(files: HostFiles, name: str) -> str | None:
 
 
 def numa(files: HostFiles) -> dict[str, t.Any]:
+    """Return the section C(numa)."""
     nodes = []
     for name in files.names(_NODES):
         if not re.match(r"^node\d+$", name):
@@ -257,6 +265,7 @@ def numa(files: HostFiles) -> dict[str, t.Any]:
 
 
 def memory(files: HostFiles) -> dict[str, t.Any]:
+    """Return the section C(memory)."""
     info = meminfo(files)
     pools = f"{_MM}/hugepages"
     return {
@@ -269,6 +278,7 @@ def memory(files: HostFiles) -> dict[str, t.Any]:
 
 
 def swap(files: HostFiles) -> dict[str, t.Any]:
+    """Return the section C(swap)."""
     zswap = "/sys/module/zswap/parameters"
     vma_readahead = files.text(f"{_MM}/swap/vma_ra_enabled")
     return {
@@ -276,7 +286,7 @@ def swap(files: HostFiles) -> dict[str, t.Any]:
         "zram": {
             name: {
                 "disksize_bytes": files.number(f"/sys/block/{name}/disksize"),
-                "algorithm": chosen(files.text(f"/sys/block/{name}/comp_algorithm")),
+                "algorithm": selected(files.text(f"/sys/block/{name}/comp_algorithm")),
             }
             for name in files.names("/sys/block")
             if re.match(r"^zram\d+$", name)
@@ -287,16 +297,17 @@ def swap(files: HostFiles) -> dict[str, t.Any]:
 
 
 def thp(files: HostFiles) -> dict[str, t.Any]:
+    """Return the section C(thp), transparent huge pages."""
     sizes = [name for name in files.names(_THP) if name.startswith("hugepages-")]
     return {
-        "enabled": chosen(files.text(f"{_THP}/enabled")),
-        "defrag": chosen(files.text(f"{_THP}/defrag")),
-        "shmem_enabled": chosen(files.text(f"{_THP}/shmem_enabled")),
+        "enabled": selected(files.text(f"{_THP}/enabled")),
+        "defrag": selected(files.text(f"{_THP}/defrag")),
+        "shmem_enabled": selected(files.text(f"{_THP}/shmem_enabled")),
         "use_zero_page": files.number(f"{_THP}/use_zero_page"),
         "khugepaged": {name: files.number(f"{_THP}/khugepaged/{name}") for name in KHUGEPAGED_KNOBS},
         "sizes": {
             knob: {
-                name[10:]: chosen(files.text(f"{_THP}/{name}/{knob}"))
+                name[10:]: selected(files.text(f"{_THP}/{name}/{knob}"))
                 for name in sizes
                 if files.exists(f"{_THP}/{name}/{knob}")
             }
@@ -306,30 +317,32 @@ def thp(files: HostFiles) -> dict[str, t.Any]:
 
 
 def ksm(files: HostFiles) -> dict[str, t.Any]:
+    """Return the section C(ksm), kernel same-page merging."""
     knobs = {name: files.number(f"{_MM}/ksm/{name}") for name in (*KSM_KNOBS, *KSM_COUNTERS) if name != "advisor_mode"}
     return {
         **knobs,
-        "advisor_mode": chosen(files.text(f"{_MM}/ksm/advisor_mode")),
+        "advisor_mode": selected(files.text(f"{_MM}/ksm/advisor_mode")),
         "ksmtuned_running": process_runs(files, "ksmtuned"),
     }
 
 
 def process_runs(files: HostFiles, name: str) -> bool | None:
-    """Return whether a process of that name runs; None where we may not see the processes of others."""
-    # The first process is always there; mount option hidepid hides it, and then others as well.
+    """Return whether a process of that name runs; None if the processes of other users are hidden."""
+    # The first process always exists. If the mount option hidepid hides it, it hides others too.
     if HostFiles(files.root).text("/proc/1/comm") is None:
         return None
-    # Processes come and go meanwhile: one that vanished reads as absent.
+    # A process that has ended meanwhile reads as absent.
     return any(files.text(f"/proc/{entry}/comm") == name for entry in files.names("/proc") if entry.isdigit())
 
 
 def block_queue(files: HostFiles, name: str) -> dict[str, t.Any]:
+    """Return the entry of one disk in the section C(block_queues)."""
     queue, device = f"/sys/block/{name}/queue", f"/sys/block/{name}/device"
     size = files.number(f"/sys/block/{name}/size")
     return {
-        "scheduler": chosen(files.text(f"{queue}/scheduler")),
+        "scheduler": selected(files.text(f"{queue}/scheduler")),
         **{knob: files.number(f"{queue}/{knob}") for knob in QUEUE_KNOBS if knob != "scheduler"},
-        "rotational": {0: False, 1: True}.get(files.number(f"{queue}/rotational")),
+        "rotational": _flag(files, f"{queue}/rotational"),
         "size_bytes": None if size is None else size * 512,
         "model": files.text(f"{device}/model"),
         "serial": disk_serial(files, name),
@@ -338,7 +351,7 @@ def block_queue(files: HostFiles, name: str) -> dict[str, t.Any]:
 
 
 def cgroup(files: HostFiles) -> dict[str, t.Any]:
-    """Return the limits of the control group that we are in, those of its parents included."""
+    """Return the section C(cgroup): the limits of this process's control group and of its parents."""
     result: dict[str, t.Any] = {
         "version": None,
         "path": None,
@@ -354,33 +367,29 @@ def cgroup(files: HostFiles) -> dict[str, t.Any]:
         key, _colon, value = line.partition(":")
         if key in ("Cpus_allowed_list", "Mems_allowed_list"):
             result[key[:4].lower()] = value.strip()
-    memberships = {}
-    for line in (files.text("/proc/self/cgroup") or "").splitlines():
-        number, controllers, path = line.split(":", 2)
-        memberships["v2" if number == "0" else controllers] = path
-    v1 = next((path for names, path in memberships.items() if "memory" in names.split(",")), None)
+    v1, v2 = _cgroup_paths(files)
     if v1 is not None:
         directories = _cgroup_directories(files, "cgroup", v1)
         result.update(version=1, path=v1, memory_controller=bool(directories))
-        result["memory_max_bytes"] = _least(files, directories, "memory.limit_in_bytes")
-        result["memory_and_swap_max_bytes"] = _least(files, directories, "memory.memsw.limit_in_bytes")
-    elif "v2" in memberships:
-        directories = _cgroup_directories(files, "cgroup2", memberships["v2"])
+        result["memory_max_bytes"] = _smallest_limit(files, directories, "memory.limit_in_bytes")
+        result["memory_and_swap_max_bytes"] = _smallest_limit(files, directories, "memory.memsw.limit_in_bytes")
+    elif v2 is not None:
+        directories = _cgroup_directories(files, "cgroup2", v2)
         controllers = files.text(f"{directories[-1]}/cgroup.controllers") if directories else None
-        result.update(version=2, path=memberships["v2"], memory_controller="memory" in (controllers or "").split())
-        result["memory_max_bytes"] = _least(files, directories, "memory.max")
-        result["memory_high_bytes"] = _least(files, directories, "memory.high")
-        result["swap_max_bytes"] = _least(files, directories, "memory.swap.max")
+        result.update(version=2, path=v2, memory_controller="memory" in (controllers or "").split())
+        result["memory_max_bytes"] = _smallest_limit(files, directories, "memory.max")
+        result["memory_high_bytes"] = _smallest_limit(files, directories, "memory.high")
+        result["swap_max_bytes"] = _smallest_limit(files, directories, "memory.swap.max")
     return result
 
 
-def imdt(files: HostFiles, run_command: t.Callable, timeout: float = IMDT_TIMEOUT_S) -> dict[str, t.Any]:
-    """Find Intel Memory Drive Technology, a hypervisor below this operating system.
+def imdt(files: HostFiles, run_command: RunCommand, timeout: float = IMDT_TIMEOUT_S) -> dict[str, t.Any]:
+    """Return the section C(imdt): whether Intel Memory Drive Technology, a hypervisor, runs below this system.
 
-    Its version tool is the sign: an executable in /usr/local/bin whose name is four characters and "version",
-    that contains the text C(vsmpversion) and answers C(--long).
+    It is detected by its version tool: an executable in /usr/local/bin whose name is four characters and "version",
+    that contains the text C(vsmpversion) and exits with status 0 when run with C(--long).
     """
-    reason = f"no {IMDT_TOOLS} is there"
+    reason = f"there is no {IMDT_TOOLS}"
     for path in sorted(glob.glob(files.path(IMDT_TOOLS))):
         name = "/" + os.path.relpath(path, files.root)
         if not os.path.isfile(path) or not os.access(path, os.X_OK):
@@ -388,7 +397,7 @@ def imdt(files: HostFiles, run_command: t.Callable, timeout: float = IMDT_TIMEOU
         elif IMDT_MARK not in (files.raw(name, IMDT_TOOL_MAX_BYTES) or b""):
             reason = f"{name} does not contain {IMDT_MARK.decode()}"
         else:
-            # timeout(1) ends the children of the tool as well, and with 124 says that it had to.
+            # timeout(1) also ends the children of the tool; its exit status is then 124.
             status, answer, _errors = run_command(["timeout", "--kill-after=1", str(timeout), path, "--long"], cwd="/")
             if status == 0:
                 return {"detected": True, "tool": name, "version": answer[:200].strip(), "reason": None}
@@ -398,35 +407,53 @@ def imdt(files: HostFiles, run_command: t.Callable, timeout: float = IMDT_TIMEOU
     return {"detected": False, "tool": None, "version": None, "reason": reason}
 
 
+def _flag(files: HostFiles, name: str) -> bool | None:
+    """Return the value of a file with 0 or 1; None if it has neither."""
+    return {"0": False, "1": True}.get(files.text(name) or "")
+
+
 def _shortened(reasons: list[str]) -> list[str]:
+    """Return the first reasons, and the number of the others."""
     rest = reasons[_UNREADABLE_MAX:]
     return reasons[:_UNREADABLE_MAX] + ([f"and {len(rest)} more"] if rest else [])
 
 
 def _value(text: str | None) -> bool | int | str | None:
-    """Return a module parameter as what it is."""
+    """Return the value of a kernel module's parameter with its type."""
     if text in ("Y", "N"):
         return text == "Y"
     return int(text) if text is not None and re.match(r"^-?\d+$", text) else text
 
 
+def _cgroup_paths(files: HostFiles) -> tuple[str | None, str | None]:
+    """Return the path of this process's control group in the memory hierarchy of version 1, and in version 2."""
+    v1 = v2 = None
+    for line in (files.text("/proc/self/cgroup") or "").splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            v2 = path
+        elif "memory" in controllers.split(","):
+            v1 = path
+    return v1, v2
+
+
 def _cgroup_directories(files: HostFiles, kind: str, path: str) -> list[str]:
-    """Return the directories of a control group and of its parents as far as they can be seen, topmost first."""
+    """Return the directories of a control group and of its visible parents, topmost first."""
     for line in (files.text("/proc/self/mountinfo") or "").splitlines():
         mount, _dash, source = line.partition(" - ")
         root, point = mount.split()[3:5]
         fs_type, _device, options = source.split()[:3]
         if fs_type != kind or (kind == "cgroup" and "memory" not in options.split(",")):
             continue
-        # In a container the mount may begin at the container's own group.
+        # In a container the root of the mount may be the container's own group.
         inside = os.path.relpath(path, root) if path.startswith(root.rstrip("/") + "/") or path == root else "."
-        steps = [] if inside == "." else inside.split("/")
-        return ["/".join([point, *steps[:depth]]) for depth in range(len(steps) + 1)]
+        parts = [] if inside == "." else inside.split("/")
+        return ["/".join([point, *parts[:depth]]) for depth in range(len(parts) + 1)]
     return []
 
 
-def _least(files: HostFiles, directories: list[str], name: str) -> int | None:
-    """Return the smallest limit of that name on the way up, or None if nothing limits."""
+def _smallest_limit(files: HostFiles, directories: list[str], name: str) -> int | None:
+    """Return the smallest limit of that name in the directories, or None if there is no limit."""
     limits = [files.number(f"{directory}/{name}") for directory in directories]
-    # Version 1 writes "no limit" as the largest multiple of the page size.
+    # In version 1, no limit reads as the largest multiple of the page size.
     return min((limit for limit in limits if limit is not None and limit < 2**62), default=None)

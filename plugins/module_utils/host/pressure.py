@@ -1,43 +1,43 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kernel says about memory pressure, before and after a measured phase.
+"""Snapshots of the kernel's figures on memory pressure, taken before and after a measured phase.
 
-A snapshot costs well below 3 ms and fits into 1.5 KB of JSON, whatever the host. A figure that this
-kernel does not have, or does not let us read, is absent, never zero.
+A snapshot takes well below 3 ms and fits into 1.5 KB of JSON on any host. A figure that this kernel does not have or
+does not let us read is absent, never zero.
 
-Counters grow from the boot on; C(difference) subtracts them:
+Counters count from the boot on; C(difference) subtracts them:
 
 ============================== ======= =====================================================
-clock_s                        s       monotonic clock; the difference is the time between
+clock_s                        s       monotonic clock; the difference is the time between snapshots
 pswpin, pswpout                pages   read from and written to swap (of the kernel's page size)
 zswpin, zswpout                pages   the same from and to zswap, without a device
 pgmajfault                     faults  page faults that found their page in swap or in a file
 allocstall                     stalls  allocations that had to reclaim memory themselves
-pgscan_kswapd, pgsteal_kswapd  pages   looked at, and freed, by kswapd in the background
-pgscan_direct, pgsteal_direct  pages   the same by the process that wanted memory
+pgscan_kswapd, pgsteal_kswapd  pages   scanned, and reclaimed, by kswapd in the background
+pgscan_direct, pgsteal_direct  pages   the same by the process that allocated memory
 psi_{memory,io}_{some,full}_us us      time in which some, or all, tasks waited for it
 disk.NAME.reads, .writes       I/Os    completed
-disk.NAME.read_ms, .write_ms   ms      sum of the times that those took
+disk.NAME.read_ms, .write_ms   ms      total time that these took
 ============================== ======= =====================================================
 
-Gauges are a state; C(difference) keeps them as [before, after]:
+Gauges are present values; C(difference) keeps them as [before, after]:
 
 ============================== ======= =====================================================
-mem_available_bytes            bytes   what programs can still get without swapping
+mem_available_bytes            bytes   memory that programs can still get without swapping
 swap_used_bytes                bytes   swap space in use, zram included
 zswap_stored_bytes             bytes   pages in zswap, before compression
-zswap_compressed_bytes         bytes   memory that zswap takes for them
+zswap_compressed_bytes         bytes   memory that zswap uses for them
 zram_stored_bytes              bytes   pages in all zram devices, before compression
 zram_compressed_bytes          bytes   the same, compressed
-zram_used_bytes                bytes   memory that zram takes for them
+zram_used_bytes                bytes   memory that zram uses for them
 ============================== ======= =====================================================
 
-The pgscan, pgsteal and allocstall counters are those of the whole host; what a memory cgroup reclaims from
-itself is not in them, but in pswpin, pswpout, zswpin, zswpout and pgmajfault it is.
+The pgscan, pgsteal and allocstall counters do not include what a memory cgroup reclaims from itself; pswpin, pswpout,
+zswpin, zswpout and pgmajfault do.
 
-NAME is a whole disk. Disks that carry swap come first (also loop, zram and dm devices, if they do), then
-real disks by name; those past the fifth are summed up as disk.others.
+NAME is a whole disk. Disks with swap come first, loop, zram and dm devices included, then real disks by name. All disks
+after the fifth are added up as disk.others.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ _DISK_MS = re.compile(r"^disk\..+\.(read|write)_ms$")
 
 
 def snapshot(root: str = "/") -> dict[str, int | float]:
-    """Return the counters and gauges of this moment; the module's documentation lists them.
+    """Return the present counters and gauges, as listed above.
 
     Args:
-        root: where /proc and /sys are; another one than / is for tests.
+        root: the directory with /proc and /sys; tests use another one than /.
     """
     files = HostFiles(root)
     result: dict[str, int | float] = {"clock_s": round(time.monotonic(), 6)}
@@ -94,13 +94,13 @@ def snapshot(root: str = "/") -> dict[str, int | float]:
 
 
 def difference(before: dict[str, int | float], after: dict[str, int | float]) -> dict[str, t.Any]:
-    """Return what happened between two snapshots.
+    """Return the difference between two snapshots.
 
     Returns:
         C(counters): by name, after minus before, in the units above.
         C(gauges): by name, [before, after].
-        C(doubtful): the names that give no difference, because only one snapshot has them or because
-        they ran backwards (a device that was replaced, a reboot). Empty when all is well.
+        C(doubtful): names without a usable difference, because only one snapshot has them or because they decreased
+        (a replaced device, a reboot). Normally empty.
     """
     counters: dict[str, int | float] = {}
     gauges: dict[str, list[int | float]] = {}
@@ -133,7 +133,7 @@ def _memory(files: HostFiles) -> t.Iterator[tuple[str, int]]:
 
 
 def _paging(files: HostFiles) -> t.Iterator[tuple[str, int]]:
-    # A reader of 200 lines, twice per phase: split once, convert only what is wanted.
+    # The file has 200 lines and is read twice per phase: split it once, convert only the figures in use.
     words = (files.raw("/proc/vmstat") or b"").split()
     values = dict(zip(words[::2], words[1::2]))
     for name in _VMSTAT:

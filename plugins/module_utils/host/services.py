@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Units of systemd: what they do now and at boot, and how to change that and change it back."""
+"""systemd services: read whether they run and are enabled, and set both."""
 
 from __future__ import annotations
 
@@ -11,16 +11,23 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.commands i
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
 
+STOPPED = {"active": False, "enabled": False}
+
 
 class Services:
-    """The units of this host; none where systemd does not run."""
+    """The services of this host. A host without systemd has none.
 
-    def __init__(self, run_command: RunCommand) -> None:
+    Args:
+        run_command: AnsibleModule.run_command.
+        systemd: whether systemd manages the host; found out if not given.
+    """
+
+    def __init__(self, run_command: RunCommand, systemd: bool | None = None) -> None:
         self._run_command = run_command
-        self.systemd = booted()
+        self.systemd = booted() if systemd is None else systemd
 
     def state(self, name: str) -> dict[str, bool] | None:
-        """Return C(active), does it run, and C(enabled), will it start at boot; None if there is no such unit."""
+        """Return whether a service is C(active) now and C(enabled) at boot; None if there is no such unit."""
         if not self.systemd:
             return None
         shown = self._systemctl("show", "--property=LoadState,ActiveState,UnitFileState", f"{name}.service")
@@ -32,30 +39,27 @@ class Services:
             "enabled": data.get("UnitFileState") in ("enabled", "enabled-runtime"),
         }
 
-    def reach(self, name: str, wanted: t.Mapping[str, bool]) -> None:
-        """Bring a unit to that state. Raises SettingsError with what systemctl says."""
+    def set_state(self, name: str, state: t.Mapping[str, bool]) -> None:
+        """Start or stop, enable or disable a service. Raises SettingsError with the output of systemctl."""
         present = self.state(name)
         if present is None:
-            raise SettingsError(f"the service {name} cannot be brought back: its unit is gone from this host")
-        if present["enabled"] != wanted["enabled"]:
-            self._systemctl("enable" if wanted["enabled"] else "disable", f"{name}.service")
-        if present["active"] != wanted["active"]:
-            self._systemctl("start" if wanted["active"] else "stop", f"{name}.service")
+            raise SettingsError(f"the service {name} cannot be restored: this host no longer has its unit")
+        if present["enabled"] != state["enabled"]:
+            self._systemctl("enable" if state["enabled"] else "disable", f"{name}.service")
+        if present["active"] != state["active"]:
+            self._systemctl("start" if state["active"] else "stop", f"{name}.service")
 
     def reload_udev(self) -> None:
-        """Have udev read its rules again."""
+        """Make udev read its rules again."""
         if self.systemd:
             run_checked(self._run_command, ["udevadm", "control", "--reload"], SettingsError)
 
-    def _systemctl(self, *words: str) -> str:
-        return run_checked(self._run_command, ["systemctl", *words], SettingsError)
+    def _systemctl(self, *arguments: str) -> str:
+        return run_checked(self._run_command, ["systemctl", *arguments], SettingsError)
 
 
-STOPPED = {"active": False, "enabled": False}
-
-
-def in_words(state: t.Mapping[str, bool] | None) -> str:
-    """Return a unit's state for people: running, enabled, running and enabled, stopped, absent."""
+def describe(state: t.Mapping[str, bool] | None) -> str:
+    """Return a service's state as text: running, enabled, running and enabled, stopped, absent."""
     if state is None:
         return "absent"
     words = [word for word, key in (("running", "active"), ("enabled", "enabled")) if state[key]]

@@ -1,19 +1,19 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel's knobs and a host's services as a profile names them: read, set, made to last, put back.
+"""The settings of a profile: their knobs in the kernel, how to read, write and restore these, and how to persist them.
 
-Nearly every setting is a knob, one file in /proc/sys or /sys with one value. What differs is how it lasts over a reboot, and that
-is what the sections of a profile stand for:
+Nearly every setting is a knob, one file in /proc/sys or /sys with one value. The sections of a profile differ in how
+their settings survive a reboot:
 
 ================ ==================================== =========================
-section          knob                                 lasts by
+section          knob                                 persistent by
 ================ ==================================== =========================
 sysctl           /proc/sys, the name's dots as /      /etc/sysctl.d
 sysfs            the path itself, * allowed           /etc/tmpfiles.d
 cpu_governor     scaling_governor of every processor  /etc/tmpfiles.d
 block_queue      /sys/block/DISK/queue of each disk   /etc/udev/rules.d
-services_stopped not a knob: a unit of systemd        disabled
+services_stopped none: a systemd service              being disabled
 ================ ==================================== =========================
 """
 
@@ -29,31 +29,31 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 
 GOVERNORS = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
-# The last to be read of each directory: what comes later wins.
+# Their names sort last in each directory, because the file that is read last wins.
 SYSCTL_FILE = "/etc/sysctl.d/zz-memstretch.conf"
 TMPFILES_FILE = "/etc/tmpfiles.d/zz-memstretch.conf"
 UDEV_FILE = "/etc/udev/rules.d/99-zz-memstretch.rules"
 FILES = (SYSCTL_FILE, TMPFILES_FILE, UDEV_FILE)
 MARK = "# Written by the Ansible collection memstretch.density; its role host_tuning removes it again."
 
-# Of each pair the kernel obeys the one that was written last and shows 0 for the other one; it refuses to be told 0.
+# Of each pair, the knob that was written last is in force, and the other one reads as 0. The kernel refuses to set 0.
 PAIRS = {
     "/proc/sys/vm/dirty_bytes": "/proc/sys/vm/dirty_ratio",
     "/proc/sys/vm/dirty_ratio": "/proc/sys/vm/dirty_bytes",
     "/proc/sys/vm/dirty_background_bytes": "/proc/sys/vm/dirty_background_ratio",
     "/proc/sys/vm/dirty_background_ratio": "/proc/sys/vm/dirty_background_bytes",
 }
-# Setting the first one gives the second one a new value, so it comes first.
+# Written before the other queue knobs, since a new scheduler resets some of them.
 _EARLY_QUEUE_KNOBS = ("scheduler",)
 
 
 class SettingsError(Exception):
-    """A setting cannot be reached; the text names it and says why."""
+    """A setting cannot be read or set; the message names the setting and the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """One line of a profile: a section, a name and the values to try, the first that the kernel takes."""
+    """One setting of a profile: section, name and values, of which the first that the kernel accepts is set."""
 
     section: str
     name: str
@@ -64,12 +64,12 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """Return the name to show: for a disk queue, with the name of the disk."""
         return f"{os.path.basename(self.disk)} {self.name}" if self.disk else self.name
 
     @property
     def pattern(self) -> str:
-        """Return the path of its knobs; that of a disk's is below the disk's stable path, see L(knob_path)."""
+        """Return the path of the knobs. For a disk queue it is below the disk's stable path: see C(knob_path)."""
         if self.section == "sysctl":
             return "/proc/sys/" + sysctl_path(self.name)
         if self.section == "block_queue":
@@ -77,14 +77,17 @@ class Setting:
         return GOVERNORS if self.section == "cpu_governor" else self.name
 
     def knobs(self) -> list[str]:
-        """Return the knobs that it stands for on this host: none if the kernel lacks it."""
+        """Return the setting's knobs on this host; an empty list if the kernel lacks them."""
         if self.section in ("sysctl", "block_queue"):
             return [self.pattern] if os.path.exists(knob_path(self.pattern)) else []
         return sorted(glob.glob(self.pattern))
 
 
 def knob_path(knob: str) -> str:
-    """Return the file of a knob. Kernel names of disks change from boot to boot, so that a record names /dev/disk/.../queue/NAME."""
+    """Return the file of a knob.
+
+    A disk's kernel name can change at a boot, so the knobs of its queue are recorded as /dev/disk/.../queue/NAME.
+    """
     if not knob.startswith("/dev/"):
         return knob
     disk, _queue, name = knob.rpartition("/queue/")
@@ -92,23 +95,27 @@ def knob_path(knob: str) -> str:
 
 
 def sysctl_path(name: str) -> str:
-    """Return a sysctl's path below /proc/sys. As in sysctl(8), dots and slashes change places if a dot comes first."""
+    """Return a sysctl's path below /proc/sys. As in sysctl(8), dots and slashes are swapped if a dot comes first."""
     first = re.search("[./]", name)
     return name if first and first.group() == "/" else name.translate(str.maketrans("./", "/."))
 
 
 def settings_of(section: str, entries: t.Mapping[str, t.Any], disks: t.Sequence[str] = ()) -> list[Setting]:
-    """Return a section's settings in the order in which they must be written.
+    """Return the settings of a section in the order in which they must be written.
 
-    An entry is a value, a list of values of which the first is taken that the kernel takes, or a dictionary with C(value),
-    and perhaps C(reason) and C(since), texts.
+    Args:
+        section: name of the section.
+        entries: by name, a value, a list of values of which the first that the kernel accepts is set, or a dictionary
+            with C(value) and optionally the texts C(reason) and C(since).
+        disks: stable paths of the disks that section block_queue is for.
     """
     settings = []
     for name, entry in entries.items():
         data = entry if isinstance(entry, dict) else {"value": entry}
         values = data["value"] if isinstance(data["value"], list) else [data["value"]]
+        texts = tuple(canonical(str(value)) for value in values)
         settings += [
-            Setting(section, name, tuple(map(written, values)), data.get("reason", ""), data.get("since", ""), disk)
+            Setting(section, name, texts, data.get("reason", ""), data.get("since", ""), disk)
             for disk in (disks if section == "block_queue" else [""])
         ]
     return sorted(
@@ -116,13 +123,8 @@ def settings_of(section: str, entries: t.Mapping[str, t.Any], disks: t.Sequence[
     )
 
 
-def written(value: t.Any) -> str:
-    """Return how a value is written into a knob."""
-    return canonical(str(value))
-
-
 def canonical(text: str) -> str:
-    """Return a knob's value such that equal settings are equal texts, however the kernel shows them.
+    """Return the canonical text of a knob's value: equal values have equal texts, however the kernel shows them.
 
     "always [madvise] never" is madvise; Y, N, true and false are 1 and 0; 0x0007 is 7.
     """
@@ -134,19 +136,19 @@ def canonical(text: str) -> str:
 
 
 def read_knob(knob: str) -> str | None:
-    """Return a knob's canonical value; None if it is not there, as with a disk that was taken out."""
+    """Return the canonical value of a knob; None if it does not exist, for example because its disk was removed."""
     try:
         with open(knob_path(knob), encoding="utf-8") as file:
             return canonical(file.read())
     except OSError as error:
-        # Some knobs answer EINVAL while what they belong to is switched off.
+        # Some knobs fail with EINVAL while their feature is off.
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.EINVAL):
             return None
         raise SettingsError(f"{knob} cannot be read: {error.strerror}") from error
 
 
 def write_knob(knob: str, value: str) -> None:
-    """Write a knob in one write, as the kernel wants it. Raises SettingsError with the kernel's reason."""
+    """Write a knob with one write(2), as the kernel requires. Raises SettingsError with the kernel's reason."""
     try:
         descriptor = os.open(knob_path(knob), os.O_WRONLY | os.O_TRUNC)  # as echo does
         try:
@@ -158,35 +160,35 @@ def write_knob(knob: str, value: str) -> None:
 
 
 def restore_knob(knob: str, originals: t.Mapping[str, str]) -> None:
-    """Write back the original value, by the other knob of a pair if that was the one in force."""
+    """Write the original value back. If the other knob of a pair was the one in force, write that one."""
     partner = PAIRS.get(knob)
     if partner and originals[knob] == "0" and originals.get(partner, "0") != "0":
         knob = partner
     write_knob(knob, originals[knob])
 
 
-# --- what is a setting, and what is a mistake --------------------------------------------------------------------
+# --- validation ---------------------------------------------------------------------------------------------------
 
 _NAMES = {
     "sysctl": (r"[a-z]+([./][A-Za-z0-9_*-]+)+", "the name of a sysctl, such as vm.swappiness"),
     "sysfs": (r"/sys(/[A-Za-z0-9_.,:*-]+)+", "a path below /sys"),
-    "block_queue": (r"[a-z][a-z0-9_]*", "a file of a disk's queue directory, such as nr_requests"),
+    "block_queue": (r"[a-z][a-z0-9_]*", "a file in a disk's queue directory, such as nr_requests"),
     "services_stopped": (r"[A-Za-z0-9@_.-]+", "the name of a unit without .service"),
 }
 _ENTRY_KEYS = ("value", "reason", "since")
 
 
 def mistakes(sections: t.Mapping[str, t.Any], keys: t.Sequence[str] = _ENTRY_KEYS) -> list[str]:
-    """Return what is wrong with a profile's sections, each with the section, the name and what is allowed."""
+    """Return the mistakes in a profile's sections, each with the section, the name and what is allowed."""
     found = []
     for section, (pattern, what) in _NAMES.items():
         entries = sections.get(section) or {}
         if not isinstance(entries, dict):
-            found.append(f"{section} is {entries!r}; it takes a dictionary of values by name")
+            found.append(f"{section} is {entries!r}; it must be a dictionary of values by name")
             continue
         for name, entry in entries.items():
             if not re.match(f"^{pattern}$", str(name)) or ".." in str(name):
-                found.append(f"{section} has {name!r}; allowed is {what}")
+                found.append(f"{section} has {name!r}; each name must be {what}")
             found += [
                 f"{section}, {name}: {text}" for text in _entry_mistakes(entry, section != "services_stopped", keys)
             ]
@@ -198,7 +200,7 @@ def _entry_mistakes(entry: t.Any, has_value: bool, keys: t.Sequence[str]) -> lis
     data = entry if isinstance(entry, dict) else {"value": entry}
     found = [f"{key!r} is not a key; allowed are {', '.join(keys)}" for key in data if key not in keys]
     found += [
-        f"{key} is {data[key]!r}; it takes a text"
+        f"{key} is {data[key]!r}; it must be a string"
         for key in keys
         if key != "value" and not isinstance(data.get(key, ""), str)
     ]
@@ -208,16 +210,22 @@ def _entry_mistakes(entry: t.Any, has_value: bool, keys: t.Sequence[str]) -> lis
             isinstance(value, (bool, int, str)) and not re.search(r"[\n\x00]|^\s*$", str(value)) for value in values
         ):
             found.append(
-                f"the value is {data.get('value')!r}; it takes a number, a text of one line, true, false, or a list of these"
+                f"the value is {data.get('value')!r}; it must be a number, a string of one line, true, false, or a "
+                "list of these"
             )
     return found
 
 
-# --- how settings last over a reboot -----------------------------------------------------------------------------
+# --- persistence --------------------------------------------------------------------------------------------------
 
 
 def persistent_files(settings: t.Iterable[Setting], chosen: t.Callable[[Setting], str]) -> dict[str, str]:
-    """Return the text of each file that makes the settings last; C(chosen) gives the value that the kernel took."""
+    """Return, by path, the content of the files that make the settings persistent.
+
+    Args:
+        settings: the settings.
+        chosen: returns the value of a setting that the kernel accepted.
+    """
     lines: dict[str, list[str]] = {path: [] for path in FILES}
     for setting in settings:
         value = chosen(setting)
@@ -226,7 +234,8 @@ def persistent_files(settings: t.Iterable[Setting], chosen: t.Callable[[Setting]
         elif setting.section == "block_queue":
             link = re.sub("^/dev/", "", setting.disk)
             lines[UDEV_FILE].append(
-                f'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", SYMLINK=="{link}", ATTR{{queue/{setting.name}}}="{value}"'
+                f'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", SYMLINK=="{link}", '
+                f'ATTR{{queue/{setting.name}}}="{value}"'
             )
         else:
             lines[TMPFILES_FILE].append(f"w {setting.pattern} - - - - {value.replace('%', '%%')}")
@@ -234,7 +243,7 @@ def persistent_files(settings: t.Iterable[Setting], chosen: t.Callable[[Setting]
 
 
 def other_writers(setting: Setting, files: HostFiles) -> list[str]:
-    """Return who else sets this knob, as FILE:LINE or as the name of a service: the ones to ask if it is not as it should be."""
+    """Return the other files and services that set this knob, as FILE:LINE or "TuneD (FILE:LINE)"."""
     name = re.escape(setting.name)
     if setting.section == "sysctl":
         either = "[./]".join(map(re.escape, re.split("[./]", setting.name)))
@@ -243,7 +252,7 @@ def other_writers(setting: Setting, files: HostFiles) -> list[str]:
         found = _matching(files, _UDEV_PLACES, rf"^\s*[^#\s].*ATTR\{{queue/{name}\}}\s*=[^=]", UDEV_FILE)
     else:
         found = _matching(files, _TMPFILES_PLACES, rf"^\s*w\S*\s+{re.escape(setting.pattern)}\s", TMPFILES_FILE)
-    return found + _tuned(setting, files)
+    return found + _tuned_lines(setting, files)
 
 
 _SYSCTL_PLACES = (
@@ -265,7 +274,7 @@ _TMPFILES_PLACES = (
     "/usr/local/lib/tmpfiles.d/*.conf",
     "/usr/lib/tmpfiles.d/*.conf",
 )
-# How TuneD's profiles call what we call otherwise.
+# Settings that have another name in TuneD's profiles.
 _TUNED_NAMES = {
     "scheduler": "elevator",
     "read_ahead_kb": "readahead",
@@ -276,11 +285,12 @@ _TUNED_NAMES = {
 
 
 def _matching(files: HostFiles, places: t.Iterable[str], pattern: str, own: str) -> list[str]:
+    """Return FILE:LINE of the lines that match the pattern, except those of our own file."""
     found = []
     for place in places:
         for path in sorted(glob.glob(files.path(place))):
             name = "/" + os.path.relpath(path, files.root)
-            # A link to a file that is listed itself, as /etc/sysctl.d/99-sysctl.conf is, would name it twice.
+            # A link such as /etc/sysctl.d/99-sysctl.conf would name its target twice.
             if name == own or (os.path.islink(path) and os.path.realpath(path) != path and os.path.exists(path)):
                 continue
             lines = (files.text(name) or "").splitlines()
@@ -288,8 +298,8 @@ def _matching(files: HostFiles, places: t.Iterable[str], pattern: str, own: str)
     return found
 
 
-def _tuned(setting: Setting, files: HostFiles) -> list[str]:
-    """Return TuneD and its profile, if its active profile or one that this includes sets the knob."""
+def _tuned_lines(setting: Setting, files: HostFiles) -> list[str]:
+    """Return the lines of TuneD's active profile, and of the profiles that it includes, that set the knob."""
     active = (files.text("/etc/tuned/active_profile") or "").split()
     name = _TUNED_NAMES.get(setting.name) or re.escape(setting.name)
     seen: set[str] = set()

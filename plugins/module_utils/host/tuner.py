@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Brings a host to a profile's settings and back: the work of the module C(host_settings).
+"""Apply the settings of a profile to a host and restore the originals: the work of the module C(host_settings).
 
-Everything follows from one rule: a knob is to have the value that the profile gives it, and if the profile is silent, its
-recorded original. So the first run, a repeated one, one after a power cut, a change of profile and the restore are the same code.
+One rule covers everything: a knob gets the value that the profile gives it, or its recorded original if the profile
+does not mention it. So the same code does a first run, a repeated run, a run after a power cut, a change of profile and
+a restore.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from __future__ import annotations
 import os
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, remove_file, write_file
 from ansible_collections.memstretch.density.plugins.module_utils.host.memory import gather
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
-from ansible_collections.memstretch.density.plugins.module_utils.host.services import STOPPED, Services, in_words
+from ansible_collections.memstretch.density.plugins.module_utils.host.services import STOPPED, Services, describe
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import (
     FILES,
     MARK,
@@ -36,22 +38,27 @@ _NEW_RECORD: dict[str, t.Any] = {"profile": None, "originals": {}, "refused": {}
 
 
 class HostTuner:
-    """What is wanted, what is, and the way from one to the other.
+    """The wanted and the present settings of a host, and the change from these to those.
 
     Args:
         params: the parameters of the module C(host_settings).
-        record: where the originals are kept.
-        run_command: the module's own.
+        record: the record of the original settings.
+        run_command: AnsibleModule.run_command.
+        services: the services of the host.
     """
 
     def __init__(
-        self, params: t.Mapping[str, t.Any], record: HostRecord, run_command: t.Callable[..., tuple[int, str, str]]
+        self,
+        params: t.Mapping[str, t.Any],
+        record: HostRecord,
+        run_command: RunCommand,
+        services: Services | None = None,
     ) -> None:
         self._restore = params["state"] == "restored"
-        self._run_command, self._record, self._services = run_command, record, Services(run_command)
+        self._run_command, self._record, self._services = run_command, record, services or Services(run_command)
         self._profile = None if self._restore else params["profile"]
         self._settings = [] if self._restore else _settings(params)
-        self._stop: dict[str, str] = (
+        self._stopped: dict[str, str] = (
             {}
             if self._restore
             else {
@@ -61,117 +68,119 @@ class HostTuner:
             }
         )
         self._read_record()
-        self._before = self._observe()
-        carried = self._known["profile"]
-        self._at_first = self._differences()
-        if carried != self._profile:
-            self._at_first.insert(0, f"the host carries {'profile ' + carried if carried else 'no profile'}")
+        self._before = self._read_state()
+        present = self._stored["profile"]
+        self._initial_differences = self._differences()
+        if present != self._profile:
+            self._initial_differences.insert(0, f"the host carries {'profile ' + present if present else 'no profile'}")
 
     def _read_record(self) -> None:
-        self._data = self._record.read()
-        self._known: dict[str, t.Any] = {**_NEW_RECORD, **(self._data or {})}
+        data = self._record.read()
+        self._has_record = data is not None
+        self._stored: dict[str, t.Any] = {**_NEW_RECORD, **(data or {})}
 
-    # --- what is wanted -----------------------------------------------------------------------------------------
+    # --- wanted settings ----------------------------------------------------------------------------------------
 
     def _value(self, setting: Setting, knob: str) -> str:
         """Return the first value that the kernel has not refused."""
-        refused = self._known["refused"].get(knob, [])
+        refused = self._stored["refused"].get(knob, [])
         return next((value for value in setting.values if value not in refused), setting.values[-1])
 
     def _wanted_knobs(self) -> dict[str, str]:
-        """Return the value of each knob that the profile sets; the later of two settings of one knob counts."""
+        """Return the value of each knob that the profile sets; of two settings of one knob, the later one counts."""
         return {knob: self._value(setting, knob) for setting in self._settings for knob in setting.knobs()}
 
-    def _forgotten_knobs(self) -> list[str]:
-        """Return the knobs that an earlier profile set and this one does not."""
+    def _dropped_knobs(self) -> list[str]:
+        """Return the knobs that an earlier profile set and this profile does not set."""
         wanted = self._wanted_knobs()
-        return [knob for knob in self._known["originals"] if knob not in wanted and PAIRS.get(knob) not in wanted]
+        return [knob for knob in self._stored["originals"] if knob not in wanted and PAIRS.get(knob) not in wanted]
 
     def _wanted_services(self) -> dict[str, dict[str, bool]]:
-        forgotten = {name: state for name, state in self._known["services"].items() if name not in self._stop}
-        return {**forgotten, **{name: STOPPED for name in self._stop if self._services.state(name) is not None}}
+        """Return the state of each service: stopped, or the original if only an earlier profile stopped it."""
+        dropped = {name: state for name, state in self._stored["services"].items() if name not in self._stopped}
+        return {**dropped, **{name: STOPPED for name in self._stopped if self._services.state(name) is not None}}
 
     def _wanted_files(self) -> dict[str, str | None]:
-        """Return the text of each of our files, None for one that must not be there."""
+        """Return the content of each of our files, None for a file that must not exist."""
         lasting = [setting for setting in self._settings if setting.knobs()] if self._services.systemd else []
         texts = persistent_files(lasting, lambda setting: self._value(setting, setting.knobs()[0]))
         return {path: texts.get(path) for path in FILES}
 
-    # --- what is ------------------------------------------------------------------------------------------------
+    # --- present and predicted state ----------------------------------------------------------------------------
 
-    def _observe(self) -> dict[str, str | None]:
-        """Return the value of everything that this run or an earlier one is about, by knob, service and file."""
+    def _read_state(self) -> dict[str, str | None]:
+        """Return the present value of each knob, service and file that this run or an earlier run changes."""
         wanted = self._wanted_knobs()
-        knobs = dict.fromkeys([*self._known["originals"], *wanted, *(PAIRS[knob] for knob in wanted if knob in PAIRS)])
+        knobs = dict.fromkeys([*self._stored["originals"], *wanted, *(PAIRS[knob] for knob in wanted if knob in PAIRS)])
         state: dict[str, str | None] = {knob: read_knob(knob) for knob in knobs}
         state.update(
             {
-                f"service {name}": in_words(self._services.state(name))
-                for name in {**self._known["services"], **self._stop}
+                f"service {name}": describe(self._services.state(name))
+                for name in {**self._stored["services"], **self._stopped}
             }
         )
-        state.update({path: _our_text(path) for path in FILES})
+        state.update({path: _read_own_file(path) for path in FILES})
         return state
 
-    def _foresee(self) -> dict[str, str | None]:
-        """Return the same as it will be."""
+    def _predict(self) -> dict[str, str | None]:
+        """Return the same as C(_read_state), as it will be after the change."""
         state = dict(self._before)
         state.update(
-            {knob: self._known["originals"][knob] for knob in self._forgotten_knobs() if state[knob] is not None}
+            {knob: self._stored["originals"][knob] for knob in self._dropped_knobs() if state[knob] is not None}
         )
         state.update({PAIRS[knob]: "0" for knob in self._wanted_knobs() if knob in PAIRS})
         state.update(self._wanted_knobs())
-        state.update({f"service {name}": in_words(wanted) for name, wanted in self._wanted_services().items()})
+        state.update({f"service {name}": describe(wanted) for name, wanted in self._wanted_services().items()})
         state.update(self._wanted_files())
         return state
 
-    def changes(self) -> bool:
-        """Return whether anything has to be done."""
-        if self._foresee() != self._before:
+    def change_needed(self) -> bool:
+        """Return whether the host or its record has to change."""
+        if self._predict() != self._before:
             return True
-        return (
-            self._data is not None if self._restore else self._data is None or self._known["profile"] != self._profile
-        )
+        if self._restore:
+            return self._has_record
+        return not self._has_record or self._stored["profile"] != self._profile
 
-    # --- the way ------------------------------------------------------------------------------------------------
+    # --- the change ---------------------------------------------------------------------------------------------
 
-    def carry_out(self) -> None:
-        """Reach what is wanted. Raises SettingsError, naming all that failed, when the rest is done."""
+    def apply(self) -> None:
+        """Set all that is wanted. Raises SettingsError after the last setting, with all settings that failed."""
         with self._record.locked():
             self._read_record()
             if not self._restore:
                 self._record_originals()
-            problems = self._restore_knobs() + self._write_knobs() + self._reach_services()
+            problems = self._restore_knobs() + self._write_knobs() + self._set_services()
             self._write_files()
             problems += self._differences()
             if problems:
                 raise SettingsError(
                     "; ".join(problems)
-                    + ". The rest is done and nothing is lost: the same task again goes on from here, and "
-                    "state=restored puts everything back."
+                    + ". All other settings are in force, and no original value is lost: run the same task again to "
+                    "continue, or use state=restored to restore everything."
                 )
-            self._forget()
+            self._drop_originals()
 
     def _record_originals(self) -> None:
-        if self._known["recorded"] is None:
-            self._known["recorded"] = gather(self._run_command)
+        if self._stored["recorded"] is None:
+            self._stored["recorded"] = gather(self._run_command)
         knobs = [partner for knob in self._wanted_knobs() for partner in (knob, PAIRS.get(knob)) if partner]
         originals = {knob: value for knob in knobs if (value := read_knob(knob)) is not None}
-        self._known["originals"] = {**originals, **self._known["originals"]}
-        services = {name: state for name in self._stop if (state := self._services.state(name)) is not None}
-        self._known["services"] = {**services, **self._known["services"]}
-        self._known["profile"] = self._profile
+        self._stored["originals"] = {**originals, **self._stored["originals"]}
+        services = {name: state for name in self._stopped if (state := self._services.state(name)) is not None}
+        self._stored["services"] = {**services, **self._stored["services"]}
+        self._stored["profile"] = self._profile
         self._save()
 
     def _save(self) -> None:
-        self._data = dict(self._known)
-        self._record.write(self._known)
+        self._has_record = True
+        self._record.write(self._stored)
 
     def _restore_knobs(self) -> list[str]:
-        originals = self._known["originals"]
-        return _problems(
+        originals = self._stored["originals"]
+        return _failures(
             restore_knob,
-            [(knob, originals) for knob in self._forgotten_knobs() if read_knob(knob) not in (None, originals[knob])],
+            [(knob, originals) for knob in self._dropped_knobs() if read_knob(knob) not in (None, originals[knob])],
         )
 
     def _write_knobs(self) -> list[str]:
@@ -180,22 +189,22 @@ class HostTuner:
             for knob in setting.knobs():
                 while read_knob(knob) != self._value(setting, knob):
                     value = self._value(setting, knob)
-                    failed = _problems(write_knob, [(knob, value)])
+                    failed = _failures(write_knob, [(knob, value)])
                     if not failed:
                         break
                     if value == setting.values[-1]:
                         problems += failed
                         break
-                    self._known["refused"].setdefault(knob, []).append(value)
+                    self._stored["refused"].setdefault(knob, []).append(value)
                     self._save()
         return problems
 
-    def _reach_services(self) -> list[str]:
-        return _problems(self._services.reach, list(self._wanted_services().items()))
+    def _set_services(self) -> list[str]:
+        return _failures(self._services.set_state, list(self._wanted_services().items()))
 
     def _write_files(self) -> None:
         for path, text in self._wanted_files().items():
-            if _our_text(path) == text:
+            if _read_own_file(path) == text:
                 continue
             if text is None:
                 remove_file(path)
@@ -206,56 +215,58 @@ class HostTuner:
                 self._services.reload_udev()
 
     def _differences(self) -> list[str]:
-        """Return what is not as it should be, for people."""
-        present, found = self._observe(), []
-        for name, value in self._foresee().items():
+        """Return the differences between the present and the wanted settings, as messages."""
+        present, found = self._read_state(), []
+        for name, value in self._predict().items():
             if present.get(name) != value and name in FILES:
                 found.append(f"{name} is {'missing' if present.get(name) is None else 'not what this profile writes'}")
             elif present.get(name) != value and present.get(name) is not None:
-                found.append(f"{name} is {present[name]} and not {value}{self._blame(name)}")
+                found.append(f"{name} is {present[name]} and not {value}{self._note_on_others(name)}")
         return found
 
-    def _blame(self, knob: str) -> str:
+    def _note_on_others(self, knob: str) -> str:
+        """Return the other files and services that set a knob, as the end of a message."""
         setting = next((setting for setting in self._settings if knob in setting.knobs()), None)
         others = other_writers(setting, HostFiles()) if setting else []
         return f" (it is also set by {', '.join(others)})" if others else ""
 
-    def _forget(self) -> None:
-        """Drop the originals that are in force again."""
+    def _drop_originals(self) -> None:
+        """Remove the originals that are restored from the record."""
         if self._restore:
             self._record.remove()
-            self._data, self._known["profile"] = None, None
+            self._has_record, self._stored["profile"] = False, None
             return
-        for knob in self._forgotten_knobs():
-            if read_knob(knob) is not None:  # a disk that was taken out may come back
-                del self._known["originals"][knob]
-        self._known["services"] = {name: state for name, state in self._known["services"].items() if name in self._stop}
+        for knob in self._dropped_knobs():
+            if read_knob(knob) is not None:  # a disk that was removed may come back
+                del self._stored["originals"][knob]
+        services = self._stored["services"]
+        self._stored["services"] = {name: state for name, state in services.items() if name in self._stopped}
         self._save()
 
-    # --- what is told -------------------------------------------------------------------------------------------
+    # --- the result ---------------------------------------------------------------------------------------------
 
     def state_text(self) -> str:
-        """Return what is, for people to compare."""
-        return _text(self._observe())
+        """Return the present state as text for a diff."""
+        return _state_as_text(self._read_state())
 
-    def foreseen_text(self) -> str:
-        """Return what will be."""
-        return _text(self._foresee())
+    def predicted_text(self) -> str:
+        """Return the state after the change as text for a diff."""
+        return _state_as_text(self._predict())
 
     def report(self) -> dict[str, t.Any]:
-        """Return the module's result, but for the difference."""
+        """Return the result of the module, without the diff."""
         files = HostFiles()
-        knobs = [self._tell(setting, files) for setting in self._settings]
-        services = [self._tell_service(name, reason) for name, reason in self._stop.items()]
+        knobs = [self._knob_entry(setting, files) for setting in self._settings]
+        services = [self._service_entry(name, reason) for name, reason in self._stopped.items()]
         return {
             "settings": knobs + services,
-            "differences": self._at_first,
+            "differences": self._initial_differences,
             "persistent": self._services.systemd,
-            "profile": self._known["profile"],
-            "recorded": self._known["recorded"],
+            "profile": self._stored["profile"],
+            "recorded": self._stored["recorded"],
         }
 
-    def _tell(self, setting: Setting, files: HostFiles) -> dict[str, t.Any]:
+    def _knob_entry(self, setting: Setting, files: HostFiles) -> dict[str, t.Any]:
         knobs = setting.knobs()
 
         def values(source: t.Callable[[str], str | None]) -> str | None:
@@ -268,24 +279,24 @@ class HostTuner:
             "wanted": self._value(setting, knobs[0]) if knobs else setting.values[0],
             "before": values(self._before.get),
             "effective": values(read_knob),
-            "original": values(self._known["originals"].get),
+            "original": values(self._stored["originals"].get),
             "absent": not knobs,
             "since": setting.since,
             "reason": setting.reason,
             "also_set_by": other_writers(setting, files),
         }
 
-    def _tell_service(self, name: str, reason: str) -> dict[str, t.Any]:
+    def _service_entry(self, name: str, reason: str) -> dict[str, t.Any]:
         state = self._services.state(name)
-        original = self._known["services"].get(name)
+        original = self._stored["services"].get(name)
         return {
             "section": "services_stopped",
             "name": name,
             "path": None,
-            "wanted": in_words(STOPPED),
+            "wanted": describe(STOPPED),
             "before": self._before[f"service {name}"],
-            "effective": in_words(state),
-            "original": in_words(original) if original else None,
+            "effective": describe(state),
+            "original": describe(original) if original else None,
             "absent": state is None,
             "since": "",
             "reason": reason,
@@ -302,20 +313,20 @@ def _settings(params: t.Mapping[str, t.Any]) -> list[Setting]:
     )
 
 
-def _our_text(path: str) -> str | None:
-    """Return the text of a file of ours, None if it is not there. Raises SettingsError for somebody else's file of that name."""
+def _read_own_file(path: str) -> str | None:
+    """Return the text of one of our files, None if it does not exist. Raises SettingsError if it is not ours."""
     text = HostFiles().raw(path)
     if text is None:
         return None
     if not text.decode("utf-8", "replace").startswith(MARK):
         raise SettingsError(
-            f"{path} is there and was not written by this collection: move it away, it would be overwritten"
+            f"{path} exists and was not written by this collection; move it away, because it would be overwritten"
         )
     return text.decode("utf-8")
 
 
-def _problems(action: t.Callable[..., None], calls: t.Iterable[tuple]) -> list[str]:
-    """Do all of them, and return what failed."""
+def _failures(action: t.Callable[..., None], calls: t.Iterable[tuple]) -> list[str]:
+    """Call the action with each of the arguments, and return the messages of the calls that failed."""
     problems = []
     for arguments in calls:
         try:
@@ -325,7 +336,7 @@ def _problems(action: t.Callable[..., None], calls: t.Iterable[tuple]) -> list[s
     return problems
 
 
-def _text(state: t.Mapping[str, str | None]) -> str:
+def _state_as_text(state: t.Mapping[str, str | None]) -> str:
     lines = [f"{name} = {value}" for name, value in state.items() if name not in FILES]
     for path in FILES:
         lines += [f"{path}: {line}" for line in (state[path] or "").splitlines()]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module as Ansible runs it, on this machine; its documentation against what it returns."""
+"""The module as Ansible runs it, on this machine, and its documentation compared with its result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(check_mode=False, **options):
 
 
 @pytest.mark.parametrize("check_mode", [False, True])
-def test_it_returns_the_record_and_no_change(check_mode):
+def test_the_record_is_returned_without_a_change(check_mode):
     result = run(check_mode)
 
     assert result["changed"] is False
@@ -40,7 +40,7 @@ def test_it_returns_the_record_and_no_change(check_mode):
     assert result["host_memory"]["settings_digest"] == host_memory.gather(run_command)["settings_digest"]
 
 
-def test_it_takes_no_options():
+def test_an_option_is_refused():
     result = run(profile="swap")
 
     assert result["failed"] is True

@@ -1,6 +1,8 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
+"""Arguments of a kernel command line."""
+
 from __future__ import annotations
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as ba
 
 
-def test_words_end_at_blanks_outside_of_quotes_and_before_what_is_for_init():
+def test_words_are_split_at_blanks_outside_of_quotes_up_to_the_arguments_of_init():
     line = 'root=/dev/vda1 ro  dyndbg="file a.c +p" quiet -- rcu_nocbs=1'
     assert ba.words(line) == ["root=/dev/vda1", "ro", 'dyndbg="file a.c +p"', "quiet"]
 
@@ -24,14 +26,14 @@ def test_names(word, name):
     "argument",
     ["", "a b", "a=b c", "a='b'", 'a="b"', "a=$(x)", "a=`x`", "a=b;c", "-a", "=b", "a=\\", "a=*", "a\nb", "a={}"],
 )
-def test_refuses_what_a_shell_or_grub_would_read(argument):
+def test_characters_with_a_meaning_in_shell_or_grub_are_refused(argument):
     with pytest.raises(ba.ArgumentError) as error:
         ba.check("arguments", [argument])
     assert str(error.value).startswith(f"arguments: {argument!r} is not allowed")
 
 
 @pytest.mark.parametrize("argument", ["root=/dev/sda1", "ro", "init=/bin/sh", "BOOT_IMAGE=x", "initrd"])
-def test_refuses_what_the_boot_loader_sets(argument):
+def test_arguments_that_the_boot_loader_sets_are_refused(argument):
     with pytest.raises(ba.ArgumentError, match="boot loader sets"):
         ba.check("removed", [argument])
 
@@ -48,24 +50,24 @@ def test_refuses_what_the_boot_loader_sets(argument):
         "lapic=notscdeadline",
     ],
 )
-def test_takes_what_is_used(argument):
+def test_common_arguments_are_allowed(argument):
     ba.check("arguments", [argument])
 
 
 @pytest.mark.parametrize(
     "arguments, removed, text",
     [
-        (["a=1"], ["a"], "stands in the option arguments too"),
-        (["a-b=1"], ["a_b=1"], "stands in"),
+        (["a=1"], ["a"], "is in the option arguments too"),
+        (["a-b=1"], ["a_b=1"], "is in the option arguments too"),
         (["a", "a"], [], "named 2 times"),
     ],
 )
-def test_refuses_lists_that_contradict(arguments, removed, text):
+def test_contradictory_lists_are_refused(arguments, removed, text):
     with pytest.raises(ba.ArgumentError, match=text):
         ba.check_both(arguments, removed)
 
 
-def test_another_value_of_what_is_removed_may_be_added():
+def test_another_value_of_a_removed_argument_may_be_added():
     ba.check_both(["console=ttyS1"], ["console=ttyS0"])
 
 
@@ -81,7 +83,7 @@ def test_another_value_of_what_is_removed_may_be_added():
         ([], [], "a b=1"),
     ],
 )
-def test_what_becomes_of_a_line(arguments, removed, line):
+def test_a_changed_line_has_no_problems(arguments, removed, line):
     assert " ".join(ba.changed(["a", "b=1"], arguments, removed)) == line
     assert ba.problems(line.split(), arguments, removed) == []
 
@@ -89,11 +91,11 @@ def test_what_becomes_of_a_line(arguments, removed, line):
 @pytest.mark.parametrize(
     "line, problems",
     [
-        ("b=1", ["b=2 is missing (b=1 is there)", "x is there"]),
+        ("b=1", ["b=2 is missing (present: b=1)", "x is present"]),
         ("b=2", []),
-        ("b=1 b=2", ["b=2 is missing (b=1 b=2 is there)"]),  # which one the kernel takes is its own affair
+        ("b=1 b=2", ["b=2 is missing (present: b=1 b=2)"]),  # it is unknown which of them the kernel uses
         ("", ["b=2 is missing"]),
     ],
 )
 def test_problems(line, problems):
-    assert ba.problems(line.split() + (["x"] if "x is there" in problems else []), ["b=2"], ["x"]) == problems
+    assert ba.problems(line.split() + (["x"] if "x is present" in problems else []), ["b=2"], ["x"]) == problems

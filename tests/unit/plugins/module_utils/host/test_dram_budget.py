@@ -1,5 +1,7 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a DRAM budget refuses, and what it wants."""
+"""DRAM budgets: the states they want, and the sizes they refuse."""
 
 from __future__ import annotations
 
@@ -23,55 +25,55 @@ def meminfo(monkeypatch):
     return figures
 
 
-def test_hugepages_take_what_the_budget_leaves(meminfo):
+def test_hugepages_are_reserved_for_the_memory_above_the_budget(meminfo):
     budget = HugepageBudget(2048 * MIB, 512 * MIB)
     present = {"huge pages": 10, dram_budget.SYSCTL_FILE: None}
-    assert budget.wanted(present, present)["huge pages"] == 10 + 1024
-    assert budget.wanted({**present, "huge pages": 1025}, present)["huge pages"] == 1025, (
-        "nearly is enough, or no second run were without change"
+    assert budget.applied_state(present, present)["huge pages"] == 10 + 1024
+    assert budget.applied_state({**present, "huge pages": 1025}, present)["huge pages"] == 1025, (
+        "a number that is close enough is kept, so that a second run changes nothing"
     )
-    assert budget.lifted({"huge pages": 1034, dram_budget.SYSCTL_FILE: None}, present)["huge pages"] == 10
+    assert budget.lifted_state({"huge pages": 1034, dram_budget.SYSCTL_FILE: None}, present)["huge pages"] == 10
 
 
-def test_a_budget_that_pushes_the_host_into_oom_is_refused_with_the_figures(meminfo):
-    with pytest.raises(BudgetError, match=r"of 1.465 GiB .* hold 1.07 GiB, and 512 MiB .* at least 1.57 GiB"):
-        HugepageBudget(1500 * MIB, 512 * MIB).refuse({"huge pages": 0})
-    HugepageBudget(1608 * MIB, 512 * MIB).refuse({"huge pages": 0})
-    with pytest.raises(BudgetError, match="no budget: the host has 4 GiB"):
-        HugepageBudget(4096 * MIB, 0).refuse({"huge pages": 0})
+def test_a_budget_that_would_push_the_host_into_oom_is_refused(meminfo):
+    with pytest.raises(BudgetError, match=r"of 1.465 GiB .* use 1.07 GiB, .* 512 MiB.* at least 1.57 GiB"):
+        HugepageBudget(1500 * MIB, 512 * MIB).check({"huge pages": 0})
+    HugepageBudget(1608 * MIB, 512 * MIB).check({"huge pages": 0})
+    with pytest.raises(BudgetError, match=r"of 4 GiB must be below the host's memory \(4 GiB\)"):
+        HugepageBudget(4096 * MIB, 0).check({"huge pages": 0})
 
 
-def test_huge_pages_that_are_ours_do_not_count_as_in_use(meminfo):
+def test_reserved_huge_pages_do_not_count_as_in_use(meminfo):
     meminfo["MemAvailable"] = 1000 * MIB
-    HugepageBudget(1700 * MIB, 512 * MIB).refuse({"huge pages": 1000})
+    HugepageBudget(1700 * MIB, 512 * MIB).check({"huge pages": 1000})
 
 
-def test_no_huge_pages_no_such_budget(meminfo):
+def test_a_kernel_without_huge_pages_is_refused(meminfo):
     del meminfo["Hugepagesize"]
     with pytest.raises(BudgetError, match="use cgroup"):
         HugepageBudget(1700 * MIB, 512 * MIB)
 
 
-def test_a_group_must_fit_into_budget_and_swap(meminfo, tmp_path):
+def test_a_control_group_must_fit_into_the_budget_and_swap(meminfo, tmp_path):
     (tmp_path / "memory.usage_in_bytes").write_text(str(300 * MIB), encoding="ascii")
     (tmp_path / "memory.limit_in_bytes").write_text("9223372036854771712\n", encoding="ascii")
     files = CgroupFiles(str(tmp_path), version_1=True)
-    assert files.there() and files.limit() is None
-    files.refuse(200 * MIB)
+    assert files.exists() and files.limit() is None
+    files.check(200 * MIB)
     with pytest.raises(BudgetError, match=r"199 MiB .* 300 MiB are in use there, and budget and free swap are 299 MiB"):
-        files.refuse(199 * MIB)
+        files.check(199 * MIB)
 
 
 @pytest.mark.parametrize("text, limit", [("max\n", None), ("1048576\n", 1048576)])
-def test_limits_of_version_2(tmp_path, text, limit):
+def test_limits_of_control_groups_version_2(tmp_path, text, limit):
     (tmp_path / "memory.max").write_text(text, encoding="ascii")
     assert CgroupFiles(str(tmp_path), version_1=False).limit() == limit
     assert CgroupFiles(str(tmp_path / "gone"), version_1=False).limit() is None
 
 
-def test_a_nested_slice_lies_in_its_parents():
+def test_the_control_group_of_a_nested_slice_is_below_its_parents():
     budget = SliceBudget(64 * MIB, "machine-fleet.slice", lambda *args: (0, "", ""))
     assert budget._files.path.endswith("/machine.slice/machine-fleet.slice")
-    assert budget.wanted({}, {})["/etc/systemd/system/machine-fleet.slice.d/90-memstretch-budget.conf"].endswith(
+    assert budget.applied_state({}, {})["/etc/systemd/system/machine-fleet.slice.d/90-memstretch-budget.conf"].endswith(
         "[Slice]\nMemoryMax=67108864\n"
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The recorded host has two sockets, a memory-only node, two NVMe drives and zram; it swaps between the recordings."""
+"""Snapshots of a recorded host, which swaps between the two recordings, and of this machine."""
 
 from __future__ import annotations
 
@@ -12,28 +12,11 @@ import subprocess
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.host import disks
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure as memory_pressure
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
-from ansible_collections.memstretch.density.tests.unit.fixtures.record_tree import replay
+from ansible_collections.memstretch.density.plugins.module_utils.host.disks import real_disks
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 
 MB = 1024 * 1024
-
-
-@pytest.fixture
-def quiet(tmp_path):
-    return replay(str(tmp_path / "quiet"), "two_sockets.json")
-
-
-@pytest.fixture
-def pressed(tmp_path):
-    return replay(str(tmp_path / "pressed"), "two_sockets.json", "two_sockets_pressed.json")
-
-
-def write(root, path, content):
-    os.makedirs(os.path.dirname(root + path), exist_ok=True)
-    with open(root + path, "w", encoding="ascii") as file:
-        file.write(content)
 
 
 def test_snapshot_of_a_recorded_host(pressed):
@@ -55,13 +38,13 @@ def test_snapshot_of_a_recorded_host(pressed):
     ]
 
 
-def test_stalled_allocations_of_all_zones_are_added_up(quiet):
+def test_stalled_allocations_of_all_zones_are_added_up(quiet, write):
     write(quiet, "/proc/vmstat", "allocstall_dma 1\nallocstall_normal 20\npgscan_kswapd 7\nallocstall_movable 300\n")
 
     assert memory_pressure.snapshot(quiet)["allocstall"] == 321
 
 
-def test_disks_that_carry_swap_come_first_and_idle_loop_devices_not_at_all(quiet):
+def test_disks_with_swap_come_first_and_idle_loop_devices_are_left_out(quiet):
     disks = [name.split(".")[1] for name in memory_pressure.snapshot(quiet) if name.endswith(".reads")]
 
     assert disks == ["zram0", "nvme0n1", "nvme1n1", "sda"]
@@ -81,26 +64,7 @@ def test_difference_subtracts_counters_and_keeps_gauges(quiet, pressed):
     assert result["counters"]["disk.sda.reads"] == 0
 
 
-def test_swap_on_a_partition_counts_for_its_disk(quiet):
-    disk = os.path.realpath(quiet + "/sys/class/block/nvme1n1")
-    write(disk, "/nvme1n1p2/partition", "2\n")
-    os.symlink(disk + "/nvme1n1p2", quiet + "/sys/class/block/nvme1n1p2")
-    write(quiet, "/proc/swaps", "Filename Type Size Used Priority\n/dev/nvme1n1p2 partition 1024 0 5\n")
-
-    assert disks.swap_disks(HostFiles(quiet)) == ["nvme1n1"]
-
-
-def test_swap_areas_with_a_space_and_with_a_negative_priority(quiet):
-    write(quiet, "/proc/swaps", "Filename Type Size Used Priority\n/swap\\040file file 1024 512 -2\n")
-    files = HostFiles(quiet)
-
-    assert swap_areas(files) == [
-        {"name": "/swap file", "type": "file", "size_bytes": MB, "used_bytes": 512 * 1024, "priority": -2},
-    ]
-    assert disks.swap_disks(files) == []
-
-
-def test_many_disks_are_summed_up_and_the_size_is_bounded(quiet):
+def test_many_disks_are_added_up_and_the_size_is_bounded(quiet, write):
     lines = []
     for number in range(40):
         name = f"nvme{number}n1"
@@ -128,19 +92,19 @@ def test_a_disk_that_appears_makes_the_sum_of_the_others_doubtful(quiet):
     }
 
 
-def test_a_wrapped_counter_of_milliseconds_goes_on():
+def test_a_counter_of_milliseconds_may_wrap():
     result = memory_pressure.difference({"disk.vda.read_ms": 2**32 - 10}, {"disk.vda.read_ms": 5})
 
     assert result["counters"] == {"disk.vda.read_ms": 15}
 
 
-def test_a_counter_that_ran_backwards_is_doubtful():
+def test_a_counter_that_decreased_is_doubtful():
     result = memory_pressure.difference({"pswpin": 10, "clock_s": 1.5}, {"pswpin": 3, "clock_s": 2.0})
 
     assert result == {"counters": {"clock_s": 0.5}, "gauges": {}, "doubtful": ["pswpin"]}
 
 
-def test_what_the_kernel_lacks_is_absent(quiet):
+def test_figures_that_the_kernel_lacks_are_absent(quiet):
     shutil.rmtree(quiet + "/proc/pressure")
     shutil.rmtree(quiet + "/sys/devices/virtual/block/zram0")
     os.remove(quiet + "/sys/block/zram0")
@@ -163,12 +127,12 @@ def test_this_machine():
     assert len(json.dumps(after)) < 1500
 
 
-def test_this_machine_sees_its_own_writing(tmp_path):
-    disks = memory_pressure.real_disks(HostFiles())
+def test_a_write_on_this_machine_is_counted(tmp_path):
+    disks = real_disks(HostFiles())
     number = os.stat(tmp_path).st_dev
     disk = os.path.basename(os.path.realpath(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}"))
     if disk not in disks:
-        pytest.skip(f"{tmp_path} is not on a disk of its own")
+        pytest.skip(f"{tmp_path} is not on a whole disk")
     before = memory_pressure.snapshot()
 
     subprocess.run(

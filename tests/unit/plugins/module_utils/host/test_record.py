@@ -1,5 +1,7 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The record of a host's originals, on a real file system."""
+"""The record of a host's original settings, on a real file system."""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ import stat
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import remove_file, write_file
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord, HostRecordError
 
 
@@ -19,7 +20,7 @@ def record(tmp_path):
     return HostRecord("settings", str(tmp_path / "state"))
 
 
-def test_what_is_written_is_read(record):
+def test_a_record_is_read_as_it_was_written(record):
     assert record.read() is None
     with record.locked():
         record.write({"originals": {"b": "1", "a": "2"}})
@@ -28,7 +29,7 @@ def test_what_is_written_is_read(record):
     assert stat.S_IMODE(os.stat(record.path).st_mode) == 0o600
 
 
-def test_the_directory_goes_with_the_last_record(record):
+def test_the_directory_is_removed_with_the_last_record(record):
     other = HostRecord("other", record.directory)
     with record.locked():
         record.write({})
@@ -40,7 +41,7 @@ def test_the_directory_goes_with_the_last_record(record):
     assert not os.path.exists(record.directory)
 
 
-def test_a_directory_that_something_is_mounted_on_stays(record, monkeypatch):
+def test_a_mount_point_is_not_removed(record, monkeypatch):
     def busy(path):
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
 
@@ -52,7 +53,7 @@ def test_a_directory_that_something_is_mounted_on_stays(record, monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 99}', ""])
-def test_a_record_that_cannot_be_understood_is_never_ignored(record, text):
+def test_a_record_that_cannot_be_understood_is_an_error(record, text):
     os.makedirs(record.directory)
     with open(record.path, "w", encoding="utf-8") as file:
         file.write(text)
@@ -66,7 +67,7 @@ def _hold(directory, entered, leave):
         leave.wait(20)
 
 
-def test_one_process_at_a_time(record):
+def test_only_one_process_holds_the_lock(record):
     entered, leave = multiprocessing.Event(), multiprocessing.Event()
     holder = multiprocessing.Process(target=_hold, args=(record.directory, entered, leave))
     holder.start()
@@ -79,7 +80,7 @@ def test_one_process_at_a_time(record):
     holder.join()
 
 
-def test_a_holder_that_dies_leaves_no_lock(record):
+def test_the_lock_is_free_after_its_process_dies(record):
     entered, leave = multiprocessing.Event(), multiprocessing.Event()
     holder = multiprocessing.Process(target=_hold, args=(record.directory, entered, leave))
     holder.start()
@@ -88,16 +89,3 @@ def test_a_holder_that_dies_leaves_no_lock(record):
     holder.join()
     with record.locked(timeout=5):
         pass
-
-
-def test_a_file_is_replaced_whole(tmp_path):
-    path = str(tmp_path / "file")
-    write_file(path, "old", 0o644)
-    write_file(path, "new", 0o600)
-    assert open(path, encoding="utf-8").read() == "new"
-    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    assert os.listdir(tmp_path) == ["file"]
-    with pytest.raises(UnicodeEncodeError):
-        write_file(path, "\ud800")
-    assert open(path, encoding="utf-8").read() == "new" and os.listdir(tmp_path) == ["file"]
-    assert remove_file(path) and not remove_file(path)

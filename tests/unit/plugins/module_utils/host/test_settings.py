@@ -1,9 +1,11 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of a profile: names, values, and who else makes them."""
+"""Settings of a profile: names, values, persistence, and other files and services that set them."""
 
 from __future__ import annotations
 
-import os
+import pathlib
 
 import pytest
 
@@ -36,7 +38,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.settings i
         ("", ""),
     ],
 )
-def test_values_are_compared_as_what_they_mean(text, value):
+def test_equal_values_have_the_same_canonical_text(text, value):
     assert canonical(text) == value
 
 
@@ -48,11 +50,11 @@ def test_values_are_compared_as_what_they_mean(text, value):
         ("net.ipv4.conf.eth0/5.forwarding", "net/ipv4/conf/eth0.5/forwarding"),
     ],
 )
-def test_sysctl_names_are_those_of_sysctl_8(name, path):
+def test_sysctl_names_are_read_as_sysctl_8_reads_them(name, path):
     assert sysctl_path(name) == path
 
 
-def test_a_scheduler_is_written_before_the_depth_that_it_resets():
+def test_the_scheduler_is_written_before_the_queue_depth_that_it_resets():
     settings = settings_of(
         "block_queue", {"nr_requests": 64, "scheduler": "mq-deadline"}, ["/dev/disk/by-id/a", "/dev/disk/by-id/b"]
     )
@@ -68,26 +70,26 @@ def test_a_disk_is_found_by_its_stable_path(tmp_path):
 @pytest.mark.parametrize(
     "sections, message",
     [
-        ({"sysctl": {"swappiness": 1}}, "sysctl has 'swappiness'; allowed is the name of a sysctl"),
+        ({"sysctl": {"swappiness": 1}}, "sysctl has 'swappiness'; each name must be the name of a sysctl"),
         ({"sysctl": {"vm.a": None}}, "sysctl, vm.a: the value is None"),
         ({"sysctl": {"vm.a": {"value": 1, "why": "x"}}}, "'why' is not a key; allowed are value, reason, since"),
-        ({"sysctl": {"vm.a": "1\n2"}}, "a text of one line"),
+        ({"sysctl": {"vm.a": "1\n2"}}, "a string of one line"),
         ({"sysctl": {"vm.a": []}}, "the value is []"),
         ({"sysctl": {"vm.a": 1.5}}, "the value is 1.5"),
-        ({"sysctl": [1]}, "it takes a dictionary"),
-        ({"sysfs": {"/etc/passwd": 1}}, "allowed is a path below /sys"),
-        ({"sysfs": {"/sys/../etc/passwd": 1}}, "allowed is a path below /sys"),
-        ({"block_queue": {"../x": 1}}, "allowed is a file of a disk's queue directory"),
+        ({"sysctl": [1]}, "it must be a dictionary"),
+        ({"sysfs": {"/etc/passwd": 1}}, "each name must be a path below /sys"),
+        ({"sysfs": {"/sys/../etc/passwd": 1}}, "each name must be a path below /sys"),
+        ({"block_queue": {"../x": 1}}, "each name must be a file in a disk's queue directory"),
         ({"services_stopped": {"a b": True}}, "the name of a unit"),
-        ({"services_stopped": {"ksm": {"reason": 3}}}, "reason is 3; it takes a text"),
+        ({"services_stopped": {"ksm": {"reason": 3}}}, "reason is 3; it must be a string"),
         ({"cpu_governor": {"reason": "x"}}, "cpu_governor: the value is None"),
     ],
 )
-def test_a_mistake_is_named(sections, message):
+def test_a_mistake_is_reported(sections, message):
     assert message in "; ".join(mistakes(sections))
 
 
-def test_what_is_right_is_no_mistake():
+def test_valid_settings_have_no_mistakes():
     assert (
         mistakes(
             {
@@ -105,7 +107,7 @@ def test_what_is_right_is_no_mistake():
     )
 
 
-def test_settings_last_by_the_systems_own_means():
+def test_settings_are_persistent_by_files_of_the_system():
     settings = [
         Setting("sysctl", "vm.swappiness", ("100",)),
         Setting("sysfs", "/sys/a/b*", ("50%",)),
@@ -122,7 +124,7 @@ def test_settings_last_by_the_systems_own_means():
     assert persistent_files([], lambda setting: "") == {}
 
 
-def test_who_else_sets_a_knob_is_named(tmp_path):
+def test_other_files_and_services_that_set_a_knob_are_found(tmp_path):
     def write(path, text):
         full = tmp_path / path
         full.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +137,8 @@ def test_who_else_sets_a_knob_is_named(tmp_path):
     write("usr/lib/sysctl.d/50-x.conf", "vm.swappiness_not = 3\n")
     write(
         "usr/lib/udev/rules.d/60-x.rules",
-        '# ATTR{queue/scheduler}="bfq"\nACTION=="add", ATTR{queue/scheduler}="bfq"\nATTR{queue/scheduler}=="x", RUN+="y"\n',
+        '# ATTR{queue/scheduler}="bfq"\nACTION=="add", ATTR{queue/scheduler}="bfq"\n'
+        'ATTR{queue/scheduler}=="x", RUN+="y"\n',
     )
     write("usr/lib/tmpfiles.d/thp.conf", "w! /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise\n")
     write("etc/tuned/active_profile", "mine\n")
@@ -162,9 +165,6 @@ def test_knobs_of_this_host():
     assert Setting("sysfs", "/sys/kernel/mm/transparent_hugepage/ena*", ("1",)).knobs() == [
         "/sys/kernel/mm/transparent_hugepage/enabled"
     ]
-    assert (
-        host_settings.read_knob("/proc/sys/vm/swappiness")
-        == open("/proc/sys/vm/swappiness", encoding="ascii").read().strip()
-    )
+    swappiness = pathlib.Path("/proc/sys/vm/swappiness").read_text(encoding="ascii").strip()
+    assert host_settings.read_knob("/proc/sys/vm/swappiness") == swappiness
     assert host_settings.read_knob("/dev/disk/by-id/gone/queue/scheduler") is None
-    assert os.path.exists("/proc/sys/vm")

@@ -1,0 +1,186 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kernel command line of a host: what has to change, the change and its record, and the verification."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as ba
+from ansible_collections.memstretch.density.plugins.module_utils.boot.loader import (
+    BootLoaderError,
+    Entry,
+    Grub,
+    Grubby,
+    problems,
+    read_text,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
+
+# The names of restored arguments, kept until the next boot, because the running kernel still has our values.
+PENDING = "/run/memstretch-kernel_cmdline.json"
+
+
+class CommandLineError(Exception):
+    """The command line cannot be changed or is wrong; the message is for the user."""
+
+
+class CommandLine:
+    """The kernel command line of a host, and the arguments to add and remove. Empty lists restore the original.
+
+    Args:
+        loader: the boot loader of the host.
+        arguments: arguments to add.
+        removed: arguments to remove.
+        record: the record of the original configuration.
+        pending: path of the file with the names of restored arguments.
+    """
+
+    def __init__(
+        self,
+        loader: Grub | Grubby,
+        arguments: t.Sequence[str],
+        removed: t.Sequence[str],
+        record: HostRecord | None = None,
+        pending: str = PENDING,
+    ) -> None:
+        self.loader, self.arguments, self.removed = loader, list(arguments), list(removed)
+        self._record = record or HostRecord("kernel_cmdline")
+        self._pending = pending
+        self._read_record()
+
+    def _read_record(self) -> None:
+        self._data = self._record.read()
+        if self._data and self._data["boot_loader"] != self.loader.NAME:
+            raise CommandLineError(
+                f"{self._record.path} is for the boot loader {self._data['boot_loader']}, and this host now has "
+                f"{self.loader.NAME}; correct the kernel command line by hand and remove the file"
+            )
+
+    @property
+    def restoring(self) -> bool:
+        """Return whether the original configuration is wanted."""
+        return not self.arguments and not self.removed
+
+    def change_needed(self) -> bool:
+        """Return whether the configuration or the record has to change."""
+        drop_in = self.loader.drop_in_text()
+        if self.restoring:
+            return bool(self._data or drop_in)
+        wrong = problems(self.loader.entries(), self.arguments, self.removed)
+        if not self._data and not drop_in:
+            return bool(wrong)  # the arguments may be in the configuration without us
+        recorded = [self._data["arguments"], self._data["removed"]] if self._data else None
+        return (
+            bool(wrong)
+            or recorded != [self.arguments, self.removed]
+            or drop_in != self.loader.wanted_drop_in(self.arguments, self.removed)
+        )
+
+    def predicted_entries(self) -> list[Entry]:
+        """Return the entries of the boot menu as they will be after the change."""
+        data = self._data or {"originals": {}, "arguments": []}
+        return [
+            Entry(entry.kernel, " ".join(ba.changed(entry.words, self.arguments, self.removed)))
+            for entry in self.loader.original_entries(data["originals"], data["arguments"])
+        ]
+
+    def change(self) -> list[str]:
+        """Apply the arguments or restore the original configuration; return notes for the user."""
+        with self._record.locked():
+            self._read_record()  # another process may have changed it before we got the lock
+            try:
+                if not self.change_needed():
+                    return []
+                return self._restore() if self.restoring else self._apply()
+            finally:
+                if self._record.read() is None:
+                    self._record.remove()  # and with it the directory that the lock created
+
+    def _restore(self) -> list[str]:
+        if self._data:
+            write_file(self._pending, json.dumps(sorted(self.affected_names())) + "\n")
+        notes = self.loader.restore(self._data["originals"] if self._data else {})
+        self._record.remove()
+        self._data = None
+        return notes
+
+    def _apply(self) -> list[str]:
+        before = self._data
+        if not before and self.loader.drop_in_text():
+            raise CommandLineError(
+                f"{self.loader.drop_in} was written by this module, but the record of the original configuration, "
+                f"{self._record.path}, is missing; restore first (state=restored), which generates the boot menu "
+                "without this file"
+            )
+        data = before or {"boot_loader": self.loader.NAME, "originals": self.loader.originals()}
+        self._data = {
+            **data,
+            "arguments": self.arguments,
+            "removed": self.removed,
+            "names": sorted(self.affected_names()),
+        }
+        self._record.write(self._data)
+        try:
+            notes = self.loader.apply(self._data["originals"], self.arguments, self.removed)
+        except (BootLoaderError, OSError):
+            # The boot loader is as it was before, so the record must be too.
+            if before:
+                self._record.write(before)
+            else:
+                self._record.remove()
+            raise
+        self._record.write(self._data)
+        return notes
+
+    def affected_names(self) -> set[str]:
+        """Return the names of all arguments that may differ between the running kernel and the menu because of us."""
+        return {
+            *map(ba.name, self.arguments),
+            *map(ba.name, self.removed),
+            *(self._data or {}).get("names", []),
+            *json.loads(read_text(self._pending) or "[]"),
+        }
+
+    def expect_recorded(self) -> None:
+        """If no arguments are given, expect those of the record."""
+        if self.restoring and self._data:
+            self.arguments, self.removed = self._data["arguments"], self._data["removed"]
+
+    def menu_problems(self) -> list[str]:
+        """Return what is wrong in the boot loader's configuration."""
+        entries = self.loader.entries()
+        if not entries:
+            return ["the boot menu has no entry for this system's kernels"]
+        found = []
+        wrong = problems(entries, self.arguments, self.removed)
+        if wrong:
+            found.append(f"the boot menu is wrong: {'; '.join(wrong)}; {self.loader.explain_override()}")
+        drop_in = self.loader.drop_in_text()
+        wanted_drop_in = self.loader.wanted_drop_in(self.arguments, self.removed)
+        if not self._data:
+            if drop_in:
+                found.append(f"{self.loader.drop_in} exists without a record")
+        elif [self._data["arguments"], self._data["removed"]] == [self.arguments, self.removed] and (
+            drop_in != wanted_drop_in
+        ):
+            found.append(
+                f"{self.loader.drop_in} was changed: the next kernel that is installed would get other arguments"
+            )
+        return found
+
+    def running_problems(self, running: str) -> list[str]:
+        """Return what is wrong on the command line of the running kernel."""
+        return [f"the running kernel: {text}" for text in ba.problems(ba.words(running), self.arguments, self.removed)]
+
+
+def reboot_required(entries: t.Sequence[Entry], running: str, names: t.Collection[str]) -> bool:
+    """Return whether the running kernel and the first entry of the menu differ in the arguments with these names."""
+
+    def values(words: t.Iterable[str]) -> list[tuple[str, tuple[str, ...]]]:
+        return [(ba.name(word), word.partition("=")[1:]) for word in sorted(words) if ba.name(word) in names]
+
+    return bool(entries) and values(entries[0].words) != values(ba.words(running))

@@ -1,0 +1,234 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command line is changed, restored and verified, with a GRUB whose generator is a small shell script."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as bl
+from ansible_collections.memstretch.density.plugins.module_utils.boot.command_line import (
+    CommandLine,
+    CommandLineError,
+    reboot_required,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
+from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
+
+# Like grub-mkconfig, it reads the settings and the drop-ins as shell code.
+GENERATOR = """\
+#!/bin/sh
+set -e
+. {defaults}/grub
+for file in {defaults}/grub.d/*.cfg; do
+    if [ -e "$file" ]; then . "$file"; fi
+done
+cat >"$2" <<END
+### BEGIN /etc/grub.d/10_linux ###
+\tlinux\t/boot/vmlinuz-6.1.0-56-amd64 root=/dev/vda1 ro $GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT
+### END /etc/grub.d/10_linux ###
+END
+"""
+RUNNING = "BOOT_IMAGE=/boot/vmlinuz-6.1.0-56-amd64 root=/dev/vda1 ro console=ttyS0 quiet"
+
+
+class GrubHost:
+    """A host that boots with GRUB, in a temporary directory."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.root, self.boot, self.defaults = root, root / "boot" / "grub", root / "default"
+        self.boot.mkdir(parents=True)
+        self.defaults.mkdir()
+        (self.defaults / "grub").write_text(
+            "GRUB_CMDLINE_LINUX='console=ttyS0'\nGRUB_CMDLINE_LINUX_DEFAULT=quiet\n", encoding="utf-8"
+        )
+        self.generator = root / "grub-mkconfig"
+        self.write_generator(GENERATOR)
+        assert run_command([str(self.generator), "-o", str(self.boot / "grub.cfg")])[0] == 0
+
+    def write_generator(self, text: str) -> None:
+        self.generator.write_text(text.replace("{defaults}", str(self.defaults)), encoding="utf-8")
+        self.generator.chmod(0o755)
+
+    @property
+    def record(self) -> HostRecord:
+        return HostRecord("kernel_cmdline", str(self.root / "state"))
+
+    def command_line(self, *arguments: str, removed: tuple[str, ...] = ()) -> CommandLine:
+        loader = bl.Grub(
+            run_command, lambda name: str(self.generator), boot=str(self.boot), defaults=str(self.defaults)
+        )
+        return CommandLine(loader, arguments, removed, self.record, str(self.root / "pending"))
+
+    def lines(self) -> list[str]:
+        return [" ".join(entry.words) for entry in self.command_line().loader.entries()]
+
+    def files(self) -> dict[str, bytes]:
+        return {str(file): file.read_bytes() for file in self.root.rglob("*") if file.is_file()}
+
+
+@pytest.fixture
+def host(tmp_path):
+    return GrubHost(tmp_path)
+
+
+def test_arguments_are_added_and_removed_as_predicted(host):
+    command_line = host.command_line("rcu_nocbs=all", removed=("quiet",))
+    before = host.files()
+
+    assert command_line.change_needed()
+    predicted = command_line.predicted_entries()
+    assert host.files() == before, "a prediction changes nothing"
+    assert command_line.change() == []
+
+    assert host.lines() == ["root=/dev/vda1 ro console=ttyS0 rcu_nocbs=all"]
+    assert [sorted(entry.words) for entry in predicted] == [sorted(host.lines()[0].split())]
+    assert not host.command_line("rcu_nocbs=all", removed=("quiet",)).change_needed()
+
+
+def test_a_restore_leaves_every_file_as_it_was(host):
+    before = host.files()
+    host.command_line("rcu_nocbs=all").change()
+
+    restore = host.command_line()
+    assert restore.change_needed()
+    restore.change()
+
+    after = host.files()
+    assert after.pop(str(host.root / "pending")) == b'["rcu_nocbs"]\n'
+    assert after == before
+    assert not host.command_line().change_needed()
+
+
+def test_the_arguments_of_an_earlier_run_are_restored(host):
+    host.command_line("rcu_nocbs=all", removed=("quiet",)).change()
+    host.command_line("nohz=off").change()
+
+    assert host.lines() == ["root=/dev/vda1 ro console=ttyS0 nohz=off quiet"]
+    assert host.command_line("nohz=off").affected_names() == {"rcu_nocbs", "quiet", "nohz"}
+
+
+def test_arguments_that_are_present_need_no_change(host):
+    assert not host.command_line("quiet", "console=ttyS0").change_needed()
+
+
+def test_a_failed_change_leaves_no_record(host):
+    host.write_generator("#!/bin/sh\necho nothing to boot from >&2\nexit 7\n")
+    before = host.files()
+
+    with pytest.raises(bl.BootLoaderError, match="(?s)ended with status 7; .*nothing to boot from"):
+        host.command_line("rcu_nocbs=all").change()
+
+    assert host.files() == before and host.record.read() is None
+
+
+def test_a_failed_change_keeps_the_earlier_record(host):
+    host.command_line("rcu_nocbs=all").change()
+    host.write_generator("#!/bin/sh\nexit 7\n")
+    before = host.files()
+
+    with pytest.raises(bl.BootLoaderError, match="ended with status 7"):
+        host.command_line("nohz=off").change()
+
+    assert host.files() == before
+
+
+def test_an_interrupted_change_is_finished(host):
+    menu = (host.boot / "grub.cfg").read_bytes()
+    host.command_line("rcu_nocbs=all").change()
+    (host.boot / "grub.cfg").write_bytes(menu)
+
+    again = host.command_line("rcu_nocbs=all")
+    assert again.change_needed()
+    again.change()
+    assert host.lines() == ["root=/dev/vda1 ro console=ttyS0 rcu_nocbs=all quiet"]
+
+
+def test_a_drop_in_without_a_record_is_refused_until_it_is_restored(host):
+    host.command_line("rcu_nocbs=all").change()
+    host.record.remove()
+
+    assert "zz-memstretch.cfg exists without a record" in host.command_line("rcu_nocbs=all").menu_problems()[0]
+    with pytest.raises(CommandLineError, match="kernel_cmdline.json, is missing; restore first"):
+        host.command_line("nohz=off").change()
+    notes = host.command_line().change()
+    assert "was generated again" in notes[0] and host.lines() == ["root=/dev/vda1 ro console=ttyS0 quiet"]
+
+
+def test_a_record_of_another_boot_loader_is_refused(host):
+    host.record.write({"boot_loader": "grubby"})
+
+    with pytest.raises(CommandLineError, match="is for the boot loader grubby, and this host now has grub"):
+        host.command_line()
+
+
+def test_a_correct_command_line_has_no_problems(host):
+    host.command_line("rcu_nocbs=all", removed=("quiet",)).change()
+    command_line = host.command_line()
+    command_line.expect_recorded()
+
+    assert (command_line.arguments, command_line.removed) == (["rcu_nocbs=all"], ["quiet"])
+    assert command_line.menu_problems() == []
+    assert command_line.running_problems("ro rcu_nocbs=all") == []
+    assert command_line.running_problems(RUNNING) == [
+        "the running kernel: rcu_nocbs=all is missing",
+        "the running kernel: quiet is present",
+    ]
+
+
+def test_a_changed_menu_and_a_changed_drop_in_are_reported(host):
+    host.command_line("rcu_nocbs=all").change()
+    menu = host.boot / "grub.cfg"
+    menu.write_text(menu.read_text(encoding="utf-8").replace("rcu_nocbs=all", "rcu_nocbs=0"), encoding="utf-8")
+    with open(host.defaults / "grub.d" / "zz-memstretch.cfg", "a", encoding="utf-8") as file:
+        file.write("# edited\n")
+
+    wrong_menu, wrong_drop_in = host.command_line("rcu_nocbs=all").menu_problems()
+
+    assert "rcu_nocbs=all is missing (present: rcu_nocbs=0)" in wrong_menu
+    assert wrong_drop_in.startswith(f"{host.defaults}/grub.d/zz-memstretch.cfg was changed")
+
+
+def test_a_menu_without_entries_is_reported(host):
+    (host.boot / "grub.cfg").write_text("set timeout=5\n", encoding="utf-8")
+
+    assert host.command_line("a=1").menu_problems() == ["the boot menu has no entry for this system's kernels"]
+
+
+def test_a_reboot_is_required_until_the_kernel_runs_with_the_menus_values(host):
+    command_line = host.command_line("rcu_nocbs=all")
+    command_line.change()
+    entries, names = command_line.loader.entries(), command_line.affected_names()
+
+    assert reboot_required(entries, RUNNING, names)
+    assert not reboot_required(entries, RUNNING + " rcu-nocbs=all", names)
+    assert not reboot_required([], RUNNING, names)
+
+
+def test_a_reboot_is_required_after_a_restore_too(host):
+    host.command_line("rcu_nocbs=all").change()
+    host.command_line().change()
+    command_line = host.command_line()
+
+    assert command_line.affected_names() == {"rcu_nocbs"}
+    assert reboot_required(command_line.loader.entries(), RUNNING + " rcu_nocbs=all", command_line.affected_names())
+    assert not reboot_required(command_line.loader.entries(), RUNNING, command_line.affected_names())
+
+
+def test_grubby_is_changed_and_restored(grubby, tmp_path):
+    def command_line(*arguments):
+        loader = bl.Grubby(grubby, lambda name: "/usr/sbin/grubby")
+        return CommandLine(
+            loader, arguments, [], HostRecord("kernel_cmdline", str(tmp_path / "state")), str(tmp_path / "pending")
+        )
+
+    before = grubby.lines()
+    command_line("rcu_nocbs=all").change()
+    assert set(grubby.lines().values()) == {f"{grubby.LINE} rcu_nocbs=all"}
+    assert not command_line("rcu_nocbs=all").change_needed()
+    assert command_line("rcu_nocbs=all").menu_problems() == []
+    command_line().change()
+    assert grubby.lines() == before
