@@ -284,7 +284,7 @@ def test_redis_that_is_not_installed(site):
         assert "no-such-redis" in message and "no-such-package" in message and "become" in message
     else:
         check = site.ok(host, "--check")
-        assert "no-such-package would be installed" in str(check.results("Say that the package would be installed"))
+        assert "no-such-package would be installed" in str(check.results("Report that the package would be installed"))
     assert site.files() is None
 
 
@@ -294,4 +294,4 @@ def test_without_the_python_library_the_daemons_still_tell(site, ports):
     play = site.ok({"redis_port": ports[0], "ansible_python_interpreter": str(bare / "bin" / "python")})
     told = play.facts["one"][str(ports[0])]
     assert told["version"] and told["used_memory"] > 100_000 and told["maxmemory"] is None
-    assert "redis_install_python_library" in str(play.results("Say why there are no more facts"))
+    assert "redis_install_python_library" in str(play.results("Report why facts are missing"))
