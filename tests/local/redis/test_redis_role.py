@@ -282,7 +282,7 @@ def test_redis_is_not_installed(site):
         assert "no-such-redis" in message and "no-such-package" in message and "become" in message
     else:
         check = site.ok(host, "--check")
-        assert "no-such-package would be installed" in str(check.results("Say that the package would be installed"))
+        assert "no-such-package would be installed" in str(check.results("Report that the package would be installed"))
     assert site.files() is None
 
 
@@ -292,4 +292,4 @@ def test_facts_of_the_daemons_without_the_python_library(site, ports):
     outcome = site.ok({"redis_port": ports[0], "ansible_python_interpreter": str(bare / "bin" / "python")})
     facts = outcome.facts["one"][str(ports[0])]
     assert facts["version"] and facts["used_memory"] > 100_000 and facts["maxmemory"] is None
-    assert "redis_install_python_library" in str(outcome.results("Say why there are no more facts"))
+    assert "redis_install_python_library" in str(outcome.results("Report why facts are missing"))
