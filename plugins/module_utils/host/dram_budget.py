@@ -40,7 +40,7 @@ class HugepageBudget:
 
     Args:
         size: the budget in bytes.
-        reserve: what must stay free of the budget besides the host's programs, in bytes.
+        reserve: the part of the budget that must be left besides the memory of the host's programs, in bytes.
     """
 
     def __init__(self, size: int, reserve: int) -> None:
