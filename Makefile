@@ -39,7 +39,7 @@ LAB_PROFILE ?= swap
 GOLDEN_IMAGE := .cache/golden/debian.qcow2
 CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
-# What "make test" runs, and what boots machines and takes its time. CONTRIBUTING.md says how long each of them takes.
+# The long lanes boot machines. CONTRIBUTING.md lists how long each lane takes.
 LANES := lint sanity unit client local fleet report
 LONG_LANES := host redis guests
 
@@ -117,7 +117,7 @@ test-long: $(addprefix test-,$(LONG_LANES)) ## Run the tests that boot machines 
 
 lint: test-lint ## Check style and practice of everything
 
-# Each lane says how long it took, also if it failed.
+# Each lane prints how long it took, even if it failed.
 $(addprefix test-,$(LANES) $(LONG_LANES)): test-%: setup-test
 	@SECONDS=0; status=0; $(MAKE) --no-print-directory lane-$* || status=$$?; \
 	printf '== %s: %d min %02d s\n' $* $$((SECONDS / 60)) $$((SECONDS % 60)); exit $$status
@@ -147,7 +147,7 @@ lane-client:
 	@echo "== client: membw, its seams and what makes its figures believable"
 	@$(MAKE) -C tests/programs/membw test PYTHON=../../../$(BIN)/python
 
-# Two tests at a time; those that change this machine (xdist_group) one after another.
+# Two tests run at a time; those that change this machine (xdist_group) run one after another.
 lane-local:
 	@echo "== local: the playbooks on real Redis servers of this machine"
 	@$(BIN)/python -m pytest tests/local -n 2 --dist loadgroup

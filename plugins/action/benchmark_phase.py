@@ -12,6 +12,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import Futility
 
 # The lead of the first phase, before any launch has been timed: seconds for each round of forks.
@@ -40,7 +41,9 @@ class ActionModule(ControllerAction):
             return {"changed": False, "benchmark_stopped": futile}
         last = _last_of_session(directory, run, phase, session_started_at)
         lead = options["lead_seconds"]
-        lead = _lead(run, last, task_vars) if lead in (None, "") else number("lead_seconds", lead)
+        lead = (
+            _lead(run, last, task_vars) if lead in (None, "") else number("lead_seconds", lead, RANGES["lead_seconds"])
+        )
         now = time.time()
         begun = {
             "phase": phase,

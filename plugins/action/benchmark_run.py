@@ -27,6 +27,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
     mark_finished,
     unused,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 
 CALLBACK = "memstretch.density.fleet_latency"
 
@@ -78,7 +79,9 @@ def _check_fleet(options: t.Mapping[str, t.Any]) -> None:
             f"{len(absent)} of {len(options['expected'])} hosts of the fleet cannot take part ({names}); "
             f"repair them or remove them from the inventory: without them it would not be a run of this fleet"
         )
-    limit = number(options["option_prefix"] + "max_clock_offset", options["max_clock_offset"], "max_clock_offset")
+    limit = number(
+        options["option_prefix"] + "max_clock_offset", options["max_clock_offset"], RANGES["max_clock_offset"]
+    )
     for host, each in sorted(options["fleet"].items()):
         if abs(each["clock_offset"]) > limit:
             raise RunError(

@@ -23,6 +23,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     own_directory,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.options import FIGURES, RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines as text_lines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import summarise
 
@@ -75,7 +76,7 @@ def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """
     prefix = options["option_prefix"]
     checked: dict[str, t.Any] = {
-        name: number(prefix + name, options[name], name)
+        name: number(prefix + name, options[name], RANGES[name])
         for name in ("rounds", "phase_overhead_seconds", "run_overhead_seconds")
     }
     checked.update({name: size_in_bytes(prefix + name, options[name]) for name in ("overhead", "overhead_used")})
@@ -87,7 +88,7 @@ def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {
         **checked,
         "host_reserve": options["host_reserve"],
-        "fleet_sizes": numbers(prefix + "fleet_sizes", options["fleet_sizes"], "fleet_size"),
+        "fleet_sizes": numbers(prefix + "fleet_sizes", options["fleet_sizes"], RANGES["fleet_sizes"]),
         "tiers": plan.tiers(prefix + "tiers", options["tiers"]),
         "base": _base(prefix, options),
     }
@@ -111,7 +112,7 @@ def _base(prefix: str, options: t.Mapping[str, t.Any]) -> dict[str, float]:
             f"{prefix}base: {', '.join(sorted(unknown))} is not known; it must be one of {', '.join(plan.BASE)}"
         )
     base = {**plan.BASE, **options["base"]}
-    checked = {name: number(f"{prefix}base.{name}", value, name) for name, value in base.items()}
+    checked = {name: number(f"{prefix}base.{name}", value, FIGURES[name]) for name, value in base.items()}
     if checked["p99_us"] < checked["avg_us"]:
         raise SettingError(f"{prefix}base: p99_us {checked['p99_us']:g} is below avg_us {checked['avg_us']:g}")
     return checked

@@ -18,6 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 
 
 class ActionModule(ControllerAction):
@@ -36,7 +37,7 @@ class ActionModule(ControllerAction):
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         directory = measured_run("run_id", options["results_dir"], options["run_id"])
         slo = {
-            name: number(f"slo_{name}", options[f"slo_{name}"], name)
+            name: number(f"slo_{name}", options[f"slo_{name}"], RANGES[f"slo_{name}"])
             for name in ("avg_us", "p99_us")
             if options[f"slo_{name}"] not in (None, "")
         }

@@ -26,6 +26,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_s
     PASS,
     DensitySearch,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
     FAILED,
     Sequence,
@@ -93,13 +94,15 @@ def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) ->
     grows = any("vm_fleet_count" in task_vars["hostvars"][name] for name in groups.get("hypervisors", []))
     if options["maximum"] in (None, "") and (grows or not fleet):
         raise SettingError("density_max: no value is given; a fleet of VMs needs the largest number to probe")
-    maximum = number("density_max", options["maximum"]) if options["maximum"] not in (None, "") else fleet
+    is_given = options["maximum"] not in (None, "")
+    maximum = number("density_max", options["maximum"], RANGES["density_max"]) if is_given else fleet
     if maximum > fleet and not grows:
         raise SettingError(f"density_max: {maximum} is more than the {fleet} hosts of the group fleet")
-    start = number("density_start", options["start"])
+    start = number("density_start", options["start"], RANGES["density_start"])
     if start > maximum:
         raise SettingError(f"density_start: {start} is more than density_max, {maximum}")
-    return {"maximum": maximum, "start": start, "repeats": number("density_repeats", options["repeats"]), "vms": grows}
+    repeats = number("density_repeats", options["repeats"], RANGES["density_repeats"])
+    return {"maximum": maximum, "start": start, "repeats": repeats, "vms": grows}
 
 
 def _size(size: int, definition: t.Mapping[str, t.Any]) -> dict[str, int]:

@@ -14,15 +14,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     RESULTS_DIR,
     ControllerAction,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
-    experiments,
-)
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
-    html as report_html,
-)
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
-    text as report_text,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import html as report_html
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     RunDirectory,
@@ -32,7 +26,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 
 
 class ActionModule(ControllerAction):
-    """Check where the result of an experiment would go; keep it there and show it."""
+    """Check that the result of an experiment can be saved, save it and show it."""
 
     ARGUMENTS = {
         "state": {"type": "str", "choices": ["checked", "kept"], "default": "kept"},
@@ -49,7 +43,7 @@ class ActionModule(ControllerAction):
         if options["state"] == "checked" or self._task.check_mode:
             return {"changed": False}
         if not options["hosts"]:
-            raise RunError(f"{options['experiment']}: nothing gave a result, so there is nothing to keep")
+            raise RunError(f"{options['experiment']}: there is no result to save")
         failed = sorted(set(options["expected"]) - set(options["hosts"]))
         document = {
             "measured_at": time.time(),
@@ -61,13 +55,14 @@ class ActionModule(ControllerAction):
         _show(directory, options["experiment"])
         if failed:
             raise RunError(
-                f"{len(failed)} of {len(options['expected'])} gave no result ({', '.join(failed[:10])}); what the others gave is in {directory.path}"
+                f"{len(failed)} of {len(options['expected'])} have no result ({', '.join(failed[:10])}); "
+                f"the results of the others are in {directory.path}"
             )
         return {"changed": True, "experiment_result": {"directory": directory.path, "run_id": directory.run_id}}
 
 
 def _show(directory: RunDirectory, experiment: str) -> None:
-    """Write the section for people, put it on the terminal, and bring the page up to date."""
+    """Write the experiment's section as text, show it on the terminal, and update the page."""
     sections = experiments.sections(directory)
     lines = report_text.section(next(each for each in sections if each.name == experiment))
     directory.write_text(f"{experiment}.txt", "\n".join(lines).strip() + "\n")
@@ -76,5 +71,5 @@ def _show(directory: RunDirectory, experiment: str) -> None:
     if os.path.exists(directory.file("summary.json")):
         judged_by = directory.read_json("summary.json")["slo"]
         publish(directory, lambda line: None, {name: judged_by[name] for name in ("avg_us", "p99_us")})
-    elif not os.path.exists(directory.file("run.json")):  # a run that is going on gets its page when it ends
+    elif not os.path.exists(directory.file("run.json")):  # a run that is still going gets its page at its end
         directory.write_text("report.html", report_html.experiments_page(directory.run_id, sections))

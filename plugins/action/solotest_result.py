@@ -12,7 +12,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-# Seconds between two looks at a client that is late.
+# Seconds between two checks of a client that is late.
 POLL_SECONDS = 0.25
 
 ARGUMENTS = {
@@ -32,48 +32,48 @@ ARGUMENTS = {
 class ActionModule(ActionBase):
     """Wait for a client that was launched in the background, without disturbing what it measures.
 
-    This sleeps on the controller until the phase should be over, and a look is a mere "cat" of the job's file:
-    a Python that starts on the measured host would be noise in the figures.
+    This sleeps on the controller until the phase should be over, and reads the job's file with cat: starting Python on
+    the measured host would disturb the figures.
     """
 
     _supports_check_mode = True
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        dummy, options = self.validate_argument_spec(ARGUMENTS)
+        _validation, options = self.validate_argument_spec(ARGUMENTS)
         path, pid = shlex.quote(options["job"]["path"]), options["job"]["pid"]
         time.sleep(max(0.0, options["not_before"] - time.time()))
         deadline = time.monotonic() + options["timeout"]
         while True:
-            # A process that is gone may have written its result since the look; hence a last one.
-            answer = self._look(path)
+            answer = self._read(path)
             if answer is None and not self._is_running(pid):
-                answer = self._look(path) or {
+                # The process may have written its result after the file was read, so read it once more.
+                answer = self._read(path) or {
                     "failed": True,
-                    "msg": f"the module's process {pid} was ended before it had a result",
+                    "msg": f"the module's process {pid} ended without a result",
                 }
             if answer is not None:
                 break
             if time.monotonic() > deadline:
                 raise AnsibleActionFail(
-                    f"the client did not end within {options['timeout']:g} s after the phase should have been over; "
-                    f"process {pid} still runs on the host"
+                    f"the client did not end within {options['timeout']:g} s after the expected end of the phase; "
+                    f"process {pid} is still running on the host"
                 )
             time.sleep(POLL_SECONDS)
         self._low_level_execute_command(f"rm -f {path}")
         return {**result, **answer}
 
-    def _look(self, path: str) -> dict[str, t.Any] | None:
+    def _read(self, path: str) -> dict[str, t.Any] | None:
         """Return the job's result, or None if it is not there yet."""
-        seen = self._low_level_execute_command(f"cat {path}")
-        if seen["rc"] != 0:
-            raise AnsibleActionFail(f"the result cannot be found on the host: {seen['stderr'].strip()}")
-        if not seen["stdout"].strip():
+        shown = self._low_level_execute_command(f"cat {path}")
+        if shown["rc"] != 0:
+            raise AnsibleActionFail(f"the file for the result cannot be read: {shown['stderr'].strip()}")
+        if not shown["stdout"].strip():
             return None
         try:
-            return json.loads(seen["stdout"])
+            return json.loads(shown["stdout"])
         except ValueError:
-            raise AnsibleActionFail(f"the result cannot be read: {seen['stdout'][:200]!r}") from None
+            raise AnsibleActionFail(f"the file for the result is damaged: {shown['stdout'][:200]!r}") from None
 
     def _is_running(self, pid: int) -> bool:
         return self._low_level_execute_command(f"test -d /proc/{pid}")["rc"] == 0

@@ -28,6 +28,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms impo
     split_names,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
     DONE,
     FINISHED,
@@ -69,7 +70,7 @@ class ActionModule(ControllerAction):
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         paid = cost.prices("prices", options["prices"], options["cost_example"])
-        order, rounds = options["order"], int(number("study_rounds", options["rounds"]))
+        order, rounds = options["order"], number("study_rounds", options["rounds"], RANGES["study_rounds"])
         if order not in ORDERS:
             raise SettingError(f"study_order: {order!r} is not allowed; it must be one of {', '.join(ORDERS)}")
         arms = _arms(options)

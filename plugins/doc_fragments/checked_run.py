@@ -6,15 +6,15 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What all runs of a sequence have in common."""
+    """The option for the settings that all runs of a study have in common."""
 
     DOCUMENTATION = r"""
 options:
   run:
     description:
-      - What all runs have in common, as M(memstretch.density.benchmark_run) returns it with
-        O(memstretch.density.benchmark_run#module:state=checked). It is a part of the plan, so that what was begun with another load, matrix,
-        SLO or fleet is not continued.
+      - The settings that all runs have in common, as M(memstretch.density.benchmark_run) returns them with
+        O(memstretch.density.benchmark_run#module:state=checked). A study or search that was begun with another load,
+        matrix, SLO or fleet is not continued.
     type: dict
     required: true
 """

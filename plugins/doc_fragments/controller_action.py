@@ -6,18 +6,18 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Attributes of the modules whose action plugin does all the work on the controller."""
+    """The attributes of modules whose action plugin does the work, on the controller."""
 
     DOCUMENTATION = r"""
 attributes:
   check_mode:
     support: full
-    description: Changes nothing on any host either way; in check mode it writes no file on the controller either.
+    description: In check mode, changes no host and writes no file on the controller.
   diff_mode:
     support: none
-    description: There is no state of a host that would differ.
+    description: There are no settings to compare.
   platform:
     support: full
-    description: Works on the controller.
+    description: Runs on the controller.
     platforms: posix
 """

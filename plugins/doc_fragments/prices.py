@@ -6,18 +6,19 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What a VM costs."""
+    """The options for the cost of a VM."""
 
     DOCUMENTATION = r"""
 options:
   prices:
     description:
-      - Prices, for the cost of a VM. C(date), C(currency), C(server), C(dram_per_gb) and C(months) are needed; docs/cost.md lists the others.
-      - Nothing about cost is shown without them.
+      - Prices, to calculate the cost of a VM. C(date), C(currency), C(server), C(dram_per_gb) and C(months) are needed;
+        docs/cost.md lists the others.
+      - Without prices, no cost is shown.
     type: dict
     default: {}
   cost_example:
-    description: Show the cost with example prices, labelled as such.
+    description: Calculate the cost with example prices. The report labels them as examples.
     type: bool
     default: false
 """

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Where the runs are."""
+    """The option for the directory of all runs."""
 
     DOCUMENTATION = r"""
 options:
   results_dir:
-    description: Directory on the controller that holds the directories of all runs.
+    description: Directory on the controller with the directories of all runs.
     type: str
     default: results
 """

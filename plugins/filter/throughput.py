@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters C(throughput_plan) and C(throughput_document)."""
+"""The filters C(throughput_steps) and C(throughput_document)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.plugin_utils import throughput
 
 
-def throughput_plan(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the steps and the most bytes that Redis holds."""
+def throughput_steps(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the steps, and the largest number of bytes that Redis holds."""
     try:
-        steps = throughput.plan(settings)
+        steps = throughput.make_steps(settings)
     except SettingError as error:
         raise AnsibleFilterError(str(error)) from error
     return {"steps": steps, "bytes": throughput.largest(steps)}
@@ -36,6 +36,6 @@ def throughput_document(
 class FilterModule:
     """Filters of the role throughput_benchmark."""
 
-    def filters(self):
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """Return the filters by name."""
-        return {"throughput_plan": throughput_plan, "throughput_document": throughput_document}
+        return {"throughput_steps": throughput_steps, "throughput_document": throughput_document}

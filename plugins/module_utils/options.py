@@ -1,26 +1,32 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The settings of a latency measurement: what each one allows, said once.
+"""How options are checked: numbers and their ranges, lists, sizes, and the messages for bad input.
 
-The module C(solotest), the actions of the controller and, with its own words, the C client agree on
-these ranges.
+The ranges themselves are next to the code that uses them, mostly in the options.py of a package.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import typing as t
 
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+Number = t.TypeVar("Number", int, float)
+
 
 class SettingError(ValueError):
-    """A setting that cannot be used. Its text names the option, the value and what is allowed."""
+    """An option has a value that cannot be used. The text names the option, the value and what is allowed."""
 
 
-class Range(t.NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Range(t.Generic[Number]):
     """The numbers that an option allows, both ends included."""
 
-    kind: type
+    kind: type[Number]
     low: float
     high: float
     unit: str
@@ -30,82 +36,18 @@ class Range(t.NamedTuple):
         return f"{noun} from {self.low:,} to {self.high:,} ({self.unit})"
 
 
-RANGES: dict[str, Range] = {
-    "port": Range(int, 1, 65535, "TCP port"),
-    "value_size": Range(int, 1, 64 * 1024 * 1024, "bytes"),
-    "key_count": Range(int, 1, 4_000_000_000, "keys"),
-    "requests": Range(int, 1, 1_000_000_000_000, "requests"),
-    "rate": Range(float, 0.001, 10_000_000, "requests per second and host"),
-    "influence": Range(float, -1000, 1000, "width of the Gaussian pull, 0 is flat"),
-    "read_mix": Range(int, -1, 100, "percent of GETs; -1 is SETs only"),
-    "warmups": Range(int, 0, 100, "phases per cell"),
-    "iterations": Range(int, 1, 1000, "measured phases per cell"),
-    "connections": Range(int, 1, 512, "connections to one Redis"),
-    "pipeline": Range(int, 1, 4096, "requests in flight per connection"),
-    "compressibility": Range(float, 0, 1, "share of each value that is constant"),
-    "duration": Range(float, 0.1, 604_800, "seconds"),
-    "max_seconds": Range(float, 0.1, 604_800, "seconds"),
-    "stagger": Range(float, 0, 0.999999, "fraction of one interval"),
-    "spin_us": Range(int, 0, 1_000_000, "microseconds"),
-    "cpu": Range(int, 0, 1023, "CPU number"),
-    "reply_timeout": Range(float, 0.001, 86_400, "seconds"),
-    "start_at": Range(float, 0, 32_503_680_000, "seconds since the epoch"),
-    "avg_us": Range(float, 0.001, 1e9, "microseconds"),
-    "p99_us": Range(float, 0.001, 1e9, "microseconds"),
-    "min_overlap": Range(float, 0, 1, "share of the phase"),
-    "min_rate_ratio": Range(float, 0, 1, "achieved rate over target"),
-    "max_lateness_p99_us": Range(float, 0, 1e9, "microseconds"),
-    "max_clock_offset": Range(float, 0, 86_400, "seconds"),
-    "study_rounds": Range(int, 1, 1000, "runs of each profile"),
-    "density_max": Range(int, 1, 100_000, "hosts of the fleet"),
-    "density_start": Range(int, 1, 100_000, "hosts of the fleet"),
-    "density_repeats": Range(int, 1, 99, "probes of one size"),
-    "lead_seconds": Range(float, 0, 3600, "seconds"),
-    "fleet_size": Range(int, 1, 100_000, "hosts of a fleet"),
-    "rounds": Range(int, 1, 1000, "runs under each profile"),
-    "phase_overhead_seconds": Range(float, 0, 3600, "seconds"),
-    "run_overhead_seconds": Range(float, 0, 86_400, "seconds"),
-    "price": Range(float, 0, 1e12, "in the prices' currency"),
-    "months": Range(float, 1, 600, "months that a server is used"),
-    "power_w": Range(float, 0, 1e6, "watts of one server"),
-    "gigabytes": Range(float, 0, 1e9, "GB"),
-    "vms": Range(int, 1, 100_000, "VMs on one server"),
-    "servers": Range(int, 1, 100_000, "servers of a cluster"),
-    "terabytes_written": Range(float, 0.001, 1e9, "TB"),
-    "drive_writes_per_day": Range(float, 0.001, 1000, "writes of the whole drive per day"),
-    "years": Range(float, 0.1, 100, "years"),
-    "write_amplification": Range(float, 1, 1000, "bytes written in the drive for each byte sent to it"),
-    "page_ins_per_second": Range(float, 1, 1e9, "pages a second"),
-    "reading_seconds": Range(float, 0.05, 600, "seconds of each measurement"),
-    "repetitions": Range(int, 1, 1000, "times that everything is measured"),
-    "readers": Range(int, 1, 1024, "readers, each on a CPU of its own"),
-    "writing_seconds": Range(float, 0.5, 3600, "seconds of each measurement"),
-    "writers": Range(int, 1, 1024, "synchronous writers"),
-    "stretch": Range(float, 1, 1000, "times the data; 1 leaves cold and hot data out"),
-    "channels": Range(int, 1, 1024, "memory channels of the whole host"),
-}
+Ranges = t.Mapping[str, Range[t.Any]]
 
 
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-
-PATTERNS = ("gaussian", "uniform", "sequential")
-
-# Where the client may run, beside the number of a CPU.
-ANY_CPU, BESIDE_REDIS, OWN_CPU = "any", "beside_redis", "own"
-
-
-def number(option: str, value: t.Any, range_of: str | None = None) -> int | float:
-    """Return value as the number that option takes.
+def number(option: str, value: t.Any, allowed: Range[Number]) -> Number:
+    """Return value as a number in the allowed range. A string that holds a number is accepted.
 
     Args:
-        option: the name that the user knows; the message is about it.
-        value: what the user gave; a string that holds a number will do.
-        range_of: the entry of RANGES, where it is not called like the option.
+        option: the option's name as the user knows it, for the message.
 
     Raises:
-        SettingError: it is not a number or outside of the range.
+        SettingError: the value is not a number or is out of range.
     """
-    allowed = RANGES[range_of or option]
     try:
         if isinstance(value, bool):
             raise ValueError
@@ -119,11 +61,41 @@ def number(option: str, value: t.Any, range_of: str | None = None) -> int | floa
     return result
 
 
-def yes_or_no(option: str, value: t.Any) -> bool:
-    """Return value as the truth that option takes; a word for it will do.
+def numbers(option: str, value: t.Any, allowed: Range[Number]) -> list[Number]:
+    """Return value as a list of distinct numbers. A single number and a text such as "0,10,25" are accepted.
 
     Raises:
-        SettingError: it is none.
+        SettingError: the list is empty, or one of its values is not allowed or occurs twice.
+    """
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",")]
+    elif not isinstance(value, (list, tuple)):
+        value = [value]
+    result = [number(option, each, allowed) for each in value]
+    if not result:
+        raise SettingError(f"{option}: the list is empty; it takes at least one of {allowed}")
+    if len(set(result)) != len(result):
+        raise SettingError(f"{option}: {list(value)!r} has the same value twice; it takes different ones of {allowed}")
+    return result
+
+
+def check_numbers(options: t.Mapping[str, t.Any], ranges: Ranges, prefix: str = "") -> dict[str, t.Any]:
+    """Return those options that have a range, as numbers.
+
+    Args:
+        prefix: what the user's names of the options begin with, for the messages.
+
+    Raises:
+        SettingError: one of them is not a number or is out of range.
+    """
+    return {name: number(prefix + name, options[name], allowed) for name, allowed in ranges.items()}
+
+
+def yes_or_no(option: str, value: t.Any) -> bool:
+    """Return value as a boolean. The words true, yes, 1, false, no and 0 are accepted.
+
+    Raises:
+        SettingError: the value is neither.
     """
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     found = value if isinstance(value, bool) else words.get(str(value).lower())
@@ -132,65 +104,27 @@ def yes_or_no(option: str, value: t.Any) -> bool:
     return found
 
 
-def cpu_choice(option: str, value: t.Any) -> str | int:
-    """Return value as ANY_CPU (also for nothing), BESIDE_REDIS, OWN_CPU or the number of a CPU.
-
-    Raises:
-        SettingError: it is none of them.
-    """
-    if value in (None, "", ANY_CPU):
-        return ANY_CPU
-    if value in (BESIDE_REDIS, OWN_CPU):
-        return value
-    try:
-        return int(number(option, value, "cpu"))
-    except SettingError:
-        raise SettingError(
-            f"{option}: {value!r} is not allowed; it takes {ANY_CPU}, {BESIDE_REDIS}, {OWN_CPU} or {RANGES['cpu']}"
-        ) from None
-
-
-def numbers(option: str, value: t.Any, range_of: str) -> list[int | float]:
-    """Return value as a list of distinct numbers; a single number or "0,10,25" will do.
-
-    Raises:
-        SettingError: it is empty, or one of them cannot be used or stands twice.
-    """
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",")]
-    elif not isinstance(value, (list, tuple)):
-        value = [value]
-    result = [number(option, each, range_of) for each in value]
-    if not result:
-        raise SettingError(f"{option}: the list is empty; it takes at least one of {RANGES[range_of]}")
-    if len(set(result)) != len(result):
-        raise SettingError(f"{option}: {list(value)!r} names one value twice; each takes {RANGES[range_of]}")
-    return result
-
-
 def size_in_bytes(option: str, value: t.Any, total: int | None = None) -> int:
-    """Return value as bytes; a share such as 50% counts from total, if that is given.
+    """Return value as bytes. A percentage such as 50% is a share of total and needs it.
 
     Raises:
-        SettingError: it is no size.
+        SettingError: the value is not a size.
     """
     match = re.match(r"^\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(?:i?B)?|(%))\s*$", str(value), re.IGNORECASE)
-    if not match or (match.group(3) and total is None):
-        share = ", or a share of the memory such as 50%" if total is not None else ""
-        raise SettingError(
-            f"{option}: {value!r} is no size. Allowed are bytes, or a number with K, M, G or T (powers of 1024){share}"
-        )
-    if match.group(3):
+    if match and not match.group(3):
+        return int(float(match.group(1)) * _UNITS[(match.group(2) or "").upper()])
+    if match and total is not None:
         return int(total * float(match.group(1)) / 100)
-    return int(float(match.group(1)) * _UNITS[(match.group(2) or "").upper()])
+    share = "" if total is None else ", or a share of the memory such as 50%"
+    raise SettingError(
+        f"{option}: {value!r} is not a size; it takes bytes, or a number with K, M, G or T (powers of 1024){share}"
+    )
 
 
 def size_text(size: float) -> str:
     """Return a size in bytes with four significant digits and a binary unit, such as "465.8 GiB"."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            break
+    power = 0
+    while abs(size) >= 1024 and power < len(_BINARY_UNITS) - 1:
         size /= 1024
-    else:
-        unit = "TiB"
-    return f"{size:.4g} {unit}"
+        power += 1
+    return f"{size:.4g} {_BINARY_UNITS[power]}"

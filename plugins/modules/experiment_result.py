@@ -9,19 +9,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: experiment_result
-short_description: Keep and show the result of an experiment beside the latency of a fleet
+short_description: Save and show the result of an experiment
 version_added: 0.1.0
 description:
-  - Writes C(<experiment>.json) and C(<experiment>.txt) into the directory of a run, or into one of its own, shows the tables, and brings the section
-    of the experiment in C(report.html) up to date.
-  - Fails if a host gave no result, after it has kept what the others gave.
+  - Writes C(<experiment>.json) and C(<experiment>.txt) to the directory of a run, or to a new one, shows the tables,
+    and updates the experiment's section in C(report.html).
+  - If a host has no result, saves the results of the others and then fails.
   - Runs on the controller.
 extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
 options:
   state:
-    description: With V(checked) nothing is written; it fails where V(kept) would find no place for the result.
+    description: V(checked) writes nothing; it fails if V(kept) could not save the result.
     type: str
     choices: [checked, kept]
     default: kept
@@ -31,7 +31,9 @@ options:
     choices: [memory_bandwidth, throughput_benchmark, writeback_benchmark]
     required: true
   run_id:
-    description: Name of the run that the result belongs to. Empty is a new directory, called after the experiment and the time.
+    description:
+      - Name of the run that the result belongs to. The default is a new directory, named after the experiment and the
+        time.
     type: str
   expected:
     description: Names of the hosts, or profiles, that must have a result.
@@ -39,7 +41,7 @@ options:
     elements: str
     default: []
   hosts:
-    description: Result of each host, or of each profile where the experiment compares profiles.
+    description: Result of each host, or of each profile if the experiment compares profiles.
     type: dict
     default: {}
 author:
@@ -47,7 +49,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Keep what was measured
+- name: Save the result
   memstretch.density.experiment_result:
     experiment: memory_bandwidth
     expected: [kvm01]
@@ -57,7 +59,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 experiment_result:
-  description: The C(directory) that holds the result, and the C(run_id) that it goes by.
+  description: The C(directory) with the result, and its C(run_id).
   returned: O(state=kept), but not in check mode
   type: dict
 """

@@ -7,28 +7,33 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: memory_bandwidth
-short_description: Measure how fast the processors of each NUMA node read the memory of each
+short_description: Measure how fast the CPUs of each NUMA node read the memory of each NUMA node
 version_added: 0.1.0
 description:
-  - Measures for each pair of NUMA nodes the read bandwidth with one and more readers, and the latency of a load, by the program C(membw) of this
-    collection, and relates them to those of the processors beside that memory.
-  - Relates the best bandwidth to what the memory channels could give, where the firmware tells its memory modules (C(dmidecode), needs root).
-  - Looks whether swap drives and VMs sit on the nodes that use them.
-  - A machine of one node gives a matrix of one pair, and RV(memory_bandwidth.notes) says so.
+  - For each pair of NUMA nodes, measures the read bandwidth with one or more readers and the latency of a load, with
+    the program C(membw) of this collection. Each pair is compared with the pair of that memory and its local CPUs.
+  - Compares the best bandwidth with the theoretical bandwidth of the memory channels, if the firmware lists the memory
+    modules (C(dmidecode), needs root).
+  - Checks whether swap drives and VMs are on the nodes that use them.
+  - A machine with one node has a matrix of one pair; RV(memory_bandwidth.notes) then explains that there is nothing to
+    compare.
 options:
   executable:
     description: The program C(membw) on the host. A name without a slash is looked up in PATH.
     type: path
     default: membw
   pattern:
-    description: How memory is read. V(all) reads every byte in sequence, V(line) one word of each line of 64 bytes. Both count whole lines.
+    description:
+      - How memory is read. V(all) reads every byte in sequence, V(line) one word of each line of 64 bytes. Both count
+        whole lines.
     type: str
     choices: [all, line]
     default: all
   buffer:
     description:
-      - What all readers read together, in bytes or with K, M, G, T (powers of 1024). Empty is 16 times the largest cache, and at least 256M.
-        Less than 16 times the cache is refused, since the cache would answer.
+      - Size of the buffer that all readers share, in bytes or with K, M, G, T (powers of 1024). The default is 16 times
+        the largest cache, and at least 256M. Less than 16 times the cache is refused, because reads would hit the
+        cache.
     type: str
     default: ""
   seconds:
@@ -36,31 +41,35 @@ options:
     type: raw
     default: 0.5
   repetitions:
-    description: How often everything is measured, in turn, 1 to 1,000. The median counts.
+    description: Number of repetitions of all measurements, in turn, 1 to 1,000. Results show their median.
     type: raw
     default: 3
   readers:
-    description: Numbers of readers, each 1 to 1,024. Empty is 1, 2, 4 and so on up to the CPUs of a node.
+    description: Numbers of readers, each 1 to 1,024. The default is 1, 2, 4 and so on up to the CPUs of a node.
     type: raw
     default: []
   huge_pages:
-    description: Pages of the buffer. V(reserved) takes them from vm.nr_hugepages. Small pages add the cost of address translation to the latency.
+    description:
+      - Huge pages for the buffer. V(reserved) takes them from vm.nr_hugepages. Without huge pages, the latency
+        includes the cost of address translation.
     type: str
     choices: [none, transparent, reserved]
     default: none
   channels:
-    description: Memory channels of the whole host, 1 to 1,024, where the firmware does not tell them.
+    description: Memory channels of the whole host, 1 to 1,024, if the firmware does not report them.
     type: raw
 attributes:
   check_mode:
     support: full
-    description: Checks the options, the nodes and their room, and says how many measurements there would be and how long they would read.
+    description:
+      - Checks the options, the nodes and their free memory, and returns how many measurements there would be and how
+        long they would read.
   diff_mode:
     support: none
-    description: There is never a change.
+    description: The module changes nothing.
   platform:
     support: full
-    description: Any architecture; the program is built for one.
+    description: Any architecture. Each needs its own build of C(membw).
     platforms: linux
 author:
   - The memstretch.density contributors (@memstretch)
@@ -72,64 +81,63 @@ EXAMPLES = r"""
     executable: /opt/memstretch/membw
   register: measured
 
-- name: Show what the way to the other socket costs
+- name: Show bandwidth and latency across sockets, relative to local memory
   ansible.builtin.debug:
     msg: "{{ measured.memory_bandwidth.pairs | rejectattr('local') | map(attribute='ratio') }}"
 """
 
 RETURN = r"""
 measurements:
-  description: How many measurements a repetition has.
+  description: Number of measurements in a repetition.
   returned: always
   type: int
 reading_seconds:
-  description: How long all of them read together. Filling the buffers comes on top.
+  description: Seconds of reading in all measurements together, without the time to fill the buffers.
   returned: always
   type: float
 memory_bandwidth:
-  description: What was measured. Each figure has C(median), C(min) and C(max) of the repetitions.
+  description: The results. Each figure has C(median), C(min) and C(max) of the repetitions.
   returned: not in check mode
   type: dict
   contains:
     pairs:
       description:
-        - "Each pair: C(cpu_node), C(memory_node), C(local); C(single) and C(highest), bytes per second of one reader and of the best number of
-          readers; C(latency_ns), nanoseconds of a load; C(ratio), these three relative to the local pair of that memory."
+        - "For each pair C(cpu_node), C(memory_node), C(local); C(single) and C(highest), bytes per second with one
+          reader and with the best number of readers; C(latency_ns), nanoseconds of a load; C(ratio), these three
+          relative to the local pair of that memory."
       type: list
       elements: dict
     readers:
-      description: Bytes per second of each pair with each number of readers.
+      description: Bytes per second for each pair and number of readers.
       type: list
       elements: dict
     theory:
-      description: C(bytes_per_second) that the channels could give, C(channels), C(share) that the readers of all nodes reached; or C(reason) why not.
+      description:
+        - C(bytes_per_second), the theoretical bandwidth of all C(channels); C(share), the part of it that the readers
+          of all nodes reached; or C(reason), why it is unknown.
       type: dict
     placement:
       description: C(swap_drives) with their nodes, and C(virtual_machines) with their memory by node.
       type: dict
     warnings:
-      description: What sits on the wrong node.
+      description: Swap drives and VMs on the wrong node.
       type: list
       elements: str
     notes:
-      description: What must be said about the figures.
+      description: Notes about the figures.
       type: list
       elements: str
     doubts:
-      description: What makes figures doubtful, such as a reader that had to share its CPU. Empty if all is well.
+      description: What makes figures doubtful, such as a reader that had to share its CPU.
       type: list
       elements: str
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth as bandwidth
-from ansible_collections.memstretch.density.plugins.module_utils.experiment import (
-    channels as memory_channels,
-)
-from ansible_collections.memstretch.density.plugins.module_utils.experiment import (
-    numa as numa_placement,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import channels as memory_channels
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import numa as numa_placement
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
@@ -147,7 +155,7 @@ ARGUMENTS = dict(
 
 
 def theory_of(module: AnsibleModule, files: HostFiles, channels: int | None, pairs: list) -> dict:
-    """Return what the channels could give, and the share that was reached."""
+    """Return the theoretical bandwidth of the memory channels, and the share of it that was reached."""
     dmidecode = module.get_bin_path("dmidecode", opt_dirs=["/usr/sbin", "/sbin"])
     status, output, diagnostics = (
         module.run_command([dmidecode, "--type", "17"]) if dmidecode else (1, "", "dmidecode is not installed")
@@ -156,13 +164,8 @@ def theory_of(module: AnsibleModule, files: HostFiles, channels: int | None, pai
     if modules:
         found = memory_channels.theory(modules, host_memory.cpu(files)["sockets"] or 1, channels)
     else:
-        found = {
-            "bytes_per_second": None,
-            "channels": channels,
-            "reason": diagnostics.strip().splitlines()[-1]
-            if diagnostics.strip()
-            else "the firmware lists no memory modules",
-        }
+        reasons = diagnostics.strip().splitlines() or ["the firmware lists no memory modules"]
+        found = {"bytes_per_second": None, "channels": channels, "reason": reasons[-1]}
     reached = sum(pair["highest"]["median"] for pair in pairs if pair["local"] and pair["highest"])
     return {
         **found,
@@ -172,37 +175,40 @@ def theory_of(module: AnsibleModule, files: HostFiles, channels: int | None, pai
 
 
 def ratio_text(pairs: list, cpu_node: int, memory_node: int) -> str:
-    """Return what the way from one node to another costs, in words."""
+    """Return how a pair compares with local memory, as text for a warning; empty if it was not measured."""
     pair = next((each for each in pairs if (each["cpu_node"], each["memory_node"]) == (cpu_node, memory_node)), None)
     if not pair or not pair["ratio"]["single"] or not pair["ratio"]["latency"]:
         return ""
-    return f" (measured: {pair['ratio']['single']:.2f} of the local bandwidth, {pair['ratio']['latency']:.2f} times the local latency)"
+    return (
+        f" (measured: {pair['ratio']['single']:.2f} of the local bandwidth, "
+        f"{pair['ratio']['latency']:.2f} times the local latency)"
+    )
 
 
 def notes_of(facts: dict) -> list[str]:
-    """Return what must be said about the figures."""
+    """Return the notes about the figures."""
     nodes = {pair["memory_node"] for pair in facts["pairs"]} | {pair["cpu_node"] for pair in facts["pairs"]}
     if not facts["numa"]:
-        return ["the kernel of this machine knows no NUMA: there is one pair, and nothing to compare it with"]
-    return (
-        ["this machine has one NUMA node: there is one pair, and nothing to compare it with"] if len(nodes) == 1 else []
-    )
+        return ["the kernel of this machine has no NUMA support: there is one pair, and nothing to compare it with"]
+    if len(nodes) == 1:
+        return ["this machine has one NUMA node: there is one pair, and nothing to compare it with"]
+    return []
 
 
 def main() -> None:
     module = AnsibleModule(ARGUMENTS, supports_check_mode=True)
     files = HostFiles()
     try:
-        options = bandwidth.checked(module.params)
+        options = bandwidth.check_options(module.params)
         nodes = bandwidth.nodes(files, bandwidth.allowed_cpus())
-        measurements = bandwidth.plan(nodes, options)
+        measurements = bandwidth.measurements(nodes, options)
         options["buffer_bytes"] = bandwidth.check_room(files, nodes, options)
-        planned = dict(
+        expected = dict(
             measurements=len(measurements),
             reading_seconds=len(measurements) * options["repetitions"] * options["seconds"],
         )
         if module.check_mode:
-            module.exit_json(changed=False, msg="check mode: nothing was measured", **planned)
+            module.exit_json(changed=False, msg="check mode: nothing was measured", **expected)
         path = module.params["executable"]
         path = path if "/" in path else module.get_bin_path(path, required=True)
         facts = bandwidth.facts(bandwidth.run(measurements, options, path, module.run_command))
@@ -226,7 +232,7 @@ def main() -> None:
         theory=theory_of(module, files, options["channels"], pairs),
         placement=dict(swap_drives=drives, virtual_machines=machines),
     )
-    module.exit_json(changed=False, memory_bandwidth=result, **planned)
+    module.exit_json(changed=False, memory_bandwidth=result, **expected)
 
 
 if __name__ == "__main__":

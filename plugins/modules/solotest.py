@@ -10,17 +10,17 @@ module: solotest
 short_description: Fill one Redis, or measure its latency on an open schedule
 version_added: 0.1.0
 description:
-  - Runs the latency client C(solotest) of this collection once against one Redis endpoint, on the host where
-    that endpoint is to be measured from, and returns what it measured.
-  - One execution is one phase of that host. To load many hosts at the same moment, launch it with O(detach=true)
+  - Runs the latency client C(solotest) of this collection once against one Redis endpoint and returns what it
+    measured. The client runs on the target host, so that is where the endpoint is measured from.
+  - One execution is one phase of that host. To load many hosts at the same time, launch it with O(detach=true)
     and a common O(start_at), as the role P(memstretch.density.latency_benchmark#role) does.
   - The callback P(memstretch.density.fleet_latency#callback) merges the results of all hosts.
-  - "The size of a result: about 10 KB as JSON, whatever the number of requests (four histograms of 0.5 to 1.5 KB
-    and a time series of at most 120 points), so a phase of 1,000 hosts is 10 MB."
+  - A result is about 10 KB of JSON, whatever the number of requests (four histograms of 0.5 to 1.5 KB and a time
+    series of at most 120 points). A phase of 1,000 hosts is 10 MB.
 options:
   mode:
     description:
-      - V(test) sends O(requests) GETs and SETs on the schedule that O(rate) gives and measures each.
+      - V(test) sends O(requests) GETs and SETs on a schedule with O(rate) and measures each of them.
       - V(fill) empties the Redis (FLUSHALL), then writes the keys 0 to O(key_count) - 1.
       - V(ping) connects, authenticates and reads the server's figures; it measures nothing.
     type: str
@@ -39,74 +39,81 @@ options:
     type: int
     default: 6379
   socket:
-    description: Unix socket of the Redis endpoint. Takes the place of O(host) and O(port).
+    description: Unix socket of the Redis endpoint, instead of O(host) and O(port).
     type: path
   username:
     description: ACL user. Needs O(password).
     type: str
   password:
-    description: Password. Reaches the client by its environment, never as an argument.
+    description: Password. It is passed to the client in its environment, never as an argument.
     type: str
   value_size:
-    description: Bytes of a value, 1 to 67,108,864.
+    description: Bytes of a value, 1 to 536,870,912.
     type: int
     default: 1000
   key_count:
-    description: Number of keys, 1 to 4,000,000,000.
+    description: Number of keys, 1 to 1,000,000,000,000.
     type: int
     default: 20000000
   requests:
-    description: Number of requests of a test. O(key_count) if neither it nor O(duration) is given, as in the brief.
+    description:
+      - Number of requests of a test, 1 to 1,000,000,000,000. The default is O(key_count), as in the brief, unless
+        O(duration) is given.
     type: int
   duration:
     description:
-      - Length of the schedule of a test in seconds, 0.1 to 604,800; every request that is due in it is sent, however late. With
-        O(requests) as well, what ends first ends the test. With O(pacing=none), the time after which nothing is sent.
+      - Length of the schedule of a test in seconds, 0.001 to 1,000,000,000. Every request that is due in this time is
+        sent, however late. If O(requests) is given too, the test ends with whichever limit is reached first. With
+        O(pacing=none), nothing is sent after this time.
     type: float
   rate:
-    description: Requests per second, 0.001 to 10,000,000.
+    description: Requests per second, 0.001 to 1,000,000,000.
     type: float
     default: 1000000
   influence:
     description:
-      - Width of the Gaussian pull of the keys towards the middle, -1000 to 1000; V(0) is flat, a larger one gives a
-        narrower bell.
+      - Width of the Gaussian pull of the keys towards the middle, -1,000,000 to 1,000,000. V(0) is flat, a larger
+        value gives a narrower bell.
     type: float
     default: -1
   read_mix:
-    description: Percent of GETs, -1 to 100. As in the brief, V(70) gives 29 % SETs; V(-1) is SETs only.
+    description: Percentage of GETs, -1 to 100. As in the brief, V(70) gives 29 % SETs; V(-1) gives SETs only.
     type: int
     default: 100
   start_at:
-    description: When to begin, in seconds since the epoch by this host's clock. At once if not given.
+    description:
+      - Start time in seconds since the epoch by this host's clock, 0 to 4,102,444,800. The default is to start at once.
     type: float
   stagger:
-    description: The first request is due this fraction of an interval (1 / O(rate)) after O(start_at), 0 to 0.999999.
+    description:
+      - The first request is due this fraction of an interval (1 / O(rate)) after O(start_at), 0 to 0.999999999.
     type: float
     default: 0
   pacing:
     description:
-      - How the client waits for the next request. V(hybrid) sleeps until shortly before, then spins; V(none) is a
-        closed loop without a schedule.
+      - How the client waits until the next request is due. V(hybrid) sleeps until shortly before that time, then
+        spins. V(none) is a closed loop without a schedule.
     type: str
     choices: [hybrid, sleep, spin, none]
     default: hybrid
   spin_us:
     description:
-      - How long V(hybrid) spins before a request is due, at least, in microseconds, 0 to 1,000,000. Where sleeps end later
-        than that, it learns to spin longer, up to 150 microseconds; C(health.spin_us_at_end) says how long at the end.
+      - The shortest time that V(hybrid) spins before a request is due, in microseconds, 0 to 1,000,000. If sleeps end
+        later than that, it adapts and spins longer, up to 150 microseconds; C(health.spin_us_at_end) is the final
+        value.
     type: int
     default: 40
   cpu:
     description:
-      - Where the client runs. V(any) leaves it to the scheduler; the number of a CPU, 0 to 1023, pins it there.
-      - V(beside_redis) pins it to the CPU on which the main thread of the Redis ran last. Redis itself is left as it is, so
-        pin that as well (C(server_cpulist)) if both must stay together.
-      - V(own) pins it to a CPU on which the Redis is not; a thread of the same core is avoided, and another NUMA node, where
-        there is a choice. If the Redis may run on all CPUs, it is one on which it did not run last. Of several Redis on
-        one host each avoids its own only.
-      - Both need the Redis on the client's host and the right to call INFO, and fail otherwise. Where the client and the
-        Redis were is returned in any case, as RV(solotest.placement).
+      - CPU of the client. V(any) leaves the choice to the scheduler. A CPU number, 0 to 1023, pins the client to
+        that CPU.
+      - V(beside_redis) pins the client to the CPU that the main thread of Redis ran on last. Redis itself is not
+        pinned; pin it too (C(server_cpulist)) if both must stay together.
+      - V(own) pins the client to a CPU that Redis does not use. If there is a choice, it is on another core than Redis
+        and on the same NUMA node. If Redis may run on all CPUs, it is a CPU that Redis did not run on last. With
+        several Redis on one host, each client avoids only the Redis that it measures.
+      - V(beside_redis) and V(own) need a Redis on the client's host and the right to call INFO, and fail otherwise.
+        RV(solotest.placement) always shows where the client and Redis ran.
     type: raw
     default: any
   connections:
@@ -124,55 +131,56 @@ options:
     default: gaussian
   compressibility:
     description:
-      - Share of each value that is constant, in blocks of 128 bytes, 0 to 1. V(0) is random bytes as in the brief, which no
-        memory tier compresses.
+      - Share of each value that is constant, in blocks of 128 bytes, 0 to 1. V(0) gives random bytes, as in the brief,
+        which no memory tier can compress.
     type: float
     default: 0
   seed:
-    description: Seed of the client's random numbers, for repeatable runs.
+    description: Seed of the client's random numbers, for repeatable runs, 0 to 9,007,199,254,740,991.
     type: int
   max_seconds:
     description:
-      - A test ends after so many seconds, 0.1 to 604,800, even if requests are left; it then shows an achieved rate
-        below O(rate).
+      - A test ends after this many seconds, 0.001 to 1,000,000,000, even if requests are left. Its achieved rate is
+        then below O(rate).
     type: float
   reply_timeout:
-    description: A reply that takes longer than so many seconds ends the execution as failed, 0.001 to 86,400.
+    description: The execution fails if a reply takes longer than this many seconds, 0.001 to 86,400.
     type: float
     default: 60
   overwrite:
     description:
-      - A fill empties the Redis. Without V(true) it refuses if there are keys that a fill did not write.
+      - A fill empties the Redis. Unless this is V(true), it refuses to do so if there are keys that no fill wrote.
     type: bool
     default: false
   raw_samples:
-    description: File on the host for each request's four latencies in nanoseconds, one request a line.
+    description: File on the host for the four latencies of each request in nanoseconds, one request per line.
     type: path
   detach:
     description:
-      - Return as soon as the client is launched, with RV(job), and let it work in the background. Take what it measures with
+      - Launch the client in the background and return RV(job) at once. Fetch the result later with
         P(memstretch.density.solotest_result#module).
-      - Unlike C(async) this takes one connection and one start of Python, so that a large fleet is launched sooner.
+      - Unlike C(async), this needs only one connection and one start of Python, so that a large fleet is launched
+        sooner.
     type: bool
     default: false
   phase:
-    description: Name of the phase that this execution belongs to. Returned as it is.
+    description: Name of the phase that this execution belongs to. It is returned unchanged.
     type: str
   run_id:
     description:
-      - Name of the run. An execution is refused while another one loads the same endpoint from this host; but one that
-        an interrupted playbook of the same run left behind is ended (by its pid), and this one takes its place.
+      - Name of the run. An execution is refused while another one loads the same endpoint from this host. But if an
+        interrupted playbook of the same run left that one behind, it is ended (by its pid).
     type: str
 attributes:
   check_mode:
     support: full
-    description: Validates the options and says whether the Redis would be written to; sends nothing.
+    description: Checks the options and returns whether Redis would be written to; sends nothing.
   diff_mode:
     support: none
     description: The values are random bytes.
   platform:
     support: full
-    description: The client is built for one architecture.
+    description: Any architecture. Each needs its own build of the client.
     platforms: linux
 seealso:
   - plugin: memstretch.density.fleet_latency
@@ -188,7 +196,7 @@ EXAMPLES = r"""
     mode: fill
     key_count: 100000
 
-- name: Measure it for 20 seconds
+- name: Measure its latency for 20 seconds
   memstretch.density.solotest:
     executable: /opt/solotest/solotest
     key_count: 100000
@@ -197,19 +205,20 @@ EXAMPLES = r"""
     read_mix: 70
   register: measured
 
-- name: Show its p99
+- name: Show the p99
   ansible.builtin.debug:
     msg: "p99 {{ measured.solotest.latency.response.p99_us }} us"
 """
 
 RETURN = r"""
 job:
-  description: What P(memstretch.density.solotest_result#module) takes; the C(path) of a file on the host and a C(pid).
+  description:
+    - The input of P(memstretch.density.solotest_result#module), the C(path) of a file on the host and a C(pid).
   returned: O(detach=true)
   type: dict
 solotest:
   description: What the client did and measured. Latencies in microseconds, times in seconds since the epoch.
-  returned: when the client ran, also if it failed in the middle; not with O(detach=true)
+  returned: when the client ran, even if it failed then; not with O(detach=true)
   type: dict
   contains:
     schema:
@@ -230,16 +239,18 @@ solotest:
       description: Boot id of the host's kernel. Equal for all endpoints of one machine.
       type: str
     client:
-      description: Version of the client and what it was built with.
+      description: Version of the client, and the compiler and libraries that it was built with.
       type: dict
     server:
-      description: Version, memory (bytes), number of keys and CPU time (C(cpu_s), of the main thread) of the Redis, C(before) and C(after) the execution.
+      description:
+        - Version, memory (bytes), number of keys and CPU time (C(cpu_s), of the main thread) of Redis, C(before) and
+          C(after) the execution.
       type: dict
     started_at:
       description: When the first request was sent.
       type: float
     finished_at:
-      description: When the last reply came.
+      description: When the last reply arrived.
       type: float
     ready_at:
       description: When the client was connected and waiting for O(start_at).
@@ -255,42 +266,46 @@ solotest:
       type: dict
     latency:
       description:
-        - C(service) is from send to reply. C(response) is from the intended start if the previous reply came after it,
-          otherwise from the send; objectives are judged by it. C(intended) is from the intended start, always.
-          C(lateness) is the client's own delay, from the earliest possible send to the send.
-        - Each holds C(count), C(avg_us), C(min_us), C(p50_us), C(p95_us), C(p99_us), C(p999_us), C(max_us), the exact
+        - C(service) is the time from the send to the reply. C(response) is the time from the intended start if the
+          previous reply arrived after it, otherwise from the send; it is the basis of the SLO. C(intended) is always
+          the time from the intended start. C(lateness) is the client's own delay, from the earliest possible send to
+          the send.
+        - Each has C(count), C(avg_us), C(min_us), C(p50_us), C(p95_us), C(p99_us), C(p999_us), C(max_us), the exact
           C(sum_ns), C(min_ns), C(max_ns), and C(histogram), the counts in HdrHistogram's compressed V2 encoding.
       type: dict
     hot_set:
-      description: Keys and bytes that took 50, 90 and 99 percent of the accesses.
+      description: Numbers of keys and bytes that received 50, 90 and 99 percent of the accesses.
       type: dict
     series:
       description: The test over time, at most 120 points of count, average, p99 and maximum (microseconds).
       type: dict
     fill:
-      description: Keys, seconds, keys per second and the number of keys afterwards.
+      description: Keys written, seconds, keys per second and the number of keys afterwards.
       type: dict
     health:
-      description: What makes the client's own figures doubtful, such as major faults, switches, steal, locked memory.
+      description:
+        - The client's own state, such as major faults, context switches, stolen time and locked memory. It shows
+          whether the figures are doubtful.
       type: dict
     placement:
       description:
-        - Where the client and the Redis were. C(requested); C(client_cpus) and C(server_cpus), the CPUs that each may use;
-          C(client_last_cpu) and C(server_last_cpu), where each ran last; C(server_pid); C(shares_cpu), whether they were on one
-          CPU (V(always), V(possibly), V(never)), null if it is not known, with the reason in C(unknown).
+        - Where the client and Redis ran. C(requested), the option O(cpu); C(client_cpus) and C(server_cpus), the CPUs
+          that each may use; C(client_last_cpu) and C(server_last_cpu), where each ran last; C(server_pid);
+          C(shares_cpu), whether both ran on the same CPU (V(always), V(possibly), V(never)), or null if that is not
+          known, with the reason in C(unknown).
       type: dict
     pressure:
-      description: How the host's memory figures changed from right before to right after the execution.
+      description: How the host's memory figures changed during the execution.
       type: dict
     error:
-      description: Kind and text of what ended the execution, or V(null).
+      description: Kind and text of the error that ended the execution, or V(null).
       type: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
-from ansible_collections.memstretch.density.plugins.module_utils.solotest import client as client
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import client
 
 ARGUMENTS = dict(
     mode=dict(type="str", choices=["test", "fill", "ping"], default="test"),

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: solotest_result
-short_description: Take the result of a client that was launched in the background
+short_description: Fetch the result of a client that was launched in the background
 version_added: 0.1.0
 description:
-  - Sleeps on the controller until the phase should be over, then takes the result from the host and removes its file there.
-  - Starts no Python on the host, which would be noise in what other clients on it measure.
+  - Sleeps on the controller until the phase should be over, then fetches the result from the host and removes its file
+    there.
+  - Starts no Python on the host, because that would disturb what other clients measure there.
 extends_documentation_fragment:
   - memstretch.density.controller_action
 options:
@@ -23,11 +24,11 @@ options:
     required: true
     suboptions:
       path:
-        description: File on the host that takes the result.
+        description: File on the host for the result.
         type: str
         required: true
       pid:
-        description: Process on the host that writes it.
+        description: Process on the host that writes the file.
         type: int
         required: true
   not_before:
@@ -35,7 +36,7 @@ options:
     type: float
     default: 0
   timeout:
-    description: How many seconds after O(not_before) the result must be there.
+    description: Seconds after O(not_before) within which the result must be there.
     type: float
     required: true
 author:
@@ -50,7 +51,7 @@ EXAMPLES = r"""
     detach: true
   register: launched
 
-- name: Take the result
+- name: Fetch the result
   memstretch.density.solotest_result:
     job: "{{ launched.job }}"
     timeout: 60
@@ -58,7 +59,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 solotest:
-  description: As P(memstretch.density.solotest#module) returns it.
+  description: As returned by P(memstretch.density.solotest#module).
   returned: when the client ran
   type: dict
 """

@@ -7,33 +7,40 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: writeback_benchmark
-short_description: Measure small synchronous writes under a flood of dirty pages, and find the vm.dirty_bytes that saves them
+short_description: Measure small synchronous writes under a flood of dirty pages, and find the best vm.dirty_bytes
 version_added: 0.1.0
 description:
-  - One sequential writer fills the page cache with dirty pages; beside it C(fio) writes small blocks at random places with an fsync after each. This is
-    done with the host's own settings and with each value of O(dirty_bytes), and again with each of O(queues).
-  - The knee is the setting that recovers most of the idle machine's synchronous writes and leaves at least 85 % of the sequential throughput.
-  - Settings are put back at the end, also when it is interrupted; after a power cut or a kill, by the next execution or with O(state=restored).
+  - One sequential writer fills the page cache with dirty pages. At the same time C(fio) writes small blocks at random
+    offsets, with an fsync after each. This is measured with the host's own settings, with each value of O(dirty_bytes),
+    and all of it again with each of O(queues).
+  - The knee is the setting that recovers most of the idle host's synchronous writes and keeps at least 85 % of the
+    sequential throughput.
+  - The original settings are restored at the end, also after an interruption. After a power cut or SIGKILL, the next
+    execution restores them, or one with O(state=restored).
 options:
   state:
-    description: With V(restored) nothing is measured; what an execution that was cut off left is put back and removed.
+    description:
+      - V(restored) measures nothing. It restores the settings and removes the files that an interrupted execution left.
     type: str
     choices: [measured, restored]
     default: measured
   directory:
     description:
-      - Directory on the disk to be measured. The files lie in a directory C(memstretch-writeback) in it, which is removed again. A tenth of the file system
-        must stay free.
+      - Directory on the disk to measure. The files are written to a directory C(memstretch-writeback) in it, which is
+        removed at the end. A tenth of the file system must stay free.
     type: path
     required: true
   dirty_bytes:
-    description: Values of vm.dirty_bytes, in bytes or with K, M, G (powers of 1024). What the host has now is measured in any case, first.
+    description:
+      - Values of vm.dirty_bytes, in bytes or with K, M, G (powers of 1024). The host's own setting is always measured
+        too, as the first one.
     type: list
     elements: str
     default: [256M, 64M, 15M]
   queues:
-    description: Settings of the disk's queue to be tried beside its own, each with some of C(scheduler), C(nr_requests), C(nomerges), C(max_sectors_kb),
-      C(wbt_lat_usec), C(rq_affinity).
+    description:
+      - Settings of the disk's queue to measure in addition to its own, each with one or more of C(scheduler),
+        C(nr_requests), C(nomerges), C(max_sectors_kb), C(wbt_lat_usec), C(rq_affinity).
     type: list
     elements: dict
     default: []
@@ -50,7 +57,7 @@ options:
     type: raw
     default: 5
   repetitions:
-    description: How often everything is measured, in turn, 1 to 1,000. The median counts.
+    description: Number of repetitions of all measurements, in turn, 1 to 1,000. Results show their median.
     type: raw
     default: 1
   file_size:
@@ -58,20 +65,20 @@ options:
     type: str
     default: 64M
   flood_size:
-    description: Size of the file that is written in sequence, and over and over as the flood.
+    description: Size of the file that is written sequentially, and again and again as the flood.
     type: str
     default: 1G
   record_directory:
-    description: Where the originals are kept on the host.
+    description: Directory on the host for the record of the original settings.
     type: path
     default: /var/lib/memstretch
 attributes:
   check_mode:
     support: full
-    description: Checks the options and the directory, and says how long it would take; changes nothing.
+    description: Checks the options and the directory, and returns how long the synchronous writes would take.
   diff_mode:
     support: none
-    description: Nothing is different afterwards.
+    description: The module restores what it changes.
   platform:
     support: full
     description: Needs fio.
@@ -91,28 +98,29 @@ EXAMPLES = r"""
 
 RETURN = r"""
 writing_seconds:
-  description: How long the synchronous writes take altogether.
+  description: Seconds of all synchronous writes together.
   returned: O(state=measured)
   type: float
 writeback:
-  description: What was measured.
+  description: The results.
   returned: O(state=measured), but not in check mode
   type: dict
   contains:
     settings_measured:
       description:
-        - "Each setting, the host's own (C(dirty_bytes) 0) first: C(dirty_bytes), C(queue), C(sequential) (bytes per second), C(sequential_share), and for each
-          number of C(threads) C(idle_iops), C(flood_iops), C(flood_p99_ms), C(gain) (over the host's own) and C(of_idle)."
+        - "For each setting, the host's own (C(dirty_bytes) 0) first, C(dirty_bytes), C(queue), C(sequential) (bytes per
+          second) and C(sequential_share); and for each number of C(threads) C(idle_iops), C(flood_iops),
+          C(flood_p99_ms), C(gain) (over the host's own setting) and C(of_idle)."
       type: list
       elements: dict
     chosen:
-      description: The knee, one of these; null if there is none.
+      description: The knee, one of RV(writeback.settings_measured), or null if there is none.
       type: dict
     reason:
       description: Why there is no knee.
       type: str
     disk:
-      description: The disk that was measured.
+      description: The disk that was measured, with the settings of its queue.
       type: dict
 """
 
@@ -144,10 +152,11 @@ ARGUMENTS = dict(
 )
 
 
-def measured(module: AnsibleModule, host: writeback.Host, options: dict) -> dict:
-    """Return what was measured, and the knee."""
+def measured(module: AnsibleModule, knobs: writeback.WritebackKnobs, options: dict) -> dict:
+    """Return the results and the knee."""
     fio = module.get_bin_path("fio", required=True)
-    settings = writeback.judged(writeback.measure(module.params["directory"], host, options, fio, module.run_command))
+    figures = writeback.measure(module.params["directory"], knobs, options, fio, module.run_command)
+    settings = writeback.with_ratios(figures)
     chosen, reason = writeback.choose(settings)
     return dict(
         schema=writeback.SCHEMA,
@@ -155,7 +164,7 @@ def measured(module: AnsibleModule, host: writeback.Host, options: dict) -> dict
         settings_measured=settings,
         chosen=chosen,
         reason=reason,
-        disk=dict(name=host.disk, **host_memory.block_queue(HostFiles(), host.disk)),
+        disk=dict(name=knobs.disk, **host_memory.block_queue(HostFiles(), knobs.disk)),
         fio=writeback.fio_version(module.run_command([fio, "--version"])[1]),
     )
 
@@ -164,18 +173,18 @@ def main() -> None:
     module = AnsibleModule(ARGUMENTS, supports_check_mode=True)
     record = HostRecord(writeback.RECORD, module.params["record_directory"])
     try:
-        options = writeback.checked(module.params)
+        options = writeback.check_options(module.params)
         left = writeback.is_left(record, module.params["directory"])
         if left and not module.check_mode:
             writeback.undo(record, module.params["directory"])
         if module.params["state"] == "restored":
             module.exit_json(changed=left)
         disk = writeback.check_directory(module.params["directory"], options)
-        seconds = writeback.planned_seconds(options)
+        seconds = writeback.writing_seconds(options)
         if module.check_mode:
             module.exit_json(changed=False, writing_seconds=seconds, msg="check mode: nothing was measured")
         with record.locked():
-            result = measured(module, writeback.Host(disk, record), options)
+            result = measured(module, writeback.WritebackKnobs(disk, record), options)
     except (SettingError, SettingsError, HostRecordError, writeback.MeasurementError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=False, writeback=result, writing_seconds=seconds)

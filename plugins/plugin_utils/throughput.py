@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The throughput of one large Redis: what is run, and what its figures mean.
+"""The throughput of one large Redis: the steps of the measurement, and its figures.
 
-The cases are those of a study of 2018 (docs/experiments.md): for each size of values the same bytes of data are written and read in sequence;
-with the smallest values some keys are updated and read at random; then so many times more data are written and read through (cold), and of
-them as much as before again and again (hot).
+The cases are those of a study of 2018 (docs/experiments.md). For each size of values, the same amount of data is
+written and read in sequence. With the smallest values, random keys are updated and read. Then more data is written and
+read in sequence (cold), and a part of it, as large as before, again and again (hot).
 """
 
 from __future__ import annotations
@@ -13,20 +13,31 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    Range,
+    Ranges,
     SettingError,
-    number,
+    check_numbers,
     numbers,
     size_in_bytes,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES as CLIENT
 
-# What Redis takes beside a value, in bytes: entry, key, object and string header. Measured: 1.09 MB for 1,000 values of 1,000 bytes.
+RANGES: Ranges = {
+    "stretch": Range(float, 1, 1000, "times the data; 1 leaves out the cold and hot cases"),
+    "connections": CLIENT["connections"],
+    "pipeline": CLIENT["pipeline"],
+    "compressibility": CLIENT["compressibility"],
+}
+# What Redis needs for each value in addition to its bytes: entry, key, object and string header. Measured: 1.09 MB for
+# 1,000 values of 1,000 bytes.
 OVERHEAD = 96
 ONLY_SETS, ONLY_GETS = -1, 100
-# Below this Redis was not what limited the throughput.
+# If Redis had less of its CPU than this, something else limited the throughput.
 MIN_CPU_SHARE = 0.95
 
-# Words of the study: each compares a case with one of the same operation on the same size of values, all in DRAM. That hot data reach 85 % and cold
-# data 27 % comes out only beside the random updates, that new keys reach 70 % only beside those in sequence.
+# The study's comparisons: name, case, the case in DRAM that it is compared with, operations. The study's 85 % for hot
+# and 27 % for cold data only result from a comparison with random updates, its 70 % for new keys only from one with
+# sequential writes.
 RATIOS = (
     ("hot data", "hot", "random", ("SET", "GET")),
     ("cold data", "cold", "random", ("SET", "GET")),
@@ -34,25 +45,27 @@ RATIOS = (
 )
 
 
-def plan(settings: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """Return the steps in their order, each with the options of the module C(solotest) that it differs in.
+def make_steps(settings: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """Return the steps in order, each with its own options of the module C(solotest).
 
-    C(case) and C(op) name what is measured; steps without C(op) are preparations. C(bytes) is what Redis holds after it.
+    C(case) and C(op) name what is measured; steps without C(op) are preparations. C(bytes) is what Redis holds after
+    the step.
 
     Args:
-        settings: C(data), C(value_sizes), C(stretch), C(connections), C(pipeline), C(compressibility), as the user gave them.
+        settings: C(data), C(value_sizes), C(stretch), C(connections), C(pipeline), C(compressibility), as the user gave
+            them.
 
     Raises:
-        SettingError: one cannot be used.
+        SettingError: a setting is not allowed.
     """
-    sizes = sorted(numbers("throughput_benchmark_value_sizes", settings["value_sizes"], "value_size"))
-    data = size_in_bytes("throughput_benchmark_data", settings["data"])
-    stretch = number("throughput_benchmark_stretch", settings["stretch"], "stretch")
-    for name in ("connections", "pipeline", "compressibility"):
-        number(f"throughput_benchmark_{name}", settings[name], name)
+    prefix = "throughput_benchmark_"
+    sizes: list[int] = sorted(numbers(f"{prefix}value_sizes", settings["value_sizes"], CLIENT["value_size"]))
+    data = size_in_bytes(f"{prefix}data", settings["data"])
+    stretch = check_numbers(settings, RANGES, prefix)["stretch"]
     if data < 10 * sizes[-1]:
         raise SettingError(
-            f"throughput_benchmark_data: {settings['data']!r} is too little; ten values of {sizes[-1]:,} bytes are {10 * sizes[-1]:,}"
+            f"{prefix}data: {settings['data']!r} is too small; it must be at least {10 * sizes[-1]:,} bytes, "
+            f"ten values of {sizes[-1]:,}"
         )
     steps = []
     for size in sizes:
@@ -62,7 +75,7 @@ def plan(settings: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     if stretch > 1:
         hot, keys = data // sizes[0], int(data * stretch) // sizes[0]
         steps += _empty(sizes[0]) + _both("cold", sizes[0], keys, "sequential")
-        # One pass brings the hot keys back to where they are fast; it is thrown away.
+        # The first pass brings the hot keys back to DRAM. Its figures are discarded.
         steps += [{**_step("warm-up", None, sizes[0], hot, "sequential", ONLY_GETS), "keys": keys}]
         steps += [{**each, "keys": keys} for each in _both("hot", sizes[0], hot, "sequential")]
     return [{**step, "index": index} for index, step in enumerate(steps, 1)]
@@ -83,22 +96,22 @@ def _step(case: str, op: str | None, size: int, keys: int, pattern: str, read_mi
 
 
 def _both(case: str, size: int, keys: int, pattern: str) -> list[dict[str, t.Any]]:
-    """SET, then GET."""
+    """Return a step that SETs, and one that GETs."""
     return [_step(case, op, size, keys, pattern, mix) for op, mix in (("SET", ONLY_SETS), ("GET", ONLY_GETS))]
 
 
 def _empty(size: int) -> list[dict[str, t.Any]]:
-    """A fill of one key empties Redis, and refuses one that holds what is not ours."""
+    """Return the step that empties Redis: a fill of one key, which refuses a Redis with foreign data."""
     return [{**_step("empty", None, size, 1, "sequential", ONLY_GETS), "mode": "fill"}]
 
 
 def largest(steps: t.Sequence[t.Mapping[str, t.Any]]) -> int:
-    """Return the most bytes that Redis holds."""
+    """Return the largest number of bytes that Redis holds in any step."""
     return max(step["bytes"] for step in steps)
 
 
 def figures(step: t.Mapping[str, t.Any], measured: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return what counts of one step: the module's result in a few numbers."""
+    """Return the figures of one step, from the result of the module C(solotest)."""
     latency, seconds = measured["latency"]["response"], measured["seconds"]
     before, after = measured["server"]["before"], measured["server"]["after"]
     cpu = (
@@ -122,12 +135,12 @@ def figures(step: t.Mapping[str, t.Any], measured: t.Mapping[str, t.Any]) -> dic
 
 
 def _curve(measured: t.Mapping[str, t.Any]) -> list[list[float]]:
-    """Return points [bytes in use, SETs per second]: what Redis takes grows by the same amount with each new key."""
+    """Return points [bytes in use, SETs per second]. Each new key adds the same number of bytes."""
     interval, points = measured["series"]["interval_s"], measured["series"]["points"]
     start, end = (measured["server"][when]["used_memory"] for when in ("before", "after"))
     each = (end - start) / measured["requests"]["ok"]
     curve, done = [], 0
-    for count, *dummy in points[:-1] or points:  # the last one is cut off by the end
+    for count, *_latencies in points[:-1] or points:  # the last interval may be incomplete
         done += count
         curve.append([round(start + done * each), round(count / interval, 1)])
     return curve
@@ -143,18 +156,19 @@ def document(
     """Return the result of one profile.
 
     Args:
-        steps: the plan.
-        results: what C(solotest) returned for each of them, in order.
+        steps: as make_steps() returned them.
+        results: what C(solotest) returned for each step, in order.
     """
     cases = [figures(step, measured) for step, measured in zip(steps, results) if step["op"]]
     doubts = [
-        f"{each['case']} {each['op']} of {each['value_size']:,} bytes: Redis had {each['redis_cpu_share']:.2f} of a CPU, {MIN_CPU_SHARE} is needed"
+        f"{each['case']} {each['op']} of {each['value_size']:,} bytes: "
+        f"Redis had {each['redis_cpu_share']:.2f} of a CPU, {MIN_CPU_SHARE} is needed"
         for each in cases
         if each["redis_cpu_share"] is not None and each["redis_cpu_share"] < MIN_CPU_SHARE
     ]
     unknown = sum(1 for each in cases if each["redis_cpu_share"] is None)
     if unknown:
-        doubts.append(f"{unknown} cases: this Redis does not tell its CPU time")
+        doubts.append(f"{unknown} cases: this Redis does not report its CPU time")
     version = next((each["server"]["after"]["redis_version"] for each in results if each["server"]["after"]), None)
     return {
         "profile": profile,
@@ -167,31 +181,27 @@ def document(
 
 
 def ratios(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """Return what each profile but the first reaches of the first one's throughput, in the study's words.
+    """Return the throughput of each profile relative to the first profile, with the study's comparisons.
 
-    The first profile's random case is the yardstick, and for new keys its sequential one: all its data are in DRAM, and its size of values is the same.
+    RATIOS names the first profile's case that each case is compared with. All data of that case is in DRAM, and its
+    values have the same size.
     """
     names = list(results)
     if not names:
         return []
-    yardstick = _by_case(results[names[0]])
-    found = []
+    baseline = _by_case(results[names[0]])
+    found: list[dict[str, t.Any]] = []
     for name in names[1:]:
         mine = _by_case(results[name])
-        smallest = min((size for dummy, dummy, size in mine), default=None)
-        for words, case, beside, ops in RATIOS:
+        if not mine:
+            continue
+        smallest = min(size for _case, _op, size in mine)
+        for words, case, base_case, ops in RATIOS:
             for op in ops:
-                own, other = mine.get((case, op, smallest)), yardstick.get((beside, op, smallest))
-                if own and other:
-                    found.append(
-                        {
-                            "profile": name,
-                            "baseline": names[0],
-                            "words": words,
-                            "op": op,
-                            "ratio": round(own / other, 4),
-                        }
-                    )
+                own, base = mine.get((case, op, smallest)), baseline.get((base_case, op, smallest))
+                if own and base:
+                    ratio = round(own / base, 4)
+                    found.append({"profile": name, "baseline": names[0], "words": words, "op": op, "ratio": ratio})
     return found
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a page of figures says of the machine that they come from."""
+"""The description of the machine, for pages of figures."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import pathlib
 import platform
 import re
 
-BUSY = 0.7  # load average; what went before still shows in it
+BUSY = 0.7  # load average; it still includes some work from before the start
 
 
 def describe(load):
-    """Return the lines of a page about the machine; load is the load average at the start."""
+    """Return the lines about the machine. load is the load average at the start."""
     model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
-    busy = " (busy with other work: absolute figures say little)" if load > BUSY else ""
+    busy = " (busy with other work: absolute figures are not reliable)" if load > BUSY else ""
     return (
-        f"- CPU: {model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} usable CPUs\n- kernel: {platform.release()}\n"
+        f"- CPU: {model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} usable CPUs\n"
+        f"- kernel: {platform.release()}\n"
         f"- load average at the start: {load:.2f}{busy}\n\n"
     )

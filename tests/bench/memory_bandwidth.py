@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measure membw beside public programs that read memory in sequence, on one CPU, in turn; medians count.
+"""Compare membw with public programs that read memory sequentially: one CPU, interleaved rounds, medians.
 
-Peers: likwid-bench's kernels load and load_avx (Debian's likwid), and sysbench memory (Debian's sysbench). mbw copies,
-which is another pattern; it is here for orientation only. Then membw is compared with itself: four times the buffer
+Peers: likwid-bench's kernels load and load_avx (Debian's likwid), and sysbench memory (Debian's sysbench). mbw copies
+memory, so its figure is for orientation only. Then membw is compared with itself: four times the buffer
 must give the same bandwidth, and a buffer that fits the cache a higher bandwidth and a lower latency. --only-cache
 measures that alone and needs no peers. With --write the figures go to docs/bench/memory_bandwidth.md.
 """
@@ -99,12 +99,12 @@ def available():
 
 
 def cache_lines(repetitions):
-    """Return a table of what the size of the buffer changes; ratios are paired within a round."""
+    """Return a table of the effect of the buffer's size. Ratios are paired within a round."""
     report = json.loads(output(PROGRAM, "--cpus", CPU, "--buffer", IN_CACHE, "--allow-cached", "--seconds", 0.01))
     default = max(256 << 20, 16 * report["cache_bytes"])
     larger = LARGER * default
     if larger > available() / 2:
-        return [f"What the cache changes is not measured: {2 * larger >> 20:,} MiB of available memory are needed."]
+        return [f"The effect of the cache is not measured: that needs {2 * larger >> 20:,} MiB of available memory."]
     comparisons = {
         f"bandwidth, {default >> 20} MiB relative to {larger >> 20} MiB": ("all", default, larger),
         f"bandwidth, 1 MiB relative to {default >> 20} MiB": ("all", IN_CACHE, default),
@@ -113,10 +113,10 @@ def cache_lines(repetitions):
     bars = ((0.8, 1.2), (1, math.inf), (2, math.inf))
     rounds = [
         [figure(pattern, first) / figure(pattern, second) for pattern, first, second in comparisons.values()]
-        for dummy in range(repetitions)
+        for _round in range(repetitions)
     ]
     lines = [
-        f"What the cache of {report['cache_bytes'] >> 20} MiB changes, median of {repetitions} ratios:",
+        f"Effect of the cache of {report['cache_bytes'] >> 20} MiB, median of {repetitions} ratios:",
         "",
         "| membw | ratio (95 %) | bar | met |",
         "| --- | --- | --- | --- |",
@@ -150,13 +150,13 @@ def main():
     rounds = [{name: run() for name, run in programs.items()} for dummy in range(arguments.repetitions)]
     figures = {name: [each[name] for each in rounds] for name in programs}
     medians = {name: statistics.median(values) for name, values in figures.items()}
-    lines = ["| program | GB/s, median | least to most |", "| --- | --- | --- |"]
+    lines = ["| program | GB/s, median | minimum to maximum |", "| --- | --- | --- |"]
     lines += [
         f"| {name} | {medians[name] / 1e9:.2f} | {min(values) / 1e9:.2f} to {max(values) / 1e9:.2f} |"
         for name, values in figures.items()
     ]
     best = max(PEERS, key=medians.__getitem__)
-    # Paired within a round, so that what disturbs the machine for some seconds disturbs both.
+    # Paired within a round, because a disturbance of some seconds affects both programs.
     ratio = statistics.median(each["membw --pattern all"] / each[best] for each in rounds)
     verdict = (
         f"membw relative to the best peer ({best}), every byte in sequence, median of {len(rounds)} interleaved "

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measure solotest's throughput beside redis-benchmark's at equal connections and pipeline, in turn; medians count.
+"""Compare the throughput of solotest and redis-benchmark with equal connections and pipeline, in interleaved rounds.
 
-Redis is pinned to the last CPU, both clients to the first. Where Redis has the whole of its CPU under both clients, they can differ only by chance, and by
-what a request costs the server; so that share and that cost are told as well, and how far the ratio is certain. With --write the figures go to
-docs/bench/throughput.md.
+Redis is pinned to the last CPU, both clients to the first. If Redis uses all of its CPU with both clients, they can
+differ only by chance and by the server's cost per request. So the table also shows that share of the CPU, that cost,
+and the interval of the ratio. Figures are medians. --write writes them to docs/bench/throughput.md.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def output(*words):
 
 
 def cpu_seconds(pid):
-    """User and system time of a process."""
+    """Return the user and system time of a process."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -99,7 +99,7 @@ def redis_benchmark(port, operation, connections, pipeline, requests):
 
 
 def measure(client, server, *load):
-    """Return requests per second, and what Redis spent on each: CPU seconds per second, and microseconds per request."""
+    """Return requests per second, and the CPU time of Redis: seconds per second, and microseconds per request."""
     before = cpu_seconds(server.process.pid)
     rate = client(server.port, *load)
     spent = (cpu_seconds(server.process.pid) - before) / load[-1]
@@ -107,14 +107,14 @@ def measure(client, server, *load):
 
 
 def interval(ratios, resamples=2000):
-    """The 95 % interval of the median by bootstrap."""
+    """Return the 95 % interval of the median, by bootstrap."""
     generator = random.Random(1)
-    medians = sorted(statistics.median(generator.choices(ratios, k=len(ratios))) for dummy in range(resamples))
+    medians = sorted(statistics.median(generator.choices(ratios, k=len(ratios))) for _resample in range(resamples))
     return medians[resamples // 40], medians[-resamples // 40]
 
 
 def row(operation, shape, rounds):
-    """One line of the table. Ratios are paired within a round: what disturbs the machine for some seconds disturbs both."""
+    """Return one line of the table. Ratios are paired within a round: a disturbance of some seconds affects both."""
     columns = {
         client: [statistics.median(column) for column in zip(*(each[client] for each in rounds))]
         for client in (solotest, redis_benchmark)
@@ -123,8 +123,9 @@ def row(operation, shape, rounds):
     ratio, (low, high) = statistics.median(ratios), interval(ratios)
     (own, own_busy, own_cost), (other, other_busy, other_cost) = columns.values()
     return (
-        f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} | {ratio:.3f} ({low:.3f} to {high:.3f}) | >= {BAR} "
-        f"| {'yes' if ratio >= BAR else 'NO'} | {own_busy:.2f}, {other_busy:.2f} | {own_cost:.2f}, {other_cost:.2f} |"
+        f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} | {ratio:.3f} ({low:.3f} to {high:.3f}) "
+        f"| >= {BAR} | {'yes' if ratio >= BAR else 'NO'} | {own_busy:.2f}, {other_busy:.2f} "
+        f"| {own_cost:.2f}, {other_cost:.2f} |"
     )
 
 
@@ -137,12 +138,13 @@ def main():
     subprocess.run(["make", "-s", "-C", TESTS, "build/solotest"], check=True)
     load = os.getloadavg()[0]
     lines = [
-        "| op | connections x pipeline | solotest ops/s | redis-benchmark ops/s | ratio (95 %) | bar | met | Redis' CPU, busy | us per request |",
+        "| op | connections x pipeline | solotest ops/s | redis-benchmark ops/s | ratio (95 %) | bar | met "
+        "| Redis' CPU, busy | us per request |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     with Redis(cpu=CPUS[-1]) as server:
         output(PROGRAM, "fill", server.port, VALUE_SIZE, KEYS)
-        redis_benchmark(server.port, "SET", 8, 16, 5 * KEYS)  # its keys have other names
+        redis_benchmark(server.port, "SET", 8, 16, 5 * KEYS)  # its keys have different names
         for operation in ("SET", "GET"):
             for shape in SHAPES:
                 requests = arguments.requests if shape[1] > 1 else arguments.requests // 4
@@ -154,10 +156,11 @@ def main():
                 print(lines[-1], flush=True)
     if arguments.write:
         head = (
-            f"# Bench of solotest's throughput\n\nWritten by `tests/bench/throughput.py --write`: closed loop, {KEYS:,} keys of {VALUE_SIZE} bytes at "
-            f"random, Redis on CPU {CPUS[-1]}, clients on CPU {CPUS[0]}.\n"
-            f"Medians of {arguments.repetitions} interleaved rounds; the ratio is the median of the rounds' ratios. Two figures in a cell: solotest, "
-            "redis-benchmark.\n\n" + describe(load)
+            "# Bench of solotest's throughput\n\n"
+            f"Written by `tests/bench/throughput.py --write`: closed loop, {KEYS:,} keys of {VALUE_SIZE} bytes in "
+            f"random order, Redis on CPU {CPUS[-1]}, clients on CPU {CPUS[0]}.\n"
+            f"Medians of {arguments.repetitions} interleaved rounds; the ratio is the median of the rounds' ratios. "
+            "Two figures in a cell: solotest, redis-benchmark.\n\n" + describe(load)
         )
         (ROOT / "docs" / "bench" / "throughput.md").write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 

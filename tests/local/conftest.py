@@ -57,7 +57,7 @@ _ports = itertools.count(random.randrange(_PORTS_OF_WORKER))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run one after another what uses this machine's swap: pytest-xdist gives a group to one worker."""
+    """Run the tests that use this machine's swap one after another: pytest-xdist gives a group to one worker."""
     for item in items:
         if item.path.parent.name == "swap":
             item.add_marker(pytest.mark.xdist_group("machine"))
@@ -166,7 +166,7 @@ class Outcome:
         return sorted(path.name for path in (self.run / "phases").iterdir())
 
 
-# Run by the playbook as it begins each phase: prints the lead, and pauses the writes if this is the phase to hold.
+# The playbook runs this as it begins each phase. It prints the lead, and pauses the writes in the phase to hold.
 _BEGIN_PHASE = """\
 for file in {pattern}; do
     if [ -e "$file" ] && mv "{armed}" "{armed}.done" 2>/dev/null; then
@@ -178,10 +178,10 @@ echo 0
 
 
 class HeldPhase:
-    """A phase whose clients hang at their first SET for as long as the test likes.
+    """A phase whose clients hang at their first SET until the test releases them.
 
-    A test that watched for a phase could be too late to interrupt it. So the playbook itself pauses the writes of every
-    Redis, at the moment when it begins the phase. The phase must have SETs, so less than 100 % GETs.
+    A test that polled for a phase could be too late to interrupt it. So the playbook itself pauses the writes of every
+    Redis when it begins the phase. The phase must have SETs: less than 100 % GETs, or a fill.
     """
 
     def __init__(self, directory: pathlib.Path, pattern: str, ports: t.Sequence[int]) -> None:
@@ -194,7 +194,7 @@ class HeldPhase:
 
     @property
     def variables(self) -> dict[str, t.Any]:
-        """What the playbook needs to hold the phase."""
+        """The variables with which the playbook holds the phase."""
         return {
             "latency_benchmark_lead_seconds": f"{{{{ lookup('ansible.builtin.pipe', 'sh {self._script}') }}}}",
             "latency_benchmark_reply_timeout": PATIENCE,
@@ -206,7 +206,7 @@ class HeldPhase:
         wait_for("the phase is held", lambda: all(map(self._is_held, self.ports)), process)
 
     def release(self) -> None:
-        """Let the clients go on where their Redis still runs."""
+        """Let the clients continue whose Redis still runs."""
         for port in self.ports:
             subprocess.run(["redis-cli", "-p", str(port), "client", "unpause"], check=False, capture_output=True)
 
@@ -340,7 +340,7 @@ class LocalFleet:
 
 @pytest.fixture(scope="session")
 def bytecode_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What playbooks need to keep the byte code of modules, in a directory that all workers of pytest-xdist share."""
+    """Return the environment of playbooks that cache byte code; all workers of pytest-xdist share the cache."""
     base = tmp_path_factory.getbasetemp()
     cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "bytecode"
     cache.mkdir(exist_ok=True)

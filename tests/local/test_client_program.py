@@ -11,7 +11,7 @@ import typing as t
 import pytest
 import yaml
 
-from .conftest import ANSIBLE_PLAYBOOK, ROOT
+from .conftest import ANSIBLE_PLAYBOOK, PATIENCE, ROOT, write_inventory
 
 # A compiler without static libraries, whose programs need a loader that no host has.
 COMPILER_OF_BROKEN_PROGRAMS = """#!/bin/sh
@@ -21,28 +21,36 @@ exec /usr/bin/cc "$@" -Wl,--dynamic-linker,/nonexistent/loader
 
 
 @pytest.fixture
-def install(tmp_path: pathlib.Path) -> t.Callable[..., subprocess.CompletedProcess[str]]:
+def install(
+    tmp_path: pathlib.Path, bytecode_environment: dict[str, str]
+) -> t.Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs the role for membw on two hosts."""
-    inventory, playbook = tmp_path / "hosts.yml", tmp_path / "play.yml"
+    playbook = tmp_path / "play.yml"
     variables = {
-        "ansible_connection": "local",
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         "client_program_name": "membw",
         "client_program_cache_directory": str(tmp_path / "cache"),
         "client_program_directory": str(tmp_path / "bin"),
     }
-    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"a": {}, "b": {}}, "vars": variables}}), encoding="utf-8")
+    fleet = {"hosts": {"a": {}, "b": {}}, "vars": variables}
+    inventory = write_inventory(tmp_path / "hosts.yml", {"fleet": fleet})
     play = {"hosts": "all", "gather_facts": False, "roles": ["memstretch.density.client_program"]}
     playbook.write_text(yaml.safe_dump([play]), encoding="utf-8")
+
+    common = {
+        **os.environ,
+        **bytecode_environment,
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_NOCOLOR": "1",
+    }
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(ANSIBLE_PLAYBOOK), "-i", str(inventory), str(playbook), *arguments],
-            env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", **environment},
+            env={**common, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE,
             check=False,
         )
 

@@ -53,7 +53,7 @@ def test_a_custom_profile(record, tmp_path):
     assert "mine: host not tuned" in outcome.output
 
 
-def test_wrong_options_are_refused(localhost, fleet):
+def test_wrong_settings_are_refused(localhost, fleet):
     wrong_profile = fleet.path / "wrong.yml"
     wrong_profile.write_text("name: mine\ndescription: My settings.\nsysctls: {vm.swappiness: 1}\n", encoding="utf-8")
     cases = [

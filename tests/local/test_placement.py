@@ -19,7 +19,7 @@ def measured(outcome):
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="one CPU: there is nothing to choose")
-def test_beside_redis_and_on_a_cpu_of_its_own(fleet):
+def test_the_client_next_to_redis_and_on_its_own_cpu(fleet):
     fleet.add("a", "b")
     for server, cpu in zip(fleet.servers.values(), (CPUS[0], CPUS[-1])):
         os.sched_setaffinity(server.process.pid, {cpu})
@@ -67,8 +67,8 @@ def test_no_second_cpu(fleet):
     outcome = fleet.run_playbook("-e", "latency_benchmark_cpu=own")
     assert outcome.status != 0
     assert (
-        "cpu: own is not possible: a CPU of its own needs one that Redis is not on; "
-        f"the client may use CPU {CPUS[0]} only"
+        f"cpu: own is not possible: the client may use only CPU {CPUS[0]}, which Redis (process "
+        f"{fleet.servers['a'].process.pid}) runs on"
     ) in outcome.output
     assert fleet.servers["a"].command("get", "1") == "mine" and not fleet.results.exists()
 
@@ -87,11 +87,11 @@ class ContainedRedis(RedisServer):
     )
 
 
-def test_a_redis_whose_process_cannot_be_told(fleet, tmp_path):
+def test_a_redis_whose_process_is_unknown(fleet, tmp_path):
     fleet.servers["a"] = ContainedRedis(tmp_path / "redis-a")
     refused = fleet.run_playbook("-e", "latency_benchmark_cpu=beside_redis")
     assert refused.status != 0
-    assert "cpu: beside_redis is not possible: the Redis says it is process 1, which is " in refused.output
+    assert "cpu: beside_redis is not possible: the Redis reports process id 1, which is " in refused.output
     assert "does it run in a container?" in refused.output and not fleet.results.exists()
     pinned = fleet.run_playbook("-e", f"latency_benchmark_cpu={CPUS[0]}")
     assert pinned.status == 0, pinned.output
@@ -104,8 +104,7 @@ def test_a_redis_whose_process_cannot_be_told(fleet, tmp_path):
     }
 
 
-def test_another_load_than_the_briefs(fleet):
-    """Every setting of the role reaches the run, and those of the load reach the client."""
+def test_every_setting_reaches_the_run_and_the_client(fleet):
     fleet.add("a")
     load = {
         "key_count": 450,

@@ -24,7 +24,7 @@ def of(plan, profile, size):
 
 
 @pytest.mark.xdist_group("machine")  # nobody else may change it meanwhile
-def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(untuned_machine, fleet):
+def test_a_plan_for_this_machine_changes_nothing(untuned_machine, fleet):
     before = snapshot()
     outcome = fleet.run_playbook(
         "-e", "profiles=dram,swap,zram", "-e", "fleet_sizes=1,8", playbook="plan", inventory=STRETCHED
@@ -57,7 +57,7 @@ def test_a_study_of_this_machine_is_planned_and_nothing_is_changed(untuned_machi
     )
 
 
-def test_servers_that_are_there_can_be_planned_for_too(fleet):
+def test_a_plan_for_existing_servers(fleet):
     outcome = fleet.run_playbook(playbook="plan", inventory=LOCAL)
     assert outcome.status == 0, outcome.output
     plan = document(outcome)
@@ -71,7 +71,7 @@ def test_servers_that_are_there_can_be_planned_for_too(fleet):
     )
 
 
-def test_a_fleet_that_is_still_to_be_made_is_planned_with_its_groups_variables(fleet):
+def test_a_plan_for_a_future_fleet_uses_its_group_variables(fleet):
     directory = fleet.path / "empty"
     (directory / "group_vars").mkdir(parents=True)
     (directory / "group_vars" / "fleet.yml").write_text("latency_benchmark_key_count: 1234\n", encoding="utf-8")
@@ -104,7 +104,7 @@ def test_a_mistake_is_named(fleet):
         ({"density_plan_fleet_sizes": "2,500000"}, "density_plan_fleet_sizes: '500000' is out of range"),
         ({"density_plan_tiers": {"tape": {"avg_us": 1}}}, "density_plan_tiers: 'tape' is not a tier"),
         ({"density_plan_baseline_run": "none"}, "density_plan_baseline_run: there is no run 'none'"),
-        ({"density_plan_host_reserve": "most"}, "density_plan_host_reserve: 'most' is no size"),
+        ({"density_plan_host_reserve": "most"}, "density_plan_host_reserve: 'most' is not a size"),
     ]
     messages = fleet.messages(
         [
@@ -133,7 +133,7 @@ def test_a_mistake_is_named(fleet):
 
 
 @pytest.mark.parametrize("influence", [0, 10, 25])
-def test_the_hot_set_is_the_one_that_the_model_expects(fleet, client, influence):
+def test_the_hot_set_is_as_modelled(fleet, client, influence):
     fleet.add("a")
     port = str(fleet.servers["a"].port)
     subprocess.run([client, "fill", port, "10", "20000"], check=True, capture_output=True)

@@ -190,7 +190,7 @@ def test_the_redis_role_and_the_benchmark_together(fleet, tmp_path):
     assert not (tmp_path / "state").exists()
 
 
-def test_the_collection_works_from_where_galaxy_installs_it(fleet, tmp_path):
+def test_the_collection_runs_where_galaxy_installs_it(fleet, tmp_path):
     # Nothing of the checkout's own configuration, in which the collection would be there already.
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},

@@ -13,6 +13,9 @@ import pytest
 from .conftest import SMALL, STRETCHED, HeldPhase, free_ports, write_inventory
 from .machine import RECORDS, differences, snapshot
 
+# A run is only resumed on hosts whose settings are what they were: nobody else may change this machine meanwhile.
+pytestmark = pytest.mark.xdist_group("machine")
+
 # Each run fills, and each test of it has SETs, so that it can be held.
 TINY = {**SMALL, "latency_benchmark_read_mixes": [70], "latency_benchmark_key_count": 300}
 
@@ -59,7 +62,7 @@ def phase_files(results):
     return {path: path.read_bytes() for path in results.glob("*/phases/*.json")}
 
 
-def test_a_study_of_two_profiles_is_interrupted_and_goes_on(make_studies, fleet, tmp_path):
+def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tmp_path):
     studies, ports = make_studies("a")
     variables = {"profiles": "dram,swap", "study_rounds": 2}
     checked = studies.run_playbook("study", variables, "--check")
@@ -79,7 +82,7 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(make_studies, fleet,
     assert not (tmp_path / "state").exists(), "the instances are still there"
     assert "Restoring the hosts" in interrupted.output
     kept = {path: content for path, content in phase_files(fleet.results).items() if "-dram" in str(path)}
-    assert [path.name for path in kept] == ["01-fill.json", "02-i0-r70-1.json"]
+    assert sorted(path.name for path in kept) == ["01-fill.json", "02-i0-r70-1.json"]
 
     (unfinished,) = fleet.results.glob("*-swap-1/run.json")
     run = json.loads(unfinished.read_text(encoding="utf-8"))
@@ -141,6 +144,7 @@ def test_a_study_of_two_profiles_is_interrupted_and_goes_on(make_studies, fleet,
             "vm.nothing is not a setting of profile swap; its settings are cpu_governor",
         ),
     ],
+    ids=["profile", "load", "density", "ablation"],
 )
 def test_a_mistake_is_refused_before_anything_is_touched(make_studies, fleet, tmp_path, playbook, variables, message):
     studies, dummy = make_studies("a", "b")
@@ -204,7 +208,6 @@ def budget():
     group.rmdir()
 
 
-@pytest.mark.xdist_group("machine")  # other tests look at the control groups of this machine
 def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):  # the control group goes last
     """One Redis of 52 MB fits into 90 MB, of two one is killed; the search resumes after an interruption."""
     studies, ports = make_studies(
@@ -238,7 +241,6 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
     assert not (tmp_path / "state").exists(), "the instances are still there"
 
 
-@pytest.mark.xdist_group("machine")
 def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet, tmp_path):
     """On the hosts of inventories/stretched, in small, under a DRAM budget; this machine is put back."""
     below = free_ports(4) - 1

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan and run the measurements of membw on one host, and turn them into a matrix of nodes."""
+"""Run membw on one host for every pair of NUMA nodes, and turn its reports into a matrix of nodes."""
 
 from __future__ import annotations
 
@@ -13,32 +13,43 @@ import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo, parse_cpu_list
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
-    SettingError,
+    Range,
+    Ranges,
+    check_numbers,
     number,
     numbers,
     size_in_bytes,
+    size_text,
 )
 
 SCHEMA = 1
-# Below these a figure is shown with its doubt.
+RANGES: Ranges = {
+    "seconds": Range(float, 0.05, 600, "seconds of each measurement"),
+    "repetitions": Range(int, 1, 1000, "repetitions of everything"),
+}
+READERS = Range(int, 1, 1024, "readers, each on its own CPU")
+CHANNELS = Range(int, 1, 1024, "memory channels of the whole host")
+
+# A figure below one of these is flagged as doubtful.
 MIN_CPU_SHARE = 0.95
 MIN_OVERLAP = 0.9
-# As in files/membw.c: so many times the largest cache, and no less than 256 MiB.
+# As in files/membw.c: the buffer is this many times the largest cache, and at least 256 MiB.
 _CACHE_MULTIPLE = 16
 _BUFFER_MIN = 256 * 2**20
-# A node must have so much more than the buffer, or placing it there could make the kernel kill somebody.
+# A node must have this many times the buffer free. Otherwise placing the buffer there could invoke the OOM killer.
 _ROOM = 1.25
 
 
 class MeasurementError(Exception):
-    """What was asked for cannot be measured here. The text says why."""
+    """This host cannot be measured with these options. The text says why."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Node:
-    """A NUMA node; number -1 stands for all of a machine whose kernel knows no NUMA."""
+class NumaNode:
+    """A NUMA node. Number -1 is the whole machine, if its kernel has no NUMA support."""
 
     number: int
     cpus: tuple[int, ...]
@@ -57,47 +68,45 @@ class Measurement:
 
     @property
     def text(self) -> str:
-        """What it is, in words."""
-        what = "latency" if self.pattern == "chase" else f"bandwidth of {len(self.cpus)}"
+        """A description for messages."""
+        readers = "1 reader" if len(self.cpus) == 1 else f"{len(self.cpus)} readers"
+        what = "latency" if self.pattern == "chase" else f"bandwidth with {readers}"
         return f"{what}, CPUs of node {self.cpu_node}, memory of node {self.memory_node}"
 
 
-def checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the options as numbers.
+def check_options(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the options with sizes and numbers as numbers.
 
     Raises:
-        SettingError: one cannot be used.
+        SettingError: an option is not allowed.
     """
-    readers = options["readers"] or []
+    readers, channels = options["readers"] or [], options["channels"]
     return {
         "pattern": options["pattern"],
         "huge_pages": options["huge_pages"],
-        "seconds": number("seconds", options["seconds"], "reading_seconds"),
-        "repetitions": number("repetitions", options["repetitions"], "repetitions"),
-        "readers": sorted(numbers("readers", readers, "readers")) if readers else [],
+        **check_numbers(options, RANGES),
+        "readers": sorted(numbers("readers", readers, READERS)) if readers else [],
         "buffer_bytes": size_in_bytes("buffer", options["buffer"]) if options["buffer"] else 0,
-        "channels": number("channels", options["channels"], "channels")
-        if options["channels"] not in (None, "")
-        else None,
+        "channels": None if channels in (None, "") else number("channels", channels, CHANNELS),
     }
 
 
-def nodes(files: HostFiles, allowed: t.AbstractSet[int]) -> list[Node]:
-    """Return the nodes; processors that this process may not use are left out."""
+def nodes(files: HostFiles, allowed: t.AbstractSet[int]) -> list[NumaNode]:
+    """Return the nodes, each with its CPUs among the allowed ones."""
     found = []
     for node in host_memory.numa(files)["nodes"]:
         info = meminfo(files, f"/sys/devices/system/node/node{node['id']}/meminfo")
         room = info.get("MemFree", 0) + info.get("Inactive(file)", 0)
         cpus = _first_of_each_core_first(files, [cpu for cpu in parse_cpu_list(node["cpus"]) if cpu in allowed])
-        found.append(Node(node["id"], tuple(cpus), (node["total_bytes"] or 0) > 0, room))
+        found.append(NumaNode(node["id"], tuple(cpus), (node["total_bytes"] or 0) > 0, room))
     if not found:
         available = meminfo(files).get("MemAvailable", 0)
-        return [Node(-1, tuple(_first_of_each_core_first(files, sorted(allowed))), True, available)]
+        return [NumaNode(-1, tuple(_first_of_each_core_first(files, sorted(allowed))), True, available)]
     return found
 
 
 def _first_of_each_core_first(files: HostFiles, cpus: t.Sequence[int]) -> list[int]:
-    """Two threads of one core share its path to memory, so the second ones come last."""
+    """Return the CPUs in order, second threads of a core last: they share the core's path to memory."""
 
     def is_second(cpu: int) -> bool:
         siblings = parse_cpu_list(files.text(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))
@@ -107,20 +116,20 @@ def _first_of_each_core_first(files: HostFiles, cpus: t.Sequence[int]) -> list[i
 
 
 def reader_counts(wanted: t.Sequence[int], cpus: int) -> list[int]:
-    """Return the numbers of readers to measure with: 1, 2, 4, ... and all CPUs, or those wanted that there are CPUs for."""
+    """Return the numbers of readers: those wanted for which there are enough CPUs, or 1, 2, 4, ... and all CPUs."""
     if wanted:
         return [count for count in wanted if count <= cpus]
     counts = [2**power for power in range(cpus.bit_length()) if 2**power < cpus]
     return counts + [cpus] if cpus else []
 
 
-def plan(found: t.Sequence[Node], options: t.Mapping[str, t.Any]) -> list[Measurement]:
-    """Return what one repetition measures.
+def measurements(found: t.Sequence[NumaNode], options: t.Mapping[str, t.Any]) -> list[Measurement]:
+    """Return the measurements of one repetition.
 
     Raises:
-        MeasurementError: nothing can be measured, or a node has no room for the buffer.
+        MeasurementError: no node has enough CPUs.
     """
-    measurements = [
+    listed = [
         Measurement(pattern, readers_at.number, memory_at.number, readers_at.cpus[:count])
         for memory_at in found
         if memory_at.has_memory
@@ -132,54 +141,58 @@ def plan(found: t.Sequence[Node], options: t.Mapping[str, t.Any]) -> list[Measur
         )
         for count in counts
     ]
-    if not any(each.pattern != "chase" for each in measurements):
+    if not any(each.pattern != "chase" for each in listed):
         raise MeasurementError(
-            f"readers: no node has CPUs for {options['readers'] or 'a reader'} that this process may use"
+            f"readers: {options['readers'] or 1} is not possible: no node has enough CPUs that this process may use"
         )
-    return measurements
+    return listed
 
 
-def check_room(files: HostFiles, found: t.Sequence[Node], options: t.Mapping[str, t.Any]) -> int:
-    """Return the bytes of the buffer.
+def check_room(files: HostFiles, found: t.Sequence[NumaNode], options: t.Mapping[str, t.Any]) -> int:
+    """Return the size of the buffer in bytes.
 
     Raises:
-        MeasurementError: a node has no room for it.
+        MeasurementError: a node does not have enough free memory for it.
     """
     needed = options["buffer_bytes"] or max(_BUFFER_MIN, _CACHE_MULTIPLE * largest_cache(files))
     for node in found:
         if node.has_memory and node.room_bytes < needed * _ROOM and options["huge_pages"] != "reserved":
             raise MeasurementError(
-                f"buffer: {needed / 2**20:,.0f} MiB and a quarter more are needed on node {node.number}, which has {node.room_bytes / 2**20:,.0f} MiB "
-                f"without swapping; free some memory there (a buffer that is less than {_CACHE_MULTIPLE} times the cache is refused)"
+                f"buffer: {size_text(needed)} and a quarter more must be free on node {node.number}, which has "
+                f"{size_text(node.room_bytes)} without swapping; free some memory there (the buffer must be at least "
+                f"{_CACHE_MULTIPLE} times the cache)"
             )
     return needed
 
 
 def largest_cache(files: HostFiles) -> int:
-    """Return the bytes of the largest cache of the first CPU; 0 if the kernel does not tell."""
+    """Return the size of the first CPU's largest cache in bytes, or 0 if the kernel does not report it."""
     directory = "/sys/devices/system/cpu/cpu0/cache"
     texts = [files.text(f"{directory}/{name}/size") for name in files.names(directory) if re.match(r"^index\d+$", name)]
     return max((size_in_bytes("cache", text) for text in texts if text), default=0)
 
 
 def run(
-    measurements: t.Sequence[Measurement], options: t.Mapping[str, t.Any], executable: str, run_command: t.Callable
+    wanted: t.Sequence[Measurement], options: t.Mapping[str, t.Any], executable: str, run_command: RunCommand
 ) -> dict[Measurement, list[dict[str, t.Any]]]:
-    """Measure everything in turn, as often as the options say, so that a machine that changes its speed changes it for all.
+    """Return the reports of all measurements.
+
+    A repetition runs each of them once, so that a machine that changes its speed affects all of them.
 
     Raises:
         MeasurementError: membw failed.
     """
-    results: dict[Measurement, list[dict[str, t.Any]]] = {each: [] for each in measurements}
-    for dummy in range(options["repetitions"]):
-        for each in measurements:
+    results: dict[Measurement, list[dict[str, t.Any]]] = {each: [] for each in wanted}
+    for _repetition in range(options["repetitions"]):
+        for each in wanted:
             status, output, diagnostics = run_command(command(each, options, executable))
             if status != 0:
                 raise MeasurementError(f"{each.text}: {diagnostics.strip() or f'membw ended with status {status}'}")
             report = json.loads(output)
             if report["schema"] != SCHEMA:
                 raise MeasurementError(
-                    f"{executable} speaks schema {report['schema']}, this module {SCHEMA}; update it"
+                    f"{executable} reports with schema {report['schema']}, this module reads schema {SCHEMA}; "
+                    f"install the membw of this collection's version"
                 )
             results[each].append(report)
     return results
@@ -199,12 +212,12 @@ def command(measurement: Measurement, options: t.Mapping[str, t.Any], executable
 
 
 def spread(values: t.Sequence[float]) -> dict[str, float]:
-    """Return median, least and most."""
+    """Return median, minimum and maximum."""
     return {"median": round(statistics.median(values), 3), "min": round(min(values), 3), "max": round(max(values), 3)}
 
 
 def facts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) -> dict[str, t.Any]:
-    """Return the matrix of nodes, the growth with readers, and what makes the figures doubtful."""
+    """Return the matrix of nodes, the bandwidth by number of readers, and what makes the figures doubtful."""
     bandwidth = {
         each: spread([report["bytes_per_second"] for report in reports])
         for each, reports in results.items()
@@ -215,7 +228,7 @@ def facts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) ->
         for each, reports in results.items()
         if each.pattern == "chase"
     }
-    readers = [
+    readers: list[dict[str, t.Any]] = [
         {
             "cpu_node": each.cpu_node,
             "memory_node": each.memory_node,
@@ -233,9 +246,7 @@ def facts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) ->
                 "memory_node": memory_node,
                 "local": cpu_node == memory_node,
                 "single": next((row["bytes_per_second"] for row in mine if row["readers"] == 1), None),
-                "highest": max(
-                    (row["bytes_per_second"] for row in mine), key=lambda figures: figures["median"], default=None
-                ),
+                "highest": max((row["bytes_per_second"] for row in mine), key=_median, default=None),
                 "latency_ns": nanoseconds,
             }
         )
@@ -254,8 +265,12 @@ def facts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) ->
     }
 
 
+def _median(figures: t.Mapping[str, float]) -> float:
+    return figures["median"]
+
+
 def _ratios(pair: t.Mapping[str, t.Any], local: t.Mapping[str, t.Any] | None) -> dict[str, float | None]:
-    """Return a pair's figures relative to those of the processors beside that memory."""
+    """Return a pair's figures relative to those of the CPUs on the memory's own node."""
     if local is None:
         return {"single": None, "highest": None, "latency": None}
 
@@ -266,7 +281,7 @@ def _ratios(pair: t.Mapping[str, t.Any], local: t.Mapping[str, t.Any] | None) ->
 
 
 def doubts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) -> list[str]:
-    """Return what makes figures doubtful; nothing if all is well."""
+    """Return what makes the figures doubtful; an empty list if nothing does."""
     found = []
     for each, reports in results.items():
         share = min(report["cpu_share"] for report in reports)
@@ -274,20 +289,18 @@ def doubts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) -
         faults = max(report["page_faults"] for report in reports)
         if share < MIN_CPU_SHARE:
             found.append(
-                f"{each.text}: a reader had its CPU for {share:.3f} of the time only, {MIN_CPU_SHARE} is needed; others were at work there"
+                f"{each.text}: a reader had its CPU for only {share:.3f} of the time, {MIN_CPU_SHARE} is needed; "
+                f"other processes used that CPU"
             )
         if overlap < MIN_OVERLAP:
             found.append(
-                f"{each.text}: the readers were at work together for {overlap:.3f} of the time, {MIN_OVERLAP} is needed"
+                f"{each.text}: all readers read at the same time for {overlap:.3f} of the time, {MIN_OVERLAP} is needed"
             )
         if faults:
-            found.append(f"{each.text}: {faults} page faults while it was measured")
+            found.append(f"{each.text}: {faults} page faults during the measurement")
     return found
 
 
 def allowed_cpus() -> frozenset[int]:
     """Return the CPUs that this process may use."""
     return frozenset(os.sched_getaffinity(0))
-
-
-__all__ = ["MeasurementError", "SettingError", "allowed_cpus", "check_room", "checked", "facts", "nodes", "plan", "run"]

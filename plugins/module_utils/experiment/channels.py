@@ -1,14 +1,15 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the firmware tells about the memory modules, and the bandwidth that they could have."""
+"""The memory modules that the firmware lists, and the bandwidth of their channels in theory."""
 
 from __future__ import annotations
 
 import re
 import typing as t
 
-# What boards call a channel, in the locators of a module: "P0_Node0_Channel1_Dimm0", "NODE 1 CHANNEL 2 DIMM 0", "CPU1_DIMM_A1", "DIMM_A1", "A1".
+# How boards name a module's channel in its locators: "P0_Node0_Channel1_Dimm0", "NODE 1 CHANNEL 2 DIMM 0",
+# "CPU1_DIMM_A1", "DIMM_A1", "A1".
 _CHANNEL = (
     re.compile(r"channel\s*_?-?([0-9a-z]+?)(?:[_\s-]|dimm|$)", re.IGNORECASE),
     re.compile(r"(?:^|[_\s-])(?:dimm[_\s-]*)?([a-z])\d+$", re.IGNORECASE),
@@ -17,10 +18,10 @@ _SOCKET = re.compile(r"(?:node|cpu|proc|p)[_\s]*(\d+)", re.IGNORECASE)
 
 
 def modules(text: str) -> list[dict[str, t.Any]]:
-    """Return the memory modules that C(dmidecode --type 17) lists, empty slots left out.
+    """Return the memory modules that C(dmidecode --type 17) lists, without empty slots.
 
-    Speed is in transfers per second, width in bits without those for error correction, C(socket) and C(channel) are text or
-    None if the locators do not tell.
+    Speed is in transfers per second, width in bits without those for error correction. C(socket) and C(channel) are
+    text, or None if the locators do not name them.
     """
     found = []
     for block in re.split(r"\n(?=Handle )", text):
@@ -56,14 +57,14 @@ def _first(pattern: re.Pattern[str], places: t.Iterable[str]) -> str | None:
 
 
 def theory(found: t.Sequence[t.Mapping[str, t.Any]], sockets: int, channels: int | None = None) -> dict[str, t.Any]:
-    """Return the bandwidth that all modules together could have, in bytes per second, or None and the reason.
+    """Return the bandwidth of all channels in theory, in bytes per second, or None and the reason.
 
     A channel moves width / 8 bytes in each transfer, at the speed of its slowest module.
 
     Args:
         found: the modules.
-        sockets: processor packages of the host.
-        channels: channels of the whole host, if the user knows them.
+        sockets: CPU packages of the host.
+        channels: memory channels of the whole host, if the user gave them.
     """
     speeds = [module["transfers_per_second"] for module in found if module["transfers_per_second"]]
     widths = [module["width_bits"] for module in found if module["width_bits"]]
@@ -71,19 +72,19 @@ def theory(found: t.Sequence[t.Mapping[str, t.Any]], sockets: int, channels: int
         return {
             "bytes_per_second": None,
             "channels": channels,
-            "reason": "the firmware does not tell the speed and width of the memory modules",
+            "reason": "the firmware does not report the speed and width of the memory modules",
         }
-    told = {(module["socket"], module["channel"]) for module in found}
+    named = {(module["socket"], module["channel"]) for module in found}
     if (
         channels is None
-        and all(channel for dummy, channel in told)
-        and (sockets == 1 or all(socket for socket, dummy in told))
+        and all(channel for _socket, channel in named)
+        and (sockets == 1 or all(socket for socket, _channel in named))
     ):
-        channels = len(told)
+        channels = len(named)
     if channels is None:
         return {
             "bytes_per_second": None,
             "channels": None,
-            "reason": "the firmware does not tell the channels; set memory_bandwidth_channels",
+            "reason": "the firmware does not name the channels; set memory_bandwidth_channels",
         }
     return {"bytes_per_second": channels * min(speeds) * min(widths) // 8, "channels": channels, "reason": None}

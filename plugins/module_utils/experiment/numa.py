@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether swap drives and VMs sit on the NUMA nodes that use them."""
+"""Whether swap drives and VMs are on the NUMA nodes that use them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import numa_node, swap_disks
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, parse_cpu_list
 
-# Of a VM's memory so much may lie away from its processors before it is worth a word: the kernel's and QEMU's own pages do.
+# The share of a VM's memory that may be away from its CPUs without a warning: QEMU's own pages, for example.
 TOLERATED_SHARE = 0.1
 _VM = re.compile(r"^(qemu-|kvm$|cloud-hyperviso|firecracker)")
 
 
 def swap_drives(files: HostFiles) -> list[dict[str, t.Any]]:
-    """Return each disk that carries swap, with its node; None where nobody knows."""
+    """Return each disk that carries swap, with its node, or None if the kernel does not know the node."""
     return [{"disk": disk, "node": numa_node(files, disk)} for disk in swap_disks(files)]
 
 
 def virtual_machines(files: HostFiles) -> list[dict[str, t.Any]]:
-    """Return each VM's process with the pages (by node) that it has and the nodes whose processors it may use."""
+    """Return each VM's process with its memory by node, and the nodes whose CPUs it may use."""
     node_cpus = {
         int(name[4:]): set(parse_cpu_list(files.text(f"/sys/devices/system/node/{name}/cpulist")))
         for name in files.names("/sys/devices/system/node")
@@ -48,13 +48,13 @@ def virtual_machines(files: HostFiles) -> list[dict[str, t.Any]]:
 
 
 def _name(arguments: t.Sequence[str]) -> str | None:
-    """Return the name that QEMU was given: -name guest=NAME,... or -name NAME."""
+    """Return the name in QEMU's arguments: -name guest=NAME,... or -name NAME."""
     value = next((arguments[place + 1] for place, each in enumerate(arguments[:-1]) if each == "-name"), "")
     return re.sub(r"^guest=", "", value.split(",")[0]) or None
 
 
 def bytes_by_node(text: str) -> dict[int, int]:
-    """Return the bytes that a process has on each node, from its numa_maps."""
+    """Return the memory of a process by node, in bytes, from its numa_maps."""
     found: dict[int, int] = {}
     for line in text.splitlines():
         page = re.search(r"kernelpagesize_kB=(\d+)", line)
@@ -69,13 +69,14 @@ def warnings(
     machines: t.Sequence[t.Mapping[str, t.Any]],
     ratio: t.Callable[[int, int], str],
 ) -> list[str]:
-    """Return what sits on the wrong node.
+    """Return a warning for each swap drive and VM on the wrong node.
 
     Args:
-        cpu_nodes: the nodes that have processors.
-        drives: what L(swap_drives) found.
-        machines: what L(virtual_machines) found.
-        ratio: what the way from processors of one node to another node costs, in words; empty if it was not measured.
+        cpu_nodes: the nodes that have CPUs.
+        drives: what swap_drives() returned.
+        machines: what virtual_machines() returned.
+        ratio: a function of the CPUs' node and the memory's node that returns, as text, how much slower this pair is
+            than the local one; empty if it was not measured.
     """
     wanted, known = set(cpu_nodes), {drive["node"] for drive in drives} - {None}
     found = []
@@ -83,22 +84,27 @@ def warnings(
         for node in sorted(wanted - known):
             near = min(known)
             found.append(
-                f"no swap drive is near node {node}: its pages travel to node {', '.join(map(str, sorted(known)))}{ratio(node, near)}"
+                f"node {node} has no swap drive: its pages are swapped to node {_list(known)}{ratio(node, near)}"
             )
     for machine in machines:
+        name, cpus_on = f"VM {machine['name']} (pid {machine['pid']})", _list(machine["cpu_nodes"])
         total = sum(machine["bytes"].values())
         away = {node: count for node, count in machine["bytes"].items() if node not in machine["cpu_nodes"]}
         if total and sum(away.values()) > TOLERATED_SHARE * total and machine["cpu_nodes"]:
             node = max(away, key=away.__getitem__)
             found.append(
-                f"VM {machine['name']} (pid {machine['pid']}): {sum(away.values()) / total:.0%} of its memory is on node {node}, "
-                f"its processors are on node {', '.join(map(str, machine['cpu_nodes']))}{ratio(machine['cpu_nodes'][0], node)}"
+                f"{name}: {sum(away.values()) / total:.0%} of its memory is on node {node}, "
+                f"its CPUs are on node {cpus_on}{ratio(machine['cpu_nodes'][0], node)}"
             )
         elif total and len(wanted) > 1 and len(machine["cpu_nodes"]) > 1:
             minority = 1 - max(machine["bytes"].values()) / total
             if minority > TOLERATED_SHARE:
                 found.append(
-                    f"VM {machine['name']} (pid {machine['pid']}): {minority:.0%} of its memory is not on the node that has most of it, and it may run on "
-                    f"nodes {', '.join(map(str, machine['cpu_nodes']))}; pin it to one node if it fits there"
+                    f"{name}: {minority:.0%} of its memory is not on the node that has most of it, "
+                    f"and it may run on nodes {cpus_on}; pin it to one node if it fits there"
                 )
     return found
+
+
+def _list(nodes: t.Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(nodes)))

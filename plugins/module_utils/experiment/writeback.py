@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small synchronous writes under a flood of dirty pages, for one value of vm.dirty_bytes and one set of queue settings after another.
+"""Measure small synchronous writes under a flood of dirty pages, for each vm.dirty_bytes and each queue setting.
 
-Whatever is changed is written down before, so that an interrupted execution is undone by the next one (or by C(restored)).
+The original values are recorded before anything changes, so that the next execution, or one with C(state=restored),
+undoes an interrupted one.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import re
 import shutil
 import signal
 import statistics
+import subprocess
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import (
     PAIRS,
@@ -26,47 +29,57 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.settings i
     write_knob,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    Range,
+    Ranges,
     SettingError,
-    number,
+    check_numbers,
     numbers,
     size_in_bytes,
+    size_text,
 )
 
 SCHEMA = 1
 RECORD = "writeback_benchmark"
 DIRTY_BYTES = "/proc/sys/vm/dirty_bytes"
-# Of the sequential throughput at the default so much must be left.
+RANGES: Ranges = {
+    "seconds": Range(float, 0.5, 3600, "seconds of each measurement"),
+    "repetitions": Range(int, 1, 1000, "repetitions of everything"),
+}
+WRITERS = Range(int, 1, 1024, "synchronous writers")
+# The share of the host's own sequential throughput that a setting must keep.
 MIN_SEQUENTIAL = 0.85
-# Two settings that recover this much of the same are taken for equal, and the larger dirty_bytes wins.
+# A setting counts as equal to the best one from this share of it on. Of equal settings the largest dirty_bytes wins.
 EQUAL = 0.95
 _QUEUE_KNOBS = ("scheduler", "nr_requests", "nomerges", "max_sectors_kb", "wbt_lat_usec", "rq_affinity")
 _DIRECTORY = "memstretch-writeback"
 _BLOCK = 2**20
-# The flood has the page cache to itself for so long before the synchronous writes begin.
+# How long the flood runs before the synchronous writes begin.
 _LEAD_SECONDS = 2
+# The share of the file system that must stay free.
 _FREE_SHARE = 0.1
 
 
 class MeasurementError(Exception):
-    """What was asked for cannot be measured here. The text says why."""
+    """This host cannot be measured with these options. The text says why."""
 
 
-def checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the options as numbers; dirty_bytes begins with 0, which stands for what the host has now.
+def check_options(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the options with sizes and numbers as numbers. The first dirty_bytes is 0, for the host's own setting.
 
     Raises:
-        SettingError: one cannot be used.
+        SettingError: an option is not allowed.
     """
     values = [size_in_bytes("dirty_bytes", value) for value in options["dirty_bytes"]]
     page = os.sysconf("SC_PAGE_SIZE")
     if not values or min(values) < 2 * page or len(set(values)) != len(values):
         raise SettingError(
-            f"dirty_bytes: {options['dirty_bytes']!r} is not allowed; it takes different sizes, each at least two pages ({2 * page} bytes)"
+            f"dirty_bytes: {options['dirty_bytes']!r} is not allowed; it takes different sizes, "
+            f"each at least two pages ({2 * page} bytes)"
         )
     for queue in options["queues"]:
         unknown = sorted(set(queue) - set(_QUEUE_KNOBS))
         if unknown or not queue:
-            raise SettingError(f"queues: {queue!r} is not allowed; each takes some of {', '.join(_QUEUE_KNOBS)}")
+            raise SettingError(f"queues: {queue!r} is not allowed; it takes one or more of {', '.join(_QUEUE_KNOBS)}")
     write_size = size_in_bytes("write_size", options["write_size"])
     if not 512 <= write_size <= 2**30 or write_size % 512:
         raise SettingError(
@@ -76,55 +89,55 @@ def checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "dirty_bytes": [0, *sorted(values, reverse=True)],
         "queues": [{}, *options["queues"]],
         "write_size": write_size,
-        "threads": numbers("threads", options["threads"], "writers"),
-        "seconds": number("seconds", options["seconds"], "writing_seconds"),
-        "repetitions": number("repetitions", options["repetitions"], "repetitions"),
+        "threads": numbers("threads", options["threads"], WRITERS),
+        **check_numbers(options, RANGES),
         "file_size": size_in_bytes("file_size", options["file_size"]),
         "flood_size": size_in_bytes("flood_size", options["flood_size"]),
     }
 
 
 def check_directory(path: str, options: t.Mapping[str, t.Any]) -> str:
-    """Return the block device that carries a directory, its name as in /sys/block.
+    """Return the disk that holds a directory, by its name in /sys/block.
 
     Raises:
-        MeasurementError: there is no such directory, no disk below it, or too little space.
+        MeasurementError: the directory does not exist, is not on a disk, or has too little free space.
     """
     if not os.path.isdir(path):
-        raise MeasurementError(f"directory: {path} is no directory of this host")
+        raise MeasurementError(f"directory: {path} is not a directory on this host")
     usage = shutil.disk_usage(path)
     needed = options["flood_size"] + options["file_size"] * max(options["threads"])
     if usage.free - needed < _FREE_SHARE * usage.total:
         raise MeasurementError(
-            f"directory: {path} has {usage.free / 1e6:,.0f} MB free; the files take {needed / 1e6:,.0f} MB, and a tenth of the file system "
-            f"({_FREE_SHARE * usage.total / 1e6:,.0f} MB) must stay free. Take a smaller flood_size or file_size, or another directory"
+            f"directory: {path} has {size_text(usage.free)} free; the files need {size_text(needed)}, "
+            f"and a tenth of the file system ({size_text(_FREE_SHARE * usage.total)}) must stay free. "
+            f"Use a smaller flood_size or file_size, or another directory"
         )
     device = os.stat(path).st_dev
     link = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
     if not os.path.exists(link):
         raise MeasurementError(
-            f"directory: {path} is on no disk (a file system in memory or on a network?); choose one that is"
+            f"directory: {path} is not on a disk (is it in memory or on a network?); choose a directory on a disk"
         )
     real = os.path.realpath(link)
     return os.path.basename(os.path.dirname(real) if os.path.exists(f"{real}/partition") else real)
 
 
 def undo(record: HostRecord, directory: str) -> None:
-    """Put back and remove what an execution that was cut off has left. Waits for one that still runs, which holds the lock."""
+    """Restore the settings and remove the files that an interrupted execution left. Waits for one that still runs."""
     with record.locked():
-        Host("", record).restore()
+        WritebackKnobs("", record).restore()
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             shutil.rmtree(os.path.join(directory, _DIRECTORY))
-        record.remove()  # the lock goes with it
+        record.remove()  # also removes the lock file
 
 
 def is_left(record: HostRecord, directory: str) -> bool:
-    """Return whether there is something to undo."""
+    """Return whether an interrupted execution left something to undo."""
     return record.read() is not None or os.path.isdir(os.path.join(directory, _DIRECTORY))
 
 
-def planned_seconds(options: t.Mapping[str, t.Any]) -> float:
-    """Return how long the synchronous writes take altogether; sequential writing comes on top."""
+def writing_seconds(options: t.Mapping[str, t.Any]) -> float:
+    """Return the seconds of all synchronous writes together, without the sequential writing."""
     settings = len(options["dirty_bytes"]) * len(options["queues"])
     return (
         options["repetitions"]
@@ -133,8 +146,8 @@ def planned_seconds(options: t.Mapping[str, t.Any]) -> float:
     )
 
 
-class Host:
-    """The knobs of this experiment, which are put back whatever happens."""
+class WritebackKnobs:
+    """The kernel's settings that this experiment changes, and their record, from which they are restored."""
 
     def __init__(self, disk: str, record: HostRecord) -> None:
         self.disk, self.record = disk, record
@@ -142,8 +155,12 @@ class Host:
     def _knob(self, name: str) -> str:
         return f"/sys/block/{self.disk}/queue/{name}"
 
-    def keep(self, options: t.Mapping[str, t.Any]) -> None:
-        """Write the originals of all that will be changed to the disk, before anything is."""
+    def record_originals(self, options: t.Mapping[str, t.Any]) -> None:
+        """Record the original values of all knobs that will change.
+
+        Raises:
+            MeasurementError: the kernel does not have one of them.
+        """
         names = sorted({name for queue in options["queues"] for name in queue}, key=lambda name: name != "scheduler")
         knobs = [DIRTY_BYTES, PAIRS[DIRTY_BYTES], *map(self._knob, names)]
         originals = {knob: read_knob(knob) for knob in knobs}
@@ -153,14 +170,14 @@ class Host:
         self.record.write({"originals": originals})
 
     def set(self, dirty_bytes: int, queue: t.Mapping[str, t.Any]) -> None:
-        """Bring the host to one setting, from the originals on."""
-        self._put_back()
-        for name in sorted(queue, key=lambda name: name != "scheduler"):  # which gives others new values
+        """Restore the originals, then apply one setting. A dirty_bytes of 0 is the host's own."""
+        self._restore_values()
+        for name in sorted(queue, key=lambda name: name != "scheduler"):  # a new scheduler resets other knobs
             write_knob(self._knob(name), str(queue[name]))
         if dirty_bytes:
             write_knob(DIRTY_BYTES, str(dirty_bytes))
 
-    def _put_back(self) -> bool:
+    def _restore_values(self) -> bool:
         record = self.record.read()
         originals = (record or {}).get("originals", {})
         for knob in originals:
@@ -171,20 +188,20 @@ class Host:
         return record is not None
 
     def restore(self) -> bool:
-        """Put the originals back and forget them; return whether there were any."""
-        if not self._put_back():
+        """Restore the originals and remove the record. Return whether there was one."""
+        if not self._restore_values():
             return False
         self.record.remove()
         return True
 
 
 class _Child:
-    """The fio that runs now, which must not outlive us."""
+    """The fio that runs now. It must not outlive this process."""
 
     def __init__(self) -> None:
-        self.process: t.Any = None
+        self.process: subprocess.Popen[bytes] | None = None
 
-    def remember(self, process: t.Any) -> None:
+    def remember(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
 
     def end(self) -> None:
@@ -194,12 +211,12 @@ class _Child:
 
 
 @contextlib.contextmanager
-def put_back_also_when_ended(child: _Child) -> t.Iterator[None]:
-    """Make signals that end a process raise, so that C(finally) runs, without its child."""
+def exit_on_signals(child: _Child) -> t.Iterator[None]:
+    """Turn signals that would end this process into SystemExit, so that C(finally) runs, and end the child first."""
 
     def leave(signal_number: int, _frame: t.Any) -> None:
         for each in before:
-            signal.signal(each, signal.SIG_IGN)  # what is being put back must not be left half-way
+            signal.signal(each, signal.SIG_IGN)  # nothing may interrupt the restoration
         child.end()
         raise SystemExit(128 + signal_number)
 
@@ -212,9 +229,9 @@ def put_back_also_when_ended(child: _Child) -> t.Iterator[None]:
 
 
 def measure(
-    directory: str, host: Host, options: t.Mapping[str, t.Any], fio: str, run_command: t.Callable
+    directory: str, knobs: WritebackKnobs, options: t.Mapping[str, t.Any], fio: str, run_command: RunCommand
 ) -> list[dict[str, t.Any]]:
-    """Return the figures of each setting, the host's own first; the host is as before afterwards.
+    """Return the figures of each setting, the host's own first. The original settings are restored at the end.
 
     Raises:
         MeasurementError: fio failed.
@@ -222,25 +239,25 @@ def measure(
     place = os.path.join(directory, _DIRECTORY)
     combinations = [(queue, value) for queue in options["queues"] for value in options["dirty_bytes"]]
     figures: dict[int, dict[str, t.Any]] = {
-        number_of: {"idle": {}, "flood": {}, "p99_ms": {}, "sequential": []} for number_of in range(len(combinations))
+        index: {"idle": {}, "flood": {}, "p99_ms": {}, "sequential": []} for index in range(len(combinations))
     }
     child = _Child()
 
     def run_child(*arguments: t.Any, **options: t.Any) -> tuple[int, str, str]:
         return run_command(*arguments, before_communicate_callback=child.remember, **options)
 
-    with put_back_also_when_ended(child):
+    with exit_on_signals(child):
         try:
             os.mkdir(place, 0o700)
-            host.keep(options)
-            for dummy in range(options["repetitions"]):
-                for number_of, (queue, value) in enumerate(combinations):
-                    host.set(value, queue)
-                    _measure_setting(place, options, figures[number_of], number_of == 0, fio, run_child)
+            knobs.record_originals(options)
+            for _repetition in range(options["repetitions"]):
+                for index, (queue, value) in enumerate(combinations):
+                    knobs.set(value, queue)
+                    _measure_setting(place, options, figures[index], index == 0, fio, run_child)
         finally:
-            host.restore()
+            knobs.restore()
             shutil.rmtree(place)
-    return [_summary(queue, value, figures[number_of]) for number_of, (queue, value) in enumerate(combinations)]
+    return [_summary(queue, value, figures[index]) for index, (queue, value) in enumerate(combinations)]
 
 
 def _measure_setting(
@@ -249,7 +266,7 @@ def _measure_setting(
     figures: dict[str, t.Any],
     with_idle: bool,
     fio: str,
-    run_command: t.Callable,
+    run_command: RunCommand,
 ) -> None:
     figures["sequential"].append(sequential(os.path.join(place, "flood"), options["flood_size"]))
     for threads in options["threads"]:
@@ -260,37 +277,37 @@ def _measure_setting(
         iops, p99 = _sync_writes(place, options, threads, True, fio, run_command)
         figures["flood"].setdefault(threads, []).append(iops)
         figures["p99_ms"].setdefault(threads, []).append(p99)
-        os.sync()  # what the flood left would be the next one's
+        os.sync()  # the next measurement must not write back this flood's pages
 
 
 def sequential(path: str, size: int) -> float:
-    """Return the bytes per second of writing a file in sequence, until all of it is on the disk."""
+    """Return the bytes per second of a sequential write of a file and its fsync."""
     block = os.urandom(_BLOCK)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        begun, left = time.monotonic(), size
+        started, left = time.monotonic(), size
         while left > 0:
             left -= os.write(descriptor, block[:left])
         os.fsync(descriptor)
-        return size / (time.monotonic() - begun)
+        return size / (time.monotonic() - started)
     finally:
         os.close(descriptor)
 
 
 def _sync_writes(
-    place: str, options: t.Mapping[str, t.Any], threads: int, flood: bool, fio: str, run_command: t.Callable
+    place: str, options: t.Mapping[str, t.Any], threads: int, flood: bool, fio: str, run_command: RunCommand
 ) -> tuple[float, float]:
-    """Return writes per second and the p99 (milliseconds) of a write with its fsync."""
+    """Return the writes per second, and the p99 of an fsync in milliseconds."""
     status, output, diagnostics = run_command(command(place, options, threads, flood, fio), cwd=place)
     if status != 0:
         raise MeasurementError(f"fio failed: {(diagnostics or output).strip()[-500:]}")
-    report = json.loads(output[output.index("{") :])  # warnings may come before
+    report = json.loads(output[output.index("{") :])  # fio may print warnings first
     job = next(each for each in report["jobs"] if each["jobname"] == "sync")
     return job["write"]["iops"], job["sync"]["lat_ns"]["percentile"]["99.000000"] / 1e6
 
 
 def command(place: str, options: t.Mapping[str, t.Any], threads: int, flood: bool, fio: str) -> list[str]:
-    """Return fio's argument vector: small writes at random places with an fsync after each, perhaps beside one sequential writer."""
+    """Return fio's argument vector: small random writes with an fsync after each, and the flood if it is wanted."""
     lead = _LEAD_SECONDS if flood else 0
     words = [
         fio,
@@ -350,8 +367,11 @@ def _summary(queue: t.Mapping[str, t.Any], dirty_bytes: int, figures: t.Mapping[
     }
 
 
-def judged(settings: t.Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """Return the settings with C(sequential_share), and for each number of threads C(gain), both relative to the host's own."""
+def with_ratios(settings: t.Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """Add to each setting its share of the host's own throughput, and to each number of threads its gain.
+
+    C(sequential_share) and C(gain) are relative to the host's own setting, C(of_idle) to the idle host.
+    """
     default = settings[0]
     base = {each["threads"]: each["flood_iops"]["median"] for each in default["threads"]}
     idle = {each["threads"]: each["idle_iops"]["median"] for each in default["threads"]}
@@ -377,9 +397,10 @@ def judged(settings: t.Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
 
 
 def choose(settings: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[t.Mapping[str, t.Any] | None, str]:
-    """Return the knee: the setting that recovers most synchronous writes and leaves enough of the sequential throughput; or why there is none.
+    """Return the knee, or None and the reason why there is none.
 
-    What counts is the worst of the numbers of threads, as a share of the idle machine's.
+    The knee is the setting that recovers most synchronous writes and keeps enough of the sequential throughput. A
+    setting recovers the share of the idle host's writes that it reaches with its worst number of threads.
     """
 
     def recovered(setting: t.Mapping[str, t.Any]) -> float:
@@ -387,7 +408,7 @@ def choose(settings: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[t.Mapping[str, 
 
     allowed = [each for each in settings[1:] if each["sequential_share"] >= MIN_SEQUENTIAL]
     if not allowed:
-        return None, f"every other setting leaves less than {MIN_SEQUENTIAL:.0%} of the sequential throughput"
+        return None, f"every other setting keeps less than {MIN_SEQUENTIAL:.0%} of the sequential throughput"
     most = max(map(recovered, allowed))
     if most * EQUAL <= recovered(settings[0]):
         return None, "no other setting recovers more synchronous writes than the host's own"
@@ -396,6 +417,6 @@ def choose(settings: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[t.Mapping[str, 
 
 
 def fio_version(text: str) -> str | None:
-    """Return fio's version from what it prints."""
+    """Return the version in the output of C(fio --version)."""
     match = re.match(r"^fio-(\S+)", text.strip())
     return match.group(1) if match else None

@@ -1,35 +1,33 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the latency client once and turn its report into compact facts."""
+"""Run the latency client once and turn its report into the result of the module C(solotest)."""
 
 from __future__ import annotations
 
 import contextlib
+import decimal
 import fcntl
 import hashlib
 import json
 import os
 import signal
+import subprocess
 import tempfile
 import time
 import traceback
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure as memory_pressure
-from ansible_collections.memstretch.density.plugins.module_utils.options import (
-    RANGES,
-    SettingError,
-    cpu_choice,
-    number,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.options import check_numbers
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import placement as client_placement
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, HistogramError
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES, cpu_choice
 
 SCHEMA = 1
-LATENCIES = ("service", "response", "intended", "lateness")
 
-# Options of the module that are long options of the client under another name.
+# Options of the module, and the client's options that they become.
 _LONG_OPTIONS = {
     "host": "--host",
     "socket": "--socket",
@@ -50,38 +48,34 @@ _LONG_OPTIONS = {
     "raw_samples": "--raw",
 }
 
-# How long an execution that an interrupted playbook left behind may take to end.
+# How long to wait for the end of an execution that an interrupted playbook left behind.
 _TAKEOVER_SECONDS = 10.0
 
 
 class ClientError(Exception):
-    """The client could not be run or understood. The text says what to do."""
+    """The client cannot be run, or its output cannot be used. The text says what to do."""
 
 
 def validate(options: t.Mapping[str, t.Any]) -> None:
-    """Check every number among options, and the CPU.
+    """Check the numbers among the options, and the CPU.
 
     Raises:
-        SettingError: one is out of its range.
+        SettingError: one of them is not allowed.
     """
-    for name, value in options.items():
-        if name in RANGES and name != "cpu" and value is not None:
-            number(name, value)
+    check_numbers(options, {name: allowed for name, allowed in RANGES.items() if options[name] is not None})
     cpu_choice("cpu", options["cpu"])
-    if options["seed"] is not None and not 0 <= options["seed"] < 2**63:
-        raise SettingError(f"seed: {options['seed']} is out of range; it takes a whole number from 0 to 2**63 - 1")
 
 
 def writes(options: t.Mapping[str, t.Any]) -> bool:
-    """Say whether an execution writes to the Redis."""
+    """Return whether an execution writes to Redis."""
     return options["mode"] == "fill" or (options["mode"] == "test" and options["read_mix"] < 100)
 
 
-def execute(options: t.Mapping[str, t.Any], executable: str, run_command: t.Callable) -> dict[str, t.Any]:
-    """Run the client and return the module's result, C(failed) with C(msg) if it did not end well.
+def execute(options: t.Mapping[str, t.Any], executable: str, run_command: RunCommand) -> dict[str, t.Any]:
+    """Run the client and return the module's result, with C(failed) and C(msg) if the client failed.
 
     Args:
-        options: the module's.
+        options: of the module.
         executable: path of the client.
         run_command: AnsibleModule's method.
     """
@@ -99,10 +93,10 @@ def execute(options: t.Mapping[str, t.Any], executable: str, run_command: t.Call
 
 
 def in_background(work: t.Callable[[], dict[str, t.Any]]) -> dict[str, t.Any]:
-    """Do work in a process of its own that outlives this one, and return where its result will be.
+    """Do work in a process that outlives this one, and return where its result will be.
 
     Returns:
-        C(path) of a file that is empty until it holds the result as JSON, and C(pid) of the process.
+        C(path), a file that is empty until it holds the result as JSON, and C(pid), the process.
     """
     handle, path = tempfile.mkstemp(prefix="solotest-", suffix=".job")
     os.close(handle)
@@ -114,22 +108,22 @@ def in_background(work: t.Callable[[], dict[str, t.Any]]) -> dict[str, t.Any]:
         with os.fdopen(receive, "rb") as stream:
             return {"path": path, "pid": int(stream.read())}
     try:
-        os.setsid()  # the end of the connection must not be the end of the phase
+        os.setsid()  # the phase must not end when the connection ends
         pid = os.fork()
         if pid:
             os.write(send, str(pid).encode())
         else:
             os.close(send)
-            _keep(path, work)
+            _write_result(path, work)
     finally:
         os._exit(0)
 
 
-def _keep(path: str, work: t.Callable[[], dict[str, t.Any]]) -> None:
-    """Do work and put its result into path, in one step."""
+def _write_result(path: str, work: t.Callable[[], dict[str, t.Any]]) -> None:
+    """Do work and write its result to path, atomically."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
     try:
         result = work()
     except Exception:
@@ -140,7 +134,7 @@ def _keep(path: str, work: t.Callable[[], dict[str, t.Any]]) -> None:
 
 
 def command(options: t.Mapping[str, t.Any], executable: str, cpu: int | None = None) -> list[str]:
-    """Return the client's argument vector, to be run on one CPU or on any. It never holds the password."""
+    """Return the client's argument vector, pinned to a CPU if one is given. It never holds the password."""
     argv = [executable, "--json"]
     for option, flag in _LONG_OPTIONS.items():
         value = options[option]
@@ -155,21 +149,22 @@ def command(options: t.Mapping[str, t.Any], executable: str, cpu: int | None = N
 
 
 def _plain(value: t.Any) -> str:
-    """Return value as the client reads it; a float without an exponent."""
+    """Return value as text; a float in full, without an exponent."""
     if isinstance(value, float):
-        return f"{value:.6f}".rstrip("0").rstrip(".")
+        digits = f"{decimal.Decimal(repr(value)):f}"
+        return digits.rstrip("0").rstrip(".") if "." in digits else digits
     return str(value)
 
 
 @contextlib.contextmanager
 def endpoint_lock(options: t.Mapping[str, t.Any], executable: str) -> t.Iterator[int]:
-    """Hold the right to load one endpoint from this host; yields the lock's file descriptor.
+    """Hold the lock that allows one execution to load an endpoint from this host; yield its file descriptor.
 
-    The client inherits the descriptor, so that the lock lasts as long as the client even if the module
-    is killed. Two loads at once would measure each other.
+    Two loads at the same time would disturb each other's figures. The client inherits the descriptor, so that
+    the lock lasts as long as the client even if the module is killed.
 
     Raises:
-        ClientError: another execution holds it that is not ours to end.
+        ClientError: another execution holds the lock and must not be ended.
     """
     endpoint = _endpoint(options)
     digest = hashlib.sha256(endpoint.encode()).hexdigest()[:16]
@@ -177,7 +172,7 @@ def endpoint_lock(options: t.Mapping[str, t.Any], executable: str) -> t.Iterator
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise ClientError(f"cannot open the lock of {endpoint}: {error}") from error
+        raise ClientError(f"cannot open the lock file for {endpoint}: {error}") from error
     try:
         if not _try_lock(handle):
             _end_leftover(handle, endpoint, options["run_id"], executable)
@@ -196,13 +191,13 @@ def _try_lock(handle: int) -> bool:
 
 
 def _end_leftover(handle: int, endpoint: str, run_id: str | None, executable: str) -> None:
-    """Take the lock over from a client that an interrupted playbook of the same run left behind."""
+    """End a client that an interrupted playbook of the same run left behind, and take over its lock."""
     deadline = time.monotonic() + _TAKEOVER_SECONDS
     while True:
         owner = _owner(handle)
         if owner and owner["run_id"] != run_id:
             raise ClientError(
-                f"another solotest (pid {owner['pid']}, run {owner['run_id'] or 'without a name'}) is loading {endpoint} "
+                f"another solotest (pid {owner['pid']}, {_run_text(owner['run_id'])}) is loading {endpoint} "
                 f"from this host; wait until it ends, or end it"
             )
         if owner and run_id and _is_running(owner["pid"], executable):
@@ -214,16 +209,20 @@ def _end_leftover(handle: int, endpoint: str, run_id: str | None, executable: st
             raise ClientError(f"another solotest is loading {endpoint} from this host; wait until it ends, or end it")
 
 
+def _run_text(run_id: str | None) -> str:
+    return f"run {run_id}" if run_id else "without a run"
+
+
 def _owner(handle: int) -> dict[str, t.Any] | None:
     text = os.pread(handle, 4096, 0)
     try:
         return json.loads(text)
     except ValueError:
-        return None  # its owner has the lock but has not started the client yet
+        return None  # the owner holds the lock but has not started the client yet
 
 
 def _is_running(pid: int, executable: str) -> bool:
-    """Say whether pid is still the client that the lock names and not a process that got its number."""
+    """Return whether pid is still the client, and not another process that was given the same number."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as stream:
             return stream.read().split(b"\0")[0] == executable.encode()
@@ -231,11 +230,12 @@ def _is_running(pid: int, executable: str) -> bool:
         return False
 
 
-def run(options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_command: t.Callable) -> dict[str, t.Any]:
-    """Run the client to its end and return the documented facts.
+def run(options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_command: RunCommand) -> dict[str, t.Any]:
+    """Run the client to its end and return what the module documents as RV(solotest).
 
     Raises:
-        ClientError: it could not be placed as asked or not be started, or its report cannot be read.
+        ClientError: the CPU that was asked for is not possible, the client cannot be started, or its report cannot be
+            read.
     """
     files = memory_pressure.HostFiles()
     try:
@@ -249,11 +249,11 @@ def run(options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_c
     return facts(report, options["phase"], pressure, placement)
 
 
-def _process_id(options: t.Mapping[str, t.Any], executable: str, run_command: t.Callable) -> int | None:
-    """Ask the Redis for its process id.
+def _process_id(options: t.Mapping[str, t.Any], executable: str, run_command: RunCommand) -> int | None:
+    """Ask Redis for its process id.
 
     Raises:
-        ClientError: it does not answer.
+        ClientError: Redis does not answer.
     """
     ping = {**options, "mode": "ping", "start_at": None, "raw_samples": None}
     report = _report(ping, executable, None, run_command, None)
@@ -263,15 +263,15 @@ def _process_id(options: t.Mapping[str, t.Any], executable: str, run_command: t.
 
 
 def _report(
-    options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_command: t.Callable, cpu: int | None
+    options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_command: RunCommand, cpu: int | None
 ) -> dict[str, t.Any]:
     """Run the client and return its report.
 
     Raises:
-        ClientError: it could not be started, or its report cannot be read.
+        ClientError: the client cannot be started, or its report cannot be read.
     """
 
-    def sign_lock(process: t.Any) -> None:
+    def write_owner(process: subprocess.Popen[bytes]) -> None:
         if lock is not None:
             os.pwrite(lock, json.dumps({"pid": process.pid, "run_id": options["run_id"]}).encode(), 0)
 
@@ -280,7 +280,7 @@ def _report(
             command(options, executable, cpu),
             environ_update={} if options["password"] is None else {"SOLOTEST_PASSWORD": options["password"]},
             pass_fds=() if lock is None else (lock,),
-            before_communicate_callback=sign_lock,
+            before_communicate_callback=write_owner,
             expand_user_and_vars=False,
             handle_exceptions=False,
         )
@@ -292,10 +292,11 @@ def _report(
         report = json.loads(output)
     except ValueError:
         text = diagnostics.strip() or f"it ended with status {status}"
-        raise ClientError(f"the client {executable} gave no result: {text[-800:]}") from None
+        raise ClientError(f"the client {executable} printed no result: {text[-800:]}") from None
     if report.get("schema") != SCHEMA:
         raise ClientError(
-            f"the client {executable} speaks schema {report.get('schema')}, this module {SCHEMA}; update it"
+            f"the client {executable} reports with schema {report.get('schema')}, this module reads schema {SCHEMA}; "
+            f"install the client of this collection's version"
         )
     return report
 
@@ -303,10 +304,10 @@ def _report(
 def facts(
     report: dict[str, t.Any], phase: str | None, pressure: dict[str, t.Any], placement: dict[str, t.Any]
 ) -> dict[str, t.Any]:
-    """Turn the client's report into the module's result: the counts encoded, latencies in microseconds.
+    """Turn the client's report into the module's result, with encoded histograms and latencies in microseconds.
 
     Raises:
-        ClientError: the report holds counts that cannot be.
+        ClientError: a histogram in the report is damaged.
     """
     test = report["test"] or {}
     span = report["test"] or report["fill"] or {}
@@ -317,7 +318,7 @@ def facts(
             for name, each in (test.get("latency") or {}).items()
         }
     except HistogramError as error:
-        raise ClientError(f"the client's histogram cannot be right: {error}") from None
+        raise ClientError(f"the client printed a damaged histogram: {error}") from None
     return {
         "schema": SCHEMA,
         "mode": report["mode"],
@@ -357,14 +358,14 @@ def _endpoint(options: t.Mapping[str, t.Any]) -> str:
 
 
 def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
-    """Return a message for error that names the endpoint and says what to do."""
+    """Return a message that names the endpoint, the error and what to do."""
     advice = {
         "connect": "is Redis running there, and is the endpoint right?",
         "auth": "check username and password.",
-        "refused_foreign_data": "use an empty Redis, or allow the loss of its data with overwrite: true.",
+        "refused_foreign_data": "use an empty Redis, or delete its data with overwrite: true.",
         "lost": "Redis closed the connection or died; see its log.",
         "timeout": "Redis did not answer in time; see its log and the host's memory pressure.",
         "reply": "Redis answered with errors; see requests.errors.",
-        "interrupted": "somebody ended the client.",
+        "interrupted": "the client was ended by a signal.",
     }.get(error["kind"], "")
     return f"Redis {_endpoint(options)}: {error['message']}".rstrip(".") + (f": {advice}" if advice else "")

@@ -4,12 +4,12 @@
 """Latency histograms in HdrHistogram's layout and encoding.
 
 The client counts nanoseconds in the slots of an HdrHistogram with the lowest discernible value 1, the
-highest trackable value 2**63 - 1 and two significant digits. That makes 256 slots of one nanosecond, then
-128 slots for each doubling: a slot is at most 1/128 = 0.78 % as wide as the values in it, and no value of
-63 bits falls outside. Encoded they are HdrHistogram's own text form (V2, compressed, base64), which the
+highest trackable value 2**63 - 1 and two significant digits. That gives 256 slots of one nanosecond, then
+128 slots for each doubling: the width of a slot is at most 1/128 = 0.78 % of the values in it, and every
+value of 63 bits has a slot. The encoded form is HdrHistogram's own text (V2, compressed, base64), which the
 HdrHistogram libraries of every language read.
 
-The exact sum, minimum and maximum travel beside the encoded counts, because slots would blur them.
+The exact sum, minimum and maximum are kept in addition to the encoded counts, because slots would round them.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ _COMPRESSED_COOKIE = 0x1C849304 | 0x10
 _HEADER = struct.Struct(">iiiiqqd")
 _COMPRESSED_HEADER = struct.Struct(">ii")
 
-# The percentiles that every summary carries, by the name of their figure.
+# The percentiles in every summary, by the name of their figure.
 PERCENTILES = {"p50_us": 50.0, "p95_us": 95.0, "p99_us": 99.0, "p999_us": 99.9}
 
 
 class HistogramError(ValueError):
-    """Encoded counts that are damaged or of another layout."""
+    """The encoded counts are damaged or have another layout."""
 
 
 def lowest_of(slot: int) -> int:
-    """Return the lowest value that slot counts."""
+    """Return the lowest value that belongs to slot."""
     shift = (slot >> HALF_BITS) - 1
     return slot if shift < 0 else ((slot & (HALF - 1)) | HALF) << shift
 
 
 def highest_of(slot: int) -> int:
-    """Return the highest value that slot counts."""
+    """Return the highest value that belongs to slot."""
     shift = (slot >> HALF_BITS) - 1
     return slot if shift < 0 else lowest_of(slot) + (1 << shift) - 1
 
 
 def slot_of(value: int) -> int:
-    """Return the slot that counts value, which is 0 or more."""
+    """Return the slot that value belongs to. It must not be negative."""
     shift = max(value.bit_length() - HALF_BITS - 1, 0)
     return (value >> shift) + (shift << HALF_BITS)
 
@@ -92,7 +92,7 @@ class Histogram:
 
     @classmethod
     def from_figures(cls, *figures: t.Mapping[str, t.Any]) -> Histogram:
-        """Build one histogram over the samples of all that figures() returned: the merge of a fleet."""
+        """Build one histogram of all the samples in what figures() returned for several, such as those of a fleet."""
         self = cls()
         counts = [0] * SLOTS
         full = [each for each in figures if each["count"]]
@@ -114,11 +114,11 @@ class Histogram:
         self.max_ns = value if self.max_ns is None else max(self.max_ns, value)
 
     def merge(self, other: Histogram) -> None:
-        """Count the samples of another histogram too."""
+        """Add the samples of another histogram."""
         for slot, count in other.counts.items():
             self.counts[slot] = self.counts.get(slot, 0) + count
-        if other.counts:
-            self.sum_ns += other.sum_ns
+        self.sum_ns += other.sum_ns
+        if other.min_ns is not None and other.max_ns is not None:
             self.min_ns = other.min_ns if self.min_ns is None else min(self.min_ns, other.min_ns)
             self.max_ns = other.max_ns if self.max_ns is None else max(self.max_ns, other.max_ns)
 
@@ -128,31 +128,31 @@ class Histogram:
         return sum(self.counts.values())
 
     def percentiles(self, wanted: t.Sequence[float]) -> list[int | None]:
-        """Return the values in nanoseconds below or at which the wanted percents of the samples are.
+        """Return percentiles in nanoseconds.
 
-        As in HdrHistogram: the highest value of the slot in which the sample of that rank falls, so the
-        result is never below the truth and at most 0.78 % above it; never above the exact maximum.
+        As in HdrHistogram, a percentile is the highest value of the slot that holds the sample of its rank. So it is
+        never below the true one and at most 0.78 % above it, and never above the exact maximum.
 
         Args:
             wanted: percents in ascending order, each above 0 and at most 100.
         """
-        total = self.count
-        if not total:
+        total, highest = self.count, self.max_ns
+        if not total or highest is None:
             return [None] * len(wanted)
-        # ceil(percent * total / 100) without the error of floating point; percents have at most 6 decimals
+        # ceil(percent * total / 100) without rounding errors; percents have at most 6 decimals
         ranks = [max(1, -(-round(percent * 1_000_000) * total // 100_000_000)) for percent in wanted]
         result: list[int | None] = []
         seen = 0
         for slot in sorted(self.counts):
             seen += self.counts[slot]
             while len(result) < len(ranks) and ranks[len(result)] <= seen:
-                result.append(min(highest_of(slot), self.max_ns))
+                result.append(min(highest_of(slot), highest))
             if len(result) == len(ranks):
                 break
         return result
 
     def figures(self) -> dict[str, t.Any]:
-        """Return the summary that results carry: microseconds, exact nanoseconds, and the counts."""
+        """Return the summary for results: microseconds, exact nanoseconds, and the encoded counts."""
         total = self.count
         values = self.percentiles(list(PERCENTILES.values()))
         return {
@@ -174,7 +174,7 @@ def microseconds(nanoseconds: float | None) -> float | None:
 
 
 def encode(counts: t.Mapping[int, int]) -> str:
-    """Return counts in HdrHistogram's compressed V2 text form."""
+    """Return counts as HdrHistogram's text (V2, compressed)."""
     payload = bytearray()
     expected = 0
     for slot in sorted(slot for slot, count in counts.items() if count):
@@ -188,10 +188,10 @@ def encode(counts: t.Mapping[int, int]) -> str:
 
 
 def decode(text: str) -> dict[int, int]:
-    """Return the counts that text holds.
+    """Return the counts that are encoded in text.
 
     Raises:
-        HistogramError: it is damaged, or not of this layout.
+        HistogramError: the text is damaged or has another layout.
     """
     counts = [0] * SLOTS
     _add_counts(_payload(text), counts)
@@ -208,13 +208,13 @@ def _payload(text: str) -> bytes:
         packed = base64.b64decode(text, validate=True)
         cookie, length = _COMPRESSED_HEADER.unpack_from(packed)
         body = zlib.decompress(packed[_COMPRESSED_HEADER.size :])
-        inner, size, offset, digits, lowest, highest, dummy_ratio = _HEADER.unpack_from(body)
+        inner, size, offset, digits, lowest, highest, _ratio = _HEADER.unpack_from(body)
     except (ValueError, struct.error, zlib.error) as error:
         raise HistogramError(f"not an encoded histogram: {error}") from None
     if (cookie, inner, length) != (_COMPRESSED_COOKIE, _COOKIE, len(packed) - _COMPRESSED_HEADER.size):
         raise HistogramError("not a histogram in HdrHistogram's compressed V2 encoding")
     if (offset, digits, lowest, highest) != (0, SIGNIFICANT_DIGITS, LOWEST, HIGHEST):
-        raise HistogramError("a histogram of another range or precision")
+        raise HistogramError("the histogram has another range or precision")
     payload = body[_HEADER.size :]
     if len(payload) != size:
         raise HistogramError("the encoded counts are cut off")
@@ -222,9 +222,9 @@ def _payload(text: str) -> bytes:
 
 
 def _add_counts(payload: bytes, counts: list[int]) -> None:
-    """Read ZigZag LEB128 numbers into counts: a positive one is a count, a negative one so many empty slots.
+    """Add ZigZag LEB128 numbers to counts: a positive number is a count, a negative one is a number of empty slots.
 
-    Merging a large fleet spends its time here, so the plain loop is deliberate.
+    Merging a large fleet spends its time here, which is why this is a plain loop.
     """
     slot = 0
     rest = iter(payload)
@@ -247,13 +247,13 @@ def _add_counts(payload: bytes, counts: list[int]) -> None:
     except StopIteration:
         raise HistogramError("the encoded counts are cut off") from None
     except IndexError:
-        raise HistogramError("the encoded counts are too many") from None
+        raise HistogramError("there are more encoded counts than slots") from None
 
 
 def _put_zigzag(payload: bytearray, value: int) -> None:
     """Append value in ZigZag LEB128, at most nine bytes."""
     raw = value << 1 if value >= 0 else (-value << 1) - 1
-    for dummy in range(8):
+    for _byte in range(8):
         if raw < 0x80:
             payload.append(raw)
             return

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On which CPU the client runs, and on which the Redis that it measures.
+"""The CPUs of the client and of the Redis that it measures.
 
-Placement decides more than any setting of Redis: beside the server a request takes a fraction of what it takes across two
-CPUs, because the other one must be woken first (docs/measurement.md). So it can be chosen, and is recorded either way.
+Placement matters more than any setting of Redis. On the CPU of Redis a request takes a fraction of the time that it
+takes across two CPUs, where the other CPU must be woken first (docs/measurement.md). So the user can choose the
+placement, and every result records it.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ import socket
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, parse_cpu_list
-from ansible_collections.memstretch.density.plugins.module_utils.options import (
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import (
     ANY_CPU,
     BESIDE_REDIS,
     OWN_CPU,
     cpu_choice,
 )
 
-# What the kernel calls the process of a server that speaks this protocol. A process id alone would not do: behind a
-# forwarded port, or out of a container, it is the number of something else here.
+# Process names of servers that speak this protocol. The process id alone is not enough: behind a forwarded port, or
+# inside a container, the server's id belongs to another process on this host.
 _SERVERS = ("redis", "valkey", "keydb")
 
 
 class PlacementError(Exception):
-    """The client cannot be placed as asked. The text says why and what would help."""
+    """The CPU that was asked for is not possible. The text says why and what would help."""
 
 
 class Server(t.NamedTuple):
-    """The main thread of a Redis: where it may run, and where it ran last."""
+    """The main thread of a Redis: the CPUs that it may use, and the one that it ran on last."""
 
     pid: int
     cpus: frozenset[int]
@@ -40,49 +41,55 @@ class Server(t.NamedTuple):
 
 
 def find_server(files: HostFiles, options: t.Mapping[str, t.Any], pid: int | None) -> Server:
-    """Return what this host knows of the Redis that says its process id is pid.
+    """Return the CPUs of the Redis whose process id is pid, as this host reports them.
+
+    Args:
+        files: of this host.
+        options: of the module C(solotest).
+        pid: what Redis reports as its process id; None if it does not report one.
 
     Raises:
-        PlacementError: it does not run on this host, or nothing here may know.
+        PlacementError: the Redis does not run on this host, or its process cannot be found.
     """
     if options["socket"] is None and not is_local(options["host"]):
         raise PlacementError(f"the Redis at {options['host']} does not run on this host")
     if pid is None:
-        raise PlacementError("the Redis does not tell its process id; the user needs the right to call INFO")
+        raise PlacementError("the Redis does not report its process id; the user needs the right to call INFO")
     name, status, stat = (files.text(f"/proc/{pid}/{each}") for each in ("comm", "status", "stat"))
     if name is None or status is None or stat is None:
         raise PlacementError(
-            f"the Redis says it is process {pid}, which this host does not have or show; does it run in a container?"
+            f"the Redis reports process id {pid}, which does not exist or is hidden on this host; "
+            f"does it run in a container?"
         )
     if not any(each in name.lower() for each in _SERVERS):
         raise PlacementError(
-            f"the Redis says it is process {pid}, which is {name!r} on this host; does it run in a container?"
+            f"the Redis reports process id {pid}, which is {name!r} on this host; does it run in a container?"
         )
     allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
-    # proc(5): the 39th field; the second one, in brackets, may hold spaces
+    # proc(5): the 39th field. The second one, in parentheses, may contain spaces.
     fields = stat.rpartition(")")[2].split()
     if allowed is None or len(fields) < 37:
-        raise PlacementError(f"/proc/{pid} does not tell the CPUs of the Redis")
+        raise PlacementError(f"/proc/{pid} does not show the CPUs of the Redis")
     return Server(pid, frozenset(parse_cpu_list(allowed.group(1))), int(fields[36]))
 
 
 def is_local(host: str) -> bool:
-    """Say whether an address of host is this machine's: only those can be bound to.
+    """Return whether an address of host belongs to this machine: only such an address can be bound.
 
     Raises:
-        PlacementError: it has no address.
+        PlacementError: the name has no address.
     """
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise PlacementError(f"the name {host} cannot be resolved: {error}") from error
-    return any(_can_bind(family, kind, address) for family, kind, dummy, dummy, address in found)
+    return any(_can_bind(family, kind, address) for family, kind, _protocol, _name, address in found)
 
 
 def _can_bind(family: int, kind: int, address: t.Any) -> bool:
-    with socket.socket(family, kind) as probe:
+    with socket.socket(family, kind) as attempt:
         try:
-            probe.bind(address)
+            attempt.bind(address)
         except OSError:
             return False
     return True
@@ -92,29 +99,29 @@ def choose(files: HostFiles, wanted: str | int, server: Server, usable: t.Abstra
     """Return the CPU for the client.
 
     Args:
-        files: this host's, for its topology.
-        wanted: BESIDE_REDIS, for the CPU on which Redis ran last, or OWN_CPU, for one on which Redis is not.
+        files: of this host, for its topology.
+        wanted: BESIDE_REDIS, for the CPU that Redis ran on last, or OWN_CPU, for a CPU without Redis.
         server: the Redis.
         usable: CPUs that the client may use.
         spread: any number that differs between the servers of one host, so that their clients get different CPUs.
 
     Raises:
-        PlacementError: there is none.
+        PlacementError: there is no such CPU.
     """
     if wanted == BESIDE_REDIS:
         shared = server.cpus & usable
         if not shared:
             raise PlacementError(
-                f"Redis (process {server.pid}) runs on CPU {text(server.cpus)} and the client may use CPU {text(usable)} only; "
-                f"let the client use the CPUs of Redis"
+                f"Redis (process {server.pid}) runs on CPU {cpu_list(server.cpus)}, but the client may use only CPU "
+                f"{cpu_list(usable)}; let the client use the CPUs of Redis"
             )
         return server.last_cpu if server.last_cpu in shared else min(shared)
-    # A Redis that may run anywhere is taken to stay where it is: the scheduler does not move it to a CPU that is busy.
+    # A Redis that may run anywhere is assumed to stay where it is: the scheduler does not move it to a busy CPU.
     free = usable - server.cpus or usable - {server.last_cpu}
     if not free:
         raise PlacementError(
-            f"a CPU of its own needs one that Redis is not on; the client may use CPU {text(usable)} only, which Redis "
-            f"(process {server.pid}) runs on: give the host a second CPU, or choose another placement"
+            f"the client may use only CPU {cpu_list(usable)}, which Redis (process {server.pid}) runs on; "
+            f"give the host a second CPU, or choose another placement"
         )
     best = min(_distance(files, cpu, server.last_cpu) for cpu in free)
     nearest = sorted(cpu for cpu in free if _distance(files, cpu, server.last_cpu) == best)
@@ -122,7 +129,7 @@ def choose(files: HostFiles, wanted: str | int, server: Server, usable: t.Abstra
 
 
 def _distance(files: HostFiles, cpu: int, server_cpu: int) -> tuple[bool, bool]:
-    """What speaks against cpu: that it is a thread of the core of Redis, which halves both; that it is on another NUMA node."""
+    """Return whether cpu shares a core with Redis, which slows down both, and whether it is on another NUMA node."""
     base = "/sys/devices/system/cpu/cpu"
     siblings = parse_cpu_list(files.text(f"{base}{server_cpu}/topology/thread_siblings_list"))
     node, server_node = (
@@ -132,15 +139,15 @@ def _distance(files: HostFiles, cpu: int, server_cpu: int) -> tuple[bool, bool]:
 
 
 def place(files: HostFiles, options: t.Mapping[str, t.Any], ask_pid: t.Callable[[], int | None]) -> int | None:
-    """Return the CPU that the client is to be pinned to, or None if it may run on any.
+    """Return the CPU to pin the client to, or None if it may run on any.
 
     Args:
-        files: this host's.
+        files: of this host.
         options: of the module C(solotest).
-        ask_pid: asks the Redis for its process id; called only if the placement depends on it.
+        ask_pid: asks Redis for its process id; called only if the placement depends on it.
 
     Raises:
-        PlacementError: it cannot be placed as asked.
+        PlacementError: the CPU that was asked for is not possible.
     """
     wanted = cpu_choice("cpu", options["cpu"])
     if wanted == ANY_CPU:
@@ -154,19 +161,19 @@ def place(files: HostFiles, options: t.Mapping[str, t.Any], ask_pid: t.Callable[
         )
     except PlacementError as error:
         raise PlacementError(
-            f"cpu: {wanted} is not possible: {error}. Any Redis can be measured with cpu: any or the number of a CPU"
+            f"cpu: {wanted} is not possible: {error}. Use cpu: any or the number of a CPU, which work with every Redis"
         ) from None
 
 
 def describe(
     files: HostFiles, options: t.Mapping[str, t.Any], report: t.Mapping[str, t.Any], pinned: int | None
 ) -> dict[str, t.Any]:
-    """Return where client and Redis were, for the record.
+    """Return the placement of client and Redis, for the result.
 
     Args:
-        files: this host's.
+        files: of this host.
         options: of the module C(solotest).
-        report: the client's.
+        report: of the client.
         pinned: what place() returned.
     """
     health = report["client_health"] or {}
@@ -181,7 +188,7 @@ def describe(
         "client_cpus": client_cpus,
         "client_last_cpu": health.get("cpu_last"),
         "server_pid": server and server.pid,
-        "server_cpus": server and text(server.cpus),
+        "server_cpus": server and cpu_list(server.cpus),
         "server_last_cpu": server and server.last_cpu,
         "shares_cpu": sharing(parse_cpu_list(client_cpus), server.cpus) if server and client_cpus else None,
         "unknown": unknown,
@@ -189,15 +196,15 @@ def describe(
 
 
 def sharing(client: t.Iterable[int], server: t.Iterable[int]) -> str:
-    """Say whether two processes that may run on these CPUs share one: always, never, or possibly."""
-    client, server = set(client), set(server)
-    if not client & server:
+    """Return whether two processes that may use these CPUs run on the same one: always, never, or possibly."""
+    shared, either = {*client} & {*server}, {*client} | {*server}
+    if not shared:
         return "never"
-    return "always" if client == server and len(client) == 1 else "possibly"
+    return "always" if len(either) == 1 else "possibly"
 
 
-def text(cpus: t.Iterable[int]) -> str:
-    """Return numbers as the kernel lists them, "0-3,8"."""
+def cpu_list(cpus: t.Iterable[int]) -> str:
+    """Return CPU numbers as the kernel writes them, such as "0-3,8"."""
     parts: list[list[int]] = []
     for cpu in sorted(cpus):
         if parts and parts[-1][1] == cpu - 1:

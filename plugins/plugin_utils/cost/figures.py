@@ -13,27 +13,9 @@ import math
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost.options import PRICES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 
-# The user's prices, each with its entry of RANGES. Sums are for one server.
-PRICES = {
-    "server": "price",
-    "dram_per_gb": "price",
-    "tier_per_gb": "price",
-    "licences": "price",
-    "licences_per_month": "price",
-    "power_w": "power_w",
-    "price_per_kwh": "price",
-    "months": "months",
-    "dram_gb": "gigabytes",
-    "tier_gb": "gigabytes",
-    "dram_vms": "vms",
-    "servers": "servers",
-    "tier_terabytes_written": "terabytes_written",
-    "tier_drive_writes_per_day": "drive_writes_per_day",
-    "tier_warranty_years": "years",
-    "write_amplification": "write_amplification",
-}
 REQUIRED = ("date", "currency", "server", "dram_per_gb", "months")
 _DEFAULTS = {
     "tier_per_gb": 0.0,
@@ -106,9 +88,9 @@ def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> 
         "date": _date(f"{option}.date", given["date"]),
         "currency": str(given["currency"]),
     }
-    for name, range_of in PRICES.items():
+    for name, allowed in PRICES.items():
         value = given.get(name, _DEFAULTS.get(name))
-        checked[name] = None if value is None and name in _OPTIONAL else number(f"{option}.{name}", value, range_of)
+        checked[name] = None if value is None and name in _OPTIONAL else number(f"{option}.{name}", value, allowed)
     if checked["tier_terabytes_written"] is not None and checked["tier_drive_writes_per_day"] is not None:
         raise SettingError(
             f"{option}: tier_terabytes_written and tier_drive_writes_per_day both set the endurance; "

@@ -23,6 +23,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.latency import latency
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.memory import DoesNotFit, HostMemory, Level
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.options import FIGURES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
 
 # The time of a page-in, in microseconds. Examples of present hardware; replace them with measurements of your own.
@@ -55,7 +56,7 @@ def tiers(option: str, given: t.Mapping[str, t.Any]) -> dict[str, dict[str, t.An
             raise SettingError(
                 f"{option}.{kind}: {figures!r} is not allowed; it must be a dictionary with {', '.join(TIERS[kind])}"
             )
-        checked = {name: number(f"{option}.{kind}.{name}", value, name) for name, value in figures.items()}
+        checked = {name: number(f"{option}.{kind}.{name}", value, FIGURES[name]) for name, value in figures.items()}
         if "avg_us" in checked:
             checked.setdefault("p99_us", 4 * checked["avg_us"])
         found[kind].update(checked)

@@ -10,13 +10,13 @@ import json
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
-    PATTERNS,
     SettingError,
-    cpu_choice,
     number,
     numbers,
     yes_or_no,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import PATTERNS, cpu_choice
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 
 # The slowest fill seen so far, in keys per second. Used only for the announced duration.
 FILL_KEYS_PER_SECOND = 100_000
@@ -65,11 +65,11 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
                 f"{prefix}{name}: {options[name]!r} is not allowed; it takes one of {', '.join(choices)}"
             )
 
-    def one(name: str, range_of: str | None = None) -> int | float:
-        return number(prefix + name, options[name], range_of or name)
+    def one(name: str) -> t.Any:
+        return number(prefix + name, options[name], RANGES[name])
 
-    key_count = int(one("key_count"))
-    influences = numbers(prefix + "influences", options["influences"], "influence")
+    key_count = one("key_count")
+    influences = numbers(prefix + "influences", options["influences"], RANGES["influences"])
     if options["pattern"] != "gaussian" and influences != [0]:
         raise SettingError(
             f"{prefix}influences: {options['influences']!r} is not allowed with {prefix}pattern {options['pattern']}, "
@@ -91,11 +91,11 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
         },
         "matrix": {
             "influences": influences,
-            "read_mixes": numbers(prefix + "read_mixes", options["read_mixes"], "read_mix"),
+            "read_mixes": numbers(prefix + "read_mixes", options["read_mixes"], RANGES["read_mixes"]),
             "warmups": one("warmups"),
             "iterations": one("iterations"),
         },
-        "slo": {"avg_us": one("slo_avg_us", "avg_us"), "p99_us": one("slo_p99_us", "p99_us"), "basis": "response"},
+        "slo": {"avg_us": one("slo_avg_us"), "p99_us": one("slo_p99_us"), "basis": "response"},
         "validity": {
             "min_overlap": one("min_overlap"),
             "min_rate_ratio": one("min_rate_ratio"),
@@ -117,15 +117,15 @@ def _requests(options: t.Mapping[str, t.Any], key_count: int, prefix: str) -> in
     """Return the requests of a phase: as given, or what the duration comes to, or one for each key."""
 
     def requests() -> int:
-        return int(number(prefix + "requests", options["requests"], "requests"))
+        return number(prefix + "requests", options["requests"], RANGES["requests"])
 
     is_given = options["requests"] not in (None, "")
     if options["duration"] in (None, ""):
         return requests() if is_given else key_count
     # The duration is checked first, because the role's default for requests follows from it.
-    seconds = number(prefix + "duration", options["duration"], "duration")
-    rate = number(prefix + "rate", options["rate"], "rate")
-    due = int(number(prefix + "duration", round(seconds * rate), "requests"))
+    seconds = number(prefix + "duration", options["duration"], RANGES["duration"])
+    rate = number(prefix + "rate", options["rate"], RANGES["rate"])
+    due = number(prefix + "duration", round(seconds * rate), RANGES["requests"])
     given = requests() if is_given else due
     if given != due:
         raise SettingError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -49,14 +50,14 @@ class Table:
     def add(self, what, value, target, met):
         """`met` is True, False, or None for a figure without a bar."""
         self.rows.append((what, value, target, {True: "yes", False: "NO", None: ""}[met]))
-        print("%-66s %-30s %-22s %s" % self.rows[-1], flush=True)
+        print("{:66} {:30} {:22} {}".format(*self.rows[-1]), flush=True)
 
     def note(self, what, figures):
         self.raw.append((what, figures))
 
     def markdown(self):
         lines = ["| what | measured | bar | met |", "| --- | --- | --- | --- |"]
-        lines += ["| %s | %s | %s | %s |" % row for row in self.rows]
+        lines += [f"| {' | '.join(row)} |" for row in self.rows]
         return "\n".join(lines)
 
 
@@ -195,7 +196,7 @@ def bench_closed_loop(table, options, raw_loop):
             requests = options.requests if place == "same CPU" else options.requests // 10
             results = interleaved(
                 options.repetitions,
-                {name: lambda run=run: run(server.port, requests, cpu) for name, run in clients.items()},
+                {name: functools.partial(run, server.port, requests, cpu) for name, run in clients.items()},
             )
         rate = {name: statistics.median(r for r, _cpu in values) for name, values in results.items()}
         work = {name: statistics.median(c for _rate, c in values) for name, values in results.items()}
@@ -329,8 +330,8 @@ def report_truth(table, name, measured, shortest_stop):
         f"client stops {name}: relative error of intended", [{k: round(v, 4) for k, v in e.items()} for e in errors]
     )
     table.add(f"client stops {name}: p99 .. max of intended against truth", f"{error:.2%}", "<= 2 %", error <= 0.02)
-    # Every repetition holds every planned stop, so one that leaked into `response` would show in all of them. What the
-    # machine itself takes from the server shows there rightly, in some: hence the least of the repetitions, not their median.
+    # Every repetition has every planned stop, so a stop that leaked into `response` would show in all of them. Time
+    # that the machine takes from the server belongs there, but only in some: hence the minimum, not the median.
     responses = [report["test"]["latency"]["response"] for report, _columns, _expected in measured["client"]]
     cleanest = min(responses, key=lambda response: response["max_ns"])
     table.note(
@@ -425,7 +426,7 @@ def bench_fill(table, options):
             results = interleaved(
                 max(3, options.repetitions // 5),
                 {
-                    name: lambda run=run: run(server.port, cpu)
+                    name: functools.partial(run, server.port, cpu)
                     for name, run in {
                         "fill": filling,
                         "one at a time": singly,
@@ -589,7 +590,8 @@ def describe_machine():
         f"memory: {int(memory) / 2**20:.0f} GiB",
         f"kernel: {platform.release()}, clock source {clock.strip()}",
         f"Redis: {redis}, pinned to CPU {REDIS_CPU}; `other CPU` is {OTHER_CPU}",
-        f"client: {report['client']['compiler']}, hiredis {report['client']['hiredis']}, static: {report['client']['static']}",
+        f"client: {report['client']['compiler']}, hiredis {report['client']['hiredis']}, "
+        f"static: {report['client']['static']}",
         f"load average at the start: {os.getloadavg()[0]:.2f}; Redis and clients ran at "
         + ("real-time priority (FIFO 1)" if os.sched_getscheduler(0) == os.SCHED_FIFO else "normal priority"),
     ]
@@ -604,8 +606,8 @@ def write_document(path, machine, table, options):
     ]
     lines += [f"- {line}" for line in machine]
     lines += [
-        f"- {options.repetitions} interleaved repetitions of {options.requests:,} requests, medians in the table; 1 KB values, "
-        f"{KEYS:,} keys",
+        f"- {options.repetitions} interleaved repetitions of {options.requests:,} requests, medians in the table; "
+        f"1 KB values, {KEYS:,} keys",
         "",
         table.markdown(),
         "",

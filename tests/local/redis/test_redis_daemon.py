@@ -13,13 +13,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Config
 from ansible_collections.memstretch.density.plugins.module_utils.redis.process import Process, server_among
+
+from ..conftest import PATIENCE, free_ports, wait_for
 
 ROOT = Path(__file__).parents[3]
 MODULE = ROOT / "plugins" / "modules" / "redis_daemon.py"
@@ -30,24 +31,11 @@ if not REDIS:
     pytest.skip("redis-server is not installed", allow_module_level=True)
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def wait_until(condition, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.02)
 
 
 class Server:
@@ -56,7 +44,7 @@ class Server:
     def __init__(self, directory, port=None, **directives):
         directory.mkdir()
         self.directory = directory
-        self.port = free_port() if port is None else port
+        self.port = free_ports(1) if port is None else port
         self.config = directory / "redis.conf"
         self.pidfile = directory / "redis.pid"
         self.pids = set()
@@ -81,7 +69,7 @@ class Server:
         arguments = {
             "config": str(self.config),
             "state": state,
-            "timeout": 10,
+            "timeout": PATIENCE,
             "_ansible_check_mode": check,
             "_ansible_diff": True,
             **options,
@@ -92,7 +80,7 @@ class Server:
             input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
             capture_output=True,
             encoding="utf-8",
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         assert run.stdout, run.stderr
@@ -270,7 +258,7 @@ def test_a_killed_server_is_started_again(make):
     server.write(unixsocket=server.directory / "redis.sock")
     pid = server.ok()["pid"]
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not alive(pid))
+    wait_for("the server ends", lambda: not alive(pid))
     assert server.pidfile.exists(), "the pidfile is stale now"
     again = server.ok()
     assert again["changed"] and again["pid"] != pid
@@ -278,7 +266,7 @@ def test_a_killed_server_is_started_again(make):
 
 def test_a_process_in_a_stale_pidfile_gets_no_signal(make, spawn):
     server = make()
-    stranger = spawn("sleep", "60")
+    stranger = spawn("sleep", "infinity")
     server.pidfile.write_text(f"{stranger.pid}\n", encoding="utf-8")
     assert not server.ok("stopped")["changed"]
     assert server.ok()["actions"] == ["start"]
@@ -309,7 +297,7 @@ def test_another_redis_in_a_stale_pidfile_keeps_running(make):
 
 def test_other_programs_with_the_path_as_argument_keep_running(make, spawn):
     server = make()
-    editor = spawn(sys.executable, "-c", "import time; time.sleep(60)", str(server.config))
+    editor = spawn(sys.executable, "-c", "import signal; signal.pause()", str(server.config))
     viewer = spawn("tail", "-f", str(server.config))
     server.pidfile.write_text(str(viewer.pid), encoding="utf-8")
     assert not server.ok("stopped")["changed"]
@@ -372,7 +360,7 @@ def test_a_server_that_does_not_answer(make):
     assert f"process {pid}" in message and "SIGTERM" in message
     assert alive(pid), "the module never sends SIGKILL"
     os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: not alive(pid))
+    wait_for("the server ends", lambda: not alive(pid))
 
 
 def test_a_restart_keeps_the_data_of_a_server_with_persistence(make):
@@ -390,17 +378,19 @@ def test_a_restart_keeps_the_data_of_a_server_with_persistence(make):
 
 def test_a_child_that_saves_is_not_mistaken_for_the_server(make):
     server = make()
-    server.write(enable_debug_command="yes", rdb_key_save_delay="1000000")
+    server.write(enable_debug_command="yes", rdb_key_save_delay=str(PATIENCE * 1_000_000))
     pid = server.ok()["pid"]
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(b"SET a b\r\nBGSAVE\r\n")
         children = Path(f"/proc/{pid}/task/{pid}/children")
-        wait_until(lambda: children.read_text(encoding="utf-8").strip())
-    child = int(children.read_text(encoding="utf-8"))
+        child = int(wait_for("the child", lambda: children.read_text(encoding="utf-8").strip()))
 
     config = Config(str(server.config))
-    assert Process(child).serves(config, REDIS), "they look the same"
-    assert server_among([child, pid], config, REDIS).pid == pid
+    try:
+        assert Process(child).serves(config, REDIS), "they look the same"
+        assert server_among([child, pid], config, REDIS).pid == pid
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 def test_a_server_in_a_container_with_the_same_path_keeps_running(make, spawn):
@@ -416,7 +406,7 @@ def test_a_server_in_a_container_with_the_same_path_keeps_running(make, spawn):
         "--set-proc-title",
         "no",
     )
-    wait_until(lambda: contained.poll() is not None or server.pidfile.exists())
+    wait_for("the pidfile", lambda: contained.poll() is not None or server.pidfile.exists())
     if contained.poll() is not None:
         pytest.skip("this user may not create a process namespace")
     assert not server.ok("stopped")["changed"]
@@ -429,7 +419,7 @@ def test_simultaneous_runs_start_one_server(make):
     slow.write_text(f'#!/bin/sh\nsleep 0.5\nexec {REDIS} "$@"\n', encoding="utf-8")
     slow.chmod(0o755)
     arguments = json.dumps(
-        {"ANSIBLE_MODULE_ARGS": {"config": str(server.config), "executable": str(slow), "timeout": 20}}
+        {"ANSIBLE_MODULE_ARGS": {"config": str(server.config), "executable": str(slow), "timeout": PATIENCE}}
     )
     runs = [
         subprocess.Popen(
@@ -489,15 +479,11 @@ def group():
     path = root / f"test-redis-daemon-{os.getpid()}"
     path.mkdir()
     yield path
-    deadline = time.monotonic() + 10
-    while path.exists():  # its last process may still be ending
-        try:
-            path.rmdir()
-        except OSError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    wait_for("its last process has ended", lambda: not (path / "cgroup.procs").read_text(encoding="ascii"))
+    path.rmdir()
 
 
+@pytest.mark.xdist_group("machine")  # other tests compare the control groups before and after
 def test_the_server_runs_in_the_requested_control_group(group, make):
     server = make()
     outside = server.ok()["pid"]

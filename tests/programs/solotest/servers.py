@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -114,10 +115,8 @@ class FakeServer:
     def __exit__(self, *_exception):
         self.listener.close()
         for connection in self.connections:
-            try:
+            with contextlib.suppress(OSError):  # the client has closed it
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
         for thread in self.threads:
             thread.join(10)
 

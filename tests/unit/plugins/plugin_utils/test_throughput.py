@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cases of the throughput experiment, and that its ratios are those of the study when fed with the study's figures."""
+"""The cases of the throughput benchmark, and its ratios for the figures of the study of 2018."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def names(steps):
 
 
 def test_the_cases_are_those_of_the_study():
-    assert names(throughput.plan(SETTINGS)) == [
+    assert names(throughput.make_steps(SETTINGS)) == [
         ("empty", None, 1000),
         ("sequential", "SET", 1000),
         ("sequential", "GET", 1000),
@@ -48,18 +48,18 @@ def test_the_cases_are_those_of_the_study():
     ]
 
 
-def test_each_size_of_values_has_the_same_bytes_and_cold_has_more():
-    steps = {(step["case"], step["op"], step["value_size"]): step for step in throughput.plan(SETTINGS)}
+def test_each_size_of_values_has_the_same_bytes_and_the_cold_case_has_more():
+    steps = {(step["case"], step["op"], step["value_size"]): step for step in throughput.make_steps(SETTINGS)}
 
     assert [steps["sequential", "SET", size]["key_count"] for size in (1000, 10000, 100000)] == [10485, 1048, 104]
     assert steps["cold", "GET", 1000]["key_count"] == 31457
     assert steps["hot", "GET", 1000]["key_count"] == steps["sequential", "GET", 1000]["key_count"]
     assert throughput.largest(steps.values()) == 31457 * (1000 + throughput.OVERHEAD)
-    assert all(step["read_mix"] == (-1 if op == "SET" else 100) for (dummy, op, size), step in steps.items() if op)
+    assert all(step["read_mix"] == (-1 if op == "SET" else 100) for (_case, op, _size), step in steps.items() if op)
 
 
-def test_without_stretch_nothing_is_cold():
-    assert {case for case, dummy, size in names(throughput.plan({**SETTINGS, "stretch": 1}))} == {
+def test_without_stretch_there_are_no_cold_and_hot_cases():
+    assert {case for case, _op, _size in names(throughput.make_steps({**SETTINGS, "stretch": 1}))} == {
         "empty",
         "sequential",
         "random",
@@ -79,9 +79,9 @@ def test_without_stretch_nothing_is_cold():
         ("compressibility", 2),
     ],
 )
-def test_a_setting_that_cannot_be_is_named(name, value):
-    with pytest.raises(SettingError, match=f"throughput_benchmark_{name}"):
-        throughput.plan({**SETTINGS, name: value})
+def test_the_message_names_a_setting_that_is_not_allowed(name, value):
+    with pytest.raises(SettingError, match=f"^throughput_benchmark_{name}: "):
+        throughput.make_steps({**SETTINGS, name: value})
 
 
 def measured(ok=1000, seconds=2.0, cpu=1.9):
@@ -100,8 +100,8 @@ def measured(ok=1000, seconds=2.0, cpu=1.9):
 
 
 def document(profile="zram", **options):
-    steps = throughput.plan(SETTINGS)
-    return throughput.document(profile, "kvm01", steps, [measured(**options) for dummy in steps], SETTINGS)
+    steps = throughput.make_steps(SETTINGS)
+    return throughput.document(profile, "kvm01", steps, [measured(**options) for _step in steps], SETTINGS)
 
 
 def test_figures_of_a_case():
@@ -114,16 +114,16 @@ def test_figures_of_a_case():
     assert len(result["cases"]) == 12 and result["doubts"] == []
 
 
-def test_the_curve_goes_from_what_was_in_use_to_what_is():
+def test_the_curve_starts_and_ends_with_the_memory_in_use():
     curves = {(each["case"], each["op"]): each["curve"] for each in document()["cases"]}
 
     assert curves["cold", "SET"] == [[1_800_000, 800.0], [2_400_000, 600.0], [3_000_000, 600.0]]
     assert all(curve is None for key, curve in curves.items() if key != ("cold", "SET"))
 
 
-def test_it_says_when_redis_was_not_what_limited():
+def test_figures_are_doubtful_if_redis_was_not_the_limit():
     assert "hot GET of 1,000 bytes: Redis had 0.50 of a CPU" in document(cpu=1.0)["doubts"][-1]
-    assert document(cpu=None)["doubts"] == ["12 cases: this Redis does not tell its CPU time"]
+    assert document(cpu=None)["doubts"] == ["12 cases: this Redis does not report its CPU time"]
 
 
 def result_of(**ops):
@@ -155,7 +155,7 @@ STUDY = {
 }
 
 
-def test_the_studys_figures_give_the_studys_words():
+def test_the_figures_of_the_study_give_its_ratios():
     found = {(ratio["words"], ratio["op"]): round(ratio["ratio"], 2) for ratio in throughput.ratios(STUDY)}
 
     assert found == {
@@ -167,7 +167,7 @@ def test_the_studys_figures_give_the_studys_words():
     }
 
 
-def test_the_first_profile_is_the_yardstick_whatever_its_name():
+def test_the_first_profile_is_the_baseline_whatever_its_name():
     section = experiments.EXPERIMENTS["throughput_benchmark"]({"expected": ["imdt", "dram", "lost"], "hosts": STUDY})
     text = "\n".join(report_text.section(section))
 

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is measured on which nodes, and what becomes of the figures; on recorded hosts. The program itself is tested in tests/membw."""
+"""Which measurements are made on which nodes, and the figures, on recorded hosts. tests/programs/membw tests membw."""
 
 from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth as bandwidth
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
@@ -20,9 +20,9 @@ OPTIONS = {
     "buffer": "",
     "channels": None,
 }
-NEAR = bandwidth.Node(0, (0, 2, 1, 3), True, 2**40)
-FAR = bandwidth.Node(1, (4, 5), True, 2**40)
-CXL = bandwidth.Node(2, (), True, 2**40)
+NEAR = bandwidth.NumaNode(0, (0, 2, 1, 3), True, 2**40)
+FAR = bandwidth.NumaNode(1, (4, 5), True, 2**40)
+CXL = bandwidth.NumaNode(2, (), True, 2**40)
 
 
 def write(directory, **files):
@@ -40,7 +40,9 @@ def two_nodes(tmp_path):
             tmp_path,
             **{
                 f"sys/devices/system/node/node{node}/cpulist": f"{cpus}\n",
-                f"sys/devices/system/node/node{node}/meminfo": f"Node {node} MemTotal:  8388608 kB\nNode {node} MemFree:  {(4 << 20) >> (6 * node)} kB\nNode {node} Inactive(file):  65536 kB\n",
+                f"sys/devices/system/node/node{node}/meminfo": f"Node {node} MemTotal:  8388608 kB\n"
+                f"Node {node} MemFree:  {(4 << 20) >> (6 * node)} kB\n"
+                f"Node {node} Inactive(file):  65536 kB\n",
             },
         )
     for cpu in range(8):
@@ -57,34 +59,34 @@ def two_nodes(tmp_path):
     return HostFiles(str(tmp_path))
 
 
-def test_a_core_is_used_once_before_its_second_thread(two_nodes):
+def test_second_threads_of_cores_come_last(two_nodes):
     found = bandwidth.nodes(two_nodes, frozenset(range(8)))
 
     assert [node.cpus for node in found] == [(0, 1, 4, 5), (2, 3, 6, 7)]
     assert found[0].room_bytes == (4 << 30) + (64 << 20)
 
 
-def test_cpus_that_may_not_be_used_are_left_out(two_nodes):
+def test_only_allowed_cpus_are_used(two_nodes):
     assert [node.cpus for node in bandwidth.nodes(two_nodes, frozenset({1, 2}))] == [(1,), (2,)]
 
 
-def test_a_kernel_without_numa_is_one_node(tmp_path):
+def test_a_kernel_without_numa_support_has_one_node(tmp_path):
     write(tmp_path, **{"proc/meminfo": "MemAvailable:  1024 kB\n"})
 
-    assert bandwidth.nodes(HostFiles(str(tmp_path)), frozenset({0, 1})) == [bandwidth.Node(-1, (0, 1), True, 2**20)]
+    assert bandwidth.nodes(HostFiles(str(tmp_path)), frozenset({0, 1})) == [bandwidth.NumaNode(-1, (0, 1), True, 2**20)]
 
 
-def test_a_node_without_room_is_refused_before_anything_is_placed_there(two_nodes):
+def test_a_node_without_enough_free_memory_is_refused(two_nodes):
     found = bandwidth.nodes(two_nodes, frozenset(range(8)))
 
-    with pytest.raises(bandwidth.MeasurementError, match=r"buffer: 256 MiB .* node 1, which has 128 MiB"):
+    with pytest.raises(bandwidth.MeasurementError, match=r"buffer: 256 MiB .* node 1, which has 128 MiB without"):
         bandwidth.check_room(two_nodes, found, {**OPTIONS, "buffer_bytes": 0})
     assert bandwidth.check_room(two_nodes, found[:1], {**OPTIONS, "buffer_bytes": 0}) == 256 << 20
     assert bandwidth.largest_cache(two_nodes) == 8 << 20
 
 
-def test_every_pair_is_measured_and_memory_without_processors_is_only_read():
-    found = bandwidth.plan([NEAR, FAR, CXL], OPTIONS)
+def test_every_pair_is_measured_and_a_node_without_cpus_is_only_read():
+    found = bandwidth.measurements([NEAR, FAR, CXL], OPTIONS)
 
     chases = {(each.cpu_node, each.memory_node) for each in found if each.pattern == "chase"}
     assert chases == {(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)}
@@ -104,8 +106,8 @@ def test_reader_counts(wanted, cpus, counts):
 
 
 def test_more_readers_than_any_node_has_cpus_are_refused():
-    with pytest.raises(bandwidth.MeasurementError, match="readers"):
-        bandwidth.plan([NEAR, FAR], {**OPTIONS, "readers": [64]})
+    with pytest.raises(bandwidth.MeasurementError, match=r"readers: \[64\] is not possible"):
+        bandwidth.measurements([NEAR, FAR], {**OPTIONS, "readers": [64]})
 
 
 @pytest.mark.parametrize(
@@ -120,9 +122,9 @@ def test_more_readers_than_any_node_has_cpus_are_refused():
         ("channels", 0),
     ],
 )
-def test_a_setting_out_of_range_is_named(option, value):
-    with pytest.raises(SettingError, match=option):
-        bandwidth.checked({**OPTIONS, option: value})
+def test_the_message_names_an_option_that_is_not_allowed(option, value):
+    with pytest.raises(SettingError, match=f"^{option}: "):
+        bandwidth.check_options({**OPTIONS, option: value})
 
 
 def report(value, **more):
@@ -141,7 +143,7 @@ def report(value, **more):
 
 
 def measured(**more):
-    """The figures of the source: one channel a socket, 8.14 GB/s local, 6.9 GB/s remote; three remote readers saturate the link at 8.3."""
+    """The source's figures: one channel per socket, 8.14 GB/s local, 6.9 remote, 8.3 with three remote readers."""
     pairs = {(0, 0, 1): 8.14e9, (1, 0, 1): 6.9e9, (1, 0, 3): 8.3e9}
     results = {
         bandwidth.Measurement("all", cpu, memory, tuple(range(readers))): [
@@ -158,7 +160,7 @@ def measured(**more):
     return results
 
 
-def test_the_matrix_relates_remote_to_local():
+def test_remote_figures_are_relative_to_local_ones():
     facts = bandwidth.facts(measured())
 
     local, remote = facts["pairs"]
@@ -172,11 +174,14 @@ def test_the_matrix_relates_remote_to_local():
 @pytest.mark.parametrize(
     "more, text",
     [
-        ({"cpu_share": 0.5}, "had its CPU for 0.50"),
-        ({"overlap": 0.2}, "together for 0.20"),
+        ({"cpu_share": 0.5}, "had its CPU for only 0.50"),
+        ({"overlap": 0.2}, "at the same time for 0.20"),
         ({"page_faults": 3}, "3 page faults"),
     ],
 )
-def test_what_disturbs_a_reader_is_said(more, text):
-    assert all(text in doubt for doubt in bandwidth.facts(measured(**more))["doubts"])
-    assert len(bandwidth.facts(measured(**more))["doubts"]) == 5
+def test_a_disturbed_reader_makes_figures_doubtful(more, text):
+    doubts = bandwidth.facts(measured(**more))["doubts"]
+
+    assert len(doubts) == 5 and all(text in doubt for doubt in doubts)
+    assert doubts[1].startswith("bandwidth with 1 reader, CPUs of node 1, memory of node 0: ")
+    assert doubts[2].startswith("bandwidth with 3 readers, CPUs of node 1, memory of node 0: ")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What firmware tells about memory modules, in the ways that boards tell it."""
+"""Memory channels, from the listings of several boards' firmware."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def listing(*places, size="32 GB", speed="1066 MT/s"):
         ([("DIMM_A1", "BANK 0"), ("DIMM_B1", "BANK 1")], 1, 2),
     ],
 )
-def test_channels_are_counted_once_however_many_modules_they_have(places, sockets, channels):
+def test_a_channel_counts_once_whatever_its_number_of_modules(places, sockets, channels):
     theory = memory_channels.theory(memory_channels.modules(listing(*places)), sockets)
 
     assert (theory["channels"], theory["reason"]) == (channels, None)
-    assert theory["bytes_per_second"] == channels * 8_528_000_000  # the source: 8.53 GB/s for a channel of DDR3-1066
+    assert theory["bytes_per_second"] == channels * 8_528_000_000  # the source: 8.53 GB/s per channel of DDR3-1066
 
 
 def test_empty_slots_do_not_count():
@@ -57,7 +57,7 @@ def test_empty_slots_do_not_count():
     assert len(memory_channels.modules(text)) == 1
 
 
-def test_what_cannot_be_known_is_asked_for():
+def test_unknown_channels_must_be_given_by_the_user():
     found = memory_channels.modules(listing(("DIMM 0", "Bank 0")))
 
     assert memory_channels.theory(found, 1)["bytes_per_second"] is None
@@ -65,8 +65,7 @@ def test_what_cannot_be_known_is_asked_for():
     assert memory_channels.theory(found, 1, channels=4)["bytes_per_second"] == 4 * 8_528_000_000
 
 
-def test_firmware_of_virtual_machines_tells_nothing():
-    """QEMU's: a module without speed."""
+def test_the_firmware_of_qemu_reports_no_speed():
     found = memory_channels.modules(
         listing(("DIMM 0", "Not Specified"), speed="Unknown").replace("Speed: 2933 MT/s", "Speed: Unknown")
     )
@@ -75,8 +74,8 @@ def test_firmware_of_virtual_machines_tells_nothing():
     assert "speed and width" in memory_channels.theory(found, 1)["reason"]
 
 
-def test_channels_of_two_sockets_take_the_socket():
-    """Channel A of both sockets would else be one."""
+def test_channels_of_two_sockets_need_the_names_of_the_sockets():
+    """Otherwise channel A of both sockets would count as one."""
     assert (
         memory_channels.theory(memory_channels.modules(listing(("DIMM_A1", ""), ("DIMM_B1", ""))), 2)["channels"]
         is None

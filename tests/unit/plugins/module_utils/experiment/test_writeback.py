@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The knee, with the figures of the source; and that whatever is changed is put back. The measuring itself is tested in tests/local."""
+"""The knee, with the figures of the source, and the restoration of all settings. tests/local tests the measurement."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ DEFAULT = setting(0, 251, {10: 33, 1: 8}, {10: 1500, 1: 1500})
 SOURCE = setting(15 << 20, 216, {10: 700, 1: 400})
 
 
-def test_the_sources_figures_give_the_sources_remedy():
-    settings = writeback.judged([DEFAULT, SOURCE])
+def test_the_figures_of_the_source_lead_to_its_remedy():
+    settings = writeback.with_ratios([DEFAULT, SOURCE])
     chosen, reason = writeback.choose(settings)
 
     assert (chosen["dirty_bytes"], reason) == (15 << 20, "")
@@ -55,20 +55,20 @@ def test_the_sources_figures_give_the_sources_remedy():
     assert [(each["gain"], each["of_idle"]) for each in chosen["threads"]] == [(21.212, 0.4667), (50.0, 0.2667)]
 
 
-def test_a_setting_that_costs_too_much_sequential_throughput_is_no_knee():
-    chosen, reason = writeback.choose(writeback.judged([DEFAULT, setting(15 << 20, 213, {10: 700, 1: 400})]))
+def test_the_knee_keeps_enough_sequential_throughput():
+    chosen, reason = writeback.choose(writeback.with_ratios([DEFAULT, setting(15 << 20, 213, {10: 700, 1: 400})]))
 
-    assert chosen is None and "less than 85%" in reason
+    assert chosen is None and "keeps less than 85%" in reason
 
 
-def test_no_gain_is_no_knee():
-    chosen, reason = writeback.choose(writeback.judged([DEFAULT, setting(15 << 20, 251, {10: 700, 1: 8.1})]))
+def test_without_a_gain_there_is_no_knee():
+    chosen, reason = writeback.choose(writeback.with_ratios([DEFAULT, setting(15 << 20, 251, {10: 700, 1: 8.1})]))
 
     assert chosen is None and "no other setting recovers more" in reason
 
 
 def test_of_equal_settings_the_larger_dirty_bytes_wins():
-    settings = writeback.judged(
+    settings = writeback.with_ratios(
         [DEFAULT, setting(64 << 20, 240, {10: 690, 1: 390}), SOURCE, setting(256 << 20, 250, {10: 300, 1: 200})]
     )
 
@@ -78,7 +78,7 @@ def test_of_equal_settings_the_larger_dirty_bytes_wins():
 def test_queue_settings_alone_may_be_the_knee():
     queued = setting(0, 250, {10: 1400, 1: 1400}, queue={"scheduler": "none"})
 
-    assert writeback.choose(writeback.judged([DEFAULT, SOURCE, queued]))[0]["queue"] == {"scheduler": "none"}
+    assert writeback.choose(writeback.with_ratios([DEFAULT, SOURCE, queued]))[0]["queue"] == {"scheduler": "none"}
 
 
 @pytest.mark.parametrize(
@@ -97,70 +97,76 @@ def test_queue_settings_alone_may_be_the_knee():
         ("flood_size", "x"),
     ],
 )
-def test_a_setting_that_cannot_be_is_named(name, value):
-    with pytest.raises(SettingError, match=name):
-        writeback.checked({**OPTIONS, name: value})
+def test_the_message_names_an_option_that_is_not_allowed(name, value):
+    with pytest.raises(SettingError, match=f"^{name}: "):
+        writeback.check_options({**OPTIONS, name: value})
 
 
 def test_the_hosts_own_setting_comes_first():
-    options = writeback.checked(OPTIONS)
+    options = writeback.check_options(OPTIONS)
 
     assert options["dirty_bytes"] == [0, 64 << 20, 15 << 20] and options["queues"] == [{}]
-    assert writeback.planned_seconds(options) == 2 * (5 + 3 * 7)
+    assert writeback.writing_seconds(options) == 2 * (5 + 3 * 7)
 
 
-def test_it_refuses_to_fill_the_file_system(tmp_path):
+def test_a_directory_that_cannot_be_measured_is_refused(tmp_path):
     with pytest.raises(writeback.MeasurementError, match="flood_size"):
-        writeback.check_directory(str(tmp_path), {**writeback.checked(OPTIONS), "flood_size": 2**60})
-    with pytest.raises(writeback.MeasurementError, match="no directory"):
-        writeback.check_directory(str(tmp_path / "none"), writeback.checked(OPTIONS))
-    with pytest.raises(writeback.MeasurementError, match="on no disk"):
-        writeback.check_directory("/dev/shm", {**writeback.checked(OPTIONS), "flood_size": 0, "file_size": 0})
+        writeback.check_directory(str(tmp_path), {**writeback.check_options(OPTIONS), "flood_size": 2**60})
+    with pytest.raises(writeback.MeasurementError, match="is not a directory"):
+        writeback.check_directory(str(tmp_path / "none"), writeback.check_options(OPTIONS))
+    with pytest.raises(writeback.MeasurementError, match="is not on a disk"):
+        writeback.check_directory("/dev/shm", {**writeback.check_options(OPTIONS), "flood_size": 0, "file_size": 0})
 
 
 def test_the_flood_begins_before_the_synchronous_writes():
-    words = writeback.command("/place", writeback.checked(OPTIONS), 10, True, "fio")
+    words = writeback.command("/place", writeback.check_options(OPTIONS), 10, True, "fio")
 
     assert words.index("--name=flood") < words.index("--name=sync")
     assert "--fsync=1" in words and "--numjobs=10" in words and "--startdelay=2" in words and "--runtime=7" in words
-    assert "--name=flood" not in writeback.command("/place", writeback.checked(OPTIONS), 10, False, "fio")
+    assert "--name=flood" not in writeback.command("/place", writeback.check_options(OPTIONS), 10, False, "fio")
 
 
-class TestHost:
-    """The knobs are files here; a kernel's own pair of them is tested in tests/local."""
+class TestKnobs:
+    """The knobs are files here; tests/local tests the kernel's."""
 
     @pytest.fixture
-    def knobs(self, tmp_path, monkeypatch):
+    def value_of(self, tmp_path, monkeypatch):
         for name, value in (("dirty_bytes", "0"), ("dirty_ratio", "20"), ("scheduler", "none"), ("nr_requests", "256")):
             (tmp_path / name).write_text(value)
         dirty, ratio = str(tmp_path / "dirty_bytes"), str(tmp_path / "dirty_ratio")
         monkeypatch.setattr(writeback, "DIRTY_BYTES", dirty)
         monkeypatch.setitem(writeback.PAIRS, dirty, ratio)
         monkeypatch.setitem(writeback.PAIRS, ratio, dirty)
-        monkeypatch.setattr(writeback.Host, "_knob", lambda self, name: str(tmp_path / name))
+        monkeypatch.setattr(writeback.WritebackKnobs, "_knob", lambda self, name: str(tmp_path / name))
         return lambda name: (tmp_path / name).read_text().strip()
 
-    def test_what_is_set_is_put_back_by_another_process_too(self, knobs, tmp_path):
+    def test_another_process_can_restore_the_originals(self, value_of, tmp_path):
         record = HostRecord("writeback_benchmark", str(tmp_path / "records"))
-        host = writeback.Host("sda", record)
-        host.keep({"queues": [{}, {"nr_requests": 32, "scheduler": "mq-deadline"}]})
-        host.set(15 << 20, {"nr_requests": 32, "scheduler": "mq-deadline"})
-        assert (knobs("dirty_bytes"), knobs("scheduler"), knobs("nr_requests")) == (str(15 << 20), "mq-deadline", "32")
+        knobs = writeback.WritebackKnobs("sda", record)
+        knobs.record_originals({"queues": [{}, {"nr_requests": 32, "scheduler": "mq-deadline"}]})
+        knobs.set(15 << 20, {"nr_requests": 32, "scheduler": "mq-deadline"})
+        assert (value_of("dirty_bytes"), value_of("scheduler"), value_of("nr_requests")) == (
+            str(15 << 20),
+            "mq-deadline",
+            "32",
+        )
 
-        assert writeback.Host("", HostRecord("writeback_benchmark", str(tmp_path / "records"))).restore() is True
-        assert (knobs("dirty_ratio"), knobs("scheduler"), knobs("nr_requests")) == ("20", "none", "256")
+        assert (
+            writeback.WritebackKnobs("", HostRecord("writeback_benchmark", str(tmp_path / "records"))).restore() is True
+        )
+        assert (value_of("dirty_ratio"), value_of("scheduler"), value_of("nr_requests")) == ("20", "none", "256")
         assert not os.path.exists(record.path)
-        assert writeback.Host("", record).restore() is False
+        assert writeback.WritebackKnobs("", record).restore() is False
 
-    def test_a_setting_begins_from_the_originals(self, knobs, tmp_path):
-        host = writeback.Host("sda", HostRecord("writeback_benchmark", str(tmp_path / "records")))
-        host.keep({"queues": [{"nr_requests": 32}]})
-        host.set(0, {"nr_requests": 32})
-        host.set(64 << 20, {})
-        assert (knobs("nr_requests"), knobs("dirty_bytes")) == ("256", str(64 << 20))
+    def test_each_setting_starts_from_the_originals(self, value_of, tmp_path):
+        knobs = writeback.WritebackKnobs("sda", HostRecord("writeback_benchmark", str(tmp_path / "records")))
+        knobs.record_originals({"queues": [{"nr_requests": 32}]})
+        knobs.set(0, {"nr_requests": 32})
+        knobs.set(64 << 20, {})
+        assert (value_of("nr_requests"), value_of("dirty_bytes")) == ("256", str(64 << 20))
 
-    def test_a_knob_that_is_not_there_is_refused_before_anything_is_changed(self, knobs, tmp_path):
+    def test_a_missing_knob_is_refused_before_anything_changes(self, value_of, tmp_path):
         record = HostRecord("writeback_benchmark", str(tmp_path / "records"))
         with pytest.raises(writeback.MeasurementError, match="wbt_lat_usec"):
-            writeback.Host("sda", record).keep({"queues": [{"wbt_lat_usec": 0}]})
+            writeback.WritebackKnobs("sda", record).record_originals({"queues": [{"wbt_lat_usec": 0}]})
         assert record.read() is None

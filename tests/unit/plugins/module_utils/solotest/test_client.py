@@ -14,10 +14,10 @@ import time
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
-from ansible_collections.memstretch.density.plugins.module_utils.solotest import client as client
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import client
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
-# Not the link in the virtual environment: a script's first line cannot name a path that holds a space.
+# Not the link in the virtual environment: the path in a script's first line must not contain a space.
 INTERPRETER = os.path.realpath(sys.executable)
 
 
@@ -60,7 +60,7 @@ def options():
 
 @pytest.fixture
 def program(tmp_path):
-    """A function that makes an executable of some Python lines, to stand where the client stands."""
+    """A function that makes an executable of some lines of Python, to run instead of the client."""
 
     def make(*lines):
         path = tmp_path / "client"
@@ -71,7 +71,7 @@ def program(tmp_path):
     return make
 
 
-def test_the_command_line(options):
+def test_command_line(options):
     assert client.command(options, "/opt/solotest") == [
         "/opt/solotest",
         "--json",
@@ -97,14 +97,15 @@ def test_the_command_line(options):
     assert "secret" not in " ".join(client.command(options, "x"))
 
 
-def test_a_fill_protects_the_data_of_others_unless_told_otherwise(options):
+def test_a_fill_protects_foreign_data_unless_it_may_overwrite(options):
     assert "--protect" in client.command({**options, "mode": "fill"}, "x")
     assert "--protect" not in client.command({**options, "mode": "fill", "overwrite": True}, "x")
 
 
 def test_large_and_small_numbers_have_no_exponent(options):
-    argv = client.command({**options, "rate": 10_000_000.0, "influence": 0.000001}, "x")
-    assert argv[-2:-1] == ["10000000"] and argv[-3] == "0.000001"
+    argv = client.command({**options, "rate": 1e9, "influence": 1e-9, "stagger": 0.999999999}, "x")
+    assert argv[-2] == "1000000000" and argv[-3] == "0.000000001"
+    assert "--stagger=0.999999999" in argv
 
 
 @pytest.mark.parametrize(
@@ -119,15 +120,15 @@ def test_large_and_small_numbers_have_no_exponent(options):
         ("reply_timeout", 0.0),
     ],
 )
-def test_values_out_of_range(options, option, value):
-    with pytest.raises(SettingError, match=option):
+def test_the_message_names_an_option_out_of_range(options, option, value):
+    with pytest.raises(SettingError, match=f"^{option}: "):
         client.validate({**options, option: value})
 
 
 @pytest.mark.parametrize(
     "mode, read_mix, expected", [("fill", 100, True), ("test", 99, True), ("test", 100, False), ("ping", 70, False)]
 )
-def test_what_writes(options, mode, read_mix, expected):
+def test_which_modes_write(options, mode, read_mix, expected):
     assert client.writes({**options, "mode": mode, "read_mix": read_mix}) is expected
 
 
@@ -135,7 +136,7 @@ def unique(options, tmp_path):
     return {**options, "socket": str(tmp_path / "redis.sock")}
 
 
-def test_an_endpoint_is_loaded_once_at_a_time(options, tmp_path):
+def test_only_one_execution_loads_an_endpoint(options, tmp_path):
     options = unique(options, tmp_path)
     with client.endpoint_lock(options, "/bin/true") as lock:
         os.pwrite(lock, json.dumps({"pid": os.getpid(), "run_id": "another"}).encode(), 0)
@@ -145,11 +146,11 @@ def test_an_endpoint_is_loaded_once_at_a_time(options, tmp_path):
         pass
 
 
-def test_a_client_that_an_interrupted_playbook_left_is_ended(options, tmp_path, program):
+def test_a_client_left_by_an_interrupted_playbook_is_ended(options, tmp_path, program):
     options = unique(options, tmp_path)
     sleeper = program("import time", "time.sleep(60)")
     with client.endpoint_lock(options, sleeper) as lock:
-        # As the kernel starts a script, its first word is the interpreter; so the interpreter is what is looked for here.
+        # The kernel starts a script as an argument of its interpreter, so the interpreter is the executable here.
         left = subprocess.Popen([sleeper], pass_fds=(lock,))
         os.pwrite(lock, json.dumps({"pid": left.pid, "run_id": "r"}).encode(), 0)
     deadline = time.monotonic() + 10
@@ -159,7 +160,7 @@ def test_a_client_that_an_interrupted_playbook_left_is_ended(options, tmp_path, 
         assert left.wait(timeout=10) == -signal.SIGTERM
 
 
-def test_a_process_that_only_has_the_number_of_a_client_is_left_alone(options, tmp_path, monkeypatch):
+def test_another_process_with_the_id_of_a_client_is_left_alone(options, tmp_path, monkeypatch):
     options = unique(options, tmp_path)
     monkeypatch.setattr(client, "_TAKEOVER_SECONDS", 0.3)
     bystander = subprocess.Popen(["sleep", "60"])
@@ -192,7 +193,7 @@ def test_a_client_of_another_version(options, tmp_path, program):
     assert result["failed"] and "schema 99" in result["msg"]
 
 
-def test_the_password_travels_by_environment_only(options, tmp_path, program):
+def test_the_password_is_passed_in_the_environment_only(options, tmp_path, program):
     seen = tmp_path / "seen"
     client.execute(
         unique(options, tmp_path),
@@ -213,7 +214,7 @@ def test_the_password_travels_by_environment_only(options, tmp_path, program):
         (lambda: 1 / 0, "ZeroDivisionError"),
     ],
 )
-def test_work_in_the_background_leaves_its_result(work, expected):
+def test_the_result_of_work_in_the_background(work, expected):
     job = client.in_background(work)
     path = pathlib.Path(job["path"])
     deadline = time.monotonic() + 10
@@ -222,7 +223,10 @@ def test_work_in_the_background_leaves_its_result(work, expected):
         time.sleep(0.01)
     result = json.loads(path.read_text(encoding="utf-8"))
     path.unlink()
-    assert result == expected if isinstance(expected, dict) else (result["failed"] and expected in result["msg"])
+    if isinstance(expected, dict):
+        assert result == expected
+    else:
+        assert result["failed"] and expected in result["msg"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ EDGES = [0, 1, 255, 256, 257, 511, 512, 513, 10**9, 2**40 - 1, 2**40, 10**11, 2*
 def samples(count: int, seed: int = 1) -> list[int]:
     """Latencies of a bell with a long tail, from 100 ns to 100 s."""
     rng = random.Random(seed)
-    return [min(max(int(rng.lognormvariate(10, 1.5)), 100), 100 * 10**9) for dummy in range(count)]
+    return [min(max(int(rng.lognormvariate(10, 1.5)), 100), 100 * 10**9) for _sample in range(count)]
 
 
 def exact_percentile(values: list[int], percent: float) -> int:
@@ -25,7 +25,7 @@ def exact_percentile(values: list[int], percent: float) -> int:
 
 
 @pytest.mark.parametrize("value", EDGES + samples(200))
-def test_slot_holds_its_value_within_the_documented_error(value):
+def test_a_slot_is_as_narrow_as_documented(value):
     slot = histogram.slot_of(value)
     low, high = histogram.lowest_of(slot), histogram.highest_of(slot)
     assert low <= value <= high
@@ -68,7 +68,7 @@ def test_encoding_returns_what_was_encoded():
     assert histogram.decode(histogram.encode({5: 2**62, 7295: 1})) == {5: 2**62, 7295: 1}
 
 
-def test_the_reference_library_reads_our_text_and_we_read_its_text():
+def test_the_reference_library_and_this_one_read_each_other():
     values = samples(20_000)
     ours = Histogram.from_values(values)
     theirs = HdrHistogram(1, 2**63 - 1, 2)
@@ -96,7 +96,7 @@ def test_another_precision_is_refused():
         histogram.decode(HdrHistogram(1, 3_600_000_000, 3).encode().decode())
 
 
-def test_the_clients_list_is_checked():
+def test_a_damaged_list_of_the_client_is_refused():
     with pytest.raises(HistogramError, match="odd"):
         Histogram.from_slots([1, 2, 3], 1, 1, 1)
     with pytest.raises(HistogramError, match="slot"):
@@ -104,5 +104,5 @@ def test_the_clients_list_is_checked():
     assert Histogram.from_slots([3, 2, 300, 1], 1000, 3, 700).count == 3
 
 
-def test_even_seven_decades_of_latencies_stay_small():
+def test_the_encoding_of_seven_decades_of_latencies_is_small():
     assert len(Histogram.from_values(samples(100_000)).figures()["histogram"]) < 3000

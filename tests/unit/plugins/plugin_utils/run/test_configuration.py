@@ -40,7 +40,7 @@ def test_requests_default_to_the_number_of_keys(config):
         ("value_size", -1),
         ("read_mixes", [101]),
         ("read_mixes", []),
-        ("influences", [9999]),
+        ("influences", [9_999_999]),
         ("iterations", 0),
         ("warmups", -1),
         ("slo_avg_us", "x"),

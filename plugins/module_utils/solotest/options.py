@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the latency client, with the client's own limits.
+
+The client enforces these limits too; tests/programs/solotest compares them with what it accepts.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges, SettingError, number
+
+RANGES: Ranges = {
+    "port": Range(int, 1, 65_535, "TCP port"),
+    "value_size": Range(int, 1, 512 * 2**20, "bytes"),
+    "key_count": Range(int, 1, 10**12, "keys"),
+    "influence": Range(float, -1_000_000, 1_000_000, "width of the Gaussian pull, 0 is flat"),
+    "rate": Range(float, 0.001, 1_000_000_000, "requests per second and host"),
+    "read_mix": Range(int, -1, 100, "percent of GETs; -1 is SETs only"),
+    "requests": Range(int, 1, 10**12, "requests"),
+    "duration": Range(float, 0.001, 1_000_000_000, "seconds"),
+    "max_seconds": Range(float, 0.001, 1_000_000_000, "seconds"),
+    "connections": Range(int, 1, 512, "connections to one Redis"),
+    "pipeline": Range(int, 1, 4096, "requests in flight per connection"),
+    "spin_us": Range(int, 0, 1_000_000, "microseconds"),
+    "start_at": Range(float, 0, 4_102_444_800, "seconds since the epoch"),
+    "stagger": Range(float, 0, 0.999999999, "fraction of one interval"),
+    "seed": Range(int, 0, 2**53 - 1, "seed"),
+    "compressibility": Range(float, 0, 1, "share of each value that is constant"),
+    "reply_timeout": Range(float, 0.001, 86_400, "seconds"),
+}
+CPU = Range(int, 0, 1023, "CPU number")
+
+PATTERNS = ("gaussian", "uniform", "sequential")
+
+# Where the client may run, besides the number of a CPU.
+ANY_CPU, BESIDE_REDIS, OWN_CPU = "any", "beside_redis", "own"
+
+
+def cpu_choice(option: str, value: t.Any) -> str | int:
+    """Return value as ANY_CPU (the default), BESIDE_REDIS, OWN_CPU or the number of a CPU.
+
+    Raises:
+        SettingError: the value is none of these.
+    """
+    if value in (None, "", ANY_CPU):
+        return ANY_CPU
+    if value in (BESIDE_REDIS, OWN_CPU):
+        return value
+    try:
+        return number(option, value, CPU)
+    except SettingError:
+        raise SettingError(
+            f"{option}: {value!r} is not allowed; it takes {ANY_CPU}, {BESIDE_REDIS}, {OWN_CPU} or {CPU}"
+        ) from None

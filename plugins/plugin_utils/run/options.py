@@ -1,0 +1,31 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ranges of a run's options. The client's own ranges apply to the load."""
+
+from __future__ import annotations
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES as CLIENT
+
+RANGES: Ranges = {
+    "key_count": CLIENT["key_count"],
+    "value_size": CLIENT["value_size"],
+    "compressibility": CLIENT["compressibility"],
+    "requests": CLIENT["requests"],
+    "duration": CLIENT["duration"],
+    "rate": CLIENT["rate"],
+    "connections": CLIENT["connections"],
+    "pipeline": CLIENT["pipeline"],
+    "influences": CLIENT["influence"],
+    "read_mixes": CLIENT["read_mix"],
+    "warmups": Range(int, 0, 100, "phases per cell"),
+    "iterations": Range(int, 1, 1000, "measured phases per cell"),
+    "slo_avg_us": Range(float, 0.001, 1e9, "microseconds"),
+    "slo_p99_us": Range(float, 0.001, 1e9, "microseconds"),
+    "min_overlap": Range(float, 0, 1, "share of the phase"),
+    "min_rate_ratio": Range(float, 0, 1, "achieved rate over target"),
+    "max_lateness_p99_us": Range(float, 0, 1e9, "microseconds"),
+    "max_clock_offset": Range(float, 0, 86_400, "seconds"),
+    "lead_seconds": Range(float, 0, 3600, "seconds"),
+}

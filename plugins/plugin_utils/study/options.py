@@ -1,0 +1,15 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ranges of the options of studies and density searches."""
+
+from __future__ import annotations
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges
+
+RANGES: Ranges = {
+    "study_rounds": Range(int, 1, 1000, "runs of each profile"),
+    "density_max": Range(int, 1, 100_000, "hosts of the fleet"),
+    "density_start": Range(int, 1, 100_000, "hosts of the fleet"),
+    "density_repeats": Range(int, 1, 99, "probes of one size"),
+}

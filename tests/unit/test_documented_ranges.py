@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ranges in the documentation of modules and roles are those that the code enforces."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import re
+
+import pytest
+import yaml
+
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, writeback
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import options as client
+from ansible_collections.memstretch.density.plugins.plugin_utils import throughput
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import options as forecast
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import options as study
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODULES = "ansible_collections.memstretch.density.plugins.modules"
+NUMBER = r"(-?\d[\d,]*(?:\.\d+)?(?:e\d+)?)"
+
+MODULE_RANGES = {
+    "solotest": {**client.RANGES, "cpu": client.CPU},
+    "memory_bandwidth": {**bandwidth.RANGES, "readers": bandwidth.READERS, "channels": bandwidth.CHANNELS},
+    "writeback_benchmark": {**writeback.RANGES, "threads": writeback.WRITERS},
+    "benchmark_run": {"max_clock_offset": run.RANGES["max_clock_offset"]},
+    "benchmark_phase": {"lead_seconds": run.RANGES["lead_seconds"]},
+    "density_report": {"slo_avg_us": run.RANGES["slo_avg_us"]},
+    "density_plan": forecast.RANGES,
+    "density_search": {
+        "maximum": study.RANGES["density_max"],
+        "repeats": study.RANGES["density_repeats"],
+    },
+    "study": {"rounds": study.RANGES["study_rounds"]},
+}
+ROLE_RANGES = {
+    "latency_benchmark": {
+        **run.RANGES,
+        "port": client.RANGES["port"],
+        "cpu": client.CPU,
+        "spin_us": client.RANGES["spin_us"],
+        "reply_timeout": client.RANGES["reply_timeout"],
+        "max_phase_seconds": client.RANGES["max_seconds"],
+    },
+    "throughput_benchmark": {
+        **throughput.RANGES,
+        "port": client.RANGES["port"],
+        "value_sizes": client.RANGES["value_size"],
+        "reply_timeout": client.RANGES["reply_timeout"],
+    },
+    "memory_bandwidth": MODULE_RANGES["memory_bandwidth"],
+    "writeback_benchmark": MODULE_RANGES["writeback_benchmark"],
+    "density_plan": forecast.RANGES,
+    "density_report": MODULE_RANGES["density_report"],
+}
+
+
+def ranges_in(option):
+    """Return the ranges that the description of an option names."""
+    description = option["description"]
+    text = description if isinstance(description, str) else " ".join(description)
+    return {tuple(float(end.replace(",", "")) for end in ends) for ends in re.findall(f"{NUMBER} to {NUMBER}", text)}
+
+
+@pytest.mark.parametrize(
+    "module, name", [(module, name) for module, ranges in MODULE_RANGES.items() for name in ranges]
+)
+def test_module(module, name):
+    documented = yaml.safe_load(importlib.import_module(f"{MODULES}.{module}").DOCUMENTATION)["options"]
+    allowed = MODULE_RANGES[module][name]
+
+    assert ranges_in(documented[name]) == {(allowed.low, allowed.high)}
+
+
+@pytest.mark.parametrize("role, name", [(role, name) for role, ranges in ROLE_RANGES.items() for name in ranges])
+def test_role(role, name):
+    specs = yaml.safe_load((ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
+    allowed = ROLE_RANGES[role][name]
+
+    option = specs["argument_specs"]["main"]["options"][f"{role}_{name}"]
+    assert ranges_in(option) == {(allowed.low, allowed.high)}
