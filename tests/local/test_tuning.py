@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Profiles on this machine, for real: applied, verified, exchanged, put back. Needs root.
+"""Profiles on this machine: applied, verified, changed and restored. Needs root.
 
 The lane host does the same on a system with drives, systemd and a boot loader.
 """
@@ -18,7 +18,7 @@ from .machine import RECORDS, differences, snapshot, value
 
 @pytest.fixture
 def tune(untuned_machine, fleet):
-    """Playbooks on this machine, which is put back whatever happens."""
+    """Return a function that runs a playbook on this machine; afterwards the machine is restored in any case."""
     fleet.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
 
     def run_playbook(playbook, profile, *arguments, check=False):
@@ -27,19 +27,19 @@ def tune(untuned_machine, fleet):
 
     yield run_playbook
     if RECORDS.exists():
-        undone = run_playbook("restore", "dram")
-        assert undone.status == 0, undone.output
+        restored = run_playbook("restore", "dram")
+        assert restored.status == 0, restored.output
 
 
 def changed(outcome):
     return int(re.search(r"^this_machine\s.*changed=(\d+)", outcome.output, re.M).group(1))
 
 
-def test_a_machine_is_tuned_switched_and_put_back(tune):
+def test_a_profile_is_applied_changed_and_restored(tune):
     before = snapshot()
     for profile in ("dram", "swap", "zram"):
-        foreseen = tune("tune", profile, check=True)
-        assert foreseen.status == 0 and changed(foreseen) > 0, foreseen.output
+        predicted = tune("tune", profile, check=True)
+        assert predicted.status == 0 and changed(predicted) > 0, predicted.output
         assert differences(before, snapshot()) == {}, "check mode changes nothing"
 
     first = tune("tune", "swap")
@@ -52,7 +52,7 @@ def test_a_machine_is_tuned_switched_and_put_back(tune):
     pathlib.Path("/proc/sys/vm/swappiness").write_text("33", encoding="ascii")
     found = tune("verify", "swap")
     assert found.status != 0 and "/proc/sys/vm/swappiness is 33 and not 100" in found.output, found.output
-    assert changed(tune("tune", "swap")) == 1, "only that is put right"
+    assert changed(tune("tune", "swap")) == 1, "only the settings are changed again"
 
     switched = tune("tune", "zram")
     assert switched.status == 0, switched.output
@@ -83,13 +83,13 @@ def test_settings_of_the_inventory_and_a_host_budget(tune):
     assert differences(before, snapshot()) == {}
 
 
-def test_a_budget_that_cannot_hold_the_host_is_refused(tune):
-    """What the budget must hold is only known when the rest of the profile is in force."""
+def test_a_budget_below_the_memory_in_use_is_refused(tune):
+    """How much memory the host needs is only known when the rest of the profile is in force."""
     outcome = tune("tune", "dram", '{"host_tuning_dram_budget": {"mechanism": "hugepages", "size": "16M"}}')
     assert outcome.status != 0 and "would push the host into OOM" in outcome.output, outcome.output
 
 
-def test_a_mistake_is_refused_before_anything_is_touched(tune, fleet):
+def test_a_mistake_is_refused_before_any_change(tune, fleet):
     devices = {"host_tuning_swap": {"kind": "devices"}, "swap_space_devices": ["/dev/nvme0n1"]}
     cases = [
         (devices, "/dev/disk/by-id"),
