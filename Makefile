@@ -147,10 +147,10 @@ lane-client:
 	@echo "== client: membw, its seams and what makes its figures believable"
 	@$(MAKE) -C tests/programs/membw test PYTHON=../../../$(BIN)/python
 
-# Two tests run at a time; those that change this machine (xdist_group) run one after another.
+# Two tests run at a time; those that change this machine run one after another.
 lane-local:
 	@echo "== local: the playbooks on real Redis servers of this machine"
-	@$(BIN)/python -m pytest tests/local -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest tests/local -n 2
 
 lane-fleet:
 	$(call install,$$(python3 tools/lab.py packages))

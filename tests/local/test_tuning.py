@@ -15,8 +15,6 @@ import pytest
 from .conftest import STRETCHED
 from .machine import RECORDS, differences, snapshot, value
 
-pytestmark = pytest.mark.xdist_group("machine")
-
 
 @pytest.fixture
 def tune(untuned_machine, fleet):
@@ -99,8 +97,42 @@ def test_a_mistake_is_refused_before_any_change(tune, fleet):
         ({"host_tuning_dram_budget": {"mechanism": "cgroup"}}, "it must have a size"),
         ({"host_tuning_settings": {"sysctl": {"swappiness": 1}}}, "such as vm.swappiness"),
     ]
-    role = {"ansible.builtin.include_role": {"name": "memstretch.density.host_tuning"}}
-    messages = fleet.messages([{**role, "vars": case} for case, _message in cases], STRETCHED, hosts="hypervisors")
-    wrong = [(expected, found) for (_case, expected), found in zip(cases, messages) if expected not in found]
-    assert not wrong
+    assert not fleet.not_refused("host_tuning", cases, STRETCHED, hosts="hypervisors")
     assert not RECORDS.exists()
+
+
+def of(plan, profile, size):
+    return next(each for each in plan["fleets"] if (each["profile"], each["size"]) == (profile, size))
+
+
+def test_a_plan_for_this_machine_changes_nothing(untuned_machine, fleet):
+    before = snapshot()
+    outcome = fleet.run_playbook(
+        "-e", "profiles=dram,swap,zram", "-e", "fleet_sizes=1,8", playbook="plan", inventory=STRETCHED
+    )
+    assert outcome.status == 0, outcome.output
+    assert differences(before, snapshot()) == {} and not RECORDS.exists()
+    plan = fleet.document("plan", "plan")
+    assert {(each["profile"], each["size"]) for each in plan["fleets"]} == {
+        (profile, size) for profile in ("dram", "swap", "zram") for size in (1, 8)
+    }
+    # What the inventory makes of each profile: 1 GiB under dram, 130 MiB and a swap file or zram under the others.
+    assert of(plan, "dram", 8)["dram_bytes"] == 2**30 and of(plan, "dram", 8)["cells"][0]["hit_rate"] == 1
+    assert of(plan, "swap", 8)["dram_bytes"] == 130 * 2**20 and of(plan, "swap", 8)["tier"] == "file"
+    assert of(plan, "zram", 8)["tier"] == "zram" and of(plan, "zram", 8)["tier_bytes"] > 1e9
+    assert 0.2 < of(plan, "zram", 8)["cells"][0]["hit_rate"] < of(plan, "zram", 8)["cells"][1]["hit_rate"] < 0.9
+    assert plan["duration"]["runs"] == 6 and plan["duration"]["phases"] == 9
+    assert "Nothing was changed." in outcome.output
+
+    checked = fleet.run_playbook(
+        "--check",
+        "-e",
+        "profile=swap",
+        "-e",
+        "results_dir=" + str(fleet.path / "other"),
+        playbook="plan",
+        inventory=STRETCHED,
+    )
+    assert checked.status == 0 and "Nothing was changed." in checked.output and not (fleet.path / "other").exists(), (
+        checked.output
+    )
