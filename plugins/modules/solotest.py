@@ -159,8 +159,8 @@ options:
     description:
       - Launch the client in the background and return RV(job) at once. Fetch the result later with
         P(memstretch.density.solotest_result#module).
-      - Unlike C(async), which is refused, this needs only one connection and one start of Python, so that a large fleet is launched
-        sooner.
+      - Unlike C(async), which is refused, this needs only one connection and one start of Python, so that a large fleet
+        is launched sooner.
     type: bool
     default: false
   phase:
