@@ -95,6 +95,16 @@ class Text(Kind):
         return value
 
 
+@dataclasses.dataclass(frozen=True)
+class Message(Kind):
+    """A text for people, which is cut off and made printable."""
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not isinstance(value, str):
+            _refuse(name, value, "a text")
+        return message(value)
+
+
 class Flag(Kind):
     """True or false."""
 
@@ -333,7 +343,7 @@ _PLACEMENT = Fields(
         "server_cpus": Optional(Text(4096)),
         "server_last_cpu": _COUNT,
         "shares_cpu": Optional(OneOf(("always", "possibly", "never"))),
-        "unknown": Optional(Text(2000)),
+        "unknown": Optional(Message()),
     },
 )
 
@@ -385,7 +395,7 @@ _MEASUREMENT = Fields(
         "fill": Optional(_FILL),
         "health": Optional(_HEALTH),
         "placement": Optional(_PLACEMENT),
-        "error": Optional(Fields({"kind": Text(), "message": Text(MAX_MESSAGE)})),
+        "error": Optional(Fields({"kind": Text(), "message": Message()})),
     },
 )
 # What a test or a fill that succeeded must have besides, because the figures of the fleet are made of it.
@@ -477,7 +487,13 @@ def _result(answer: t.Any) -> dict[str, t.Any]:
     if "job" in answer:
         accepted["job"] = job(answer["job"])
     if answer.get("solotest") is not None:
-        accepted["solotest"] = measurement(answer["solotest"], failed)
+        try:
+            accepted["solotest"] = measurement(answer["solotest"], failed)
+        except MeasurementError as error:
+            if not failed:
+                raise
+            # The reason of the failure matters more than what had been measured before it.
+            accepted["msg"] += f" (what it had measured cannot be used: {error})"
     return accepted
 
 

@@ -131,6 +131,13 @@ def test_what_had_been_measured_before_a_failure_is_kept(returned):
     assert "count = 0" in measurement.result({"solotest": {**partial, "error": None}})["msg"]
 
 
+def test_the_reason_of_a_failure_is_kept_even_if_its_measurement_cannot_be_used(returned):
+    damaged = with_value(returned["solotest"], "machine", 5)
+    accepted = measurement.result({"failed": True, "msg": "Redis is gone", "solotest": damaged})
+    assert accepted["failed"] and "solotest" not in accepted
+    assert accepted["msg"].startswith("Redis is gone (what it had measured cannot be used: solotest.machine = 5")
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
