@@ -16,7 +16,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     RESULTS_DIR,
     ControllerAction,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, reproduction
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
+    configuration,
+    measurement,
+    reproduction,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     RunDirectory,
     RunError,
@@ -59,6 +63,11 @@ class ActionModule(ControllerAction):
         config = configuration.checked(options["settings"], options["option_prefix"])
         phases = configuration.phases(config)
         check_name("run_id", options["run_id"])
+        try:
+            options["fleet"] = measurement.endpoints(options["fleet"])
+            measurement.check_document("host_records", options["host_records"])
+        except measurement.MeasurementError as error:
+            raise RunError(str(error)) from error
         _check_fleet(options)
         check_space(options["results_dir"], len(phases) * len(options["expected"]))
         if options["state"] == "checked" or self._task.check_mode:

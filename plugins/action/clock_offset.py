@@ -4,11 +4,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+
+# The output of the command. float() would also take nan and inf, which pass every comparison with a limit.
+_SECONDS = re.compile(r"[0-9]{1,11}\.[0-9]{1,9}")
 
 ARGUMENTS = {"samples": {"type": "int", "default": 3}}
 
@@ -45,10 +49,10 @@ class ActionModule(ActionBase):
         before = time.time()
         answer = self._low_level_execute_command("date +%s.%N", sudoable=False)
         after = time.time()
-        try:
-            host_time = float(answer["stdout"].strip().splitlines()[-1])
-        except (ValueError, IndexError):
+        lines = answer["stdout"].strip().splitlines()[-1:]
+        if not lines or not _SECONDS.fullmatch(lines[0]):
             raise AnsibleActionFail(
-                f"the host's date command does not print nanoseconds: {answer['stdout']!r} {answer['stderr']!r}"
-            ) from None
-        return host_time - (before + after) / 2, (after - before) / 2
+                f"the host's date command does not print nanoseconds: {answer['stdout'][:200]!r} "
+                f"{answer['stderr'][:200]!r}"
+            )
+        return float(lines[0]) - (before + after) / 2, (after - before) / 2

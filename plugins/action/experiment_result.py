@@ -18,6 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report import e
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import html as report_html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     RunDirectory,
     RunError,
@@ -44,6 +45,10 @@ class ActionModule(ControllerAction):
             return {"changed": False}
         if not options["hosts"]:
             raise RunError(f"{options['experiment']}: there is no result to save")
+        try:
+            measurement.check_document("hosts", options["hosts"])
+        except measurement.MeasurementError as error:
+            raise RunError(str(error)) from error
         failed = sorted(set(options["expected"]) - set(options["hosts"]))
         document = {
             "measured_at": time.time(),

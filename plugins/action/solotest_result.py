@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
 
 # Seconds between two checks of a client that is late.
 POLL_SECONDS = 0.25
@@ -32,8 +33,9 @@ ARGUMENTS = {
 class ActionModule(ActionBase):
     """Wait for a client that was launched in the background, without disturbing what it measures.
 
-    This sleeps on the controller until the phase should be over, and reads the job's file with cat: starting Python on
-    the measured host would disturb the figures.
+    This sleeps on the controller until the phase should be over, and reads the job's file with head: starting Python on
+    the measured host would disturb the figures. The host is not trusted: only what measurement.result() accepts is
+    returned.
     """
 
     _supports_check_mode = True
@@ -41,7 +43,11 @@ class ActionModule(ActionBase):
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
         _validation, options = self.validate_argument_spec(ARGUMENTS)
-        path, pid = shlex.quote(options["job"]["path"]), options["job"]["pid"]
+        try:
+            job = measurement.job(options["job"])
+        except measurement.MeasurementError as error:
+            raise AnsibleActionFail(str(error)) from error
+        path, pid = shlex.quote(job["path"]), job["pid"]
         time.sleep(max(0.0, options["not_before"] - time.time()))
         deadline = time.monotonic() + options["timeout"]
         while True:
@@ -61,19 +67,21 @@ class ActionModule(ActionBase):
                 )
             time.sleep(POLL_SECONDS)
         self._low_level_execute_command(f"rm -f {path}")
-        return {**result, **answer}
+        return {**result, **measurement.result(answer)}
 
-    def _read(self, path: str) -> dict[str, t.Any] | None:
+    def _read(self, path: str) -> t.Any:
         """Return the job's result, or None if it is not there yet."""
-        shown = self._low_level_execute_command(f"cat {path}")
+        # One byte more than is allowed shows that the file is too large.
+        shown = self._low_level_execute_command(f"head -c {measurement.MAX_BYTES + 1} {path}")
         if shown["rc"] != 0:
-            raise AnsibleActionFail(f"the file for the result cannot be read: {shown['stderr'].strip()}")
+            reason = measurement.message(shown["stderr"].strip(), 400)
+            raise AnsibleActionFail(f"the file for the result cannot be read: {reason}")
         if not shown["stdout"].strip():
             return None
         try:
-            return json.loads(shown["stdout"])
-        except ValueError:
-            raise AnsibleActionFail(f"the file for the result is damaged: {shown['stdout'][:200]!r}") from None
+            return measurement.parse(shown["stdout"])
+        except measurement.MeasurementError as error:
+            raise AnsibleActionFail(f"the file for the result cannot be used: {error}") from None
 
     def _is_running(self, pid: int) -> bool:
         return self._low_level_execute_command(f"test -d /proc/{pid}")["rc"] == 0

@@ -59,6 +59,14 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder import adhoc
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import message
+
+# Results are told apart by the action that made them, never by their keys: any host can return any key. The first three
+# actions run on the controller only; the last two return only what they accept of a host's answer.
+_RUN = "memstretch.density.benchmark_run"
+_PHASE = "memstretch.density.benchmark_phase"
+_REPORT = "memstretch.density.density_report"
+_MEASURING = ("memstretch.density.solotest", "memstretch.density.solotest_result")
 
 
 class CallbackModule(CallbackBase):
@@ -106,14 +114,14 @@ class CallbackModule(CallbackBase):
         self._display.display(line)
 
     def _take(self, result: t.Any) -> None:
-        answer = result.result
-        if "benchmark_run" in answer:
+        action, answer = _action(result), result.result
+        if action == _RUN and "benchmark_run" in answer:
             self._begin_run(answer["benchmark_run"])
-        elif "benchmark_phase" in answer and self._recorder:
+        elif action == _PHASE and "benchmark_phase" in answer and self._recorder:
             self._recorder.begin_phase(answer["benchmark_phase"])
-        elif "density_report" in answer:
+        elif action == _REPORT and "density_report" in answer:
             self._reported = True
-        elif answer.get("solotest"):
+        elif action in _MEASURING and answer.get("solotest"):
             self._take_measurement(result, answer["solotest"])
 
     def _begin_run(self, begun: dict[str, t.Any]) -> None:
@@ -129,20 +137,16 @@ class CallbackModule(CallbackBase):
             self._collector().add(result.host.name, result.task_name, measured)
 
     def _take_failure(self, result: t.Any) -> None:
-        answer, host = result.result, result.host.name
-        if "density_report" in answer:
+        action, answer, host = _action(result), result.result, result.host.name
+        if action == _REPORT and "density_report" in answer:
             self._reported = True
             return
-        partial = answer.get("solotest")
-        message = str(answer.get("msg", "failed without a message"))
+        partial = answer.get("solotest") if action in _MEASURING else None
+        text = message(answer.get("msg", "failed without a message"))
         if self._recorder:
-            self._recorder.fail(host, message, partial)
-        elif (
-            "results" not in answer
-            and (partial or result.task.action.endswith("solotest"))
-            and _mode(result, partial) != "ping"
-        ):
-            self._collector().fail(host, result.task_name, message, partial)
+            self._recorder.fail(host, text, partial)
+        elif "results" not in answer and action in _MEASURING and _mode(result, partial) != "ping":
+            self._collector().fail(host, result.task_name, text, partial)
 
     def _collector(self) -> adhoc.Collector:
         if not self._adhoc:
@@ -163,6 +167,15 @@ class CallbackModule(CallbackBase):
             else:
                 self._recorder.finish()
             self._recorder.close()
+
+
+def _action(result: t.Any) -> str:
+    """Return the fully qualified name of the action that made a result."""
+    written: str = result.task.action
+    known = (_RUN, _PHASE, _REPORT, *_MEASURING)
+    if written in known or not any(written.endswith(each.rpartition(".")[2]) for each in known) and "{" not in written:
+        return written
+    return result.task.resolved_action or written
 
 
 def _mode(result: t.Any, partial: dict[str, t.Any] | None) -> str:

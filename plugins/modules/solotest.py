@@ -159,8 +159,8 @@ options:
     description:
       - Launch the client in the background and return RV(job) at once. Fetch the result later with
         P(memstretch.density.solotest_result#module).
-      - Unlike C(async), this needs only one connection and one start of Python, so that a large fleet is launched
-        sooner.
+      - Unlike C(async), which is refused, this needs only one connection and one start of Python, so that a large fleet
+        is launched sooner.
     type: bool
     default: false
   phase:
@@ -172,6 +172,9 @@ options:
         interrupted playbook of the same run left that one behind, it is ended (by its pid).
     type: str
 attributes:
+  async:
+    support: none
+    description: The answer of the host must pass through the action of this module. Use O(detach) instead.
   check_mode:
     support: full
     description: Checks the options and returns whether Redis would be written to; sends nothing.

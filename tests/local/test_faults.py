@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import signal
@@ -116,6 +117,30 @@ def test_foreign_data_is_kept_and_a_password_stays_secret(fleet):
     assert allowed.run / "run.json" in files
     for path in files:
         assert "correct horse" not in path.read_text(encoding="utf-8")
+
+
+def test_secrets_on_the_command_line_are_in_no_result(fleet, tmp_path):
+    """Whatever a secret is called and however it is given."""
+    fleet.add("a")
+    for name in ("secrets.yml", "vault-hunter2"):
+        (tmp_path / name).write_text("file_secret: hunter2\n", encoding="utf-8")
+    outcome = fleet.run_playbook(
+        *("-e", "ansible_become_pass=hunter2"),
+        *("-e", '{"ansible_ssh_pass": "hunter2", "nested": {"list": ["hunter2"]}}'),
+        *("-edb_pwd=hunter2", "--extra-vars=redis_auth='hunter2 x'"),
+        *("--extra-v", "pin=hunter2"),
+        *("-e", f"@{tmp_path / 'secrets.yml'}"),
+        *("--vault-password-file", str(tmp_path / "vault-hunter2")),
+        *("--ssh-common-args", "-o SetEnv=X=hunter2"),
+        *("-e", "profile=swap"),
+    )
+    assert outcome.status == 0, outcome.output
+    command = json.loads((outcome.run / "run.json").read_text(encoding="utf-8"))["command"]
+    assert "profile=swap" in command and "ansible_become_pass=********" in command
+    files = [path for path in outcome.run.rglob("*") if path.is_file()]
+    assert {"run.json", "report.html", "log.txt", "summary.json"} <= {path.name for path in files}
+    for path in files:
+        assert "hunter2" not in path.read_text(encoding="utf-8"), path
 
 
 def test_a_redis_that_dies_in_a_phase(fleet):

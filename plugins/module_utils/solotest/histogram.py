@@ -32,6 +32,11 @@ _COMPRESSED_COOKIE = 0x1C849304 | 0x10
 _HEADER = struct.Struct(">iiiiqqd")
 _COMPRESSED_HEADER = struct.Struct(">ii")
 
+# The longest encoding: a number of at most nine bytes for each slot, and one for the empty slots before it.
+_LONGEST_BODY = _HEADER.size + 2 * 9 * SLOTS
+# In base64, with room for the header of zlib's format and for bytes that cannot be compressed.
+LONGEST_TEXT = 2 * _LONGEST_BODY
+
 # The percentiles in every summary, by the name of their figure.
 PERCENTILES = {"p50_us": 50.0, "p95_us": 95.0, "p99_us": 99.0, "p999_us": 99.9}
 
@@ -204,11 +209,19 @@ def _sparse(counts: t.Iterable[int]) -> dict[int, int]:
 
 def _payload(text: str) -> bytes:
     """Unpack the encoded counts."""
+    if len(text) > LONGEST_TEXT:
+        raise HistogramError(f"the encoded histogram is longer than {LONGEST_TEXT:,} characters")
     try:
         packed = base64.b64decode(text, validate=True)
         cookie, length = _COMPRESSED_HEADER.unpack_from(packed)
-        body = zlib.decompress(packed[_COMPRESSED_HEADER.size :])
+        # A few bytes can unpack to gigabytes, so unpack no more than a histogram can have.
+        unpacking = zlib.decompressobj()
+        body = unpacking.decompress(packed[_COMPRESSED_HEADER.size :], _LONGEST_BODY + 1)
+        if not unpacking.eof:
+            raise HistogramError("the encoded histogram is cut off or larger than any histogram")
         inner, size, offset, digits, lowest, highest, _ratio = _HEADER.unpack_from(body)
+    except HistogramError:
+        raise
     except (ValueError, struct.error, zlib.error) as error:
         raise HistogramError(f"not an encoded histogram: {error}") from None
     if (cookie, inner, length) != (_COMPRESSED_COOKIE, _COOKIE, len(packed) - _COMPRESSED_HEADER.size):

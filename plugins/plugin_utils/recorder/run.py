@@ -78,9 +78,14 @@ class RunRecorder:
 
     def add(self, host: str, result: dict[str, t.Any]) -> None:
         """Add the result of a host to the current phase."""
-        if self.phase:
-            self.phase.add(host, result)
-            self._end_if_complete()
+        if not self.phase:
+            return
+        mode = "fill" if self.phase.phase["kind"] == "fill" else "test"
+        if result["mode"] != mode:
+            self.fail(host, f"it returned the result of a {result['mode']}, but this phase is a {mode}")
+            return
+        self.phase.add(host, result)
+        self._end_if_complete()
 
     def fail(self, host: str, message: str, partial: dict[str, t.Any] | None = None) -> None:
         """Record that a host failed in the current phase."""

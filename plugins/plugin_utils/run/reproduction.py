@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+import glob
 import json
 import os
 import platform
@@ -22,13 +24,100 @@ from ansible_collections.memstretch.density.plugins.plugin_utils import collecti
 
 HIDDEN = "********"
 
-_SECRET = re.compile(
-    r"passw|passphrase|secret|token|credential|vault|private|(api|ssh|access|encryption)_?key(?!s?_count)",
-    re.IGNORECASE,
+# Variables of the playbooks. Those of the roles are in their argument specs.
+_PLAYBOOK_VARIABLES = frozenset(
+    (
+        "ablation_settings",
+        "density_id",
+        "density_max",
+        "density_probe",
+        "density_repeats",
+        "density_start",
+        "fleet_sizes",
+        "image_cloud_init",
+        "image_suite",
+        "plan_profiles",
+        "profile",
+        "profiles",
+        "results_dir",
+        "resume",
+        "run_id",
+        "runs",
+        "slo_enforce",
+        "study_id",
+        "study_order",
+        "study_rounds",
+        "throughput_port",
+        "throughput_profiles",
+    )
 )
-# The part "user:password@" of an address.
-_USERINFO = re.compile(r"(?<=//)[^/@\s]+@")
-_EXTRA_VARS = ("-e", "--extra-vars")
+# Options of ansible-playbook without a value.
+_FLAGS = frozenset(
+    (
+        "--ask-become-pass",
+        "--ask-pass",
+        "--ask-vault-pass",
+        "--ask-vault-password",
+        "--become",
+        "--check",
+        "--diff",
+        "--flush-cache",
+        "--force-handlers",
+        "--help",
+        "--list-hosts",
+        "--list-tags",
+        "--list-tasks",
+        "--step",
+        "--syntax-check",
+        "--verbose",
+        "--version",
+    )
+)
+_FLAG_LETTERS = frozenset("bCDhJkKv")
+# Options whose value may be shown.
+_SHOWN = frozenset(
+    (
+        "--become-method",
+        "--become-user",
+        "--connection",
+        "--forks",
+        "--inventory",
+        "--inventory-file",
+        "--limit",
+        "--module-path",
+        "--skip-tags",
+        "--start-at-task",
+        "--tags",
+        "--timeout",
+        "--user",
+    )
+)
+_SHOWN_LETTERS = frozenset("cfilMtTu")
+# Options whose value is hidden. Any word that is in none of these lists is hidden as a whole.
+_HIDDEN = frozenset(
+    (
+        "--become-pass-file",
+        "--become-password-file",
+        "--conn-pass-file",
+        "--connection-password-file",
+        "--key-file",
+        "--private-key",
+        "--scp-extra-args",
+        "--sftp-extra-args",
+        "--ssh-common-args",
+        "--ssh-extra-args",
+        "--vault-id",
+        "--vault-pass-file",
+        "--vault-password-file",
+    )
+)
+# A playbook, as a path or as the name of one in a collection.
+_PLAYBOOK = re.compile(r"[\w./~+-]*\.ya?ml|\w+\.\w+\.\w+")
+# A variable of ours whose name looks like this is hidden, too, even if its argument spec forgot no_log.
+_SECRET = re.compile(r"passw|passphrase|secret|token|credential|vault|private", re.IGNORECASE)
+# The parts "user:password@" and "?token=..." of an address.
+_USERINFO = re.compile(r"(?<=//)[^/\s]+@")
+_QUERY = re.compile(r"(//[^?\s]*\?)\S+")
 
 
 def record(task_vars: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None = None) -> dict[str, t.Any]:
@@ -52,7 +141,7 @@ def record(task_vars: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None =
     return {
         "command": command(sys.argv if arguments is None else arguments),
         "inventory": {
-            "sources": [str(source) for source in task_vars.get("ansible_inventory_sources") or []],
+            "sources": [_without_userinfo(str(source)) for source in task_vars.get("ansible_inventory_sources") or []],
             "groups": groups,
             "addresses": addresses,
         },
@@ -65,21 +154,68 @@ def record(task_vars: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None =
 
 
 def command(arguments: t.Sequence[str]) -> str:
-    """Return a command line as it would be typed, with HIDDEN for the values of variables that look secret."""
+    """Return a command line as it would be typed. Only what is known to be harmless is shown, HIDDEN replaces the rest.
+
+    Options are shown with the values of those in _SHOWN, and extra variables with their values if they are documented
+    variables of this collection that hold no secret.
+    """
     words = [os.path.basename(arguments[0])] if arguments else []
-    is_variable = False
-    for word in arguments[1:]:
-        name, equals, value = word.partition("=")
-        if is_variable:
-            words.append(_public(word))
-        elif name == "--extra-vars" and equals:
-            words.append(f"{name}={_public(value)}")
-        elif word.startswith("-e") and len(word) > 2:
-            words.append(f"-e{_public(word[2:])}")
+    rest = list(arguments[1:])
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            words += [word, *(each if _PLAYBOOK.fullmatch(each) else HIDDEN for each in rest)]
+            break
+        if word.startswith("--"):
+            words += _long_option(word, rest)
+        elif word.startswith("-") and len(word) > 1:
+            words += _short_options(word, rest)
         else:
-            words.append(_USERINFO.sub(f"{HIDDEN}@", word))
-        is_variable = not is_variable and word in _EXTRA_VARS
+            words.append(word if _PLAYBOOK.fullmatch(word) else HIDDEN)
     return shlex.join(words)
+
+
+def _long_option(word: str, rest: list[str]) -> list[str]:
+    """Return what is shown of an option, and take its value from the words that follow."""
+    name, equals, value = word.partition("=")
+    if name in _FLAGS and not equals:
+        return [name]
+    if name == "--extra-vars":
+        show: t.Callable[[str], str] = _public
+    elif name in _SHOWN:
+        show = _without_userinfo
+    elif name in _HIDDEN:
+        show = _nothing
+    else:
+        # Also an abbreviation, which Ansible accepts. Whether it has a value is not known.
+        if not equals and rest and not _PLAYBOOK.fullmatch(rest[0]):
+            rest.pop(0)
+        return [HIDDEN]
+    if equals:
+        return [f"{name}={show(value)}"]
+    return [name, show(rest.pop(0))] if rest else [name]
+
+
+def _short_options(word: str, rest: list[str]) -> list[str]:
+    """Return what is shown of a word such as -bvi, and take the value of its last option from the words that follow."""
+    for place, letter in enumerate(word[1:], 1):
+        if letter in _FLAG_LETTERS:
+            continue
+        if letter == "e":
+            show: t.Callable[[str], str] = _public
+        elif letter in _SHOWN_LETTERS:
+            show = _without_userinfo
+        else:
+            return [HIDDEN]
+        options, value = word[: place + 1], word[place + 1 :]
+        if value:
+            return [options + show(value)]
+        return [options, show(rest.pop(0))] if rest else [options]
+    return [word]
+
+
+def _nothing(value: str) -> str:
+    return HIDDEN
 
 
 def _public(text: str) -> str:
@@ -91,7 +227,7 @@ def _public(text: str) -> str:
             data = yaml.safe_load(text)
         except yaml.YAMLError:
             return HIDDEN
-        return json.dumps(_without_secrets(data)) if isinstance(data, dict) else HIDDEN
+        return json.dumps(_shown(data, _variables())) if isinstance(data, dict) else HIDDEN
     try:
         pairs = parse_kv(text)
     except (AnsibleError, ValueError):
@@ -99,15 +235,43 @@ def _public(text: str) -> str:
     if "_raw_params" in pairs or not pairs:
         return HIDDEN
     return " ".join(
-        f"{name}={shlex.quote(value) if ' ' in value else value}" for name, value in _without_secrets(pairs).items()
+        f"{name}={shlex.quote(value) if ' ' in value else value}" for name, value in _shown(pairs, _variables()).items()
     )
 
 
-def _without_secrets(value: t.Any, name: str = "") -> t.Any:
-    if _SECRET.search(name):
-        return HIDDEN
+@functools.lru_cache(maxsize=1)
+def _variables() -> dict[str, t.Mapping[str, t.Any]]:
+    """Return the documented variables of this collection with their argument specs, by name."""
+    found: dict[str, t.Mapping[str, t.Any]] = {name: {"type": "raw"} for name in _PLAYBOOK_VARIABLES}
+    for path in sorted(glob.glob(os.path.join(collection.ROOT, "roles", "*", "meta", "argument_specs.yml"))):
+        with open(path, encoding="utf-8") as stream:
+            for entry in yaml.safe_load(stream)["argument_specs"].values():
+                found.update(entry.get("options") or {})
+    return found
+
+
+def _shown(values: t.Mapping[str, t.Any], specs: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    """Return values with HIDDEN for those without a spec, those that must not be logged, and free-form mappings."""
+    return {
+        # The names of unknown variables are shown: they tell which variables are missing.
+        str(name): HIDDEN
+        if name not in specs or specs[name].get("no_log") or _SECRET.search(name)
+        else _shown_value(value, specs[name].get("options"))
+        for name, value in values.items()
+    }
+
+
+def _shown_value(value: t.Any, options: t.Mapping[str, t.Mapping[str, t.Any]] | None) -> t.Any:
     if isinstance(value, dict):
-        return {key: _without_secrets(each, str(key)) for key, each in value.items()}
+        return _shown(value, options) if options else HIDDEN
     if isinstance(value, list):
-        return [_without_secrets(each) for each in value]
-    return _USERINFO.sub(f"{HIDDEN}@", value) if isinstance(value, str) else value
+        return [_shown_value(each, options) for each in value]
+    if isinstance(value, str):
+        # A mapping or a list as text is not checked key by key.
+        return HIDDEN if value.lstrip().startswith(("{", "[")) else _without_userinfo(value)
+    return value
+
+
+def _without_userinfo(text: str) -> str:
+    """Return text without the user, password and query of addresses."""
+    return _QUERY.sub(rf"\1{HIDDEN}", _USERINFO.sub(f"{HIDDEN}@", text))

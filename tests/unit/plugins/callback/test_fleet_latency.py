@@ -57,9 +57,8 @@ def begun(config, tmp_path):
 def begin(callback, begun, index):
     phase = begun["phases"][index]
     start = None if phase["kind"] == "fill" else START
-    callback.v2_runner_on_ok(
-        task_result("a", {"benchmark_phase": {"phase": phase, "begun_at": START - 1, "start_at": start}})
-    )
+    data = {"benchmark_phase": {"phase": phase, "begun_at": START - 1, "start_at": start}}
+    callback.v2_runner_on_ok(task_result("a", data, "memstretch.density.benchmark_phase"))
 
 
 def measured(make_result, host=0):
@@ -72,7 +71,7 @@ def fill(make_result, host):
 
 @pytest.fixture
 def run(callback, begun):
-    callback.v2_runner_on_ok(task_result("a", {"benchmark_run": begun}))
+    callback.v2_runner_on_ok(task_result("a", {"benchmark_run": begun}, "memstretch.density.benchmark_run"))
     return callback
 
 
@@ -118,7 +117,8 @@ def test_a_host_without_a_result_is_found_at_the_end(run, begun, tmp_path, make_
 
 
 def test_a_report_in_the_playbook_is_not_repeated(run, begun, tmp_path, capsys):
-    run.v2_runner_on_failed(task_result("localhost", {"density_report": {"verdict": "invalid"}, "msg": "not valid"}))
+    data = {"density_report": {"verdict": "invalid"}, "msg": "not valid"}
+    run.v2_runner_on_failed(task_result("localhost", data, "memstretch.density.density_report"))
     run.v2_playbook_on_stats(None)
     assert "Verdict" not in capsys.readouterr().out
 
@@ -165,3 +165,51 @@ def test_a_failure_in_a_custom_playbook_makes_the_ad_hoc_run_invalid(callback, t
     (directory,) = tmp_path.glob("adhoc-*")
     summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     assert summary["verdict"] == "invalid" and "b: Redis is gone" in summary["reasons"][0]
+
+
+@pytest.mark.parametrize(
+    "action", ["ansible.builtin.command", "memstretch.density.solotest", "memstretch.density.solotest_result"]
+)
+def test_a_run_in_the_result_of_a_host_is_ignored(callback, begun, tmp_path, action):
+    """A host that returns our own actions' keys does not choose where files are written."""
+    callback.v2_runner_on_ok(task_result("a", {"benchmark_run": begun}, action))
+    callback.v2_playbook_on_stats(None)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", ["benchmark_phase", "density_report"])
+def test_a_phase_or_a_report_in_the_result_of_a_host_is_ignored(run, begun, tmp_path, make_result, capsys, key):
+    begin(run, begun, 0)
+    forged = {"phase": {**begun["phases"][1], "name": "../../forged"}, "begun_at": START, "start_at": START}
+    run.v2_runner_on_ok(task_result("b", {key: forged}, "ansible.builtin.command"))
+    for number, host in enumerate(HOSTS):
+        run.v2_runner_on_ok(task_result(host, fill(make_result, number)))
+    assert read(tmp_path, "phases", "01-fill.json")["valid"]
+    run.v2_playbook_on_stats(None)
+    assert "Verdict" in capsys.readouterr().out
+    assert not [path for path in tmp_path.rglob("*") if "forged" in path.name]
+
+
+def test_a_measurement_in_the_result_of_another_module_is_ignored(run, begun, tmp_path, make_result):
+    begin(run, begun, 0)
+    run.v2_runner_on_ok(task_result("a", fill(make_result, 0), "ansible.builtin.command"))
+    run.v2_runner_on_failed(task_result("b", {**fill(make_result, 1), "msg": "no"}, "ansible.builtin.command"))
+    run.v2_playbook_on_stats(None)
+    phase = read(tmp_path, "phases", "01-fill.json")
+    assert phase["failed"] == {"a": "no result", "b": "no"} and phase["partial"] == {}
+
+
+def test_a_result_of_another_mode_fails_its_host(run, begun, tmp_path, make_result):
+    begin(run, begun, 0)
+    run.v2_runner_on_ok(task_result("a", measured(make_result)))
+    run.v2_runner_on_ok(task_result("b", fill(make_result, 1)))
+    failed = read(tmp_path, "phases", "01-fill.json")["failed"]
+    assert failed == {"a": "it returned the result of a test, but this phase is a fill"}
+
+
+def test_a_long_message_of_a_host_is_cut_off_and_harmless_on_a_terminal(run, begun, tmp_path):
+    begin(run, begun, 0)
+    for host in HOSTS:
+        run.v2_runner_on_failed(task_result(host, {"msg": "\x1b[2J" + "x" * 10_000_000, "failed": True}))
+    message = read(tmp_path, "phases", "01-fill.json")["failed"]["a"]
+    assert message.startswith("?[2Jxx") and len(message) == 4000

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import base64
 import math
 import random
+import struct
+import tracemalloc
+import zlib
 from fractions import Fraction
 
 import pytest
@@ -106,3 +110,24 @@ def test_a_damaged_list_of_the_client_is_refused():
 
 def test_the_encoding_of_seven_decades_of_latencies_is_small():
     assert len(Histogram.from_values(samples(100_000)).figures()["histogram"]) < 3000
+
+
+def test_a_compressed_bomb_is_not_unpacked():
+    """A few hundred kilobytes of zlib's format can unpack to gigabytes."""
+    packed = zlib.compress(b"\0" * 50_000_000, 9)
+    text = base64.b64encode(struct.pack(">ii", 0x1C849314, len(packed)) + packed).decode()
+    assert len(text) < histogram.LONGEST_TEXT
+    tracemalloc.start()
+    with pytest.raises(HistogramError, match="larger than any histogram"):
+        histogram.decode(text)
+    assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    tracemalloc.stop()
+    with pytest.raises(HistogramError, match="longer than"):
+        histogram.decode("A" * (histogram.LONGEST_TEXT + 1))
+
+
+def test_the_largest_histogram_can_be_decoded():
+    counts = {slot: 2**55 - slot for slot in range(histogram.SLOTS)}
+    assert histogram.decode(histogram.encode(counts)) == counts
+    every_other = {slot: 2**55 + slot for slot in range(1, histogram.SLOTS, 2)}
+    assert histogram.decode(histogram.encode(every_other)) == every_other

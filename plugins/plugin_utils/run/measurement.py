@@ -1,0 +1,564 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the controller accepts from a host that it measures.
+
+The controller does not trust these hosts. Ansible obeys certain keys of a result, such as add_host, and the callback
+writes files for others. So only the keys in the tables below are returned, each checked for its type, range and size.
+A result that does not fit fails its host.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import histogram
+
+# The most that is read from a host. A result has about 10 KB.
+MAX_BYTES = 8 * 2**20
+# The longest message of a host that is shown and kept, in characters.
+MAX_MESSAGE = 4000
+
+_MAX_COUNT = 2**63 - 1
+_MAX_EPOCH = 4_102_444_800  # the year 2100, as in the options of the client
+# The latency of a request, in microseconds; the client counts nanoseconds in 63 bits.
+_MAX_US = (2**63 - 1) / 1000
+# The largest depth and number of values in a document whose keys are not listed here.
+_MAX_DEPTH = 20
+_MAX_VALUES = 100_000
+_MAX_TEXT = 64 * 1024
+
+
+class MeasurementError(ValueError):
+    """A host returned something that is not a result. The text names the key, the value and what is allowed."""
+
+
+class Kind:
+    """What one value may be."""
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        """Return the accepted part of value.
+
+        Args:
+            name: the key with those above it, such as latency.response.count.
+
+        Raises:
+            MeasurementError: the value does not fit.
+        """
+        raise NotImplementedError
+
+
+def _refuse(name: str, value: t.Any, allowed: str) -> t.NoReturn:
+    shown = repr(value[:40] if isinstance(value, (str, list)) else value)
+    raise MeasurementError(f"{name} = {shown[:80]}; must be {allowed}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Whole(Kind):
+    """A whole number in a range."""
+
+    low: int = 0
+    high: int = _MAX_COUNT
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
+            _refuse(name, value, f"a whole number from {self.low:,} to {self.high:,}")
+        return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Real(Kind):
+    """A finite number in a range."""
+
+    low: float = 0
+    high: float = 1e18
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not self.low <= value <= self.high:
+            _refuse(name, value, f"a number from {self.low:,.15g} to {self.high:,.15g}")
+        return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Text(Kind):
+    """A text without control characters, so that it is harmless on a terminal and in a file."""
+
+    longest: int = 200
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not isinstance(value, str) or len(value) > self.longest or not value.isprintable():
+            _refuse(name, value, f"a printable text of at most {self.longest:,} characters")
+        return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Message(Kind):
+    """A text for people, which is cut off and made printable."""
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not isinstance(value, str):
+            _refuse(name, value, "a text")
+        return message(value)
+
+
+class Flag(Kind):
+    """True or false."""
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not isinstance(value, bool):
+            _refuse(name, value, "true or false")
+        return value
+
+
+@dataclasses.dataclass(frozen=True)
+class OneOf(Kind):
+    """One of some texts or numbers."""
+
+    values: tuple[t.Any, ...]
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not isinstance(value, (str, int)) or isinstance(value, bool) or value not in self.values:
+            _refuse(name, value, f"one of {', '.join(map(str, self.values))}")
+        return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Optional(Kind):
+    """A value, or null."""
+
+    kind: Kind
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        return None if value is None else self.kind.check(name, value)
+
+
+@dataclasses.dataclass(frozen=True)
+class AnyOf(Kind):
+    """A value of one of several kinds."""
+
+    kinds: tuple[Kind, ...]
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        messages = []
+        for kind in self.kinds:
+            try:
+                return kind.check(name, value)
+            except MeasurementError as error:
+                messages.append(str(error))
+        raise MeasurementError(" or ".join(messages))
+
+
+@dataclasses.dataclass(frozen=True)
+class Listed(Kind):
+    """A list with a limited number of values."""
+
+    kind: Kind
+    most: int
+    least: int = 0
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not isinstance(value, list) or not self.least <= len(value) <= self.most:
+            _refuse(name, value, f"a list of {self.least:,} to {self.most:,} values")
+        return [self.kind.check(f"{name}[{number}]", each) for number, each in enumerate(value)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row(Kind):
+    """A list with one value of each kind."""
+
+    kinds: tuple[Kind, ...]
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not isinstance(value, list) or len(value) != len(self.kinds):
+            _refuse(name, value, f"a list of {len(self.kinds)} values")
+        return [kind.check(f"{name}[{number}]", each) for number, (kind, each) in enumerate(zip(self.kinds, value))]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table(Kind):
+    """A mapping whose keys differ from host to host, such as the names of disks."""
+
+    kind: Kind
+    most: int = 100
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not isinstance(value, dict) or len(value) > self.most:
+            _refuse(name, value, f"a mapping of at most {self.most:,} keys")
+        for key in value:
+            if not isinstance(key, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:!+-]{0,63}", key):
+                raise MeasurementError(
+                    f"{name} has the key {str(key)[:40]!r}; a key must be a name of at most 64 characters"
+                )
+        return {key: self.kind.check(f"{name}.{key}", each) for key, each in value.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Fields(Kind):
+    """A mapping with known keys. Other keys are dropped.
+
+    Args:
+        required: keys that must be there.
+        known: further keys that may be there.
+    """
+
+    required: t.Mapping[str, Kind]
+    known: t.Mapping[str, Kind] = dataclasses.field(default_factory=dict)
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not isinstance(value, dict):
+            _refuse(name, value, "a mapping")
+        prefix = f"{name}." if name else ""
+        for key in self.required:
+            if key not in value:
+                raise MeasurementError(f"{prefix}{key} is missing")
+        kinds = {**self.known, **self.required}
+        return {key: kind.check(prefix + key, value[key]) for key, kind in kinds.items() if key in value}
+
+
+_EPOCH = Optional(Real(0, _MAX_EPOCH))
+_COUNT = Optional(Whole())
+_MICROSECONDS = Optional(Real(0, _MAX_US))
+_NAME = Optional(Text())
+
+
+class _Figures(Kind):
+    """The summary of one latency, with its encoded histogram."""
+
+    _FIELDS = Fields(
+        {
+            "count": Whole(1),
+            **dict.fromkeys(("avg_us", "min_us", *histogram.PERCENTILES, "max_us"), Real(0, _MAX_US)),
+            "sum_ns": Whole(0, 2**127),
+            "min_ns": Whole(),
+            "max_ns": Whole(),
+            "histogram": Text(histogram.LONGEST_TEXT),
+        }
+    )
+    # A test that was ended before its first reply measured nothing.
+    _EMPTY = Fields({"count": OneOf((0,)), "histogram": Text(histogram.LONGEST_TEXT)})
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        empty = isinstance(value, dict) and value.get("count") == 0 and not isinstance(value["count"], bool)
+        figures = (self._EMPTY if empty else self._FIELDS).check(name, value)
+        try:
+            counted = sum(histogram.decode(figures["histogram"]).values())
+        except histogram.HistogramError as error:
+            raise MeasurementError(f"{name}.histogram: {error}") from None
+        if counted != figures["count"]:
+            raise MeasurementError(f"{name}.histogram counts {counted:,} samples; must be {name}.count")
+        if empty:
+            nothing = ("avg_us", "min_us", *histogram.PERCENTILES, "max_us", "min_ns", "max_ns")
+            return {**figures, **dict.fromkeys(nothing), "sum_ns": 0}
+        return figures
+
+
+_SETTINGS = Fields(
+    {"influence": Real(-1e9, 1e9), "rate": Real(1e-6, 1e12), "read_mix": Real(-1, 100), "stagger": Real(0, 1)},
+    {
+        "host": Text(1024),
+        "port": Whole(0, 65_535),
+        "socket": Text(4096),
+        "value_size": Whole(),
+        "key_count": Whole(),
+        "requests": Whole(),
+        "duration_s": Real(),
+        "pattern": Text(),
+        "connections": Whole(),
+        "pipeline": Whole(),
+        "pacing": Text(),
+        "spin_us": Whole(),
+        "start_at": Real(0, _MAX_EPOCH),
+        "seed": Whole(0, 2**64 - 1),
+        "compressibility": Real(0, 1),
+        "cpu": Whole(),
+        "timeout_s": Real(),
+    },
+)
+
+_SERVER = Optional(
+    Fields(
+        {},
+        {
+            "redis_version": _NAME,
+            "process_id": _COUNT,
+            "dbsize": _COUNT,
+            "used_memory": _COUNT,
+            "used_memory_rss": _COUNT,
+            "maxmemory": _COUNT,
+            "evicted_keys": _COUNT,
+            "cpu_s": Optional(Real()),
+        },
+    )
+)
+
+_HEALTH = Fields(
+    {},
+    {
+        **dict.fromkeys(
+            (
+                "major_faults",
+                "minor_faults",
+                "voluntary_switches",
+                "involuntary_switches",
+                "steal_ticks",
+                "max_rss_kb",
+                "cpu_first",
+                "cpu_last",
+            ),
+            # Differences of counters: the client prints a counter that fell as a large unsigned number.
+            Optional(Whole(0, 2**64 - 1)),
+        ),
+        **dict.fromkeys(("user_s", "system_s", "cpu_share", "spin_us_at_end"), Optional(Real(-1e9, 1e18))),
+        **dict.fromkeys(("clock_source", "cpus_allowed"), Optional(Text(1024))),
+        **dict.fromkeys(("memory_locked", "realtime"), Optional(Flag())),
+    },
+)
+
+_SERIES = Fields(
+    {
+        "interval_s": Real(1e-9, 1e12),
+        "points": Listed(Row((Whole(), Whole(), Whole(), Whole())), 1000),
+    }
+)
+
+_PRESSURE = Fields(
+    {
+        "counters": Table(Real(), 200),
+        "gauges": Table(Row((Real(), Real()))),
+        "doubtful": Listed(Text(), 200),
+    }
+)
+
+_PLACEMENT = Fields(
+    {},
+    {
+        "requested": Optional(AnyOf((Text(), Whole()))),
+        "client_cpus": Optional(Text(1024)),
+        "client_last_cpu": _COUNT,
+        "server_pid": _COUNT,
+        "server_cpus": Optional(Text(4096)),
+        "server_last_cpu": _COUNT,
+        "shares_cpu": Optional(OneOf(("always", "possibly", "never"))),
+        "unknown": Optional(Message()),
+    },
+)
+
+_FILL = Fields(
+    {"keys": Whole(), "seconds": Real()},
+    {
+        "keys_per_second": Real(),
+        "dbsize": _COUNT,
+        "started_at": _EPOCH,
+        "finished_at": _EPOCH,
+        "flush_seconds": Optional(Real()),
+    },
+)
+
+_LATENCIES = ("service", "response", "intended", "lateness")
+
+# What the module solotest documents as RV(solotest).
+_MEASUREMENT = Fields(
+    {
+        "schema": OneOf((1,)),
+        "mode": OneOf(("test", "fill", "ping")),
+        "settings": _SETTINGS,
+        "machine": Text(),
+        "pressure": _PRESSURE,
+    },
+    {
+        "phase": _NAME,
+        "client": Optional(
+            Fields(
+                {},
+                {**dict.fromkeys(("name", "version", "hiredis", "compiler"), _NAME), "static": Optional(Flag())},
+            )
+        ),
+        "server": Optional(Fields({"before": _SERVER, "after": _SERVER})),
+        "started_at": _EPOCH,
+        "finished_at": _EPOCH,
+        "ready_at": _EPOCH,
+        "seconds": Optional(Real()),
+        "requests": Optional(
+            Fields(
+                {"sent": Whole(), "ok": Whole(), "gets": Whole(), "sets": Whole()},
+                {"planned": _COUNT, "errors": Table(Whole())},
+            )
+        ),
+        "rate": Optional(Fields({"target": Optional(Real()), "achieved": Optional(Real())})),
+        "latency": Optional(Fields(dict.fromkeys(_LATENCIES, _Figures()))),
+        "hot_set": Optional(Table(Whole(0, 2**127), 20)),
+        "series": Optional(_SERIES),
+        "fill": Optional(_FILL),
+        "health": Optional(_HEALTH),
+        "placement": Optional(_PLACEMENT),
+        "error": Optional(Fields({"kind": Text(), "message": Message()})),
+    },
+)
+# What a test or a fill that succeeded must have besides, because the figures of the fleet are made of it.
+_COMPLETE = {
+    "test": Fields(
+        {
+            "started_at": Real(0, _MAX_EPOCH),
+            "finished_at": Real(0, _MAX_EPOCH),
+            "ready_at": _EPOCH,
+            "seconds": Real(),
+            "rate": Fields({"target": Optional(Real()), "achieved": Optional(Real())}),
+            "latency": Fields(dict.fromkeys(_LATENCIES, Fields({"count": Whole(1)}))),
+        }
+    ),
+    "fill": Fields(
+        {
+            "started_at": Real(0, _MAX_EPOCH),
+            "finished_at": Real(0, _MAX_EPOCH),
+            "seconds": Real(),
+            "fill": _FILL,
+        }
+    ),
+    "ping": Fields({"server": Fields({"before": Fields({})})}),
+}
+_JOB = Fields({"path": Text(4096), "pid": Whole(2, 2**31 - 1)})
+
+# The state of an endpoint before a run, as the role latency_benchmark passes it on.
+_ENDPOINT = Fields(
+    {
+        "endpoint": Text(5000),
+        "keys": Whole(),
+        "clock_offset": Real(-_MAX_EPOCH, _MAX_EPOCH),
+        "clock_correction": Real(-_MAX_EPOCH, _MAX_EPOCH),
+    },
+    {"redis_version": _NAME, "clock_uncertainty": Real(0, _MAX_EPOCH)},
+)
+
+
+def parse(text: str) -> t.Any:
+    """Return the JSON document in text.
+
+    Raises:
+        MeasurementError: it is too large, damaged, nested too deeply, or has numbers that JSON does not have.
+    """
+    if len(text) > MAX_BYTES:
+        raise MeasurementError(f"the result is larger than {MAX_BYTES // 2**20} MiB")
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise MeasurementError("the result is nested too deeply") from None
+    except ValueError as error:
+        raise MeasurementError(f"the result is damaged: {error}; it begins with {text[:100]!r}") from None
+
+
+def _no_number(word: str) -> t.NoReturn:
+    raise ValueError(f"{word} is not a number")
+
+
+def message(text: t.Any, longest: int = MAX_MESSAGE) -> str:
+    """Return a host's message, cut off if it is too long, without control characters other than line breaks."""
+    cut = text[:longest] if isinstance(text, str) else "it failed with a message that is not text"
+    return "".join(each if each == "\n" or each.isprintable() else "?" for each in cut)
+
+
+def result(answer: t.Any) -> dict[str, t.Any]:
+    """Return the accepted part of what the module solotest returned on a host.
+
+    Returns:
+        C(changed), C(failed), C(skipped), C(msg), C(job) and C(solotest), as far as they are there. A result that does
+        not fit is returned as a failure of its host, whose C(msg) names the key.
+    """
+    try:
+        return _result(answer)
+    except MeasurementError as error:
+        return {"failed": True, "msg": f"the host's result cannot be used: {error}"}
+
+
+def _result(answer: t.Any) -> dict[str, t.Any]:
+    if not isinstance(answer, dict):
+        _refuse("the result", answer, "a mapping")
+    failed = answer.get("failed", False) is not False
+    accepted: dict[str, t.Any] = {"changed": answer.get("changed") is True}
+    if answer.get("skipped") is True:
+        accepted["skipped"] = True
+    if failed:
+        accepted.update(failed=True, msg=message(answer.get("msg", "failed without a message")))
+    elif "msg" in answer:
+        accepted["msg"] = message(answer["msg"])
+    if "job" in answer:
+        accepted["job"] = job(answer["job"])
+    if answer.get("solotest") is not None:
+        try:
+            accepted["solotest"] = measurement(answer["solotest"], failed)
+        except MeasurementError as error:
+            if not failed:
+                raise
+            # The reason of the failure matters more than what had been measured before it.
+            accepted["msg"] += f" (what it had measured cannot be used: {error})"
+    return accepted
+
+
+def job(value: t.Any) -> dict[str, t.Any]:
+    """Return where the result of a client in the background will be.
+
+    Raises:
+        MeasurementError: it is not a path and a process.
+    """
+    accepted = _JOB.check("job", value)
+    if not accepted["path"].startswith("/"):
+        _refuse("job.path", accepted["path"], "an absolute path")
+    return accepted
+
+
+def measurement(value: t.Any, failed: bool = False) -> dict[str, t.Any]:
+    """Return the accepted part of what a client measured, or of what it had measured when it failed.
+
+    Raises:
+        MeasurementError: a key is missing or does not fit.
+    """
+    accepted = {**dict.fromkeys(_MEASUREMENT.known), **_MEASUREMENT.check("solotest", value)}
+    if not failed:
+        if accepted.get("error"):
+            raise MeasurementError("solotest.error is set, although the client did not fail")
+        _COMPLETE[accepted["mode"]].check("solotest", accepted)
+    return accepted
+
+
+def endpoints(fleet: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the accepted state of the endpoints of a fleet, by host.
+
+    Raises:
+        MeasurementError: one does not fit; the text names the host and the key.
+    """
+    return {host: _ENDPOINT.check(host, each) for host, each in fleet.items()}
+
+
+def check_document(name: str, document: t.Any) -> None:
+    """Check a document from hosts whose keys are not listed here: its depth, its size, and that its numbers are finite.
+
+    Raises:
+        MeasurementError: it does not fit; the text begins with name and the key.
+    """
+    _count_values(name, document, 0, 0)
+
+
+def _count_values(name: str, value: t.Any, depth: int, seen: int) -> int:
+    """Return the number of values seen, this one and those in it included."""
+    seen += 1
+    if depth > _MAX_DEPTH or seen > _MAX_VALUES:
+        raise MeasurementError(
+            f"{name[:200]}: nested too deeply or too large; at most {_MAX_DEPTH} levels and {_MAX_VALUES:,} values "
+            f"are allowed"
+        )
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if len(str(key)) > _MAX_TEXT:
+                raise MeasurementError(f"{name[:200]} has a key that is longer than {_MAX_TEXT:,} characters")
+            seen = _count_values(f"{name}.{key}", each, depth + 1, seen)
+    elif isinstance(value, (list, tuple)):
+        for number, each in enumerate(value):
+            seen = _count_values(f"{name}[{number}]", each, depth + 1, seen)
+    elif isinstance(value, str) and len(value) > _MAX_TEXT:
+        raise MeasurementError(f"{name[:200]}: a text of {len(value):,} characters; at most {_MAX_TEXT:,} are allowed")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise MeasurementError(f"{name[:200]} = {value}; must be a finite number")
+    return seen
