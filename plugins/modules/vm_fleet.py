@@ -28,7 +28,8 @@ options:
       - V(present) creates missing VMs, and leaves running VMs running.
       - V(started) creates missing VMs and starts all.
       - V(stopped) creates missing VMs, and stops running ones.
-      - V(absent) removes every VM of the fleet on this host with its disk, and all other files of the fleet.
+      - V(absent) removes every VM of the fleet on this host with its disk, and all other files of the fleet. With O(only),
+        it removes only these VMs and their disks; the other files go with the last VM.
       - A VM whose definition differs from the options is stopped, defined again, and started if it was running.
         Its disk stays.
     type: str
@@ -325,12 +326,12 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
             module.warn(warning)
     if options["only"]:
         actions = [action for action in actions if action.vm.name in options["only"]]
-    files = fleet.files() if absent else []
     before, after = fleet.states(), fleet.states_after(actions)
+    files = fleet.files() if absent and not after else []  # the VMs that stay need them
     if (actions or files) and not module.check_mode:
         with fleet.locked():
             fleet.apply(actions, template, image, options["parallel"], options["stop_timeout"])
-        if absent:
+        if files:
             fleet.remove_files()
     fleet.refresh()
     addresses = fleet.addresses(template.network["type"], options["address_timeout"]) if template else {}

@@ -77,6 +77,9 @@ class Hypervisor:
     def files(self, directory: str) -> set[str]:
         return set(self.run("sh", "-c", f"ls -A {directory} 2>/dev/null || true").split())
 
+    def checksum(self, path: str) -> str:
+        return self.run("sha256sum", path).split()[0]
+
     def identity(self, name: str) -> tuple[str, str, str]:
         """Return UUID, MAC address and inode of the disk, which change only if a VM is created again."""
         xml = self.virsh("dumpxml", "--inactive", name)

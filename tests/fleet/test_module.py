@@ -46,6 +46,23 @@ def test_check_mode_predicts_the_actions(lab: Lab) -> None:
     assert not lab.hypervisors[0].vms() and "fleet-try" not in lab.hypervisors[0].files(IMAGES)
 
 
+def test_removing_one_vm_leaves_the_disks_of_the_others(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    absent: dict[str, t.Any] = {"state": "absent", "image": None, "memory": None}
+    lab.run_module(count=3, state="started")
+    host.virsh("destroy", "try-003")
+    others = [f"{DIRECTORY}/clone-try-{number}.qcow2" for number in ("002", "003")]
+    before = [host.checksum(path) for path in others]
+    predicted = lab.run_module(only=["try-001"], check=True, **absent)
+    assert lab.run_module(only=["try-001"], **absent)["actions"] == predicted["actions"]
+    assert [host.checksum(path) for path in others] == before
+    assert host.vms() == {"try-002", "try-003"} and host.vms("--state-running") == {"try-002"}
+    assert "clone-try-001.qcow2" not in host.files(DIRECTORY)
+    assert lab.run_module(only=["try-001"], **absent)["changed"] is False
+    assert lab.run_module(only=["try-002", "try-003"], **absent)["changed"]
+    assert not host.vms() and "fleet-try" not in host.files(IMAGES)
+
+
 def test_states(lab: Lab) -> None:
     host = lab.hypervisors[0]
     assert lab.run_module(count=2, state="started")["changed"]
