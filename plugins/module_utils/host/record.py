@@ -37,8 +37,8 @@ class HostRecordError(Exception):
 class HostRecord:
     """The record of one module: C({"schema": 1, ...}) with the module's own keys.
 
-    How a module uses it: C(read), compute the difference, and only if something has to change (and not in check mode)
-    take the lock with C(locked), C(read) again and C(write) before the first change.
+    Usage: C(read) it and compute the difference. Only if something has to change (and not in check mode), take the lock
+    with C(locked), C(read) again and C(write) before the first change.
     """
 
     def __init__(self, name: str, directory: str = DIRECTORY) -> None:
