@@ -37,13 +37,15 @@ class HostRecordError(Exception):
 class HostRecord:
     """The record of one module: C({"schema": 1, ...}) with the module's own keys.
 
-    How a module uses it: C(read), compute the difference, and only if something has to change (and not in check mode)
-    take the lock with C(locked), C(read) again and C(write) before the first change.
+    How a module uses it: C(read) and compute the difference. If something has to change, and not in check mode, take the
+    lock with C(locked), and start again inside it: C(read), compute the difference from the host as it is now, and
+    C(write) before the first change. What was computed before is only good for finding that nothing has to change.
     """
 
     def __init__(self, name: str, directory: str = DIRECTORY) -> None:
         self.name, self.directory = name, directory
         self.path = os.path.join(directory, f"{name}.json")
+        self._is_locked = False
 
     def read(self) -> dict[str, t.Any] | None:
         """Return the record, or None if it does not exist. Raises HostRecordError if it cannot be understood."""
@@ -72,8 +74,16 @@ class HostRecord:
         sync_directory(os.path.dirname(self.directory))
 
     def remove(self) -> None:
-        """Remove the record, once all originals are restored, and the directory with the last record."""
+        """Remove the record, once all originals are restored, and the directory with the last record.
+
+        If this process holds the lock, the directory is removed when the lock is released.
+        """
         remove_file(self.path)
+        if not self._is_locked:
+            self._remove_empty_directory()
+
+    def _remove_empty_directory(self) -> None:
+        """Remove the directory if it holds no record."""
         try:
             if os.listdir(self.directory) == [".lock"]:
                 os.unlink(os.path.join(self.directory, ".lock"))
@@ -87,12 +97,18 @@ class HostRecord:
 
     @contextmanager
     def locked(self, timeout: float = LOCK_TIMEOUT_S) -> t.Iterator[None]:
-        """Let only one process at a time change the host. Raises HostRecordError if the lock is not free in time."""
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        """Let only one process at a time change the host. Raises HostRecordError if the lock is not free in time.
+
+        Afterwards, the directory exists only if it has a record.
+        """
         path = os.path.join(self.directory, ".lock")
         deadline = time.monotonic() + timeout
         while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            except FileNotFoundError:
+                continue  # another process has removed the directory with its last record
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # Another process may have removed the file, with the directory, before we locked it.
@@ -107,7 +123,10 @@ class HostRecord:
                     ) from None
                 time.sleep(0.1)
             os.close(descriptor)
+        self._is_locked = True
         try:
             yield
         finally:
+            self._is_locked = False
+            self._remove_empty_directory()
             os.close(descriptor)

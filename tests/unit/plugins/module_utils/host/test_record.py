@@ -13,6 +13,7 @@ import stat
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord, HostRecordError
+from ansible_collections.memstretch.density.tests.unit.fixtures.two_runs import change_while_waiting
 
 
 @pytest.fixture
@@ -59,6 +60,20 @@ def test_a_record_that_cannot_be_understood_is_an_error(record, text):
         file.write(text)
     with pytest.raises(HostRecordError, match=record.path):
         record.read()
+
+
+def test_the_lock_leaves_no_directory_without_a_record(record):
+    with record.locked():
+        assert os.path.isdir(record.directory)
+    assert not os.path.exists(record.directory)
+
+
+def test_a_run_gets_the_lock_after_another_run_has_removed_the_directory(record):
+    def waiting():
+        with record.locked():
+            return "locked"
+
+    assert change_while_waiting(record, waiting, lambda: None) == "locked"
 
 
 def _hold(directory, entered, leave):
