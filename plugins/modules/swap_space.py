@@ -251,7 +251,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.options im
 from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import SwapChange, listing
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import Systemd, UnitError
 
-REQUIRED_TOOLS = ("wipefs", "sfdisk", "partx", "mkswap", "swapon", "swapoff")
+REQUIRED_TOOLS = ("blkid", "wipefs", "sfdisk", "partx", "mkswap", "swapon", "swapoff")
 # Only some kinds of swap use these.
 OPTIONAL_TOOLS = ("modprobe", "cryptsetup")
 

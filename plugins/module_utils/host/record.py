@@ -37,9 +37,9 @@ class HostRecordError(Exception):
 class HostRecord:
     """The record of one module: C({"schema": 1, ...}) with the module's own keys.
 
-    How a module uses it: C(read) and compute the difference. If something has to change, and not in check mode, take the
-    lock with C(locked), and start again inside it: C(read), compute the difference from the host as it is now, and
-    C(write) before the first change. What was computed before is only good for finding that nothing has to change.
+    How a module uses it: C(read) and compute the difference. If something has to change, and not in check mode, take
+    the lock with C(locked) and start again: C(read), compute the difference from the host as it is now, and C(write)
+    before the first change. What was computed without the lock only shows whether anything has to change.
     """
 
     def __init__(self, name: str, directory: str = DIRECTORY) -> None:

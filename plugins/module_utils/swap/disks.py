@@ -183,7 +183,7 @@ class Disks(SwapKind):
 
     def mapping(self, disk: Disk) -> tuple[str, str]:
         """Return the PARTUUID of the disk's partition and the path of the encrypted area on it."""
-        partuuid = self.guard.table(disk)[0]["uuid"].lower()
+        partuuid = self.guard.table(disk)["partitions"][0]["uuid"].lower()
         return partuuid, f"/dev/mapper/{MAPPER_PREFIX}{partuuid[:8]}"
 
     def open_command(self, device: str, path: str) -> list[str]:
@@ -238,7 +238,8 @@ class Disks(SwapKind):
             disk = next(disk for disk, _content in self.disks if disk.path == location.key)
             partuuid, path = self.mapping(disk)
             command = self.open_command(f"/dev/disk/by-partuuid/{partuuid}", path)
-            service = crypt_service(os.path.basename(path), partuuid, command, self.options.tool("mkswap"))
+            programs = [self.options.tool(name) for name in ("wipefs", "mkswap")]
+            service = crypt_service(os.path.basename(path), partuuid, command, *programs)
             return {**service, **swap_unit(path, self.options.priority, self.discard)}
         identifier, _label = read_header(location.path) or ("", "")
         return swap_unit(f"/dev/disk/by-uuid/{uuid_text(identifier)}", self.options.priority, self.discard)

@@ -27,7 +27,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 
 BY_ID = "/dev/disk/by-id/"
 # Our marks: the label of every swap area that we make, and the names of our GPT partitions. The content of an encrypted
-# partition cannot be read after a reboot, so only the partition's name can mark it.
+# partition cannot be read after a reboot, so only the partition's name can mark it, and it must hold no signature.
 LABEL = "memstretch"
 SWAP_PARTITION = "memstretch-swap"
 CRYPT_PARTITION = "memstretch-crypt"
@@ -36,6 +36,8 @@ MAPPER_PREFIX = "memstretch-"
 # A disk without a signature is blank only if its ends are. All known formats have their marks there, and if a partition
 # table was lost, its first partition still begins at 1 MiB.
 EDGE_BYTES = 4 * 1024 * 1024
+# Exit status of blkid --probe, see blkid(8).
+_BLKID_NOTHING, _BLKID_AMBIVALENT = 2, 8
 SYSTEM_MOUNTS = ("/", "/boot", "/boot/efi", "/usr", "/var", "/efi")
 # udev and monitoring open every disk for a moment; a virtual machine or a database keeps it open.
 _LINGERING_S = 1.0
@@ -358,9 +360,12 @@ class Guard:
         if kinds == {"swap"} and all(entry.get("label") == LABEL for entry in found):
             return Content(WHOLE, "our swap area")
         if kinds <= {"gpt", "PMBR"}:
-            names = [part.get("name", "") for part in self.table(disk)]
+            names = [part.get("name", "") for part in self.table(disk)["partitions"]]
             if names == [CRYPT_PARTITION]:
-                return Content(CRYPT, "our partition for encrypted swap", 1)
+                inside = self.signature_in_partition(disk)
+                if inside is None:
+                    return Content(CRYPT, "our partition for encrypted swap", 1)
+                found.append(inside)
             if names and set(names) == {SWAP_PARTITION}:
                 parts = [entry for name in disk.partitions for entry in self.signatures(f"/dev/{name}")]
                 if all(entry["type"] == "swap" and entry.get("label") == LABEL for entry in parts):
@@ -379,8 +384,25 @@ class Guard:
             raise GuardError(f"wipefs cannot examine {node}: {errors.strip() or status}")
         return json.loads(output)["signatures"] if output.strip() else []
 
-    def table(self, disk: Disk) -> list[dict[str, t.Any]]:
-        """Return the partitions in the disk's table as sfdisk lists them."""
+    def signature_in_partition(self, disk: Disk) -> dict[str, t.Any] | None:
+        """Return the signature in the first partition of the disk's table, or None if it holds none that is known.
+
+        The partition is read through the disk: the kernel need not show it. What we have encrypted looks random.
+        """
+        table = self.table(disk)
+        sector, part = table.get("sectorsize", 512), table["partitions"][0]
+        place = ["--offset", str(part["start"] * sector), "--size", str(part["size"] * sector)]
+        status, output, errors = self.run_command(["blkid", "--probe", "--output", "export", *place, disk.node])
+        if status == _BLKID_NOTHING and not errors.strip():
+            return None
+        if status not in (0, _BLKID_AMBIVALENT):
+            raise GuardError(f"blkid cannot examine the partition of {disk.node}: {errors.strip() or status}")
+        tags = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+        found = tags.get("TYPE") or tags.get("PTTYPE") or "several signatures in its partition"
+        return {"type": found, "label": tags.get("LABEL", ""), "uuid": tags.get("UUID", "")}
+
+    def table(self, disk: Disk) -> dict[str, t.Any]:
+        """Return the disk's partition table as sfdisk lists it."""
         if not find_tool("sfdisk"):
             raise GuardError(
                 f"the partition table of {disk.node} cannot be read without sfdisk (Debian has it in the package fdisk)"
@@ -388,7 +410,7 @@ class Guard:
         status, output, errors = self.run_command(["sfdisk", "--json", disk.node])
         if status:
             raise GuardError(f"sfdisk cannot read the partition table of {disk.node}: {errors.strip() or status}")
-        return json.loads(output)["partitiontable"].get("partitions", [])
+        return {"partitions": [], **json.loads(output)["partitiontable"]}
 
 
 def find_tool(name: str) -> str | None:

@@ -334,6 +334,21 @@ def _our_name(disk):
     yield Attempt(disk.params(partitions=1), "holds gpt, ext4.*overwrite")
 
 
+@situation("GPT with the name of our encrypted partition, and a file system in it")
+def _our_encrypted_name(disk):
+    node = disk.partition("gpt", 'size=64MiB, name="memstretch-crypt"')
+    run("mkfs.ext4", "-q", "-F", "-L", "precious", node)
+    yield Attempt(disk.params(), "holds gpt, ext4 .label precious.*overwrite")
+
+
+@situation("GPT with the name of our encrypted partition, a file system in it, and the kernel does not show it")
+def _our_encrypted_name_hidden(disk):
+    node = disk.partition("gpt", 'size=64MiB, name="memstretch-crypt"')
+    run("mkfs.ext4", "-q", "-F", node)
+    run("partx", "--delete", disk.node)
+    yield Attempt(disk.params(), "holds gpt, ext4.*overwrite")
+
+
 @situation("partition table lost, its first file system still there")
 def _lost_table(disk):
     node = disk.partition("gpt", "size=64MiB")

@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ import pytest
 from situations import MIB, ModuleRun, call_module, run
 
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
+from ansible_collections.memstretch.density.plugins.module_utils.swap.units import crypt_service
 
 RECORD = "/var/lib/memstretch/swap_space.json"
 
@@ -376,6 +378,48 @@ def test_a_record_that_cannot_be_read_is_not_overwritten(pair):
     finally:
         with open(RECORD, "w", encoding="utf-8") as file:
             file.write(before)
+
+
+PARTUUID = "01234567-89ab-4def-8123-456789abcdef"
+
+
+@pytest.fixture(name="encrypted_partition")
+def _encrypted_partition(disks):
+    """A partition with our name and with random data, as encrypted data looks, and its link below by-partuuid."""
+    disk = disks()
+    node = disk.partition("gpt", f'size=64MiB, name="memstretch-crypt", uuid={PARTUUID}')
+    # The bytes at which short signatures are expected are not random: a test must not fail once in 10,000 runs.
+    with open(node, "r+b") as file:
+        file.write(bytes(range(256)) * 1024)
+    link = f"/dev/disk/by-partuuid/{PARTUUID}"
+    made = not os.path.isdir(os.path.dirname(link))
+    os.makedirs(os.path.dirname(link), exist_ok=True)
+    if not os.path.lexists(link):  # udev makes it
+        os.symlink(node, link)
+    yield node
+    if os.path.lexists(link):
+        os.unlink(link)
+    if made:
+        os.rmdir(os.path.dirname(link))
+
+
+def test_the_unit_of_encrypted_swap_opens_its_partition_only_if_nobody_else_uses_it(encrypted_partition):
+    """Run the command that the unit runs first; this kernel may lack device mapper, which the next command needs."""
+    ((_path, unit),) = crypt_service("name", PARTUUID, ["cryptsetup"], "/usr/sbin/wipefs", "/usr/sbin/mkswap").items()
+    (line,) = [line for line in unit.splitlines() if line.startswith("ExecStartPre=")]
+    assert unit.index(line) < unit.index("ExecStart=cryptsetup")
+    command = shlex.split(line.partition("=")[2].replace("$$", "$"))
+
+    def examine():
+        return subprocess.run(command, text=True, capture_output=True, check=False)
+
+    assert examine().returncode == 0, examine()
+    run("mkfs.ext4", "-q", "-F", encrypted_partition)
+    refused = examine()
+    assert refused.returncode == 1 and "holds data that memstretch.density did not write" in refused.stderr
+    with open(encrypted_partition, "r+b") as file:
+        file.write(bytes(MIB))
+    assert examine().returncode == 0
 
 
 HOLD_LOCK = """
