@@ -209,6 +209,8 @@ def apply_change(change: Change, state: str, record: HostRecord) -> None:
 def run(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
     """Bring the host to the requested state and return the module's result."""
     state = module.params["state"]
+    if not module.check_mode:
+        record.complete()
     change = find_change(module, record)
     if change and change.changed and not module.check_mode:
         with record.locked():

@@ -199,6 +199,8 @@ def main() -> None:
         module.fail_json(msg="; ".join(wrong))
     try:
         record = HostRecord("host_settings", module.params["record_directory"])
+        if not module.check_mode:
+            record.complete()
         find_tuner = partial(HostTuner, module.params, record, module.run_command)
         module.exit_json(**converge(find_tuner, record, module.check_mode))
     except (SettingsError, HostRecordError) as error:

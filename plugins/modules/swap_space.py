@@ -251,6 +251,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.options im
 from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import SwapChange, listing
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import Systemd, UnitError
 
+RECORD = "swap_space"
 REQUIRED_TOOLS = ("blkid", "wipefs", "sfdisk", "partx", "mkswap", "swapon", "swapoff")
 # Only some kinds of swap use these.
 OPTIONAL_TOOLS = ("modprobe", "cryptsetup")
@@ -315,7 +316,7 @@ def find_change(module: AnsibleModule, systemd: Systemd | None) -> SwapChange:
     if restore:
         params = {**params, "kind": "none", "encrypted": False, "others": "keep"}
     options = read(params, meminfo(files)["MemTotal"], find_tools(module))
-    guard, record = Guard(module.run_command, files), HostRecord("swap_space", params["record_directory"])
+    guard, record = Guard(module.run_command, files), HostRecord(RECORD, params["record_directory"])
     change = SwapChange(options, guard, record, systemd, restore)
     if change.refusals:
         raise RefusedError(change.refusals)
@@ -324,6 +325,8 @@ def find_change(module: AnsibleModule, systemd: Systemd | None) -> SwapChange:
 
 def run(module: AnsibleModule) -> dict:
     systemd = find_systemd(module)
+    if not module.check_mode:
+        HostRecord(RECORD, module.params["record_directory"]).complete()
     change = find_change(module, systemd)
     predicted = module.check_mode and bool(change.steps)
     before, contents = change.listing_before(), change.kind.contents()

@@ -60,6 +60,10 @@ class CommandLine:
                 f"{self.loader.NAME}; correct the kernel command line by hand and remove the file"
             )
 
+    def complete_record(self) -> None:
+        """Add this host's identity to a record that an earlier version wrote without one."""
+        self._record.complete()
+
     @property
     def restoring(self) -> bool:
         """Return whether the original configuration is wanted."""
