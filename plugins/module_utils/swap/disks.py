@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import typing as t
+import uuid
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import numa_node
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
@@ -165,21 +166,32 @@ class Disks(SwapKind):
 
     def make(self, save: SaveClaim) -> None:
         for disk, _content in self.disks:
-            self._make_layout(disk)
+            self._make_layout(disk, save)
             if self.layout != WHOLE:
                 show_partitions(self.guard, disk, max(1, self.options.partitions))
             if self.layout == CRYPT:
                 self._open(disk)
         self.disks = [(disk, self.guard.content(disk)) for disk, _content in self.disks]
 
-    def _make_layout(self, disk: Disk) -> None:
+    def _make_layout(self, disk: Disk, save: SaveClaim) -> None:
         content = self.guard.content(disk)
         if content.kind == self.layout == PARTITIONS and content.partitions == self.options.partitions:
             show_partitions(self.guard, disk, content.partitions)
             content = self.guard.content(disk)  # now with what is in the partitions
         if not self.fits(disk, content):
             close_mappings(self.guard, disk)
-            make(self.guard, disk, disk.number in self.may_lose, self.options.partitions, self.options.encrypted)
+            identifiers = [uuid.uuid4() for _number in range(max(1, self.options.partitions))]
+            texts = [str(identifier) for identifier in identifiers]
+            # The old ones stay in the record until the disk has the new ones: an interruption leaves either of them.
+            old = [identifier for path in self._paths_of(disk) for identifier in self.recorded["areas"][path]]
+            save({"areas": {disk.path: old + texts}})
+            may_lose = disk.number in self.may_lose
+            make(self.guard, disk, may_lose, self.options.partitions, self.options.encrypted, identifiers)
+            save({"areas": {disk.path: texts}})
+
+    def _paths_of(self, disk: Disk) -> list[str]:
+        """Return the paths by which the record lists areas on a disk."""
+        return [path for path in self.recorded["areas"] if path == disk.path or device_number(path) == disk.number]
 
     def mapping(self, disk: Disk) -> tuple[str, str]:
         """Return the PARTUUID of the disk's partition and the path of the encrypted area on it."""

@@ -156,10 +156,15 @@ def find(path: str, files: HostFiles) -> Disk:
 
 
 class Guard:
-    """Examines disks with the tools of util-linux; run_command is AnsibleModule's method."""
+    """Examines disks with the tools of util-linux; run_command is AnsibleModule's method.
+
+    C(recorded) has the UUIDs of the swap areas and partitions that this host's record lists. An area with our mark and
+    another UUID is not ours: another host may have made it, and swap onto it now.
+    """
 
     def __init__(self, run_command: RunCommand, files: HostFiles) -> None:
         self.run_command, self.files = run_command, files
+        self.recorded: set[str] = set()
 
     def reasons(self, disk: Disk, content: Content, claims: dict[str, t.Any]) -> list[Reason]:
         """Return all reasons why the disk must not be wiped.
@@ -358,24 +363,49 @@ class Guard:
                 FOREIGN, "data of a format that wipefs does not know (its first or last 4 MiB are not blank)"
             )
         if kinds == {"swap"} and all(entry.get("label") == LABEL for entry in found):
-            return Content(WHOLE, "our swap area")
+            return self._recorded_content(Content(WHOLE, "our swap area"), found)
         if kinds <= {"gpt", "PMBR"}:
-            names = [part.get("name", "") for part in self.table(disk)["partitions"]]
+            partitions = self.table(disk)["partitions"]
+            names = [part.get("name", "") for part in partitions]
             if names == [CRYPT_PARTITION]:
                 inside = self.signature_in_partition(disk)
                 if inside is None:
-                    return Content(CRYPT, "our partition for encrypted swap", 1)
+                    return self._recorded_content(Content(CRYPT, "our partition for encrypted swap", 1), partitions)
                 found.append(inside)
             if names and set(names) == {SWAP_PARTITION}:
                 parts = [entry for name in disk.partitions for entry in self.signatures(f"/dev/{name}")]
                 if all(entry["type"] == "swap" and entry.get("label") == LABEL for entry in parts):
-                    return Content(PARTITIONS, f"{len(names)} of our swap partitions", len(names))
+                    ours = Content(PARTITIONS, f"{len(names)} of our swap partitions", len(names))
+                    return self._recorded_content(ours, partitions + parts)
                 found += parts
             return Content(
                 FOREIGN,
                 f"{describe(found)} with {len(names)} partitions" + (f" ({', '.join(names)})" if any(names) else ""),
             )
         return Content(FOREIGN, describe(found))
+
+    def _recorded_content(self, ours: Content, entries: list[dict[str, t.Any]]) -> Content:
+        """Return the content if this host's record lists the UUID of each entry, and otherwise a foreign one."""
+        unknown = [str(entry.get("uuid", "none")).lower() for entry in entries]
+        unknown = [identifier for identifier in unknown if identifier not in self.recorded]
+        if not unknown:
+            return ours
+        text = (
+            f"swap with our mark that this host's record does not list (UUID {unknown[0]}); another host may use it, "
+            "or the record was lost"
+        )
+        return Content(FOREIGN, text)
+
+    def marks(self, disk: Disk) -> list[str]:
+        """Return the UUIDs of everything on the disk that has our mark, whether the record lists it or not."""
+        found = self.signatures(disk.node)
+        entries = [entry for entry in found if entry["type"] == "swap" and entry.get("label") == LABEL]
+        if {entry["type"] for entry in found} & {"gpt"}:
+            named = (SWAP_PARTITION, CRYPT_PARTITION)
+            entries += [part for part in self.table(disk)["partitions"] if part.get("name") in named]
+            inside = [entry for name in disk.partitions for entry in self.signatures(f"/dev/{name}")]
+            entries += [entry for entry in inside if entry["type"] == "swap" and entry.get("label") == LABEL]
+        return sorted({entry["uuid"].lower() for entry in entries if entry.get("uuid")})
 
     def signatures(self, node: str) -> list[dict[str, t.Any]]:
         """Return every signature that wipefs finds, not only the one that blkid reports as the type."""

@@ -334,7 +334,7 @@ def test_an_interrupted_run_is_finished_or_undone(disks, moment):
             "--no-reread",
             "--no-tell-kernel",
             disk.node,
-            data='label: gpt\nsize=30MiB, type=S, name="memstretch-swap"\n',
+            data=f'label: gpt\nsize=30MiB, type=S, name="memstretch-swap", uuid={record["areas"][disk.path][0]}\n',
         )
     result = swap(**params)
     assert result["changed"] is (moment != "nothing done yet")
@@ -378,6 +378,63 @@ def test_a_record_that_cannot_be_read_is_not_overwritten(pair):
     finally:
         with open(RECORD, "w", encoding="utf-8") as file:
             file.write(before)
+
+
+@pytest.fixture(name="other_host")
+def _other_host(tmp_path):
+    """The parameters by which the module keeps the record of another host that has the same disks."""
+    parameters = {"record_directory": str(tmp_path / "other-host")}
+    yield parameters
+    swap(state="restored", **parameters)
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_swap_that_another_host_made_on_a_shared_disk_is_refused(disks, other_host, partitions):
+    disk = disks()
+    swap(**on([disk], partitions=partitions), **other_host)
+    for name in in_use():
+        run("swapoff", name)  # the other host's swap is not in this host's /proc/swaps
+    before = disk.checksum()
+    for layout in (0, 2):
+        for check in (True, False):
+            result = call_module(check, **on([disk], partitions=layout))
+            assert result.get("failed"), result
+            assert re.search(
+                "holds swap with our mark that this host's record does not list.*another host may use it.*overwrite",
+                result["msg"],
+            )
+    assert disk.checksum() == before and not os.path.exists(RECORD)
+
+
+def test_a_disk_with_the_swap_of_another_host_is_not_erased_by_restored(disks, other_host):
+    disk = disks()
+    swap(**on([disk]))
+    run("swapoff", disk.node)
+    disk.blank()
+    swap(**on([disk]), **other_host)
+    run("swapoff", disk.node)
+    before = disk.checksum()
+    result = swap(state="restored")
+    assert any("left alone" in text and "does not list" in text for text in result["warnings_list"])
+    assert disk.checksum() == before
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_record_of_an_earlier_version_gets_the_uuids_once(disks, partitions):
+    disk = disks()
+    params = on([disk], partitions=partitions)
+    swap(**params)
+    record = read_record()
+    with open(RECORD, "w", encoding="utf-8") as file:
+        json.dump({name: value for name, value in record.items() if name not in ("areas", "host")}, file)
+    result = swap(**params)
+    assert result["actions"] == ["record the UUIDs of our swap areas"]
+    completed = read_record()
+    assert {path: sorted(found) for path, found in completed.pop("areas").items()} == {
+        path: sorted(found) for path, found in record.pop("areas").items()
+    }
+    assert completed == record
+    assert not swap(**params)["changed"]
 
 
 PARTUUID = "01234567-89ab-4def-8123-456789abcdef"
