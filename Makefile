@@ -147,10 +147,10 @@ lane-client:
 	@echo "== client: membw, its seams and what makes its figures believable"
 	@$(MAKE) -C tests/programs/membw test PYTHON=../../../$(BIN)/python
 
-# Two tests run at a time; those that change this machine (xdist_group) run one after another.
+# Two tests run at a time; those that change this machine run one after another.
 lane-local:
 	@echo "== local: the playbooks on real Redis servers of this machine"
-	@$(BIN)/python -m pytest tests/local -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest tests/local -n 2
 
 lane-fleet:
 	$(call install,$$(python3 tools/lab.py packages))
@@ -166,8 +166,11 @@ lane-host:
 	$(call install,$$(python3 tests/vm/vm.py packages))
 	@echo "== host: a host with NVMe drives, a boot loader and reboots is tuned, cut off and put back (Debian 12 and 13)"
 	@$(BIN)/python -m pytest -q tests/vm
-	@$(MOLECULE) host
-	@$(MOLECULE) host_trixie
+	@$(MAKE) --no-print-directory -j2 scenario-host scenario-host_trixie
+
+# An emulated machine keeps about one CPU busy, so two scenarios run at the same time.
+scenario-%:
+	@set -o pipefail; $(MOLECULE) $* 2>&1 | sed -u 's/^/$*: /'
 
 lane-redis:
 	$(call install,$$(python3 tests/vm/vm.py packages))

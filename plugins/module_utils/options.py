@@ -55,9 +55,9 @@ def number(option: str, value: t.Any, allowed: Range[Number]) -> Number:
         if allowed.kind is int and isinstance(value, float) and value != result:
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise SettingError(f"{option}: {value!r} is not allowed; it takes {allowed}") from None
+        raise SettingError(f"{option}: {value!r} is not allowed; it must be {allowed}") from None
     if not allowed.low <= result <= allowed.high:
-        raise SettingError(f"{option}: {value!r} is out of range; it takes {allowed}")
+        raise SettingError(f"{option}: {value!r} is out of range; it must be {allowed}")
     return result
 
 
@@ -73,9 +73,11 @@ def numbers(option: str, value: t.Any, allowed: Range[Number]) -> list[Number]:
         value = [value]
     result = [number(option, each, allowed) for each in value]
     if not result:
-        raise SettingError(f"{option}: the list is empty; it takes at least one of {allowed}")
+        raise SettingError(f"{option}: the list is empty; it must have at least one of {allowed}")
     if len(set(result)) != len(result):
-        raise SettingError(f"{option}: {list(value)!r} has the same value twice; it takes different ones of {allowed}")
+        raise SettingError(
+            f"{option}: {list(value)!r} has the same value twice; its values must be different, each {allowed}"
+        )
     return result
 
 
@@ -100,7 +102,7 @@ def yes_or_no(option: str, value: t.Any) -> bool:
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     found = value if isinstance(value, bool) else words.get(str(value).lower())
     if found is None:
-        raise SettingError(f"{option}: {value!r} is not allowed; it takes true or false")
+        raise SettingError(f"{option}: {value!r} is not allowed; it must be true or false")
     return found
 
 
@@ -117,7 +119,7 @@ def size_in_bytes(option: str, value: t.Any, total: int | None = None) -> int:
         return int(total * float(match.group(1)) / 100)
     share = "" if total is None else ", or a share of the memory such as 50%"
     raise SettingError(
-        f"{option}: {value!r} is not a size; it takes bytes, or a number with K, M, G or T (powers of 1024){share}"
+        f"{option}: {value!r} is not a size; it must be bytes, or a number with K, M, G or T (powers of 1024){share}"
     )
 
 

@@ -23,8 +23,8 @@ description:
 options:
   state:
     description:
-      - V(present) adds O(arguments) and removes O(removed). The two lists are complete. An argument that an earlier run
-        changed and that is in neither list is restored; two empty lists are the same as V(restored).
+      - V(present) adds O(arguments) and removes O(removed). The two lists are the complete set. An argument that an
+        earlier run changed and that is in neither list is restored; two empty lists are the same as V(restored).
       - V(restored) restores the boot loader's configuration from before the first change, and removes the record. The
         old menu is restored byte for byte. Only if its source files have changed since (a kernel, GRUB, a setting), it
         is generated again, and RV(notes) says so.
@@ -141,7 +141,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as ba
+from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as boot_arguments
 from ansible_collections.memstretch.density.plugins.module_utils.boot.command_line import (
     CommandLine,
     CommandLineError,
@@ -182,7 +182,7 @@ def result(
 
 def without_boot_loader(params: dict[str, t.Any], running: str) -> dict[str, t.Any]:
     """Return the result on a host without a supported boot loader. Raises CommandLineError if that is an error."""
-    wrong = ba.problems(ba.words(running), params["arguments"], params["removed"])
+    wrong = boot_arguments.problems(boot_arguments.words(running), params["arguments"], params["removed"])
     if params["required"] and params["state"] != "restored" and wrong:
         raise CommandLineError(NO_BOOT_LOADER)
     return {
@@ -239,7 +239,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     params = module.params
     if params["state"] == "restored":
         params = {**params, "arguments": [], "removed": []}
-    ba.check_both(params["arguments"], params["removed"])
+    boot_arguments.check_both(params["arguments"], params["removed"])
     running = (read_text("/proc/cmdline") or "").strip()
     loader = find(module.run_command, module.get_bin_path)
     if loader is None:
@@ -263,7 +263,7 @@ def main() -> None:
     )
     try:
         outcome = run(module)
-    except (CommandLineError, ba.ArgumentError, BootLoaderError, HostRecordError, OSError) as error:
+    except (CommandLineError, boot_arguments.ArgumentError, BootLoaderError, HostRecordError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**outcome)
 

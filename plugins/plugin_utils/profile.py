@@ -137,7 +137,7 @@ def _read(path: str) -> t.Any:
         with open(path, encoding="utf-8") as file:
             text = file.read(_MAX_BYTES + 1)
         if len(text) > _MAX_BYTES:
-            raise ProfileError(f"{path} is longer than {_MAX_BYTES} characters, too long for a profile")
+            raise ProfileError(f"{path} has more than {_MAX_BYTES} characters; a profile must be shorter")
         return yaml.safe_load(text)
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(f"{path} cannot be read: {error}") from error

@@ -53,7 +53,7 @@ def test_teardown_leaves_everything_foreign(lab: Lab) -> None:
 @pytest.mark.parametrize(
     "changes, reason",
     [
-        ({"vm_fleet_image": f"{IMAGES}/golden/none.qcow2"}, "none.qcow2 is not there"),
+        ({"vm_fleet_image": f"{IMAGES}/golden/none.qcow2"}, "none.qcow2 does not exist"),
         ({"vm_fleet_image_checksum": "sha256:" + "0" * 64}, "has the checksum"),
         ({"vm_fleet_image": "", "vm_fleet_master": "nobody"}, "this host has no VM nobody"),
         ({"vm_fleet_memory": "4T"}, "0 VMs fit"),

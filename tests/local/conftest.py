@@ -19,6 +19,7 @@ import typing as t
 
 import pytest
 import yaml
+from xdist.scheduler import LoadScopeScheduling
 
 from .machine import RECORDS
 
@@ -56,11 +57,24 @@ _FIRST_PORT = 20000 + _PORTS_OF_WORKER * (int(os.environ.get("PYTEST_XDIST_WORKE
 _ports = itertools.count(random.randrange(_PORTS_OF_WORKER))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests that use this machine's swap one after another: pytest-xdist gives a group to one worker."""
-    for item in items:
-        if item.path.parent.name == "swap":
-            item.add_marker(pytest.mark.xdist_group("machine"))
+# Their tests change this machine (swap, sysctl, control groups), or fail if another test changes it meanwhile.
+CHANGES_THIS_MACHINE = tuple(
+    f"tests/local/{name}" for name in ("swap/", "test_study.py::", "test_tuning.py::", "test_writeback.py::")
+)
+
+
+class OneMachine(LoadScopeScheduling):
+    """Send the tests that change this machine to one worker of pytest-xdist, and each other test to the next free one.
+
+    The mark xdist_group would do this, but pytest-xdist 3.8 ignores it under pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "machine" if nodeid.startswith(CHANGES_THIS_MACHINE) else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: t.Any) -> OneMachine:
+    return OneMachine(config, log)
 
 
 def free_ports(count: int) -> int:
@@ -312,6 +326,23 @@ class LocalFleet:
         outcome = self.run_playbook(playbook=self.custom_playbook([*blocks, keep], **play), inventory=inventory)
         assert outcome.status == 0, outcome.output
         return json.loads(path.read_text(encoding="utf-8"))
+
+    def not_refused(
+        self,
+        role: str,
+        cases: t.Sequence[tuple[dict[str, t.Any], str]],
+        inventory: pathlib.Path | None = None,
+        **play: t.Any,
+    ) -> list[tuple[str, str]]:
+        """Run a role of the collection with each of these variables; return the cases whose message lacks the text."""
+        include = {"ansible.builtin.include_role": {"name": f"memstretch.density.{role}"}}
+        messages = self.messages([{**include, "vars": variables} for variables, dummy in cases], inventory, **play)
+        found = zip(cases, messages)
+        return [(text, message) for (dummy, text), message in found if text not in " ".join(message.split())]
+
+    def document(self, run: str, name: str) -> dict[str, t.Any]:
+        """Return a document in the directory of a run."""
+        return json.loads((self.results / run / f"{name}.json").read_text(encoding="utf-8"))
 
     def clients(self) -> list[int]:
         """The pids of the clients that load the servers of this test."""

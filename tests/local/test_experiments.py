@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small runs of the experiments on this machine: memory bandwidth, throughput and writeback."""
+"""Small runs of the experiments on this machine: memory bandwidth and throughput."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import pathlib
-import signal
 import socket
 
 import pytest
 
-from .conftest import free_ports, wait_for, write_inventory
+from .conftest import free_ports, write_inventory
 
 # Enough to see that all figures are there; tests/programs/membw tests whether they can be trusted.
 # 16 MiB is the smallest buffer for the cache of 1 MiB that run_memory_bandwidth() tells membw to assume.
 BANDWIDTH = {"memory_bandwidth_seconds": 0.05, "memory_bandwidth_repetitions": 1, "memory_bandwidth_buffer": "16M"}
-
-
-def result(fleet, run, experiment):
-    return json.loads((fleet.results / run / f"{experiment}.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -46,7 +39,7 @@ def test_memory_bandwidth_has_a_directory_of_its_own(fleet_of_one):
     done = run_memory_bandwidth(fleet_of_one, "-e", "run_id=nodes")
 
     assert done.status == 0, done.output
-    kept = result(fleet_of_one, "nodes", "memory_bandwidth")["hosts"]["alone"]
+    kept = fleet_of_one.document("nodes", "memory_bandwidth")["hosts"]["alone"]
     assert kept["cache_bytes"] == 2**20
     nodes = [name for name in os.listdir("/sys/devices/system/node") if name[4:].isdigit()]
     assert len(kept["pairs"]) == len(nodes) ** 2
@@ -80,16 +73,6 @@ def test_memory_bandwidth_in_check_mode_measures_nothing(fleet_of_one):
     assert not fleet_of_one.results.exists()
 
 
-def refusals(fleet, role, cases, inventory=None, **play):
-    """Run a role with each of these variables, in one playbook; return the cases whose message lacks the text."""
-    tasks = [
-        {"ansible.builtin.include_role": {"name": f"memstretch.density.{role}"}, "vars": variables}
-        for variables, dummy in cases
-    ]
-    messages = fleet.messages(tasks, inventory, **play)
-    return [(text, told) for (dummy, text), told in zip(cases, messages) if text not in " ".join(told.split())]
-
-
 def test_memory_bandwidth_refuses_bad_input(fleet_of_one):
     cases = [
         ({"memory_bandwidth_seconds": 0}, "seconds: 0 is out of range"),
@@ -97,7 +80,7 @@ def test_memory_bandwidth_refuses_bad_input(fleet_of_one):
         ({"memory_bandwidth_run_id": "a/b"}, "run_id: 'a/b' is not allowed"),
     ]
     common = {"memory_bandwidth_results_dir": str(fleet_of_one.results)}
-    assert not refusals(fleet_of_one, "memory_bandwidth", [({**common, **case}, text) for case, text in cases])
+    assert not fleet_of_one.not_refused("memory_bandwidth", [({**common, **case}, text) for case, text in cases])
     assert not fleet_of_one.results.exists()
 
 
@@ -122,7 +105,7 @@ def test_throughput_of_two_profiles_from_one_command(fleet, one_host):
     done = fleet.run_playbook(*arguments, playbook="throughput", inventory=inventory)
 
     assert done.status == 0, done.output
-    kept = result(fleet, "big", "throughput_benchmark")
+    kept = fleet.document("big", "throughput_benchmark")
     assert kept["expected"] == ["dram", "zram"] and list(kept["hosts"]) == ["dram", "zram"]
     for measured in kept["hosts"].values():
         assert len(measured["cases"]) == 12
@@ -144,12 +127,12 @@ def test_throughput_refuses_bad_input(fleet, one_host):
         ({"throughput_benchmark_data": "100T"}, "of free memory and swap; choose less data"),
         (
             {"throughput_benchmark_stretch": 0},
-            "throughput_benchmark_stretch: 0 is out of range; it takes a number from 1 to 1,000",
+            "throughput_benchmark_stretch: 0 is out of range; it must be a number from 1 to 1,000",
         ),
     ]
     common = {"throughput_benchmark_results_dir": str(fleet.results)}
     cases = [({**common, **case}, text) for case, text in cases]
-    assert not refusals(fleet, "throughput_benchmark", cases, inventory, hosts="hypervisors")
+    assert not fleet.not_refused("throughput_benchmark", cases, inventory, hosts="hypervisors")
     assert not (fleet.results / "latest").exists()
 
 
@@ -158,107 +141,4 @@ def test_throughput_in_check_mode_measures_nothing(fleet, one_host):
     done = fleet.run_playbook("--check", playbook="throughput", inventory=inventory)
 
     assert done.status == 0, done.output
-    assert not fleet.results.exists()
-
-
-WRITEBACK = {
-    "writeback_benchmark_seconds": 0.5,
-    "writeback_benchmark_repetitions": 1,
-    "writeback_benchmark_dirty_bytes": ["15M"],
-    "writeback_benchmark_threads": [1],
-    "writeback_benchmark_file_size": "1M",
-    "writeback_benchmark_flood_size": "8M",
-    "writeback_benchmark_install": False,
-}
-DIRTY = ("/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio")
-RECORD = pathlib.Path("/var/lib/memstretch/writeback_benchmark.json")
-
-
-def dirty():
-    return [pathlib.Path(path).read_text(encoding="ascii") for path in DIRTY]
-
-
-@pytest.fixture
-def disk(fleet, tmp_path):
-    """A fleet of one host with a directory on a disk; whatever happens, the host is as before."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can set vm.dirty_bytes")
-    assert not RECORD.exists(), (
-        f"{RECORD} exists: run playbooks/writeback.yml -e writeback_benchmark_state=restored first"
-    )
-    place = tmp_path / "disk"
-    place.mkdir()
-    fleet.add("alone")
-    fleet.variables.update(WRITEBACK, writeback_benchmark_directory=str(place))
-    before = dirty()
-    yield place
-    assert fleet.run_playbook("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
-    assert dirty() == before and not RECORD.exists()
-
-
-@pytest.mark.xdist_group("machine")
-def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
-    before = dirty()
-    checked = fleet.run_playbook("--check", playbook="writeback")
-    assert checked.status == 0, checked.output
-    assert "seconds of synchronous writes" in checked.output
-    assert not fleet.results.exists() and list(disk.iterdir()) == []
-
-    done = fleet.run_playbook("-e", "run_id=wb", playbook="writeback")
-    assert done.status == 0, done.output
-    kept = result(fleet, "wb", "writeback_benchmark")["hosts"]["alone"]
-    assert [setting["dirty_bytes"] for setting in kept["settings_measured"]] == [0, 15 << 20]
-    assert all(
-        setting["sequential"]["median"] > 0 and setting["threads"][0]["flood_iops"]["median"] > 0
-        for setting in kept["settings_measured"]
-    )
-    assert "knee" in done.output
-    assert dirty() == before and not RECORD.exists() and list(disk.iterdir()) == []
-
-
-@pytest.mark.xdist_group("machine")
-@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGKILL])
-def test_writeback_that_is_ended_is_undone(fleet, disk, signal_number):
-    before = dirty()
-    # So many that it is still at work when it is ended, however long that takes.
-    fleet.variables["writeback_benchmark_dirty_bytes"] = [f"{mib}M" for mib in range(15, 115)]
-    process = fleet.start(playbook="writeback")
-    module = wait_for("vm.dirty_bytes is set", lambda: dirty() != before and module_above_fio(disk), process)
-    os.kill(module, signal_number)
-    done = fleet.wait(process)
-
-    assert done.status == 2
-    if signal_number == signal.SIGTERM:  # Ansible does not wait for a module that was ended
-        wait_for("the module has cleaned up", lambda: not RECORD.exists() and not list(disk.iterdir()))
-    else:
-        assert dirty() != before and RECORD.exists()
-        assert fleet.run_playbook("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
-        assert not RECORD.exists()
-    assert dirty() == before
-
-
-def module_above_fio(place):
-    """Return the pid of the module whose fio writes to a directory, or None."""
-    for entry in pathlib.Path("/proc").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if (
-                entry.name.isdigit()
-                and (entry / "comm").read_text(encoding="ascii").strip() == "fio"
-                and str(place) in os.readlink(entry / "cwd")
-            ):
-                parent = int((entry / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
-                if pathlib.Path(f"/proc/{parent}/comm").read_text(encoding="ascii").startswith("python"):
-                    return parent
-    return None
-
-
-@pytest.mark.xdist_group("machine")
-def test_writeback_refuses_bad_input(fleet, disk):
-    cases = [
-        ({"writeback_benchmark_flood_size": "1000T"}, "must stay free. Take a smaller flood_size"),
-        ({"writeback_benchmark_dirty_bytes": ["1"]}, "dirty_bytes: ['1'] is not allowed"),
-        ({"writeback_benchmark_directory": "/none/such"}, "directory: /none/such is no directory"),
-    ]
-    common = {"writeback_benchmark_results_dir": str(fleet.results)}
-    assert not refusals(fleet, "writeback_benchmark", [({**common, **case}, text) for case, text in cases])
     assert not fleet.results.exists()

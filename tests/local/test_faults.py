@@ -52,7 +52,7 @@ BAD_SETTINGS = [
     ),
     ({"duration": 0}, ["latency_benchmark_duration", "0.1 to 604,800"]),
     ({"duration": 2, "requests": 7}, ["latency_benchmark_duration", "2,000 requests", "says 7"]),
-    ({"pattern": "uniform", "influences": 10}, ["latency_benchmark_influences", "it takes [0]"]),
+    ({"pattern": "uniform", "influences": 10}, ["latency_benchmark_influences", "it must be [0]"]),
 ]
 
 

@@ -13,9 +13,6 @@ import pytest
 from .conftest import SMALL, STRETCHED, HeldPhase, free_ports, write_inventory
 from .machine import RECORDS, differences, snapshot
 
-# A run is only resumed on hosts whose settings are what they were: nobody else may change this machine meanwhile.
-pytestmark = pytest.mark.xdist_group("machine")
-
 # Each run fills, and each test of it has SETs, so that it can be held.
 TINY = {**SMALL, "latency_benchmark_read_mixes": [70], "latency_benchmark_key_count": 300}
 

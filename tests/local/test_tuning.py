@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Profiles on this machine, for real: applied, verified, exchanged, put back. Needs root.
+"""Profiles on this machine: applied, verified, changed and restored. Needs root.
 
 The lane host does the same on a system with drives, systemd and a boot loader.
 """
@@ -15,12 +15,10 @@ import pytest
 from .conftest import STRETCHED
 from .machine import RECORDS, differences, snapshot, value
 
-pytestmark = pytest.mark.xdist_group("machine")
-
 
 @pytest.fixture
 def tune(untuned_machine, fleet):
-    """Playbooks on this machine, which is put back whatever happens."""
+    """Return a function that runs a playbook on this machine; afterwards the machine is restored in any case."""
     fleet.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
 
     def run_playbook(playbook, profile, *arguments, check=False):
@@ -29,19 +27,19 @@ def tune(untuned_machine, fleet):
 
     yield run_playbook
     if RECORDS.exists():
-        undone = run_playbook("restore", "dram")
-        assert undone.status == 0, undone.output
+        restored = run_playbook("restore", "dram")
+        assert restored.status == 0, restored.output
 
 
 def changed(outcome):
     return int(re.search(r"^this_machine\s.*changed=(\d+)", outcome.output, re.M).group(1))
 
 
-def test_a_machine_is_tuned_switched_and_put_back(tune):
+def test_a_profile_is_applied_changed_and_restored(tune):
     before = snapshot()
     for profile in ("dram", "swap", "zram"):
-        foreseen = tune("tune", profile, check=True)
-        assert foreseen.status == 0 and changed(foreseen) > 0, foreseen.output
+        predicted = tune("tune", profile, check=True)
+        assert predicted.status == 0 and changed(predicted) > 0, predicted.output
         assert differences(before, snapshot()) == {}, "check mode changes nothing"
 
     first = tune("tune", "swap")
@@ -54,7 +52,7 @@ def test_a_machine_is_tuned_switched_and_put_back(tune):
     pathlib.Path("/proc/sys/vm/swappiness").write_text("33", encoding="ascii")
     found = tune("verify", "swap")
     assert found.status != 0 and "/proc/sys/vm/swappiness is 33 and not 100" in found.output, found.output
-    assert changed(tune("tune", "swap")) == 1, "only that is put right"
+    assert changed(tune("tune", "swap")) == 1, "only the settings are changed again"
 
     switched = tune("tune", "zram")
     assert switched.status == 0, switched.output
@@ -85,13 +83,13 @@ def test_settings_of_the_inventory_and_a_host_budget(tune):
     assert differences(before, snapshot()) == {}
 
 
-def test_a_budget_that_cannot_hold_the_host_is_refused(tune):
-    """What the budget must hold is only known when the rest of the profile is in force."""
+def test_a_budget_below_the_memory_in_use_is_refused(tune):
+    """How much memory the host needs is only known when the rest of the profile is in force."""
     outcome = tune("tune", "dram", '{"host_tuning_dram_budget": {"mechanism": "hugepages", "size": "16M"}}')
     assert outcome.status != 0 and "would push the host into OOM" in outcome.output, outcome.output
 
 
-def test_a_mistake_is_refused_before_anything_is_touched(tune, fleet):
+def test_a_mistake_is_refused_before_any_change(tune, fleet):
     devices = {"host_tuning_swap": {"kind": "devices"}, "swap_space_devices": ["/dev/nvme0n1"]}
     cases = [
         (devices, "/dev/disk/by-id"),
@@ -99,8 +97,42 @@ def test_a_mistake_is_refused_before_anything_is_touched(tune, fleet):
         ({"host_tuning_dram_budget": {"mechanism": "cgroup"}}, "it must have a size"),
         ({"host_tuning_settings": {"sysctl": {"swappiness": 1}}}, "such as vm.swappiness"),
     ]
-    role = {"ansible.builtin.include_role": {"name": "memstretch.density.host_tuning"}}
-    messages = fleet.messages([{**role, "vars": case} for case, dummy in cases], STRETCHED, hosts="hypervisors")
-    wrong = [(message, told) for (dummy, message), told in zip(cases, messages) if message not in told]
-    assert not wrong
+    assert not fleet.not_refused("host_tuning", cases, STRETCHED, hosts="hypervisors")
     assert not RECORDS.exists()
+
+
+def of(plan, profile, size):
+    return next(each for each in plan["fleets"] if (each["profile"], each["size"]) == (profile, size))
+
+
+def test_a_plan_for_this_machine_changes_nothing(untuned_machine, fleet):
+    before = snapshot()
+    outcome = fleet.run_playbook(
+        "-e", "profiles=dram,swap,zram", "-e", "fleet_sizes=1,8", playbook="plan", inventory=STRETCHED
+    )
+    assert outcome.status == 0, outcome.output
+    assert differences(before, snapshot()) == {} and not RECORDS.exists()
+    plan = fleet.document("plan", "plan")
+    assert {(each["profile"], each["size"]) for each in plan["fleets"]} == {
+        (profile, size) for profile in ("dram", "swap", "zram") for size in (1, 8)
+    }
+    # What the inventory makes of each profile: 1 GiB under dram, 130 MiB and a swap file or zram under the others.
+    assert of(plan, "dram", 8)["dram_bytes"] == 2**30 and of(plan, "dram", 8)["cells"][0]["hit_rate"] == 1
+    assert of(plan, "swap", 8)["dram_bytes"] == 130 * 2**20 and of(plan, "swap", 8)["tier"] == "file"
+    assert of(plan, "zram", 8)["tier"] == "zram" and of(plan, "zram", 8)["tier_bytes"] > 1e9
+    assert 0.2 < of(plan, "zram", 8)["cells"][0]["hit_rate"] < of(plan, "zram", 8)["cells"][1]["hit_rate"] < 0.9
+    assert plan["duration"]["runs"] == 6 and plan["duration"]["phases"] == 9
+    assert "Nothing was changed." in outcome.output
+
+    checked = fleet.run_playbook(
+        "--check",
+        "-e",
+        "profile=swap",
+        "-e",
+        "results_dir=" + str(fleet.path / "other"),
+        playbook="plan",
+        inventory=STRETCHED,
+    )
+    assert checked.status == 0 and "Nothing was changed." in checked.output and not (fleet.path / "other").exists(), (
+        checked.output
+    )

@@ -78,7 +78,8 @@ class Image(Recipe):
 
     def make(self) -> Image:
         """Build the image unless it exists. Using it requires only read access to .cache/vm."""
-        with locked(CACHE / "images" / ".lock"):
+        # A lock for each image, so that different images are built at the same time.
+        with locked(CACHE / "images" / f".{self.directory.name}.lock"):
             if not self.directory.exists():
                 work = self.directory.with_suffix(".new")
                 if work.exists():  # left by an interrupted build

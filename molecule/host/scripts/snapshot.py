@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host's state as sorted lines of text, to be compared with diff: everything that a profile could touch.
+"""Print the state of a host as sorted lines of text for diff: everything that a profile could change.
 
-What changes by itself is left out by name, below, so that whatever is not named there counts.
+Only what changes by itself is left out, by name: see VOLATILE.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 import stat
 import subprocess
 
-# Counters, random numbers, and what the kernel works out anew at each boot from the memory that is free then.
+# Counters, random numbers, and values that the kernel calculates at each boot from the memory that is free then.
 VOLATILE = re.compile(
     "|".join(
         (
@@ -23,13 +23,15 @@ VOLATILE = re.compile(
             r"/proc/sys/fs/epoll/max_user_watches",
             r"/proc/sys/fs/(inotify|fanotify)/max_.*",
             r"/proc/sys/kernel/(random/(boot_id|uuid|entropy_avail)|ns_last_pid|pty/nr|threads-max|core_modes)",
-            r"/proc/sys/(user|net)/.*",  # no profile sets one, and many count
+            r"/proc/sys/(user|net)/.*",  # no profile sets one, and many are counters
             r"/proc/sys/vm/(stat_refresh|user_reserve_kbytes|admin_reserve_kbytes)",
-            r"/sys/kernel/mm/(ksm/(pages_|full_scans|stable_|zero_|general_profit|ksm_zero|pages_skipped).*|damon/.*|swap/.*stats.*)",
+            r"/sys/kernel/mm/(ksm/(pages_|full_scans|stable_|zero_|general_profit|ksm_zero|pages_skipped).*)",
+            r"/sys/kernel/mm/(damon/.*|swap/.*stats.*)",
             r"/sys/kernel/mm/hugepages/[^/]*/(free|resv|surplus)_hugepages",
             r"/sys/kernel/mm/transparent_hugepage/(khugepaged/(pages_collapsed|full_scans)|hugepages-[^/]*/stats/.*)",
             r"/sys/block/[^/]*/queue/(iosched/async_depth|wbt_lat_usec)",
-            r"/sys/module/(zswap|nvme|nvme_core|zram|ksm)/(refcnt|coresize|initsize|taint|uevent|holders|notes|sections|drivers|srcversion|version).*",
+            r"/sys/module/(zswap|nvme|nvme_core|zram|ksm)/(refcnt|coresize|initsize|taint|uevent|holders|notes).*",
+            r"/sys/module/(zswap|nvme|nvme_core|zram|ksm)/(sections|drivers|srcversion|version).*",
             r"/etc/(mtab|machine-id|resolv\.conf|\.pwd\.lock|ld\.so\.cache)",
             r"/var/lib/systemd/.*",
             r"/boot/grub/grubenv",
@@ -53,11 +55,12 @@ EDGE = 1024 * 1024
 
 
 def volatile(path):
+    """Return whether a path changes by itself."""
     return VOLATILE.fullmatch(path) is not None
 
 
 def value(path):
-    """What a file of the kernel says, on one line; None if it cannot be read."""
+    """Return the content of a kernel file on one line, or the error of reading it; None if it cannot be opened."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -71,12 +74,14 @@ def value(path):
 
 
 def walk(root):
+    """Yield each path below a directory, and whether it is a directory."""
     for directory, names, files in os.walk(root):
         names[:] = [name for name in names if not volatile(os.path.join(directory, name) + "/")]
         yield from ((os.path.join(directory, name), name in names) for name in [*names, *files])
 
 
 def kernel_values():
+    """Yield the values of the kernel's files in /proc and /sys."""
     paths = [path for root in VALUES for path, is_directory in walk(root) if not is_directory]
     paths += [
         path
@@ -94,8 +99,9 @@ def kernel_values():
 
 
 def files():
+    """Yield each file with its mode, owner and a digest of its content."""
     for root in FILES:
-        for path, _kind in walk(root):
+        for path, _is_directory in walk(root):
             if volatile(path):
                 continue
             state = os.lstat(path)
@@ -110,7 +116,7 @@ def files():
 
 
 def disks():
-    """The ends of each drive, where labels and partition tables are."""
+    """Yield each disk with a digest of both its ends, where labels and partition tables are."""
     for path in sorted(glob.glob("/sys/block/*")):
         name = os.path.basename(path)
         if name.startswith(("loop", "ram", "sr")):
@@ -121,7 +127,7 @@ def disks():
                 head = device.read(EDGE)
                 device.seek(-EDGE, os.SEEK_END)
                 yield f"disk {name} ends {hashlib.sha256(head + device.read()).hexdigest()}"
-    # Not by-diskseq: the order in which the kernel found the disks, another one at each boot.
+    # Not by-diskseq, the order in which the kernel found the disks: it changes at each boot.
     for link in sorted(
         path for path in glob.glob("/dev/disk/by-*/*") if os.path.islink(path) and "/by-diskseq/" not in path
     ):
@@ -129,7 +135,7 @@ def disks():
 
 
 def services():
-    # Which ones are enabled or masked shows in the links below /etc/systemd.
+    """Yield the state of each systemd unit. The links below /etc/systemd show which are enabled or masked."""
     for line in output(
         "systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", "--type=service,swap,slice"
     ).splitlines():
@@ -139,14 +145,16 @@ def services():
 
 
 def output(*command):
+    """Return the standard output of a command."""
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def others():
-    # Size and priority count, not how much is used just now.
+    """Yield swap areas, the kernel command line, the packages, and our files in /run."""
+    # The size and priority of a swap area, but not how much of it is in use.
     with open("/proc/swaps", encoding="utf-8") as file:
         for line in file.read().splitlines()[1:]:
-            name, kind, size, unused, priority = line.split()
+            name, kind, size, _used, priority = line.split()
             yield f"swap {name} {kind} {size} {priority}"
     with open("/proc/cmdline", encoding="utf-8") as file:
         yield f"cmdline {file.read().strip()}"
@@ -156,8 +164,7 @@ def others():
 
 
 def main():
-    # Wait for the end of the boot, which still changes things. The status is 1 if a unit failed; the list of units
-    # shows that.
+    # Wait until the boot has ended. The exit status is 1 if a unit has failed, which the list of units shows too.
     subprocess.run(["systemctl", "is-system-running", "--wait"], check=False, capture_output=True)
     lines = [*kernel_values(), *files(), *disks(), *services(), *others()]
     print("\n".join(sorted(lines)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as ba
+from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as boot_arguments
 from ansible_collections.memstretch.density.plugins.module_utils.boot.loader import (
     BootLoaderError,
     Entry,
@@ -88,7 +88,7 @@ class CommandLine:
         """Return the entries of the boot menu as they will be after the change."""
         data = self._data or {"originals": {}, "arguments": []}
         return [
-            Entry(entry.kernel, " ".join(ba.changed(entry.words, self.arguments, self.removed)))
+            Entry(entry.kernel, " ".join(boot_arguments.changed(entry.words, self.arguments, self.removed)))
             for entry in self.loader.original_entries(data["originals"], data["arguments"])
         ]
 
@@ -139,8 +139,8 @@ class CommandLine:
     def affected_names(self) -> set[str]:
         """Return the names of all arguments that may differ between the running kernel and the menu because of us."""
         return {
-            *map(ba.name, self.arguments),
-            *map(ba.name, self.removed),
+            *map(boot_arguments.name, self.arguments),
+            *map(boot_arguments.name, self.removed),
             *(self._data or {}).get("names", []),
             *json.loads(read_text(self._pending) or "[]"),
         }
@@ -174,13 +174,20 @@ class CommandLine:
 
     def running_problems(self, running: str) -> list[str]:
         """Return what is wrong on the command line of the running kernel."""
-        return [f"the running kernel: {text}" for text in ba.problems(ba.words(running), self.arguments, self.removed)]
+        return [
+            f"the running kernel: {text}"
+            for text in boot_arguments.problems(boot_arguments.words(running), self.arguments, self.removed)
+        ]
 
 
 def reboot_required(entries: t.Sequence[Entry], running: str, names: t.Collection[str]) -> bool:
     """Return whether the running kernel and the first entry of the menu differ in the arguments with these names."""
 
     def values(words: t.Iterable[str]) -> list[tuple[str, tuple[str, ...]]]:
-        return [(ba.name(word), word.partition("=")[1:]) for word in sorted(words) if ba.name(word) in names]
+        return [
+            (boot_arguments.name(word), word.partition("=")[1:])
+            for word in sorted(words)
+            if boot_arguments.name(word) in names
+        ]
 
-    return bool(entries) and values(entries[0].words) != values(ba.words(running))
+    return bool(entries) and values(entries[0].words) != values(boot_arguments.words(running))

@@ -17,7 +17,7 @@ import re
 import stat
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as ba
+from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as boot_arguments
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import remove_file, write_file
 
@@ -45,7 +45,7 @@ class Entry(t.NamedTuple):
     @property
     def words(self) -> list[str]:
         """Return the arguments of the command line."""
-        return ba.words(self.line)
+        return boot_arguments.words(self.line)
 
     def without(self, added: t.Sequence[str]) -> Entry:
         """Return the entry without the arguments that were added."""
@@ -63,7 +63,11 @@ def find(run_command: RunCommand, find_program: FindProgram) -> Grub | Grubby | 
 
 def problems(entries: t.Iterable[Entry], arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
     """Return the differences between the boot menu and the wanted arguments, one message for each."""
-    return [f"{entry.kernel}: {text}" for entry in entries for text in ba.problems(entry.words, arguments, removed)]
+    return [
+        f"{entry.kernel}: {text}"
+        for entry in entries
+        for text in boot_arguments.problems(entry.words, arguments, removed)
+    ]
 
 
 def read_text(path: str) -> str | None:
@@ -368,7 +372,7 @@ class Grubby:
     def _set_arguments(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> None:
         self._update(
             {
-                entry.kernel: ba.changed(entry.words, arguments, removed)
+                entry.kernel: boot_arguments.changed(entry.words, arguments, removed)
                 for entry in self.original_entries(originals, originals["added"])
             }
         )

@@ -73,17 +73,17 @@ def check_options(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     page = os.sysconf("SC_PAGE_SIZE")
     if not values or min(values) < 2 * page or len(set(values)) != len(values):
         raise SettingError(
-            f"dirty_bytes: {options['dirty_bytes']!r} is not allowed; it takes different sizes, "
+            f"dirty_bytes: {options['dirty_bytes']!r} is not allowed; it must be a list of different sizes, "
             f"each at least two pages ({2 * page} bytes)"
         )
     for queue in options["queues"]:
         unknown = sorted(set(queue) - set(_QUEUE_KNOBS))
         if unknown or not queue:
-            raise SettingError(f"queues: {queue!r} is not allowed; it takes one or more of {', '.join(_QUEUE_KNOBS)}")
+            raise SettingError(f"queues: {queue!r} is not allowed; it must be one or more of {', '.join(_QUEUE_KNOBS)}")
     write_size = size_in_bytes("write_size", options["write_size"])
     if not 512 <= write_size <= 2**30 or write_size % 512:
         raise SettingError(
-            f"write_size: {options['write_size']!r} is out of range; it takes a multiple of 512 from 512 bytes to 1G"
+            f"write_size: {options['write_size']!r} is out of range; it must be a multiple of 512 from 512 bytes to 1G"
         )
     return {
         "dirty_bytes": [0, *sorted(values, reverse=True)],

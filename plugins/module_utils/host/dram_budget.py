@@ -40,7 +40,7 @@ class HugepageBudget:
 
     Args:
         size: the budget in bytes.
-        reserve: what must stay free of the budget besides the host's programs, in bytes.
+        reserve: the part of the budget that must be left besides the memory of the host's programs, in bytes.
     """
 
     def __init__(self, size: int, reserve: int) -> None:
@@ -58,8 +58,13 @@ class HugepageBudget:
         return {"huge pages": int(_read(HUGEPAGES) or 0), SYSCTL_FILE: _read(SYSCTL_FILE)}
 
     def applied_state(self, present: t.Mapping[str, t.Any], original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """Return the state with the budget in force."""
-        pages = original["huge pages"] + max(0, self._info["MemTotal"] - self._size) // self._page
+        """Return the state with the budget in force. Raises BudgetError for a budget of the host's memory or more."""
+        if self._size >= self._info["MemTotal"]:
+            raise BudgetError(
+                f"a DRAM budget of {size_text(self._size)} must be below the host's memory "
+                f"({size_text(self._info['MemTotal'])})"
+            )
+        pages = original["huge pages"] + (self._info["MemTotal"] - self._size) // self._page
         close = abs(present["huge pages"] - pages) <= pages * _HUGEPAGES_TOLERANCE
         content = f"{MARK}\nvm.nr_hugepages = {pages}\n"
         if close and present[SYSCTL_FILE]:
@@ -74,7 +79,7 @@ class HugepageBudget:
         return {**present, "huge pages": original["huge pages"]}
 
     def check(self, present: t.Mapping[str, t.Any]) -> None:
-        """Raise BudgetError if the budget is too small for the host's own programs, or not below its memory."""
+        """Raise BudgetError if the budget is too small for the host's own programs."""
         hugepages = present["huge pages"] * self._page
         in_use = self._info["MemTotal"] - self._info["MemAvailable"] - hugepages
         if self._size < in_use + self._reserve:
@@ -82,11 +87,6 @@ class HugepageBudget:
                 f"a DRAM budget of {size_text(self._size)} by huge pages would push the host into OOM: its programs "
                 f"use {size_text(in_use)}, and the reserve is {size_text(self._reserve)}. The budget must be at least "
                 f"{size_text(in_use + self._reserve)}."
-            )
-        if self._size >= self._info["MemTotal"]:
-            raise BudgetError(
-                f"a DRAM budget of {size_text(self._size)} must be below the host's memory "
-                f"({size_text(self._info['MemTotal'])})"
             )
 
     def set_state(self, state: t.Mapping[str, t.Any]) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The record of a host's memory: all that determines how it behaves, read from /proc and /sys. Nothing is changed.
+"""The memory record of a host: what determines how its memory behaves, read from /proc and /sys. Nothing is changed.
 
 One function for each section of the record; the module C(host_memory_info) documents every key. Two rules hold
 everywhere: a fixed key whose knob this kernel lacks is None, and a list or dictionary of discovered things (nodes,
@@ -54,7 +54,7 @@ SYSCTLS = (
     "kernel.numa_balancing_promote_rate_limit_MBps",
 )
 # The kernel sets these itself: whenever huge pages are turned on or off it calculates min_free_kbytes from the current
-# watermarks (mm/khugepaged.c, set_recommended_min_free_kbytes). Measured: 1 % between two times with the same profile.
+# watermarks (mm/khugepaged.c, set_recommended_min_free_kbytes). Under one profile, two readings differed by 1 %.
 KERNEL_SET_SYSCTLS = ("vm.min_free_kbytes",)
 # admin-guide/mm/ksm.rst: the knobs, then the counters.
 KSM_KNOBS = (

@@ -19,7 +19,7 @@ class Services:
 
     Args:
         run_command: AnsibleModule.run_command.
-        systemd: whether systemd manages the host; found out if not given.
+        systemd: whether systemd manages the host; detected if not given.
     """
 
     def __init__(self, run_command: RunCommand, systemd: bool | None = None) -> None:

@@ -38,7 +38,7 @@ _NEW_RECORD: dict[str, t.Any] = {"profile": None, "originals": {}, "refused": {}
 
 
 class HostTuner:
-    """The wanted and the present settings of a host, and the change from these to those.
+    """Compares the wanted settings of a host with the present ones, and applies them.
 
     Args:
         params: the parameters of the module C(host_settings).
@@ -145,7 +145,7 @@ class HostTuner:
     # --- the change ---------------------------------------------------------------------------------------------
 
     def apply(self) -> None:
-        """Set all that is wanted. Raises SettingsError after the last setting, with all settings that failed.
+        """Apply the wanted settings. Raises SettingsError, after all of them, with those that failed.
 
         The caller holds the lock of the record since before it constructed this object.
         """

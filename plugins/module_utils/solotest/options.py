@@ -53,5 +53,5 @@ def cpu_choice(option: str, value: t.Any) -> str | int:
         return number(option, value, CPU)
     except SettingError:
         raise SettingError(
-            f"{option}: {value!r} is not allowed; it takes {ANY_CPU}, {BESIDE_REDIS}, {OWN_CPU} or {CPU}"
+            f"{option}: {value!r} is not allowed; it must be {ANY_CPU}, {BESIDE_REDIS}, {OWN_CPU} or {CPU}"
         ) from None

@@ -99,7 +99,7 @@ def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> 
     if checked["servers"] == 1:
         raise SettingError(
             f"{option}.servers: 1 is not allowed, since a single server has no head-room for a failed one; "
-            f"it takes 2 or more, or leave it out"
+            f"it must be 2 or more, or leave it out"
         )
     return checked
 
@@ -110,7 +110,7 @@ def _check_names(option: str, given: t.Mapping[str, t.Any]) -> None:
     problems += [f"{name} is missing" for name in REQUIRED if given.get(name) in (None, "")]
     if problems:
         raise SettingError(
-            f"{option}: {', '.join(problems)}; it takes {', '.join(['date', 'currency', *PRICES])}, of which "
+            f"{option}: {', '.join(problems)}; it must have {', '.join(['date', 'currency', *PRICES])}, of which "
             f"{', '.join(REQUIRED)} are required"
         )
 
@@ -119,9 +119,7 @@ def _date(option: str, value: t.Any) -> str:
     try:
         return datetime.date.fromisoformat(str(value)).isoformat()
     except ValueError:
-        raise SettingError(
-            f"{option}: {value!r} is not a date; it takes the date of the prices, such as 2026-01-31"
-        ) from None
+        raise SettingError(f"{option}: {value!r} is not a date; it must be a date, such as 2026-01-31") from None
 
 
 def document(paid: t.Mapping[str, t.Any], arms: t.Sequence[PricedArm], baseline: str | None = None) -> dict[str, t.Any]:

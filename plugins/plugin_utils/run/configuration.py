@@ -62,7 +62,7 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
     for name, choices in (("pacing", PACINGS), ("pattern", PATTERNS)):
         if options[name] not in choices:
             raise SettingError(
-                f"{prefix}{name}: {options[name]!r} is not allowed; it takes one of {', '.join(choices)}"
+                f"{prefix}{name}: {options[name]!r} is not allowed; it must be one of {', '.join(choices)}"
             )
 
     def one(name: str) -> t.Any:
@@ -73,7 +73,7 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
     if options["pattern"] != "gaussian" and influences != [0]:
         raise SettingError(
             f"{prefix}influences: {options['influences']!r} is not allowed with {prefix}pattern {options['pattern']}, "
-            f"since only gaussian has an influence; it takes [0]"
+            f"since only gaussian has an influence; it must be [0]"
         )
     return {
         "profile": options["profile"],

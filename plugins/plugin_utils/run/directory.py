@@ -186,8 +186,8 @@ def check_name(option: str, name: str | None) -> None:
     """
     if name and (os.path.basename(name) != name or name.startswith(".") or name == "latest"):
         raise RunError(
-            f"{option}: {name!r} is not allowed; it takes the name of a directory without /, which does not begin with "
-            f"a dot and is not 'latest'"
+            f"{option}: {name!r} is not allowed; it must be the name of a directory, without / and leading dot, "
+            "and not 'latest'"
         )
 
 

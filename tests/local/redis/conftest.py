@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the role redis on this machine, with throwaway inventories. No root needed."""
+"""Run the role redis on this machine, with throwaway inventories. Needs no root."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLAYBOOK = [{"hosts": "all", "gather_facts": False, "roles": [{"role": "memstret
 
 
 class Outcome:
-    """How one run of ansible-playbook ended."""
+    """Exit status, output and task results of one run of ansible-playbook."""
 
     def __init__(self, run):
         self.status = run.returncode
@@ -58,7 +58,7 @@ class Outcome:
         return "\n".join(map(self.messages_of, self.stats))
 
     def messages_of(self, host):
-        """What a host failed with."""
+        """Return the messages with which a host failed."""
         results = [task["hosts"][host] for task in self.tasks if host in task["hosts"]]
         return "\n".join(
             str(result.get("msg", "")) + "\n".join(str(item.get("msg", "")) for item in result.get("results", []))
@@ -90,8 +90,12 @@ pipelining = true
             encoding="utf-8",
         )
 
-    def run_playbook(self, hosts, *arguments, **variables):
-        """Run the role; hosts is {inventory hostname: variables}, or the variables of the only host."""
+    def run_role(self, hosts, *arguments, **variables):
+        """Run the role.
+
+        Args:
+            hosts: variables by inventory hostname, or the variables of the only host.
+        """
         if not all(isinstance(value, dict) for value in hosts.values()):
             hosts = {"one": hosts}
         inventory = {
@@ -138,12 +142,12 @@ pipelining = true
                 self.servers |= {int(text)} if text.isdigit() else set()
 
     def ok(self, *args, **kwargs):
-        outcome = self.run_playbook(*args, **kwargs)
+        outcome = self.run_role(*args, **kwargs)
         assert outcome.status == 0, outcome.messages or outcome.output[-5000:]
         return outcome
 
     def refused(self, *args, **kwargs):
-        outcome = self.run_playbook(*args, **kwargs)
+        outcome = self.run_role(*args, **kwargs)
         assert outcome.status != 0, "it was not refused"
         return outcome.messages
 
@@ -172,14 +176,14 @@ def site(tmp_path, bytecode_environment):
 
 @pytest.fixture
 def ports():
-    """Free ports, each only once."""
+    """Return four different free ports."""
     first = free_ports(4)
     return list(range(first, first + 4))
 
 
 @pytest.fixture
 def ask():
-    """Send lines to a Redis, by port or path, and return its answer."""
+    """Send lines to a Redis at a port or a path, and return its reply."""
 
     def send(address, *lines):
         family = socket.AF_INET if isinstance(address, int) else socket.AF_UNIX

@@ -483,7 +483,6 @@ def group():
     path.rmdir()
 
 
-@pytest.mark.xdist_group("machine")  # other tests compare the control groups before and after
 def test_the_server_runs_in_the_requested_control_group(group, make):
     server = make()
     outside = server.ok()["pid"]

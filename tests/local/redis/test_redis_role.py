@@ -23,7 +23,7 @@ def gone(pid):
         return True
 
 
-def test_several_hosts_and_instances_from_first_run_to_last(site, ports, ask):
+def test_several_hosts_and_instances_from_first_run_to_removal(site, ports, ask):
     tcp = {"name": "tcp", "port": ports[1]}
     hosts = {
         "a": {"redis_port": ports[0], "redis_maxmemory": "64mb"},
@@ -41,20 +41,20 @@ def test_several_hosts_and_instances_from_first_run_to_last(site, ports, ask):
     assert facts["a"][str(ports[0])]["maxmemory"] == 64 * 1024 * 1024
     assert facts["a"][str(ports[0])]["port"] == ports[0] and facts["a"][str(ports[0])]["host"] == "127.0.0.1"
     assert facts["b"]["sock"]["socket"] == str(path) and facts["b"]["sock"]["port"] == 0
-    for told in (told for host in facts.values() for told in host.values()):
-        assert told["version"][0].isdigit() and told["used_memory"] > 100_000 and len(told["run_id"]) == 40
-        assert told["state"] == "started" and told["supervisor"] == "daemon" and not gone(told["pid"])
-        assert ask(told["port"] or path, "CONFIG GET save").split() == ["*2", "$4", "save", "$0"]
+    for instance in (instance for host in facts.values() for instance in host.values()):
+        assert instance["version"][0].isdigit() and instance["used_memory"] > 100_000 and len(instance["run_id"]) == 40
+        assert instance["state"] == "started" and instance["supervisor"] == "daemon" and not gone(instance["pid"])
+        assert ask(instance["port"] or path, "CONFIG GET save").split() == ["*2", "$4", "save", "$0"]
 
     second = site.ok(hosts)
     assert second.changed == 0
     assert second.facts["b"]["sock"]["run_id"] == facts["b"]["sock"]["run_id"]
 
     tcp["maxmemory"] = "16mb"
-    assert site.ok(hosts, "--check", "--diff").changed == 2, "a file, and the restart that follows"
+    assert site.ok(hosts, "--check", "--diff").changed == 2, "a file, and the restart that it causes"
     third = site.ok(hosts)
     assert {name: host["changed"] for name, host in third.stats.items()} == {"a": 0, "b": 2}, (
-        "check mode had not done it"
+        "check mode had changed nothing"
     )
     assert third.facts["b"]["tcp"]["maxmemory"] == 16 * 1024 * 1024
     assert third.facts["a"][str(ports[0])]["run_id"] == facts["a"][str(ports[0])]["run_id"]
@@ -258,7 +258,7 @@ BAD_SCALARS = [
 
 def test_bad_scalars(site):
     hosts = {f"bad{number}": {"redis_port": 1000 + number, **bad} for number, (bad, dummy) in enumerate(BAD_SCALARS)}
-    messages = site.run_playbook(hosts).messages_of
+    messages = site.run_role(hosts).messages_of
     wrong = [(host, words) for host, (dummy, words) in zip(hosts, BAD_SCALARS) if not holds(messages(host), words)]
     assert not wrong, {host: messages(host) for host in hosts}
     assert site.files() is None
@@ -268,7 +268,7 @@ def holds(text, words):
     return all(word in text for word in words)
 
 
-def test_systemd_where_there_is_none(site):
+def test_systemd_on_a_machine_without_it(site):
     if Path("/run/systemd/system").exists():
         pytest.skip("this machine runs systemd")
     message = site.refused({"redis_supervisor": "systemd"})
@@ -282,7 +282,7 @@ def test_redis_is_not_installed(site):
         assert "no-such-redis" in message and "no-such-package" in message and "become" in message
     else:
         check = site.ok(host, "--check")
-        assert "no-such-package would be installed" in str(check.results("Say that the package would be installed"))
+        assert "no-such-package would be installed" in str(check.results("Report that the package would be installed"))
     assert site.files() is None
 
 
@@ -290,6 +290,6 @@ def test_facts_of_the_daemons_without_the_python_library(site, ports):
     bare = site.directory / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
     outcome = site.ok({"redis_port": ports[0], "ansible_python_interpreter": str(bare / "bin" / "python")})
-    told = outcome.facts["one"][str(ports[0])]
-    assert told["version"] and told["used_memory"] > 100_000 and told["maxmemory"] is None
-    assert "redis_install_python_library" in str(outcome.results("Say why there are no more facts"))
+    facts = outcome.facts["one"][str(ports[0])]
+    assert facts["version"] and facts["used_memory"] > 100_000 and facts["maxmemory"] is None
+    assert "redis_install_python_library" in str(outcome.results("Report why facts are missing"))

@@ -373,7 +373,7 @@ def test_a_record_that_cannot_be_read_is_not_overwritten(pair):
         file.write(before[:40])
     try:
         for params in (on(pair, priority=11), {"state": "restored"}):
-            assert "holds this host's original settings and cannot be read" in call_module(**params)["msg"]
+            assert "has this host's original settings and cannot be read" in call_module(**params)["msg"]
         assert set(in_use().values()) == {10}
     finally:
         with open(RECORD, "w", encoding="utf-8") as file:

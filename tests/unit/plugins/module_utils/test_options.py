@@ -88,7 +88,7 @@ def test_yes_or_no(value, truth):
 
 @pytest.mark.parametrize("value", ["maybe", "", None, 2])
 def test_neither_yes_nor_no(value):
-    with pytest.raises(SettingError, match="stop: .* is not allowed; it takes true or false"):
+    with pytest.raises(SettingError, match="stop: .* is not allowed; it must be true or false"):
         yes_or_no("stop", value)
 
 
@@ -112,7 +112,9 @@ def test_sizes(text, size):
 
 @pytest.mark.parametrize("text", ["", "G", "-1", "1X", "1.G", "ten", "50%", "1e9", None])
 def test_sizes_that_are_refused(text):
-    with pytest.raises(SettingError, match="^option: .* is not a size; it takes bytes, or a number with K, M, G or T"):
+    with pytest.raises(
+        SettingError, match="^option: .* is not a size; it must be bytes, or a number with K, M, G or T"
+    ):
         size_in_bytes("option", text)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as bl
+from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as boot_loader
 from ansible_collections.memstretch.density.tests.unit.fixtures.boot_loaders import MENU, GrubbyModel
 
 
@@ -19,7 +19,7 @@ def grub(tmp_path):
     (tmp_path / "boot" / "grub" / "grub.cfg").chmod(0o600)
 
     def make(generator):
-        return bl.Grub(
+        return boot_loader.Grub(
             generator,
             lambda name: "/bin/true",
             boot=str(tmp_path / "boot" / "grub"),
@@ -32,5 +32,7 @@ def grub(tmp_path):
 @pytest.fixture(params=[True, False], ids=["quoted", "bare"])
 def grubby(request, tmp_path, monkeypatch):
     """Return a model of grubby whose --info=ALL quotes the paths of kernels, or does not."""
-    monkeypatch.setattr(bl.Grubby, "FILES", [str(tmp_path / name.lstrip("/")) for name in bl.Grubby.FILES])
+    monkeypatch.setattr(
+        boot_loader.Grubby, "FILES", [str(tmp_path / name.lstrip("/")) for name in boot_loader.Grubby.FILES]
+    )
     return GrubbyModel(tmp_path, quoted=request.param)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as ba
+from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as boot_arguments
 
 
 def test_words_are_split_at_blanks_outside_of_quotes_up_to_the_arguments_of_init():
     line = 'root=/dev/vda1 ro  dyndbg="file a.c +p" quiet -- rcu_nocbs=1'
-    assert ba.words(line) == ["root=/dev/vda1", "ro", 'dyndbg="file a.c +p"', "quiet"]
+    assert boot_arguments.words(line) == ["root=/dev/vda1", "ro", 'dyndbg="file a.c +p"', "quiet"]
 
 
 @pytest.mark.parametrize(
     "word, name", [("quiet", "quiet"), ("rcu-nocbs=all", "rcu_nocbs"), ("a=b=c", "a"), ('"x=1 2"', "x")]
 )
 def test_names(word, name):
-    assert ba.name(word) == name
+    assert boot_arguments.name(word) == name
 
 
 @pytest.mark.parametrize(
@@ -27,15 +27,15 @@ def test_names(word, name):
     ["", "a b", "a=b c", "a='b'", 'a="b"', "a=$(x)", "a=`x`", "a=b;c", "-a", "=b", "a=\\", "a=*", "a\nb", "a={}"],
 )
 def test_characters_with_a_meaning_in_shell_or_grub_are_refused(argument):
-    with pytest.raises(ba.ArgumentError) as error:
-        ba.check("arguments", [argument])
+    with pytest.raises(boot_arguments.ArgumentError) as error:
+        boot_arguments.check("arguments", [argument])
     assert str(error.value).startswith(f"arguments: {argument!r} is not allowed")
 
 
 @pytest.mark.parametrize("argument", ["root=/dev/sda1", "ro", "init=/bin/sh", "BOOT_IMAGE=x", "initrd"])
 def test_arguments_that_the_boot_loader_sets_are_refused(argument):
-    with pytest.raises(ba.ArgumentError, match="boot loader sets"):
-        ba.check("removed", [argument])
+    with pytest.raises(boot_arguments.ArgumentError, match="boot loader sets"):
+        boot_arguments.check("removed", [argument])
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_arguments_that_the_boot_loader_sets_are_refused(argument):
     ],
 )
 def test_common_arguments_are_allowed(argument):
-    ba.check("arguments", [argument])
+    boot_arguments.check("arguments", [argument])
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_common_arguments_are_allowed(argument):
     ],
 )
 def test_contradictory_lists_are_refused(arguments, removed, text):
-    with pytest.raises(ba.ArgumentError, match=text):
-        ba.check_both(arguments, removed)
+    with pytest.raises(boot_arguments.ArgumentError, match=text):
+        boot_arguments.check_both(arguments, removed)
 
 
 def test_another_value_of_a_removed_argument_may_be_added():
-    ba.check_both(["console=ttyS1"], ["console=ttyS0"])
+    boot_arguments.check_both(["console=ttyS1"], ["console=ttyS0"])
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_another_value_of_a_removed_argument_may_be_added():
     ],
 )
 def test_a_changed_line_has_no_problems(arguments, removed, line):
-    assert " ".join(ba.changed(["a", "b=1"], arguments, removed)) == line
-    assert ba.problems(line.split(), arguments, removed) == []
+    assert " ".join(boot_arguments.changed(["a", "b=1"], arguments, removed)) == line
+    assert boot_arguments.problems(line.split(), arguments, removed) == []
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,7 @@ def test_a_changed_line_has_no_problems(arguments, removed, line):
     ],
 )
 def test_problems(line, problems):
-    assert ba.problems(line.split() + (["x"] if "x is present" in problems else []), ["b=2"], ["x"]) == problems
+    assert (
+        boot_arguments.problems(line.split() + (["x"] if "x is present" in problems else []), ["b=2"], ["x"])
+        == problems
+    )

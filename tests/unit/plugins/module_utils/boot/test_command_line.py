@@ -9,7 +9,7 @@ import pathlib
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as bl
+from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as boot_loader
 from ansible_collections.memstretch.density.plugins.module_utils.boot.command_line import (
     CommandLine,
     CommandLineError,
@@ -58,7 +58,7 @@ class GrubHost:
         return HostRecord("kernel_cmdline", str(self.root / "state"))
 
     def command_line(self, *arguments: str, removed: tuple[str, ...] = ()) -> CommandLine:
-        loader = bl.Grub(
+        loader = boot_loader.Grub(
             run_command, lambda name: str(self.generator), boot=str(self.boot), defaults=str(self.defaults)
         )
         return CommandLine(loader, arguments, removed, self.record, str(self.root / "pending"))
@@ -119,7 +119,7 @@ def test_a_failed_change_leaves_no_record(host):
     host.write_generator("#!/bin/sh\necho nothing to boot from >&2\nexit 7\n")
     before = host.files()
 
-    with pytest.raises(bl.BootLoaderError, match="(?s)ended with status 7; .*nothing to boot from"):
+    with pytest.raises(boot_loader.BootLoaderError, match="(?s)ended with status 7; .*nothing to boot from"):
         host.command_line("rcu_nocbs=all").change()
 
     assert host.files() == before and host.record.read() is None
@@ -130,7 +130,7 @@ def test_a_failed_change_keeps_the_earlier_record(host):
     host.write_generator("#!/bin/sh\nexit 7\n")
     before = host.files()
 
-    with pytest.raises(bl.BootLoaderError, match="ended with status 7"):
+    with pytest.raises(boot_loader.BootLoaderError, match="ended with status 7"):
         host.command_line("nohz=off").change()
 
     assert host.files() == before
@@ -220,7 +220,7 @@ def test_a_reboot_is_required_after_a_restore_too(host):
 
 def test_grubby_is_changed_and_restored(grubby, tmp_path):
     def command_line(*arguments):
-        loader = bl.Grubby(grubby, lambda name: "/usr/sbin/grubby")
+        loader = boot_loader.Grubby(grubby, lambda name: "/usr/sbin/grubby")
         return CommandLine(
             loader, arguments, [], HostRecord("kernel_cmdline", str(tmp_path / "state")), str(tmp_path / "pending")
         )

@@ -14,7 +14,7 @@ import subprocess
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as bl
+from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as boot_loader
 from ansible_collections.memstretch.density.tests.unit.fixtures.boot_loaders import MENU, Generator, GrubbyModel
 
 
@@ -47,27 +47,27 @@ def cmdlines(drop_in, linux, default):
     ],
 )
 def test_drop_in(arguments, removed, linux, default, expected):
-    lines = cmdlines(bl.Grub.wanted_drop_in(arguments, removed), linux, default)
+    lines = cmdlines(boot_loader.Grub.wanted_drop_in(arguments, removed), linux, default)
     assert [line.strip() for line in lines] == expected
 
 
 def test_the_drop_in_works_with_unset_variables():
-    script = "set -e\n" + bl.Grub.wanted_drop_in(["a=1"], ["b"]) + 'echo "$GRUB_CMDLINE_LINUX"'
+    script = "set -e\n" + boot_loader.Grub.wanted_drop_in(["a=1"], ["b"]) + 'echo "$GRUB_CMDLINE_LINUX"'
     assert subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True).stdout == " a=1\n"
 
 
 def test_without_arguments_there_is_no_drop_in():
-    assert bl.Grub.wanted_drop_in([], []) == ""
+    assert boot_loader.Grub.wanted_drop_in([], []) == ""
 
 
 def test_only_entries_of_this_system_are_read(tmp_path):
     (tmp_path / "grub.cfg").write_text(MENU, encoding="utf-8")
-    loader = bl.Grub(None, lambda name: None, boot=str(tmp_path))
+    loader = boot_loader.Grub(None, lambda name: None, boot=str(tmp_path))
     assert [tuple(entry) for entry in loader.entries()] == [
         ("/boot/vmlinuz-6.1.0-56-amd64", "root=UUID=c588ba0c ro  quiet"),
         ("/boot/vmlinuz-6.1.0-56-amd64", "root=UUID=c588ba0c ro single"),
     ]
-    assert bl.problems(loader.entries(), ["quiet"], ["single"]) == [
+    assert boot_loader.problems(loader.entries(), ["quiet"], ["single"]) == [
         "/boot/vmlinuz-6.1.0-56-amd64: quiet is missing",
         "/boot/vmlinuz-6.1.0-56-amd64: single is present",
     ]
@@ -79,7 +79,7 @@ def test_a_later_drop_in_that_overrides_ours_is_found(tmp_path):
     for name in ("50-cloud.cfg", "zzz-vendor.cfg"):
         (directory / name).write_text('GRUB_CMDLINE_LINUX="vendor"\n', encoding="utf-8")
     (directory / "zzz-theme.cfg").write_text("GRUB_THEME=x\n", encoding="utf-8")
-    loader = bl.Grub(None, lambda name: None, defaults=str(tmp_path))
+    loader = boot_loader.Grub(None, lambda name: None, defaults=str(tmp_path))
     assert (
         loader.explain_override()
         == f"{directory}/zzz-vendor.cfg is read after {directory}/zz-memstretch.cfg and sets GRUB_CMDLINE_LINUX"
@@ -105,7 +105,7 @@ def tree(path):
 )
 def test_a_wrong_menu_changes_nothing(grub, tmp_path, generator, text):
     before = tree(tmp_path)
-    with pytest.raises(bl.BootLoaderError, match=f"(?s){text}"):
+    with pytest.raises(boot_loader.BootLoaderError, match=f"(?s){text}"):
         grub(generator).apply({}, ["a=1"], [])
     assert tree(tmp_path) == before
 
@@ -117,7 +117,7 @@ def test_grub_is_restored_byte_for_byte(grub, tmp_path):
     originals = json.loads(json.dumps(grub(None).originals()))
     loader = grub(Generator(MENU.replace("quiet", "quiet a=1").replace("single", "single a=1")))
     loader.apply(originals, ["a=1"], [])
-    assert bl.problems(loader.entries(), ["a=1"], []) == []
+    assert boot_loader.problems(loader.entries(), ["a=1"], []) == []
     assert len(tree(tmp_path)) == 2
     assert loader.original_entries(originals, ["a=1"])[0].words[-1] == "quiet"
     assert loader.restore(originals) == []
@@ -147,7 +147,7 @@ def test_the_menu_is_generated_again_after_a_new_kernel(grub, tmp_path):
 
 
 def loader_of(model):
-    return bl.Grubby(model, lambda name: "/usr/sbin/grubby")
+    return boot_loader.Grubby(model, lambda name: "/usr/sbin/grubby")
 
 
 def files(model):
@@ -157,7 +157,8 @@ def files(model):
 
 def test_grubby_is_preferred_to_grub_mkconfig():
     assert isinstance(
-        bl.find(None, {"grubby": "/usr/sbin/grubby", "grub-mkconfig": "/usr/sbin/grub-mkconfig"}.get), bl.Grubby
+        boot_loader.find(None, {"grubby": "/usr/sbin/grubby", "grub-mkconfig": "/usr/sbin/grub-mkconfig"}.get),
+        boot_loader.Grubby,
     )
 
 
@@ -181,7 +182,7 @@ def test_another_set_of_arguments_starts_from_the_originals(grubby):
     loader.apply(originals, ["nvme.io_queue_depth=64"], [])
     for line in grubby.lines().values():
         assert sorted(line.split()) == sorted(GrubbyModel.LINE.split() + ["nvme.io_queue_depth=64"])
-    assert bl.problems(loader.entries(), ["nvme.io_queue_depth=64"], ["rcu_nocbs"]) == []
+    assert boot_loader.problems(loader.entries(), ["nvme.io_queue_depth=64"], ["rcu_nocbs"]) == []
 
 
 def test_different_entries_stay_different(grubby):
@@ -220,6 +221,6 @@ def test_a_failing_grubby_changes_nothing(grubby, broken):
     grubby.broken = broken
     before = files(grubby)
     loader = loader_of(grubby)
-    with pytest.raises(bl.BootLoaderError, match="cannot write.*The kernel command line is as it was before"):
+    with pytest.raises(boot_loader.BootLoaderError, match="cannot write.*The kernel command line is as it was before"):
         loader.apply(loader.originals(), ["rcu_nocbs=all"], ["single"])
     assert files(grubby) == before

@@ -39,8 +39,12 @@ def test_a_budget_that_would_push_the_host_into_oom_is_refused(meminfo):
     with pytest.raises(BudgetError, match=r"of 1.465 GiB .* use 1.07 GiB, .* 512 MiB.* at least 1.57 GiB"):
         HugepageBudget(1500 * MIB, 512 * MIB).check({"huge pages": 0})
     HugepageBudget(1608 * MIB, 512 * MIB).check({"huge pages": 0})
+
+
+def test_a_budget_that_is_not_below_the_hosts_memory_is_refused(meminfo):
+    present = {"huge pages": 0, dram_budget.SYSCTL_FILE: None}
     with pytest.raises(BudgetError, match=r"of 4 GiB must be below the host's memory \(4 GiB\)"):
-        HugepageBudget(4096 * MIB, 0).check({"huge pages": 0})
+        HugepageBudget(4096 * MIB, 0).applied_state(present, present)
 
 
 def test_reserved_huge_pages_do_not_count_as_in_use(meminfo):

@@ -19,7 +19,7 @@ def test_cpu_choices(value, expected):
 def test_cpu_choices_that_are_refused(value):
     with pytest.raises(
         SettingError,
-        match="latency_benchmark_cpu: .* it takes any, beside_redis, own or a whole number from 0 to 1,023",
+        match="latency_benchmark_cpu: .* it must be any, beside_redis, own or a whole number from 0 to 1,023",
     ):
         cpu_choice("latency_benchmark_cpu", value)
 

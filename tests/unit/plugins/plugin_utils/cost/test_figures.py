@@ -144,7 +144,7 @@ def test_a_dram_budget_replaces_the_dram_of_the_host_and_a_server_counts_once():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"server": None}, "prices: server is missing; it takes"),
+        ({"server": None}, "prices: server is missing; it must have"),
         ({"drams": 3}, "drams is unknown"),
         ({"date": "yesterday"}, "prices.date: 'yesterday' is not a date"),
         ({"months": 0}, "prices.months: 0 is out of range"),

@@ -61,7 +61,7 @@ def test_the_message_names_a_wrong_value(option, value):
     with pytest.raises(SettingError) as caught:
         configuration.checked({**SETTINGS, option: value}, "latency_benchmark_")
     assert f"latency_benchmark_{option}" in str(caught.value)
-    assert "takes" in str(caught.value)
+    assert "must " in str(caught.value)
 
 
 def test_a_duration_is_converted_to_requests():
@@ -77,7 +77,7 @@ def test_a_duration_is_converted_to_requests():
 
 
 def test_only_the_gaussian_pattern_has_an_influence():
-    with pytest.raises(SettingError, match="latency_benchmark_influences: .*pattern uniform.* it takes .0."):
+    with pytest.raises(SettingError, match="latency_benchmark_influences: .*pattern uniform.* it must be .0."):
         configuration.checked({**SETTINGS, "pattern": "uniform"}, "latency_benchmark_")
     config = configuration.checked({**SETTINGS, "pattern": "sequential", "influences": "0", "read_mixes": 100})
     assert config["load"]["pattern"] == "sequential" and config["matrix"]["influences"] == [0]

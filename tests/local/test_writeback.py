@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Small runs of the writeback experiment on this machine. Needs root."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+
+import pytest
+
+from .conftest import wait_for
+
+WRITEBACK = {
+    "writeback_benchmark_seconds": 0.5,
+    "writeback_benchmark_repetitions": 1,
+    "writeback_benchmark_dirty_bytes": ["15M"],
+    "writeback_benchmark_threads": [1],
+    "writeback_benchmark_file_size": "1M",
+    "writeback_benchmark_flood_size": "8M",
+    "writeback_benchmark_install": False,
+}
+DIRTY = ("/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio")
+RECORD = pathlib.Path("/var/lib/memstretch/writeback_benchmark.json")
+
+
+def dirty():
+    return [pathlib.Path(path).read_text(encoding="ascii") for path in DIRTY]
+
+
+@pytest.fixture
+def disk(fleet, tmp_path):
+    """A fleet of one host with a directory on a disk; whatever happens, the host is as before."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can set vm.dirty_bytes")
+    assert not RECORD.exists(), (
+        f"{RECORD} exists: run playbooks/writeback.yml -e writeback_benchmark_state=restored first"
+    )
+    place = tmp_path / "disk"
+    place.mkdir()
+    fleet.add("alone")
+    fleet.variables.update(WRITEBACK, writeback_benchmark_directory=str(place))
+    before = dirty()
+    yield place
+    assert fleet.run_playbook("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
+    assert dirty() == before and not RECORD.exists()
+
+
+def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
+    before = dirty()
+    checked = fleet.run_playbook("--check", playbook="writeback")
+    assert checked.status == 0, checked.output
+    assert "seconds of synchronous writes" in checked.output
+    assert not fleet.results.exists() and list(disk.iterdir()) == []
+
+    done = fleet.run_playbook("-e", "run_id=wb", playbook="writeback")
+    assert done.status == 0, done.output
+    kept = fleet.document("wb", "writeback_benchmark")["hosts"]["alone"]
+    assert [setting["dirty_bytes"] for setting in kept["settings_measured"]] == [0, 15 << 20]
+    assert all(
+        setting["sequential"]["median"] > 0 and setting["threads"][0]["flood_iops"]["median"] > 0
+        for setting in kept["settings_measured"]
+    )
+    assert "knee" in done.output
+    assert dirty() == before and not RECORD.exists() and list(disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGKILL])
+def test_writeback_that_is_ended_is_undone(fleet, disk, signal_number):
+    before = dirty()
+    # So many that it is still at work when it is ended, however long that takes.
+    fleet.variables["writeback_benchmark_dirty_bytes"] = [f"{mib}M" for mib in range(15, 115)]
+    process = fleet.start(playbook="writeback")
+    module = wait_for("vm.dirty_bytes is set", lambda: dirty() != before and module_above_fio(disk), process)
+    os.kill(module, signal_number)
+    done = fleet.wait(process)
+
+    assert done.status == 2
+    if signal_number == signal.SIGTERM:  # Ansible does not wait for a module that was ended
+        wait_for("the module has cleaned up", lambda: not RECORD.exists() and not list(disk.iterdir()))
+    else:
+        assert dirty() != before and RECORD.exists()
+        assert fleet.run_playbook("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
+        assert not RECORD.exists()
+    assert dirty() == before
+
+
+def module_above_fio(place):
+    """Return the pid of the module whose fio writes to a directory, or None."""
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if (
+                entry.name.isdigit()
+                and (entry / "comm").read_text(encoding="ascii").strip() == "fio"
+                and str(place) in os.readlink(entry / "cwd")
+            ):
+                parent = int((entry / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
+                if pathlib.Path(f"/proc/{parent}/comm").read_text(encoding="ascii").startswith("python"):
+                    return parent
+    return None
+
+
+def test_writeback_refuses_bad_input(fleet, disk):
+    cases = [
+        ({"writeback_benchmark_flood_size": "1000T"}, "must stay free. Take a smaller flood_size"),
+        ({"writeback_benchmark_dirty_bytes": ["1"]}, "dirty_bytes: ['1'] is not allowed"),
+        ({"writeback_benchmark_directory": "/none/such"}, "directory: /none/such is no directory"),
+    ]
+    common = {"writeback_benchmark_results_dir": str(fleet.results)}
+    assert not fleet.not_refused("writeback_benchmark", [({**common, **case}, text) for case, text in cases])
+    assert not fleet.results.exists()
