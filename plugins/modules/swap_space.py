@@ -48,11 +48,13 @@ options:
     default: []
   overwrite:
     description:
-      - The disks of O(devices) whose present content, whatever it is, may be lost for good, as paths below
-        C(/dev/disk/by-id).
+      - The content of O(devices) that may be lost for good, each as a dictionary with C(path), below
+        C(/dev/disk/by-id), and C(content), the fingerprint that the refusal of that disk shows.
+      - The permission ends with that content. A disk that has changed since is refused, with its new fingerprint. A
+        path without a fingerprint allows nothing.
       - A disk that is in use is refused all the same.
     type: list
-    elements: str
+    elements: raw
     default: []
   partitions:
     description:
@@ -260,7 +262,7 @@ _TYPES: dict[str, dict] = {
     "state": {"type": "str", "choices": ["present", "restored"]},
     "kind": {"type": "str", "choices": ["none", "devices", "file", "zram"]},
     "devices": {"type": "list", "elements": "raw"},
-    "overwrite": {"type": "list", "elements": "str"},
+    "overwrite": {"type": "list", "elements": "raw"},
     "partitions": {"type": "int"},
     "priority": {"type": "int"},
     "discard": {"type": "str", "choices": ["none", "once", "pages", "both"]},

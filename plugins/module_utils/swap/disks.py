@@ -57,8 +57,10 @@ class Disks(SwapKind):
     def __init__(self, options: Options, guard: Guard, recorded: dict[str, t.Any]) -> None:
         super().__init__(options, guard, recorded)
         self.layout = CRYPT if options.encrypted else PARTITIONS if options.partitions else WHOLE
-        # The device numbers of the disks whose content may be lost.
-        self.may_lose = {device_number(path) for path in options.overwrite if not path_reason(path)} - {None}
+        # The fingerprint of the content that may be lost, by device number.
+        self.may_lose = {
+            device_number(entry.path): entry.content for entry in options.overwrite if not path_reason(entry.path)
+        }
         self._looked_up = self._look_up()
         self.disks = [(entry.disk, entry.content) for entry in self._looked_up if isinstance(entry, _Found)]
 
@@ -81,7 +83,7 @@ class Disks(SwapKind):
 
     def refusals(self) -> list[str]:
         texts = []
-        for path in self.options.overwrite:
+        for path, _content in self.options.overwrite:
             wrong = path_reason(path)
             if wrong:
                 texts.append(f"{path} (in the option overwrite) {wrong}")
@@ -102,15 +104,19 @@ class Disks(SwapKind):
         except GuardError as error:
             return [str(error)]
         never = [reason.text for reason in reasons if not reason.stored]
-        stored = [reason.text for reason in reasons if reason.stored and disk.number not in self.may_lose]
-        if not never and not stored:
+        stored = [reason.text for reason in reasons if reason.stored]
+        if never:
+            return [f"{disk} {'; it '.join(never + stored)}. No option allows that"]
+        if not stored:
             return []
-        way_out = (
-            "No option allows that"
-            if never
-            else f"If its whole content may be lost for good, name this one disk in the option overwrite: {disk.path}"
-        )
-        return [f"{disk} {'; it '.join(never + stored)}. {way_out}"]
+        present, may_lose = self.guard.fingerprint(disk), self.may_lose.get(disk.number)
+        if present == may_lose:
+            return []
+        changed = f" That is not the content {may_lose} that the option overwrite names." if may_lose else ""
+        return [
+            f"{disk} {'; it '.join(stored)}.{changed} If its whole content may be lost for good, name this content in "
+            f"the option overwrite: {{path: {disk.path}, content: {present}}}"
+        ]
 
     def _loadable(self, module: str) -> bool:
         modprobe = self.options.tools.get("modprobe")
@@ -185,7 +191,7 @@ class Disks(SwapKind):
             # The old ones stay in the record until the disk has the new ones: an interruption leaves either of them.
             old = [identifier for path in self._paths_of(disk) for identifier in self.recorded["areas"][path]]
             save({"areas": {disk.path: old + texts}})
-            may_lose = disk.number in self.may_lose
+            may_lose = self.may_lose.get(disk.number)
             make(self.guard, disk, may_lose, self.options.partitions, self.options.encrypted, identifiers)
             save({"areas": {disk.path: texts}})
 
@@ -295,7 +301,7 @@ def give_back_disk(guard: Guard, path: str) -> str | None:
         return f"{disk} now holds {content.text}"
     if content.kind != BLANK:
         close_mappings(guard, disk)
-        with held(guard, disk, False) as descriptor:
+        with held(guard, disk, None) as descriptor:
             erase(guard, disk, descriptor)
     return None
 

@@ -59,11 +59,11 @@ def header(size: int, identifier: uuid.UUID, label: str = LABEL) -> bytes:
 
 
 @contextmanager
-def held(guard: Guard, disk: Disk, may_lose: bool) -> t.Iterator[int]:
+def held(guard: Guard, disk: Disk, may_lose: str | None) -> t.Iterator[int]:
     """Open a disk exclusively, check it again, and yield its descriptor for writing.
 
     Args:
-        may_lose: whether the user has named the disk in C(overwrite).
+        may_lose: the fingerprint of the content that may be lost, from C(overwrite).
     """
     try:
         descriptor = os.open(disk.node, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
@@ -75,7 +75,7 @@ def held(guard: Guard, disk: Disk, may_lose: bool) -> t.Iterator[int]:
         if Disk(disk.path, disk.files).number != disk.number:
             raise FormatError(f"{disk.path} is no longer the disk that was checked; nothing was written to it")
         content = guard.content(disk)
-        if content.kind == FOREIGN and not may_lose:
+        if content.kind == FOREIGN and (may_lose is None or guard.fingerprint(disk) != may_lose):
             raise FormatError(
                 f"{disk} has changed since it was checked, it now holds {content.text}; nothing was written to it"
             )
@@ -104,7 +104,7 @@ def erase(guard: Guard, disk: Disk, descriptor: int) -> None:
 
 
 def make(
-    guard: Guard, disk: Disk, may_lose: bool, partitions: int, encrypted: bool, identifiers: list[uuid.UUID]
+    guard: Guard, disk: Disk, may_lose: str | None, partitions: int, encrypted: bool, identifiers: list[uuid.UUID]
 ) -> None:
     """Turn a disk into swap space: as a whole, in equal partitions, or in one partition for an encrypted area.
 

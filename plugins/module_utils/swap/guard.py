@@ -5,13 +5,14 @@
 
 A disk may be taken for swap if it is named by a stable path, is a whole disk that nothing uses or may soon use, and is
 blank or carries only our own mark. All reasons against it are returned at once. There are two kinds of reasons: the
-user can give up what is merely I(stored) on the disk by naming that disk in the option C(overwrite); no option
+user can give up what is merely I(stored) on the disk by naming its fingerprint in the option C(overwrite); no option
 overrides that something I(uses) the disk.
 """
 
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import os
 import re
@@ -396,6 +397,18 @@ class Guard:
         )
         return Content(FOREIGN, text)
 
+    def fingerprint(self, disk: Disk) -> str:
+        """Return a digest of what is on the disk: signatures, and the first and last 4 MiB, also of its partitions."""
+        digest = hashlib.sha256()
+        for name in (disk.name, *disk.partitions):
+            node = f"/dev/{name}"
+            size = (self.files.number(f"/sys/class/block/{name}/size") or 0) * 512
+            digest.update(json.dumps([size, self.signatures(node)], sort_keys=True).encode())
+            for data in edges(node, size):
+                digest.update(data)
+        # The dash keeps YAML from reading digits as a number.
+        return f"{digest.hexdigest()[:8]}-{digest.hexdigest()[8:16]}"
+
     def marks(self, disk: Disk) -> list[str]:
         """Return the UUIDs of everything on the disk that has our mark, whether the record lists it or not."""
         found = self.signatures(disk.node)
@@ -462,15 +475,17 @@ def describe(signatures: list[dict[str, t.Any]]) -> str:
 
 def edges_are_blank(node: str, size: int) -> bool:
     """Return whether the first and the last 4 MiB of a device are all zeroes, or all ones as erased flash reads."""
+    return all(data in (bytes(len(data)), b"\xff" * len(data)) for data in edges(node, size))
+
+
+def edges(node: str, size: int) -> t.Iterator[bytes]:
+    """Return the first and the last 4 MiB of a device."""
     descriptor = os.open(node, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for offset in (0, max(0, size - EDGE_BYTES)):
-            data = os.pread(descriptor, min(EDGE_BYTES, size), offset)
-            if data not in (bytes(len(data)), b"\xff" * len(data)):
-                return False
+            yield os.pread(descriptor, min(EDGE_BYTES, size), offset)
     finally:
         os.close(descriptor)
-    return True
 
 
 def read_label(path: str) -> str | None:

@@ -17,7 +17,7 @@ import time
 import uuid
 
 import pytest
-from situations import MIB, ModuleRun, call_module, run
+from situations import MIB, ModuleRun, call_module, fingerprint, run
 
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import crypt_service
@@ -156,13 +156,20 @@ def test_from_one_layout_to_another_and_to_other_kinds(pair, tmp_path):
 def test_a_disk_in_overwrite_is_used_and_restored_makes_it_blank(disks):
     disk = disks()
     run("mkfs.ext4", "-q", "-F", disk.node)
-    settled(**on([disk], overwrite=[disk.path]))
+    content = fingerprint(call_module(**on([disk])))
+    allowed = on([disk], overwrite=[{"path": disk.path, "content": content}])
+    settled(**allowed)
     result = swap(state="restored")
     assert any(
         "held ext4 before our first run. It was overwritten, as the option overwrite allowed" in text
         for text in result["warnings_list"]
     )
     assert run("wipefs", disk.node) == ""
+    # The permission is still in the inventory when the disk holds something else.
+    run("mkfs.ext4", "-q", "-F", "-L", "backup", disk.node)
+    before = disk.checksum()
+    assert "holds ext4 (label backup). That is not the content" in call_module(**allowed)["msg"]
+    assert disk.checksum() == before
 
 
 def test_a_disk_that_others_have_taken_meanwhile_is_left_alone(disks):
