@@ -161,15 +161,26 @@ def target_state(budget: Budget, state: str, present: dict[str, t.Any], original
     return budget.lifted_state(present, original) if state == "lifted" else original
 
 
-def run(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
-    """Bring the host to the requested state and return the module's result."""
+class Change(t.NamedTuple):
+    """What has to change to bring the host from its present state to the requested one."""
+
+    budget: Budget
+    request: dict[str, t.Any]
+    present: dict[str, t.Any]
+    original: dict[str, t.Any]
+    target: dict[str, t.Any]
+    changed: bool
+
+
+def find_change(module: AnsibleModule, record: HostRecord) -> Change | None:
+    """Return what has to change now, or None if there is no budget to lift or restore."""
     state, recorded = module.params["state"], record.read()
     if state == "applied":
         request = requested(module)
     elif recorded is not None:
         request = recorded["asked"]
     else:
-        return {"changed": False, "budget": None, "differences": []}
+        return None
     if recorded is not None and any(recorded["asked"][key] != request[key] for key in ("mechanism", "group")):
         raise BudgetError(
             f"this host has a DRAM budget by {recorded['asked']['mechanism']} "
@@ -183,20 +194,42 @@ def run(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
     if state == "applied" and target != present:
         budget.check(present)
     new_request = state == "applied" and (recorded is None or recorded["asked"] != request)
-    changed = target != present or state == "restored" or new_request
-    if changed and not module.check_mode:
+    return Change(budget, request, present, original, target, target != present or state == "restored" or new_request)
+
+
+def apply_change(change: Change, state: str, record: HostRecord) -> None:
+    """Bring the host to the target state; the caller holds the lock of the record since before it found the change."""
+    if state == "applied":
+        record.write({"asked": change.request, "original": change.original})
+    change.budget.set_state(change.target)
+    if state == "restored":
+        record.remove()
+
+
+def run(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
+    """Bring the host to the requested state and return the module's result."""
+    state = module.params["state"]
+    if not module.check_mode:
+        record.complete()
+    change = find_change(module, record)
+    if change and change.changed and not module.check_mode:
         with record.locked():
-            if state == "applied":
-                record.write({"asked": request, "original": original})
-            budget.set_state(target)
-            if state == "restored":
-                record.remove()
-    in_force = {**{key: request[key] for key in ("mechanism", "size_bytes", "group")}, "persistent": budget.persistent}
+            change = find_change(module, record)  # another run may have changed the host while we waited
+            if change and change.changed:
+                apply_change(change, state, record)
+    if change is None:
+        return {"changed": False, "budget": None, "differences": []}
+    in_force = {
+        **{key: change.request[key] for key in ("mechanism", "size_bytes", "group")},
+        "persistent": change.budget.persistent,
+    }
     return {
-        "changed": changed,
-        "diff": {"before": state_text(present), "after": state_text(target)},
+        "changed": change.changed,
+        "diff": {"before": state_text(change.present), "after": state_text(change.target)},
         "differences": [
-            f"{name} is {present[name]} and not {value}" for name, value in target.items() if present[name] != value
+            f"{name} is {change.present[name]} and not {value}"
+            for name, value in change.target.items()
+            if change.present[name] != value
         ],
         "budget": in_force if state == "applied" else None,
     }

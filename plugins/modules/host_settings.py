@@ -166,6 +166,8 @@ recorded:
   type: dict
 """
 
+from functools import partial
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import (
@@ -174,7 +176,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.record imp
     HostRecordError,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError, mistakes
-from ansible_collections.memstretch.density.plugins.module_utils.host.tuner import HostTuner
+from ansible_collections.memstretch.density.plugins.module_utils.host.tuner import HostTuner, converge
 
 
 def main() -> None:
@@ -196,15 +198,11 @@ def main() -> None:
     if wrong:
         module.fail_json(msg="; ".join(wrong))
     try:
-        tuner = HostTuner(
-            module.params, HostRecord("host_settings", module.params["record_directory"]), module.run_command
-        )
-        before = tuner.state_text()
-        changed = tuner.change_needed()
-        if changed and not module.check_mode:
-            tuner.apply()
-        after = tuner.predicted_text() if module.check_mode else tuner.state_text()
-        module.exit_json(changed=changed, diff={"before": before, "after": after}, **tuner.report())
+        record = HostRecord("host_settings", module.params["record_directory"])
+        if not module.check_mode:
+            record.complete()
+        find_tuner = partial(HostTuner, module.params, record, module.run_command)
+        module.exit_json(**converge(find_tuner, record, module.check_mode))
     except (SettingsError, HostRecordError) as error:
         module.fail_json(msg=str(error))
     except PermissionError as error:

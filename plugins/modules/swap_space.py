@@ -48,11 +48,13 @@ options:
     default: []
   overwrite:
     description:
-      - The disks of O(devices) whose present content, whatever it is, may be lost for good, as paths below
-        C(/dev/disk/by-id).
+      - The content of O(devices) that may be lost for good, each as a dictionary with C(path), below
+        C(/dev/disk/by-id), and C(content), the fingerprint that the refusal of that disk shows.
+      - The permission ends with that content. A disk that has changed since is refused, with its new fingerprint. A
+        path without a fingerprint allows nothing.
       - A disk that is in use is refused all the same.
     type: list
-    elements: str
+    elements: raw
     default: []
   partitions:
     description:
@@ -251,7 +253,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.options im
 from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import SwapChange, listing
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import Systemd, UnitError
 
-REQUIRED_TOOLS = ("wipefs", "sfdisk", "partx", "mkswap", "swapon", "swapoff")
+RECORD = "swap_space"
+REQUIRED_TOOLS = ("blkid", "wipefs", "sfdisk", "partx", "mkswap", "swapon", "swapoff")
 # Only some kinds of swap use these.
 OPTIONAL_TOOLS = ("modprobe", "cryptsetup")
 
@@ -259,7 +262,7 @@ _TYPES: dict[str, dict] = {
     "state": {"type": "str", "choices": ["present", "restored"]},
     "kind": {"type": "str", "choices": ["none", "devices", "file", "zram"]},
     "devices": {"type": "list", "elements": "raw"},
-    "overwrite": {"type": "list", "elements": "str"},
+    "overwrite": {"type": "list", "elements": "raw"},
     "partitions": {"type": "int"},
     "priority": {"type": "int"},
     "discard": {"type": "str", "choices": ["none", "once", "pages", "both"]},
@@ -315,7 +318,7 @@ def find_change(module: AnsibleModule, systemd: Systemd | None) -> SwapChange:
     if restore:
         params = {**params, "kind": "none", "encrypted": False, "others": "keep"}
     options = read(params, meminfo(files)["MemTotal"], find_tools(module))
-    guard, record = Guard(module.run_command, files), HostRecord("swap_space", params["record_directory"])
+    guard, record = Guard(module.run_command, files), HostRecord(RECORD, params["record_directory"])
     change = SwapChange(options, guard, record, systemd, restore)
     if change.refusals:
         raise RefusedError(change.refusals)
@@ -324,6 +327,8 @@ def find_change(module: AnsibleModule, systemd: Systemd | None) -> SwapChange:
 
 def run(module: AnsibleModule) -> dict:
     systemd = find_systemd(module)
+    if not module.check_mode:
+        HostRecord(RECORD, module.params["record_directory"]).complete()
     change = find_change(module, systemd)
     predicted = module.check_mode and bool(change.steps)
     before, contents = change.listing_before(), change.kind.contents()

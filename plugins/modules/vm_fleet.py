@@ -12,12 +12,16 @@ version_added: 0.1.0
 description:
   - Brings all VMs of a fleet on one host to a state in one task. Each VM is a linked qcow2 clone of one golden image.
     Until its first boot a clone occupies a few hundred kilobytes, and creating it takes a fraction of a second.
-  - A VM's UUID and MAC address follow from the fleet's name and the VM's number, so a VM that is created again keeps
-    its address.
-  - Changes only VMs that carry its mark, an element of its own XML namespace in the VM's metadata that names the fleet.
+  - A VM's UUID and MAC address follow from the fleet's name, its salt and the VM's number, so a VM that is created
+    again keeps its address. The salt is random. The module creates it with the directory, where it is kept in the file
+    C(.memstretch-fleet), so two fleets with one name in two directories do not share VMs.
+  - A fleet that was created without a salt, by an earlier version, keeps its UUIDs and MAC addresses until
+    it is removed.
+  - Changes only VMs that carry its mark, an element of its own XML namespace in the VM's metadata that names the fleet,
+    and that have the UUID derived for this fleet. A copy of such a VM has another UUID, so it belongs to somebody else.
   - Checks first whether the host can carry the fleet (memory and swap, disk, addresses, CPUs), and refuses before it
     changes anything.
-  - An interrupted run is completed by the next one.
+  - An interrupted run is completed by the next one. Runs on one fleet take turns.
 options:
   fleet:
     description: Name of the fleet.
@@ -29,6 +33,7 @@ options:
       - V(started) creates missing VMs and starts all.
       - V(stopped) creates missing VMs, and stops running ones.
       - V(absent) removes every VM of the fleet on this host with its disk, and all other files of the fleet.
+        With O(only), it removes only these VMs and their disks; the other files go with the last VM.
       - A VM whose definition differs from the options is stopped, defined again, and started if it was running.
         Its disk stays.
     type: str
@@ -257,11 +262,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.capacity import check_admission
-from ansible_collections.memstretch.density.plugins.module_utils.vm.fleet import Fleet
+from ansible_collections.memstretch.density.plugins.module_utils.vm.fleet import Action, Fleet
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage
 from ansible_collections.memstretch.density.plugins.module_utils.vm.options import build_template, check_options
-from ansible_collections.memstretch.density.plugins.module_utils.vm.template import DomainError, Vm
+from ansible_collections.memstretch.density.plugins.module_utils.vm.template import DomainError, Template, Vm
 
 ARGUMENTS = {
     "fleet": {"type": "str", "required": True},
@@ -306,41 +311,79 @@ ARGUMENTS = {
 }
 
 
+class Plan(t.NamedTuple):
+    """What a run changes."""
+
+    actions: list[Action]
+    files: list[str]  # to remove
+    before: dict[str, str]
+    after: dict[str, str]
+    warnings: list[str]
+    template: Template | None
+    image: GoldenImage | None
+
+    @property
+    def changes(self) -> bool:
+        return bool(self.actions or self.files)
+
+
 def run(module: AnsibleModule) -> dict[str, t.Any]:
     """Compare the fleet with the options, apply the difference, and return the result."""
     options = module.params
     check_options(options)
-    absent = options["state"] == "absent"
     vms = [Vm(options["fleet"], name, int(number)) for name, number in options["vms"].items()]
     fleet = Fleet(options["fleet"], vms, options["directory"], VmHost(options["uri"]))
+    # Without an owner file there is nothing to lock. The run that would create it plans first, so that a refusal
+    # creates nothing.
+    unlocked = module.check_mode or not fleet.owner.exists()
+    plan = make_plan(module, fleet) if unlocked else None
+    if plan is None or (plan.changes and not module.check_mode):
+        plan = change(module, fleet)
+    for warning in plan.warnings:
+        module.warn(warning)
+    template = plan.template
+    addresses = fleet.addresses(template.network["type"], options["address_timeout"]) if template else {}
+    return {
+        "changed": plan.changes,
+        "diff": {"before": lines(plan.before), "after": lines(plan.after)},
+        "actions": [str(action) for action in plan.actions],
+        "pending": [action.vm.name for action in plan.actions],
+        "vms": fleet.describe(template, addresses),
+    }
+
+
+def change(module: AnsibleModule, fleet: Fleet) -> Plan:
+    """Apply the difference while no other process can change the fleet, and return what was done."""
+    options = module.params
+    with fleet.owner.locked(create=options["state"] != "absent"):
+        fleet.refresh()  # another process may have changed the fleet before this one had the lock
+        plan = make_plan(module, fleet)
+        if plan.actions:
+            fleet.apply(plan.actions, plan.template, plan.image, options["parallel"], options["stop_timeout"])
+        if plan.files:
+            fleet.remove_files()
+    fleet.refresh()
+    return plan
+
+
+def make_plan(module: AnsibleModule, fleet: Fleet) -> Plan:
+    """Compare the fleet with the options, and refuse what the host cannot or must not do."""
+    options = module.params
+    absent = options["state"] == "absent"
     fleet.refuse_conflicts()
     template = image = None
-    if vms and not absent:
+    if fleet.vms and not absent:
         template = build_template(options, fleet.domains)
         image = GoldenImage(module.run_command, module.get_bin_path("qemu-img", required=True), template.base)
         fleet.refuse_changed_base(template)
     actions = fleet.actions(template, options["state"], options["surplus"])
-    if template and image:
-        for warning in check_admission(fleet, template, actions, image, options):
-            module.warn(warning)
+    warnings = check_admission(fleet, template, actions, image, options) if template and image else []
     if options["only"]:
         actions = [action for action in actions if action.vm.name in options["only"]]
-    files = fleet.files() if absent else []
+    fleet.refuse_shared_disks(actions)
     before, after = fleet.states(), fleet.states_after(actions)
-    if (actions or files) and not module.check_mode:
-        with fleet.locked():
-            fleet.apply(actions, template, image, options["parallel"], options["stop_timeout"])
-        if absent:
-            fleet.remove_files()
-    fleet.refresh()
-    addresses = fleet.addresses(template.network["type"], options["address_timeout"]) if template else {}
-    return {
-        "changed": bool(actions or files),
-        "diff": {"before": lines(before), "after": lines(after)},
-        "actions": [str(action) for action in actions],
-        "pending": [action.vm.name for action in actions],
-        "vms": fleet.describe(template, addresses),
-    }
+    files = fleet.files() if absent and not after else []  # the VMs that stay need them
+    return Plan(actions, files, before, after, warnings, template, image)
 
 
 def lines(states: t.Mapping[str, str]) -> str:

@@ -68,6 +68,17 @@ class Hypervisor:
         assert done.returncode == 0, f"{words}: {done.stdout}"
         return done.stdout
 
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command without waiting for its end."""
+        return subprocess.Popen(
+            [sys.executable, str(LAB_TOOL), "exec", self.name, *words],
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def virsh(self, *words: str, text: str | None = None) -> str:
         return self.run("virsh", "--quiet", *words, text=text).strip()
 
@@ -76,6 +87,9 @@ class Hypervisor:
 
     def files(self, directory: str) -> set[str]:
         return set(self.run("sh", "-c", f"ls -A {directory} 2>/dev/null || true").split())
+
+    def checksum(self, path: str) -> str:
+        return self.run("sha256sum", path).split()[0]
 
     def identity(self, name: str) -> tuple[str, str, str]:
         """Return UUID, MAC address and inode of the disk, which change only if a VM is created again."""
@@ -165,6 +179,10 @@ class Lab:
 
     def run_module(self, hypervisor: int = 0, check: bool = False, **changes: t.Any) -> dict[str, t.Any]:
         """Run the module vm_fleet on a hypervisor as Ansible does, and return its result."""
+        return self.result(self.start_module(hypervisor, check, **changes))
+
+    def start_module(self, hypervisor: int = 0, check: bool = False, **changes: t.Any) -> subprocess.Popen[str]:
+        """Start the module vm_fleet on a hypervisor as Ansible does."""
         options = {
             "fleet": FLEET,
             "state": "present",
@@ -180,25 +198,26 @@ class Lab:
         }
         if "count" in options:
             options["vms"] = {f"{FLEET}-{number:03}": number for number in range(1, options.pop("count") + 1)}
-        arguments = self.path / "arguments.json"
-        arguments.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": options}), encoding="utf-8")
+        descriptor, arguments = tempfile.mkstemp(prefix="arguments-", suffix=".json", dir=self.path)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump({"ANSIBLE_MODULE_ARGS": options}, file)
         packages = [str(pathlib.Path(ansible.__file__).parents[1]), str(ROOT / ".ansible" / "collections")]
         module = ROOT / "plugins" / "modules" / "vm_fleet.py"
         # The system's Python has libvirt; PYTHONPATH adds Ansible and the collection to it.
-        done = subprocess.run(
-            [
-                *(sys.executable, str(LAB_TOOL), "exec", self.hypervisors[hypervisor].name),
-                *("env", f"PYTHONPATH={':'.join(packages)}", "/usr/bin/python3", str(module), str(arguments)),
-            ],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIBVIRT_TIMEOUT_S,
+        return self.hypervisors[hypervisor].start(
+            *("env", f"PYTHONPATH={':'.join(packages)}", "/usr/bin/python3", str(module), arguments),
         )
-        assert done.stdout, done.stderr
-        return json.loads(done.stdout)
+
+    @staticmethod
+    def result(process: subprocess.Popen[str]) -> dict[str, t.Any]:
+        """Return the result of a module when it has ended."""
+        try:
+            output, errors = process.communicate(timeout=LIBVIRT_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail(f"vm_fleet has not ended within {LIBVIRT_TIMEOUT_S} s: {process.communicate()}")
+        assert output, errors
+        return json.loads(output)
 
     def create_fleet(self, **variables: t.Any) -> Outcome:
         """Create the fleet without starting it: its blank disks do not boot."""

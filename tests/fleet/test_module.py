@@ -5,16 +5,64 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pathlib
+import re
+import time
 import typing as t
+import uuid
 
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import Vm
 
-from .conftest import FOREIGN_UUID, IMAGES, Lab, define_foreign_vm
+from .conftest import FOREIGN_UUID, IMAGES, LIBVIRT_TIMEOUT_S, Hypervisor, Lab, define_foreign_vm
 
 DIRECTORY = f"{IMAGES}/fleet-try"
+OWNER = f"{DIRECTORY}/.memstretch-fleet"
+ABSENT: dict[str, t.Any] = {"state": "absent", "image": None, "memory": None}
+
+
+def salt(lab: Lab) -> str:
+    """Return the salt of the fleet."""
+    return next(line[5:] for line in lab.hypervisors[0].run("cat", OWNER).splitlines() if line.startswith("salt "))
+
+
+def copy_vm(host: Hypervisor, name: str, new_name: str, disk: str, identity: str = "") -> None:
+    """Define a VM as virt-clone does: with a name, a UUID, a MAC address and a disk of its own, and all metadata.
+
+    A copy with the name of its VM replaces it.
+    """
+    xml = host.virsh("dumpxml", "--inactive", name)
+    xml = xml.replace(f"<name>{name}</name>", f"<name>{new_name}</name>")
+    xml = re.sub("<uuid>.*</uuid>", f"<uuid>{identity or uuid.uuid4()}</uuid>", xml)
+    xml = re.sub("<sysinfo.*</sysinfo>", "", xml, flags=re.DOTALL).replace("<smbios mode='sysinfo'/>", "")
+    xml = re.sub("<qemu:commandline>.*</qemu:commandline>", "", xml, flags=re.DOTALL)
+    xml = xml.replace(f"{DIRECTORY}/clone-{name}.qcow2", disk)
+    xml = re.sub(r"<source path='\S+\.console'/>", f"<source path='{IMAGES}/{new_name}.console'/>", xml)
+    if new_name == name:
+        host.virsh("undefine", name)
+    host.virsh("define", "/dev/stdin", text=xml)
+
+
+def users(lab: Lab) -> set[str]:
+    """Return the processes that have the owner file open."""
+    owner = os.stat(lab.path / "lab" / "try1" / "lib" / OWNER.replace("/var/lib/libvirt/", ""))
+    found = set()
+    for link in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # the process has ended, or closed the file
+            if os.path.samestat(link.stat(), owner):
+                found.add(link.parts[2])
+    return found
+
+
+def wait_for(what: str, condition: t.Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIBVIRT_TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {LIBVIRT_TIMEOUT_S} s"
+        time.sleep(0.02)
 
 
 def test_grows_shrinks_and_is_idempotent(lab: Lab) -> None:
@@ -46,6 +94,22 @@ def test_check_mode_predicts_the_actions(lab: Lab) -> None:
     assert not lab.hypervisors[0].vms() and "fleet-try" not in lab.hypervisors[0].files(IMAGES)
 
 
+def test_removing_one_vm_leaves_the_disks_of_the_others(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    lab.run_module(count=3, state="started")
+    host.virsh("destroy", "try-003")
+    others = [f"{DIRECTORY}/clone-try-{number}.qcow2" for number in ("002", "003")]
+    before = [host.checksum(path) for path in others]
+    predicted = lab.run_module(only=["try-001"], check=True, **ABSENT)
+    assert lab.run_module(only=["try-001"], **ABSENT)["actions"] == predicted["actions"]
+    assert [host.checksum(path) for path in others] == before
+    assert host.vms() == {"try-002", "try-003"} and host.vms("--state-running") == {"try-002"}
+    assert "clone-try-001.qcow2" not in host.files(DIRECTORY)
+    assert lab.run_module(only=["try-001"], **ABSENT)["changed"] is False
+    assert lab.run_module(only=["try-002", "try-003"], **ABSENT)["changed"]
+    assert not host.vms() and "fleet-try" not in host.files(IMAGES)
+
+
 def test_states(lab: Lab) -> None:
     host = lab.hypervisors[0]
     assert lab.run_module(count=2, state="started")["changed"]
@@ -62,7 +126,8 @@ def test_a_vm_that_is_created_again_is_the_same(lab: Lab) -> None:
     network = {"type": "bridge", "name": "br0"}
     lab.run_module(count=1, network=network)
     first = lab.hypervisors[0].identity("try-001")
-    lab.run_module(state="absent", image=None, memory=None)
+    lab.run_module(count=0, network=network)
+    assert not lab.hypervisors[0].vms()
     lab.run_module(count=1, network=network)
     assert lab.hypervisors[0].identity("try-001")[:2] == first[:2]
 
@@ -87,28 +152,156 @@ def test_a_changed_option_defines_the_vm_again_and_keeps_the_disk(lab: Lab) -> N
 
 
 @pytest.mark.parametrize(
-    "name, uuid, devices, reason",
-    [
-        ("try-002", FOREIGN_UUID, "", "has the name of try-002"),
-        ("foreign", Vm("try", "try-002", 2).uuid, "", "has the UUID of try-002"),
-        (
-            "foreign",
-            FOREIGN_UUID,
-            f"<interface type='user'><mac address='{Vm('try', 'try-002', 2).mac}'/></interface>",
-            "has the MAC address of try-002",
-        ),
-    ],
+    "name, same",
+    [("try-002", "name"), ("foreign", "UUID"), ("foreign", "MAC address")],
 )
-def test_a_foreign_vm_with_the_same_identity_is_refused(
-    lab: Lab, name: str, uuid: str, devices: str, reason: str
-) -> None:
+def test_a_foreign_vm_with_the_same_identity_is_refused(lab: Lab, name: str, same: str) -> None:
     host = lab.hypervisors[0]
-    define_foreign_vm(lab, name, uuid, devices)
+    lab.run_module(count=1)
+    before = host.files(DIRECTORY)
+    vm = Vm("try", "try-002", 2, salt(lab))
+    card = f"<interface type='user'><mac address='{vm.mac}'/></interface>" if same == "MAC address" else ""
+    define_foreign_vm(lab, name, vm.uuid if same == "UUID" else FOREIGN_UUID, card)
     try:
-        assert reason in lab.run_module(count=2)["msg"]
-        assert host.vms() == {name} and "fleet-try" not in host.files(IMAGES)
+        assert f"has the {same} of try-002" in lab.run_module(count=2)["msg"]
+        assert host.vms() == {name, "try-001"} and host.files(DIRECTORY) == before
     finally:
         host.virsh("undefine", name)
+
+
+def test_the_owner_file_is_private_and_stays_the_same(lab: Lab) -> None:
+    lab.run_module(count=2)
+    host = lab.hypervisors[0]
+    before = host.checksum(OWNER)
+    assert host.run("stat", "-c", "%a", OWNER).strip() == "600" and len(salt(lab)) == 32
+    assert lab.run_module(count=2)["changed"] is False and host.checksum(OWNER) == before
+
+
+def test_copies_of_a_vm_stay_with_their_disks(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    lab.run_module(count=2)
+    disks = {"try-001-clone": f"{DIRECTORY}/clone-try-001-clone.qcow2", "copy": f"{IMAGES}/copy.qcow2"}
+    for name, disk in disks.items():
+        host.run("cp", f"{DIRECTORY}/clone-try-001.qcow2", disk)
+        copy_vm(host, "try-001", name, disk)
+    before = [host.checksum(disk) for disk in disks.values()]
+    try:
+        host.virsh("start", "copy")
+        assert lab.run_module(count=2)["changed"] is False
+        assert lab.run_module(count=1)["actions"] == ["try-002: undefine, delete"]
+        assert lab.run_module(**ABSENT)["actions"] == ["try-001: undefine, delete"]
+        assert host.vms() == set(disks) and host.vms("--state-running") == {"copy"}
+        assert [host.checksum(disk) for disk in disks.values()] == before
+        assert host.files(DIRECTORY) == {"clone-try-001-clone.qcow2"}
+    finally:
+        host.virsh("destroy", "copy")
+        for name in disks:
+            host.virsh("undefine", name)
+        host.run("rm", "-rf", DIRECTORY, *disks.values())
+
+
+def test_a_disk_that_another_vm_uses_is_neither_deleted_nor_replaced(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    lab.run_module(count=1)
+    disk = f"{DIRECTORY}/clone-try-001.qcow2"
+    before = host.checksum(disk)
+    copy_vm(host, "try-001", "copy", disk)
+    try:
+        assert "is also a disk of VM copy" in lab.run_module(**ABSENT)["msg"]
+        host.virsh("undefine", "try-001")
+        assert "is also a disk of VM copy" in lab.run_module(count=1)["msg"]
+        assert host.checksum(disk) == before and host.vms() == {"copy"}
+    finally:
+        host.virsh("undefine", "copy")
+
+
+def test_two_fleets_with_one_name_do_not_touch_each_other(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    other: dict[str, t.Any] = {"directory": f"{IMAGES}/other"}
+    lab.run_module(count=2, state="started")
+    identities = {name: host.identity(name) for name in ("try-001", "try-002")}
+    try:
+        assert "of another fleet of that name" in lab.run_module(count=1, **other)["msg"]
+        assert "other" not in host.files(IMAGES)
+        options = {"vms": {"other-001": 1}, "network": {"type": "bridge", "name": "br0"}, **other}
+        assert lab.run_module(**options)["actions"] == ["other-001: clone, define"]
+        assert lab.run_module(**options)["changed"] is False
+        assert lab.run_module(count=2, state="started")["changed"] is False
+        assert lab.run_module(**ABSENT, **other)["actions"] == ["other-001: undefine, delete"]
+        assert "other" not in host.files(IMAGES)
+        assert {name: host.identity(name) for name in identities} == identities
+        assert host.vms("--state-running") == host.vms() == set(identities)
+    finally:
+        assert "failed" not in lab.run_module(**ABSENT, **other)
+
+
+def test_a_lost_owner_file_is_refused(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    lab.run_module(count=1)
+    host.run("mv", OWNER, f"{IMAGES}/kept")
+    before = host.files(DIRECTORY)
+    for options in ({"count": 1}, {"count": 2}, ABSENT):
+        assert f"the owner file {OWNER} is missing" in lab.run_module(**options)["msg"]
+    assert host.vms() == {"try-001"} and host.files(DIRECTORY) == before
+    host.run("sh", "-c", f"echo 'try\nsalt unknown' > {OWNER}")
+    assert "is damaged" in lab.run_module(**ABSENT)["msg"]
+    host.run("mv", f"{IMAGES}/kept", OWNER)
+    assert lab.run_module(count=1)["changed"] is False
+
+
+def test_a_fleet_without_a_salt_keeps_its_identity_until_it_is_removed(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    lab.run_module(count=1)
+    copy_vm(host, "try-001", "try-001", f"{DIRECTORY}/clone-try-001.qcow2", Vm("try", "try-001", 1).uuid)
+    host.run("sh", "-c", f"echo try > {OWNER}")
+    assert lab.run_module(count=1)["actions"] == ["try-001: define"]  # the MAC address of an earlier version
+    assert host.identity("try-001")[:2] == (Vm("try", "try-001", 1).uuid, Vm("try", "try-001", 1).mac)
+    assert lab.run_module(count=1)["changed"] is False
+    lab.run_module(count=2)
+    assert host.identity("try-002")[0] == Vm("try", "try-002", 2).uuid
+    lab.run_module(**ABSENT)
+    assert not host.vms() and "fleet-try" not in host.files(IMAGES)
+    lab.run_module(count=1)
+    assert host.identity("try-001")[0] == Vm("try", "try-001", 1, salt(lab)).uuid != Vm("try", "try-001", 1).uuid
+
+
+def test_two_runs_at_once_take_turns(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    lab.run_module(count=1)
+    holder = host.start("flock", OWNER, "sh", "-c", "echo locked; read line")
+    assert holder.stdout and holder.stdout.readline() == "locked\n"
+    runs = [lab.start_module(count=3, state="started") for _ in range(2)]
+    waiting = len(users(lab)) + 2
+    wait_for("both runs wait for the lock", lambda: len(users(lab)) >= waiting)
+    holder.communicate("\n")
+    results = [lab.result(each) for each in runs]
+    started = ["try-001: start", "try-002: clone, define, start", "try-003: clone, define, start"]
+    assert sorted(each["actions"] for each in results) == [[], started]
+    assert host.vms("--state-running") == {"try-001", "try-002", "try-003"}
+
+
+def test_a_run_that_waited_for_a_removal_creates_the_fleet_again(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    lab.run_module(count=1)
+    holder = host.start("flock", OWNER, "sh", "-c", f"echo locked; read line; rm -r {DIRECTORY}")
+    assert holder.stdout and holder.stdout.readline() == "locked\n"
+    waiting = len(users(lab)) + 1
+    host.virsh("undefine", "try-001")
+    run = lab.start_module(count=1)
+    wait_for("the run waits for the lock", lambda: len(users(lab)) >= waiting)
+    holder.communicate("\n")
+    assert lab.result(run)["actions"] == ["try-001: clone, define"]
+    assert lab.run_module(count=1)["changed"] is False and len(salt(lab)) == 32
+
+
+def test_a_link_in_place_of_the_owner_file_is_refused(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    host.run("sh", "-c", f"mkdir {DIRECTORY}; : > {IMAGES}/target; ln -s {IMAGES}/target {OWNER}")
+    try:
+        assert "is a symbolic link" in lab.run_module(count=1)["msg"]
+        assert not host.vms() and host.run("cat", f"{IMAGES}/target") == ""
+    finally:
+        host.run("rm", "-r", DIRECTORY, f"{IMAGES}/target")
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,10 @@ class CommandLine:
                 f"{self.loader.NAME}; correct the kernel command line by hand and remove the file"
             )
 
+    def complete_record(self) -> None:
+        """Add this host's identity to a record that an earlier version wrote without one."""
+        self._record.complete()
+
     @property
     def restoring(self) -> bool:
         """Return whether the original configuration is wanted."""
@@ -92,13 +96,9 @@ class CommandLine:
         """Apply the arguments or restore the original configuration; return notes for the user."""
         with self._record.locked():
             self._read_record()  # another process may have changed it before we got the lock
-            try:
-                if not self.change_needed():
-                    return []
-                return self._restore() if self.restoring else self._apply()
-            finally:
-                if self._record.read() is None:
-                    self._record.remove()  # and with it the directory that the lock created
+            if not self.change_needed():
+                return []
+            return self._restore() if self.restoring else self._apply()
 
     def _restore(self) -> list[str]:
         if self._data:

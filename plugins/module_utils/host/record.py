@@ -6,12 +6,16 @@
 Each module that changes a host has one record, a JSON file below C(DIRECTORY). The record is written to the disk before
 the first change: after a power cut at any moment, either the host is unchanged or there is a record to restore it from.
 An original value is recorded once and never overwritten.
+
+A record carries the identity of its host, so that a clone of the host's disk does not restore the values of another
+host.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import time
@@ -26,6 +30,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 
 DIRECTORY = "/var/lib/memstretch"
 SCHEMA = 1
+MACHINE_ID = "/etc/machine-id"
 # Long enough for another module of the same play.
 LOCK_TIMEOUT_S = 60.0
 
@@ -34,19 +39,65 @@ class HostRecordError(Exception):
     """The record cannot be used; the message says what to do."""
 
 
-class HostRecord:
-    """The record of one module: C({"schema": 1, ...}) with the module's own keys.
+def host_identity(path: str = MACHINE_ID) -> str | None:
+    """Return a hash of the host's machine ID, or None if the host has none.
 
-    Usage: C(read) it and compute the difference. Only if something has to change (and not in check mode), take the lock
-    with C(locked), C(read) again and C(write) before the first change.
+    machine-id(5) asks programs to keep the ID itself confidential and to hash it together with a fixed text.
+    """
+    try:
+        with open(path, encoding="ascii") as file:
+            machine_id = file.read().strip()
+    except FileNotFoundError:
+        return None
+    if machine_id in ("", "uninitialized"):
+        return None
+    return hashlib.sha256(f"memstretch.density:{machine_id}".encode()).hexdigest()[:32]
+
+
+class HostRecord:
+    """The record of one module: C({"schema": 1, "host": ...}) with the module's own keys.
+
+    How a module uses it: C(read) and compute the difference. If something has to change, and not in check mode, take
+    the lock with C(locked) and start again: C(read), compute the difference from the host as it is now, and C(write)
+    before the first change. What was computed without the lock only shows whether anything has to change.
     """
 
-    def __init__(self, name: str, directory: str = DIRECTORY) -> None:
-        self.name, self.directory = name, directory
+    def __init__(self, name: str, directory: str = DIRECTORY, machine_id: str = MACHINE_ID) -> None:
+        self.name, self.directory, self._identity = name, directory, host_identity(machine_id)
         self.path = os.path.join(directory, f"{name}.json")
+        self._is_locked = False
 
     def read(self) -> dict[str, t.Any] | None:
-        """Return the record, or None if it does not exist. Raises HostRecordError if it cannot be understood."""
+        """Return the record, or None if it does not exist.
+
+        Raises HostRecordError if it cannot be understood, or is the record of another host.
+        """
+        data = self._load()
+        if data is None:
+            return None
+        host = data.pop("host", None)
+        # A record of an earlier version has no identity; complete() adds it.
+        if host is not None and host != self._identity:
+            raise HostRecordError(
+                f"{self.path} has the original settings of another host: its identity is {host}, and this host's is "
+                f"{self._identity or 'unknown (it has no machine ID)'}. If this host was cloned from that one, remove "
+                "the file: its values are not this host's. If it is the same host with a new machine ID, correct "
+                '"host" in the file.'
+            )
+        return data
+
+    def complete(self) -> None:
+        """Add this host's identity to a record that an earlier version wrote without one."""
+        data = self._load()
+        if data is None or "host" in data or not self._identity:
+            return
+        with self.locked():
+            data = self._load()
+            if data is not None and "host" not in data:
+                self.write(data)
+
+    def _load(self) -> dict[str, t.Any] | None:
+        """Return the content of the file, or None if it does not exist."""
         try:
             with open(self.path, encoding="utf-8") as file:
                 data = json.load(file)
@@ -68,12 +119,21 @@ class HostRecord:
     def write(self, data: dict[str, t.Any]) -> None:
         """Write the record to the disk."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
-        write_file(self.path, json.dumps({**data, "schema": SCHEMA}, indent=1) + "\n", 0o600)
+        identity = {"host": self._identity} if self._identity else {}
+        write_file(self.path, json.dumps({**data, "schema": SCHEMA, **identity}, indent=1) + "\n", 0o600)
         sync_directory(os.path.dirname(self.directory))
 
     def remove(self) -> None:
-        """Remove the record, once all originals are restored, and the directory with the last record."""
+        """Remove the record, once all originals are restored, and the directory with the last record.
+
+        If this process holds the lock, the directory is removed when the lock is released.
+        """
         remove_file(self.path)
+        if not self._is_locked:
+            self._remove_empty_directory()
+
+    def _remove_empty_directory(self) -> None:
+        """Remove the directory if it holds no record."""
         try:
             if os.listdir(self.directory) == [".lock"]:
                 os.unlink(os.path.join(self.directory, ".lock"))
@@ -87,12 +147,18 @@ class HostRecord:
 
     @contextmanager
     def locked(self, timeout: float = LOCK_TIMEOUT_S) -> t.Iterator[None]:
-        """Let only one process at a time change the host. Raises HostRecordError if the lock is not free in time."""
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        """Let only one process at a time change the host. Raises HostRecordError if the lock is not free in time.
+
+        Afterwards, the directory exists only if it has a record.
+        """
         path = os.path.join(self.directory, ".lock")
         deadline = time.monotonic() + timeout
         while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            except FileNotFoundError:
+                continue  # another process has removed the directory with its last record
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # Another process may have removed the file, with the directory, before we locked it.
@@ -107,7 +173,10 @@ class HostRecord:
                     ) from None
                 time.sleep(0.1)
             os.close(descriptor)
+        self._is_locked = True
         try:
             yield
         finally:
+            self._is_locked = False
+            self._remove_empty_directory()
             os.close(descriptor)

@@ -145,21 +145,22 @@ class HostTuner:
     # --- the change ---------------------------------------------------------------------------------------------
 
     def apply(self) -> None:
-        """Apply the wanted settings. Raises SettingsError, after all of them, with those that failed."""
-        with self._record.locked():
-            self._read_record()
-            if not self._restore:
-                self._record_originals()
-            problems = self._restore_knobs() + self._write_knobs() + self._set_services()
-            self._write_files()
-            problems += self._differences()
-            if problems:
-                raise SettingsError(
-                    "; ".join(problems)
-                    + ". All other settings are in force, and no original value is lost: run the same task again to "
-                    "continue, or use state=restored to restore everything."
-                )
-            self._drop_originals()
+        """Apply the wanted settings. Raises SettingsError, after all of them, with those that failed.
+
+        The caller holds the lock of the record since before it constructed this object.
+        """
+        if not self._restore:
+            self._record_originals()
+        problems = self._restore_knobs() + self._write_knobs() + self._set_services()
+        self._write_files()
+        problems += self._differences()
+        if problems:
+            raise SettingsError(
+                "; ".join(problems)
+                + ". All other settings are in force, and no original value is lost: run the same task again to "
+                "continue, or use state=restored to restore everything."
+            )
+        self._drop_originals()
 
     def _record_originals(self) -> None:
         if self._stored["recorded"] is None:
@@ -302,6 +303,24 @@ class HostTuner:
             "reason": reason,
             "also_set_by": [],
         }
+
+
+def converge(find_tuner: t.Callable[[], HostTuner], record: HostRecord, check_mode: bool) -> dict[str, t.Any]:
+    """Change the host if needed, and return the result of the module.
+
+    Args:
+        find_tuner: returns the change that the host needs now.
+    """
+    tuner = find_tuner()
+    changed, before = tuner.change_needed(), tuner.state_text()
+    if changed and not check_mode:
+        with record.locked():
+            tuner = find_tuner()  # another run may have changed the host while we waited
+            changed, before = tuner.change_needed(), tuner.state_text()
+            if changed:
+                tuner.apply()
+    after = tuner.predicted_text() if check_mode else tuner.state_text()
+    return {"changed": changed, "diff": {"before": before, "after": after}, **tuner.report()}
 
 
 def _settings(params: t.Mapping[str, t.Any]) -> list[Setting]:

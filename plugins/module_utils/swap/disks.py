@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import typing as t
+import uuid
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import numa_node
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
@@ -56,8 +57,10 @@ class Disks(SwapKind):
     def __init__(self, options: Options, guard: Guard, recorded: dict[str, t.Any]) -> None:
         super().__init__(options, guard, recorded)
         self.layout = CRYPT if options.encrypted else PARTITIONS if options.partitions else WHOLE
-        # The device numbers of the disks whose content may be lost.
-        self.may_lose = {device_number(path) for path in options.overwrite if not path_reason(path)} - {None}
+        # The fingerprint of the content that may be lost, by device number.
+        self.may_lose = {
+            device_number(entry.path): entry.content for entry in options.overwrite if not path_reason(entry.path)
+        }
         self._looked_up = self._look_up()
         self.disks = [(entry.disk, entry.content) for entry in self._looked_up if isinstance(entry, _Found)]
 
@@ -80,7 +83,7 @@ class Disks(SwapKind):
 
     def refusals(self) -> list[str]:
         texts = []
-        for path in self.options.overwrite:
+        for path, _content in self.options.overwrite:
             wrong = path_reason(path)
             if wrong:
                 texts.append(f"{path} (in the option overwrite) {wrong}")
@@ -101,15 +104,19 @@ class Disks(SwapKind):
         except GuardError as error:
             return [str(error)]
         never = [reason.text for reason in reasons if not reason.stored]
-        stored = [reason.text for reason in reasons if reason.stored and disk.number not in self.may_lose]
-        if not never and not stored:
+        stored = [reason.text for reason in reasons if reason.stored]
+        if never:
+            return [f"{disk} {'; it '.join(never + stored)}. No option allows that"]
+        if not stored:
             return []
-        way_out = (
-            "No option allows that"
-            if never
-            else f"If its whole content may be lost for good, name this one disk in the option overwrite: {disk.path}"
-        )
-        return [f"{disk} {'; it '.join(never + stored)}. {way_out}"]
+        present, may_lose = self.guard.fingerprint(disk), self.may_lose.get(disk.number)
+        if present == may_lose:
+            return []
+        changed = f" That is not the content {may_lose} that the option overwrite names." if may_lose else ""
+        return [
+            f"{disk} {'; it '.join(stored)}.{changed} If its whole content may be lost for good, name this content in "
+            f"the option overwrite: {{path: {disk.path}, content: {present}}}"
+        ]
 
     def _loadable(self, module: str) -> bool:
         modprobe = self.options.tools.get("modprobe")
@@ -165,25 +172,36 @@ class Disks(SwapKind):
 
     def make(self, save: SaveClaim) -> None:
         for disk, _content in self.disks:
-            self._make_layout(disk)
+            self._make_layout(disk, save)
             if self.layout != WHOLE:
                 show_partitions(self.guard, disk, max(1, self.options.partitions))
             if self.layout == CRYPT:
                 self._open(disk)
         self.disks = [(disk, self.guard.content(disk)) for disk, _content in self.disks]
 
-    def _make_layout(self, disk: Disk) -> None:
+    def _make_layout(self, disk: Disk, save: SaveClaim) -> None:
         content = self.guard.content(disk)
         if content.kind == self.layout == PARTITIONS and content.partitions == self.options.partitions:
             show_partitions(self.guard, disk, content.partitions)
             content = self.guard.content(disk)  # now with what is in the partitions
         if not self.fits(disk, content):
             close_mappings(self.guard, disk)
-            make(self.guard, disk, disk.number in self.may_lose, self.options.partitions, self.options.encrypted)
+            identifiers = [uuid.uuid4() for _number in range(max(1, self.options.partitions))]
+            texts = [str(identifier) for identifier in identifiers]
+            # The old ones stay in the record until the disk has the new ones: an interruption leaves either of them.
+            old = [identifier for path in self._paths_of(disk) for identifier in self.recorded["areas"][path]]
+            save({"areas": {disk.path: old + texts}})
+            may_lose = self.may_lose.get(disk.number)
+            make(self.guard, disk, may_lose, self.options.partitions, self.options.encrypted, identifiers)
+            save({"areas": {disk.path: texts}})
+
+    def _paths_of(self, disk: Disk) -> list[str]:
+        """Return the paths by which the record lists areas on a disk."""
+        return [path for path in self.recorded["areas"] if path == disk.path or device_number(path) == disk.number]
 
     def mapping(self, disk: Disk) -> tuple[str, str]:
         """Return the PARTUUID of the disk's partition and the path of the encrypted area on it."""
-        partuuid = self.guard.table(disk)[0]["uuid"].lower()
+        partuuid = self.guard.table(disk)["partitions"][0]["uuid"].lower()
         return partuuid, f"/dev/mapper/{MAPPER_PREFIX}{partuuid[:8]}"
 
     def open_command(self, device: str, path: str) -> list[str]:
@@ -238,7 +256,8 @@ class Disks(SwapKind):
             disk = next(disk for disk, _content in self.disks if disk.path == location.key)
             partuuid, path = self.mapping(disk)
             command = self.open_command(f"/dev/disk/by-partuuid/{partuuid}", path)
-            service = crypt_service(os.path.basename(path), partuuid, command, self.options.tool("mkswap"))
+            programs = [self.options.tool(name) for name in ("wipefs", "mkswap")]
+            service = crypt_service(os.path.basename(path), partuuid, command, *programs)
             return {**service, **swap_unit(path, self.options.priority, self.discard)}
         identifier, _label = read_header(location.path) or ("", "")
         return swap_unit(f"/dev/disk/by-uuid/{uuid_text(identifier)}", self.options.priority, self.discard)
@@ -282,7 +301,7 @@ def give_back_disk(guard: Guard, path: str) -> str | None:
         return f"{disk} now holds {content.text}"
     if content.kind != BLANK:
         close_mappings(guard, disk)
-        with held(guard, disk, False) as descriptor:
+        with held(guard, disk, None) as descriptor:
             erase(guard, disk, descriptor)
     return None
 

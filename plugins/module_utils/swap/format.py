@@ -59,11 +59,11 @@ def header(size: int, identifier: uuid.UUID, label: str = LABEL) -> bytes:
 
 
 @contextmanager
-def held(guard: Guard, disk: Disk, may_lose: bool) -> t.Iterator[int]:
+def held(guard: Guard, disk: Disk, may_lose: str | None) -> t.Iterator[int]:
     """Open a disk exclusively, check it again, and yield its descriptor for writing.
 
     Args:
-        may_lose: whether the user has named the disk in C(overwrite).
+        may_lose: the fingerprint of the content that may be lost, from C(overwrite).
     """
     try:
         descriptor = os.open(disk.node, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
@@ -75,7 +75,7 @@ def held(guard: Guard, disk: Disk, may_lose: bool) -> t.Iterator[int]:
         if Disk(disk.path, disk.files).number != disk.number:
             raise FormatError(f"{disk.path} is no longer the disk that was checked; nothing was written to it")
         content = guard.content(disk)
-        if content.kind == FOREIGN and not may_lose:
+        if content.kind == FOREIGN and (may_lose is None or guard.fingerprint(disk) != may_lose):
             raise FormatError(
                 f"{disk} has changed since it was checked, it now holds {content.text}; nothing was written to it"
             )
@@ -103,31 +103,42 @@ def erase(guard: Guard, disk: Disk, descriptor: int) -> None:
         os.fsync(descriptor)
 
 
-def make(guard: Guard, disk: Disk, may_lose: bool, partitions: int, encrypted: bool) -> None:
-    """Turn a disk into swap space: as a whole, in equal partitions, or in one partition for an encrypted area."""
+def make(
+    guard: Guard, disk: Disk, may_lose: str | None, partitions: int, encrypted: bool, identifiers: list[uuid.UUID]
+) -> None:
+    """Turn a disk into swap space: as a whole, in equal partitions, or in one partition for an encrypted area.
+
+    Args:
+        identifiers: the UUIDs of the areas, which the host's record already lists; a partition has that of its area.
+    """
     with held(guard, disk, may_lose) as descriptor:
         if guard.content(disk).kind != BLANK:
             erase(guard, disk, descriptor)
         if not partitions and not encrypted:
-            os.pwrite(descriptor, header(disk.size, uuid.uuid4()), 0)
+            os.pwrite(descriptor, header(disk.size, identifiers[0]), 0)
             return
         run_checked(
-            partial(guard.run_command, data=table(disk.size, partitions, encrypted)),
+            partial(guard.run_command, data=table(disk.size, encrypted, identifiers)),
             ["sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", disk.node],
             FormatError,
         )
-        for name in show_partitions(guard, disk, partitions or 1):
-            _fill_partition(f"/dev/{name}", encrypted)
+        for name, identifier in zip(show_partitions(guard, disk, partitions or 1), identifiers):
+            _fill_partition(f"/dev/{name}", encrypted, identifier)
 
 
-def table(size: int, partitions: int, encrypted: bool) -> str:
-    """Return the partition table for sfdisk: equal parts, aligned to 1 MiB, with 1 MiB free at both ends."""
-    count = partitions or 1
+def table(size: int, encrypted: bool, identifiers: list[uuid.UUID]) -> str:
+    """Return the partition table for sfdisk: equal parts, aligned to 1 MiB, with 1 MiB free at both ends.
+
+    Args:
+        identifiers: the UUIDs of the partitions.
+    """
+    count = len(identifiers)
     each = (size - 2 * MIB) // count // MIB
     if each < 1:
         raise FormatError(f"{size_text(size)} cannot be divided into {count} partitions of at least 1 MiB")
     name, kind = (CRYPT_PARTITION, "L") if encrypted else (SWAP_PARTITION, "S")
-    return "label: gpt\n" + f'size={each}MiB, type={kind}, name="{name}"\n' * count
+    lines = [f'size={each}MiB, type={kind}, name="{name}", uuid={identifier}\n' for identifier in identifiers]
+    return "label: gpt\n" + "".join(lines)
 
 
 def show_partitions(guard: Guard, disk: Disk, count: int) -> list[str]:
@@ -147,7 +158,7 @@ def show_partitions(guard: Guard, disk: Disk, count: int) -> list[str]:
     return disk.partitions
 
 
-def _fill_partition(node: str, encrypted: bool) -> None:
+def _fill_partition(node: str, encrypted: bool, identifier: uuid.UUID) -> None:
     # Without O_EXCL: we have already opened the whole disk exclusively.
     descriptor = os.open(node, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -156,7 +167,7 @@ def _fill_partition(node: str, encrypted: bool) -> None:
         for offset in sorted({0, max(0, size - EDGE_BYTES)}):
             os.pwrite(descriptor, bytes(min(EDGE_BYTES, size - offset)), offset)
         if not encrypted:
-            os.pwrite(descriptor, header(size, uuid.uuid4()), 0)
+            os.pwrite(descriptor, header(size, identifier), 0)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

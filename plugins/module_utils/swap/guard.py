@@ -5,13 +5,14 @@
 
 A disk may be taken for swap if it is named by a stable path, is a whole disk that nothing uses or may soon use, and is
 blank or carries only our own mark. All reasons against it are returned at once. There are two kinds of reasons: the
-user can give up what is merely I(stored) on the disk by naming that disk in the option C(overwrite); no option
+user can give up what is merely I(stored) on the disk by naming its fingerprint in the option C(overwrite); no option
 overrides that something I(uses) the disk.
 """
 
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import os
 import re
@@ -27,7 +28,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 
 BY_ID = "/dev/disk/by-id/"
 # Our marks: the label of every swap area that we make, and the names of our GPT partitions. The content of an encrypted
-# partition cannot be read after a reboot, so only the partition's name can mark it.
+# partition cannot be read after a reboot, so only the partition's name can mark it, and it must hold no signature.
 LABEL = "memstretch"
 SWAP_PARTITION = "memstretch-swap"
 CRYPT_PARTITION = "memstretch-crypt"
@@ -36,6 +37,8 @@ MAPPER_PREFIX = "memstretch-"
 # A disk without a signature is blank only if its ends are. All known formats have their marks there, and if a partition
 # table was lost, its first partition still begins at 1 MiB.
 EDGE_BYTES = 4 * 1024 * 1024
+# Exit status of blkid --probe, see blkid(8).
+_BLKID_NOTHING, _BLKID_AMBIVALENT = 2, 8
 SYSTEM_MOUNTS = ("/", "/boot", "/boot/efi", "/usr", "/var", "/efi")
 # udev and monitoring open every disk for a moment; a virtual machine or a database keeps it open.
 _LINGERING_S = 1.0
@@ -154,10 +157,15 @@ def find(path: str, files: HostFiles) -> Disk:
 
 
 class Guard:
-    """Examines disks with the tools of util-linux; run_command is AnsibleModule's method."""
+    """Examines disks with the tools of util-linux; run_command is AnsibleModule's method.
+
+    C(recorded) has the UUIDs of the swap areas and partitions that this host's record lists. An area with our mark and
+    another UUID is not ours: another host may have made it, and swap onto it now.
+    """
 
     def __init__(self, run_command: RunCommand, files: HostFiles) -> None:
         self.run_command, self.files = run_command, files
+        self.recorded: set[str] = set()
 
     def reasons(self, disk: Disk, content: Content, claims: dict[str, t.Any]) -> list[Reason]:
         """Return all reasons why the disk must not be wiped.
@@ -356,21 +364,61 @@ class Guard:
                 FOREIGN, "data of a format that wipefs does not know (its first or last 4 MiB are not blank)"
             )
         if kinds == {"swap"} and all(entry.get("label") == LABEL for entry in found):
-            return Content(WHOLE, "our swap area")
+            return self._recorded_content(Content(WHOLE, "our swap area"), found)
         if kinds <= {"gpt", "PMBR"}:
-            names = [part.get("name", "") for part in self.table(disk)]
+            partitions = self.table(disk)["partitions"]
+            names = [part.get("name", "") for part in partitions]
             if names == [CRYPT_PARTITION]:
-                return Content(CRYPT, "our partition for encrypted swap", 1)
+                inside = self.signature_in_partition(disk)
+                if inside is None:
+                    return self._recorded_content(Content(CRYPT, "our partition for encrypted swap", 1), partitions)
+                found.append(inside)
             if names and set(names) == {SWAP_PARTITION}:
                 parts = [entry for name in disk.partitions for entry in self.signatures(f"/dev/{name}")]
                 if all(entry["type"] == "swap" and entry.get("label") == LABEL for entry in parts):
-                    return Content(PARTITIONS, f"{len(names)} of our swap partitions", len(names))
+                    ours = Content(PARTITIONS, f"{len(names)} of our swap partitions", len(names))
+                    return self._recorded_content(ours, partitions + parts)
                 found += parts
             return Content(
                 FOREIGN,
                 f"{describe(found)} with {len(names)} partitions" + (f" ({', '.join(names)})" if any(names) else ""),
             )
         return Content(FOREIGN, describe(found))
+
+    def _recorded_content(self, ours: Content, entries: list[dict[str, t.Any]]) -> Content:
+        """Return the content if this host's record lists the UUID of each entry, and otherwise a foreign one."""
+        unknown = [str(entry.get("uuid", "none")).lower() for entry in entries]
+        unknown = [identifier for identifier in unknown if identifier not in self.recorded]
+        if not unknown:
+            return ours
+        text = (
+            f"swap with our mark that this host's record does not list (UUID {unknown[0]}); another host may use it, "
+            "or the record was lost"
+        )
+        return Content(FOREIGN, text)
+
+    def fingerprint(self, disk: Disk) -> str:
+        """Return a digest of what is on the disk: signatures, and the first and last 4 MiB, also of its partitions."""
+        digest = hashlib.sha256()
+        for name in (disk.name, *disk.partitions):
+            node = f"/dev/{name}"
+            size = (self.files.number(f"/sys/class/block/{name}/size") or 0) * 512
+            digest.update(json.dumps([size, self.signatures(node)], sort_keys=True).encode())
+            for data in edges(node, size):
+                digest.update(data)
+        # The dash keeps YAML from reading digits as a number.
+        return f"{digest.hexdigest()[:8]}-{digest.hexdigest()[8:16]}"
+
+    def marks(self, disk: Disk) -> list[str]:
+        """Return the UUIDs of everything on the disk that has our mark, whether the record lists it or not."""
+        found = self.signatures(disk.node)
+        entries = [entry for entry in found if entry["type"] == "swap" and entry.get("label") == LABEL]
+        if {entry["type"] for entry in found} & {"gpt"}:
+            named = (SWAP_PARTITION, CRYPT_PARTITION)
+            entries += [part for part in self.table(disk)["partitions"] if part.get("name") in named]
+            inside = [entry for name in disk.partitions for entry in self.signatures(f"/dev/{name}")]
+            entries += [entry for entry in inside if entry["type"] == "swap" and entry.get("label") == LABEL]
+        return sorted({entry["uuid"].lower() for entry in entries if entry.get("uuid")})
 
     def signatures(self, node: str) -> list[dict[str, t.Any]]:
         """Return every signature that wipefs finds, not only the one that blkid reports as the type."""
@@ -379,8 +427,25 @@ class Guard:
             raise GuardError(f"wipefs cannot examine {node}: {errors.strip() or status}")
         return json.loads(output)["signatures"] if output.strip() else []
 
-    def table(self, disk: Disk) -> list[dict[str, t.Any]]:
-        """Return the partitions in the disk's table as sfdisk lists them."""
+    def signature_in_partition(self, disk: Disk) -> dict[str, t.Any] | None:
+        """Return the signature in the first partition of the disk's table, or None if it holds none that is known.
+
+        The partition is read through the disk: the kernel need not show it. What we have encrypted looks random.
+        """
+        table = self.table(disk)
+        sector, part = table.get("sectorsize", 512), table["partitions"][0]
+        place = ["--offset", str(part["start"] * sector), "--size", str(part["size"] * sector)]
+        status, output, errors = self.run_command(["blkid", "--probe", "--output", "export", *place, disk.node])
+        if status == _BLKID_NOTHING and not errors.strip():
+            return None
+        if status not in (0, _BLKID_AMBIVALENT):
+            raise GuardError(f"blkid cannot examine the partition of {disk.node}: {errors.strip() or status}")
+        tags = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+        found = tags.get("TYPE") or tags.get("PTTYPE") or "several signatures in its partition"
+        return {"type": found, "label": tags.get("LABEL", ""), "uuid": tags.get("UUID", "")}
+
+    def table(self, disk: Disk) -> dict[str, t.Any]:
+        """Return the disk's partition table as sfdisk lists it."""
         if not find_tool("sfdisk"):
             raise GuardError(
                 f"the partition table of {disk.node} cannot be read without sfdisk (Debian has it in the package fdisk)"
@@ -388,7 +453,7 @@ class Guard:
         status, output, errors = self.run_command(["sfdisk", "--json", disk.node])
         if status:
             raise GuardError(f"sfdisk cannot read the partition table of {disk.node}: {errors.strip() or status}")
-        return json.loads(output)["partitiontable"].get("partitions", [])
+        return {"partitions": [], **json.loads(output)["partitiontable"]}
 
 
 def find_tool(name: str) -> str | None:
@@ -410,15 +475,17 @@ def describe(signatures: list[dict[str, t.Any]]) -> str:
 
 def edges_are_blank(node: str, size: int) -> bool:
     """Return whether the first and the last 4 MiB of a device are all zeroes, or all ones as erased flash reads."""
+    return all(data in (bytes(len(data)), b"\xff" * len(data)) for data in edges(node, size))
+
+
+def edges(node: str, size: int) -> t.Iterator[bytes]:
+    """Return the first and the last 4 MiB of a device."""
     descriptor = os.open(node, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for offset in (0, max(0, size - EDGE_BYTES)):
-            data = os.pread(descriptor, min(EDGE_BYTES, size), offset)
-            if data not in (bytes(len(data)), b"\xff" * len(data)):
-                return False
+            yield os.pread(descriptor, min(EDGE_BYTES, size), offset)
     finally:
         os.close(descriptor)
-    return True
 
 
 def read_label(path: str) -> str | None:

@@ -49,6 +49,7 @@ _PRIORITIES = (0, 32767)
 _PARTITIONS = (0, 128)
 _ZRAM_DEVICES = (1, 64)
 _DEVICE_KEYS = {"path", "serial", "size"}
+_OVERWRITE_KEYS = {"path", "content"}
 
 
 class WantedDisk(t.NamedTuple):
@@ -59,12 +60,19 @@ class WantedDisk(t.NamedTuple):
     size: int | None = None
 
 
+class MayLose(t.NamedTuple):
+    """A disk whose content may be lost, if that content has this fingerprint; without a fingerprint, none may."""
+
+    path: str
+    content: str | None = None
+
+
 class Options(t.NamedTuple):
     """The options with all sizes in bytes."""
 
     kind: str
     devices: list[WantedDisk]
-    overwrite: list[str]
+    overwrite: list[MayLose]
     partitions: int
     priority: int
     discard: str
@@ -107,7 +115,7 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
     return Options(
         kind=kind,
         devices=[_disk(entry) for entry in params["devices"]] if kind == "devices" else [],
-        overwrite=list(params["overwrite"]) if kind == "devices" else [],
+        overwrite=[_may_lose(entry) for entry in params["overwrite"]] if kind == "devices" else [],
         partitions=params["partitions"],
         priority=params["priority"],
         discard=params["discard"],
@@ -165,3 +173,15 @@ def _disk(entry: t.Any) -> WantedDisk:
         None if entry.get("serial") is None else str(entry["serial"]),
         None if size is None else size_in_bytes("devices", size),
     )
+
+
+def _may_lose(entry: t.Any) -> MayLose:
+    if isinstance(entry, str):
+        return MayLose(entry)
+    if (
+        not isinstance(entry, dict)
+        or set(entry) != _OVERWRITE_KEYS
+        or not all(isinstance(value, str) for value in entry.values())
+    ):
+        raise SettingError(f"overwrite: {entry!r} must be a dictionary with path and content, which a refusal shows")
+    return MayLose(entry["path"], entry["content"])

@@ -8,9 +8,10 @@ The steps are done only if there is no refusal. Each step checks again what it n
 done already, so another run of the same task finishes an interrupted one.
 
 The record (module_utils/host/record.py) lists what we have taken, not what the host should be: C(disks), by path, with
-what was on them; C(files); C(zram), which devices existed before and whether the kernel module was loaded; C(units),
-our files below /etc/systemd; C(others), the swap that we have turned off, with its priority; and C(discard), the mode
-in which each area was turned on, which the kernel does not show.
+what was on them; C(areas), by path of the disk, with the UUIDs of its swap areas and partitions; C(files); C(zram),
+which devices existed before and whether the kernel module was loaded; C(units), our files below /etc/systemd;
+C(others), the swap that we have turned off, with its priority; and C(discard), the mode in which each area was turned
+on, which the kernel does not show.
 """
 
 from __future__ import annotations
@@ -59,7 +60,15 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.units impo
 from ansible_collections.memstretch.density.plugins.module_utils.swap.zram import Zram, ZramSwap, remove_our_devices
 
 KINDS: dict[str, type[SwapKind]] = {"none": NoSwap, "devices": Disks, "file": SwapFile, "zram": ZramSwap}
-EMPTY: dict[str, t.Any] = {"disks": {}, "files": [], "zram": None, "units": [], "others": [], "discard": {}}
+EMPTY: dict[str, t.Any] = {
+    "disks": {},
+    "areas": {},
+    "files": [],
+    "zram": None,
+    "units": [],
+    "others": [],
+    "discard": {},
+}
 
 
 class Step(t.NamedTuple):
@@ -90,6 +99,10 @@ class SwapChange:
         self.options, self.guard, self.files, self.record, self.systemd = options, guard, guard.files, record, systemd
         recorded = record.read()
         self.recorded = {**EMPTY, **(recorded or {})}
+        adopted = recorded is not None and "areas" not in recorded
+        if adopted:
+            self.recorded["areas"] = self._areas_of_earlier_version()
+        guard.recorded = self._identifiers()
         self.before = areas(self.files)
         self.kind = KINDS[options.kind](options, guard, self.recorded)
         self.refusals = self.kind.refusals()
@@ -109,9 +122,22 @@ class SwapChange:
                 *self._retire(),
                 Step(f"remove the record {record.path}", record.remove),
             ]
+        if adopted:
+            self.steps.insert(0, Step("record the UUIDs of our swap areas", self._save))
         no_room = head_room(self.files, self.leaving, options.reserve)
         if no_room:
             self.refusals.append(no_room)
+
+    def _areas_of_earlier_version(self) -> dict[str, list[str]]:
+        """Return the UUIDs for a record that an earlier version wrote without them: those with our mark now."""
+        found = {}
+        for path in self.recorded["disks"]:
+            with contextlib.suppress(GuardError):  # a drive that is gone; if it comes back, it is refused
+                found[path] = self.guard.marks(find(path, self.files))
+        return found
+
+    def _identifiers(self) -> set[str]:
+        return {identifier for identifiers in self.recorded["areas"].values() for identifier in identifiers}
 
     @property
     def leaving(self) -> list[Area]:
@@ -130,12 +156,14 @@ class SwapChange:
     def _save_claim(self, claim: Claim) -> None:
         self._save(
             disks={**self.recorded["disks"], **claim.get("disks", {})},
+            areas={**self.recorded["areas"], **claim.get("areas", {})},
             files=sorted(set(self.recorded["files"]) | set(claim.get("files", []))),
             zram=claim.get("zram") or self.recorded["zram"],
         )
 
     def _save(self, **changes: t.Any) -> None:
         self.recorded.update(changes)
+        self.guard.recorded = self._identifiers()
         self.record.write(self.recorded)
 
     # ---- what we have taken and no longer need
@@ -222,7 +250,10 @@ class SwapChange:
                 f"{path} held {before} before our first run. It was overwritten, as the option overwrite allowed, and "
                 "cannot be restored"
             )
-        self._save(disks={name: held for name, held in self.recorded["disks"].items() if name != path})
+        self._save(
+            disks={name: held for name, held in self.recorded["disks"].items() if name != path},
+            areas={name: found for name, found in self.recorded["areas"].items() if name != path},
+        )
 
     def _remove_file(self, path: str) -> None:
         if os.path.lexists(path):

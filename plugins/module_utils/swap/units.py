@@ -86,22 +86,34 @@ def swap_unit(what: str, priority: int, discard: str, prepared_by: str = "") -> 
     return {f"{DIRECTORY}/{escape(what)}.swap": _COMMENT + _tidy(text)}
 
 
-def crypt_service(name: str, partuuid: str, command: list[str], mkswap: str) -> dict[str, str]:
+def crypt_service(name: str, partuuid: str, command: list[str], wipefs: str, mkswap: str) -> dict[str, str]:
     """Return the unit that opens an encrypted area with a new key at each boot, as a text by its path.
+
+    The unit fails, and leaves the partition as it is, if somebody has put a file system or anything else with a known
+    signature on it: our own encrypted data looks random.
 
     Args:
         name: of the mapping.
         command: opens the partition as that mapping.
+        wipefs: path of the program, which lists signatures.
         mkswap: path of the program.
     """
-    device = escape(f"/dev/disk/by-partuuid/{partuuid}") + ".device"
+    partition = f"/dev/disk/by-partuuid/{partuuid}"
+    device = escape(partition) + ".device"
+    refusal = f"{partition} holds data that memstretch.density did not write; it is not used as swap"
+    # In a unit, $$ is a dollar sign. blkid would report the entry in the partition table, too.
+    examine = (
+        f"found=$$({wipefs} --no-act --noheadings {partition}) || exit 1; "
+        f'test -z "$$found" || {{ echo "$$found; {refusal}" >&2; exit 1; }}'
+    )
     text = _UNIT.format(
         description=f"Throw-away key for swap on partition {partuuid}",
         dependencies=f"BindsTo={device}\nAfter={device} systemd-random-seed.service",
     )
     text += _SERVICE.format(
         condition=f"test ! -e /dev/mapper/{name}",
-        commands=f"ExecStart={' '.join(command)}\nExecStart={mkswap} --label {LABEL} /dev/mapper/{name}",
+        commands=f"ExecStartPre=/bin/sh -c '{examine}'\n"
+        f"ExecStart={' '.join(command)}\nExecStart={mkswap} --label {LABEL} /dev/mapper/{name}",
         install=f"\n[Install]\nWantedBy={device}\n",
     )
     return {f"{DIRECTORY}/{name}.service": _COMMENT + _tidy(text)}

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
+import secrets
 import shutil
 import time
 import typing as t
@@ -16,17 +16,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import POLL_S, Domain, VmHost, VmHostError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage
+from ansible_collections.memstretch.density.plugins.module_utils.vm.owner import OWNER_FILE, OwnerFile, Ownership
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
     Template,
     Vm,
     console_path,
     disk_path,
+    files_of,
 )
 
-# Marks a directory as a fleet's and holds the fleet's name.
-OWNER_FILE = ".memstretch-fleet"
-_FLEET_FILES = re.compile(r"^(clone-.+\.(qcow2|console)|seed-[0-9a-f]+\.iso|\.clone\.qcow2|\.clone-.+\.new)$")
-LOCK_S = 600
+_SHARED_FILES = re.compile(r"seed-[0-9a-f]+\.iso|\.clone\.qcow2")
+# Fleets of earlier versions have no list of their disks.
+_UNLISTED_FILES = re.compile(r"clone-.+\.(qcow2|console)|\.clone-.+\.new")
 # Sources of a VM's address by type of network, the most reliable first. With user networking the host sees none.
 _ADDRESS_SOURCES = {"network": ["lease"], "bridge": ["agent", "arp"]}
 
@@ -45,36 +46,79 @@ class Fleet:
     """The VMs of one fleet on one host.
 
     C(vms) are the VMs that the fleet should have here, C(domains) all VMs of the host, and C(members) those of them
-    that carry the fleet's mark.
+    that carry the fleet's mark and have the UUID that follows from its salt.
     """
 
     def __init__(self, name: str, vms: t.Sequence[Vm], directory: str, host: VmHost) -> None:
-        self.name, self.vms, self.directory, self.host = name, vms, directory, host
-        self.domains: dict[str, Domain] = {}
-        self.members: dict[str, Domain] = {}
+        self.name, self.directory, self.host = name, directory, host
+        self.owner = OwnerFile(directory)
+        self._new_salt = secrets.token_hex(16)
+        self._unsalted_vms = vms
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the host's VMs."""
-        self.domains = self.host.domains()
-        self.members = {each.name: each for each in self.domains.values() if each.mark and each.mark.fleet == self.name}
+        """Read the owner file and the host's VMs."""
+        self.ownership = self.owner.read()
+        self.domains: dict[str, Domain] = self.host.domains()
+        owned = self.ownership is not None and self.ownership.fleet == self.name
+        salt = self.ownership.salt if owned and self.ownership else self._new_salt
+        self.members = self._find_members(salt)
+        if not salt and not self.members:
+            salt = self._new_salt  # nothing is left of the earlier version's fleet
+        self.salt = salt
+        self.vms = [vm._replace(salt=salt) for vm in self._unsalted_vms]
+
+    def _find_members(self, salt: str) -> dict[str, Domain]:
+        found = {}
+        for each in self._marked():
+            vm = Vm(self.name, each.name, each.mark.number if each.mark else 0, salt)
+            # Without a salt, all fleets of this name have the same UUIDs: only the directory tells them apart.
+            if each.uuid == vm.uuid and (salt or self._has_disk_here(each)):
+                found[each.name] = each
+        return found
+
+    def _marked(self) -> t.Iterator[Domain]:
+        """Yield the VMs that carry the mark of a fleet of this name, copies of its VMs among them."""
+        return (each for each in self.domains.values() if each.mark and each.mark.fleet == self.name)
+
+    def _has_disk_here(self, domain: Domain) -> bool:
+        directory = os.path.realpath(self.directory)
+        return any(os.path.dirname(path) == directory and path.endswith(".qcow2") for path in files_of(domain.xml))
 
     # --- checks before any change ------------------------------------------------------------------------------
 
     def refuse_conflicts(self) -> None:
         """Raise VmHostError for a VM or a directory of somebody else where the fleet needs its own."""
+        self._refuse_lost_owner_file()
+        self._refuse_other_directory()
         conflicts = [*self._conflicts_with_others(), *self._renamed_members()]
         if conflicts:
             raise VmHostError(
                 "; ".join(conflicts) + ". Nothing was changed. Choose another name for the fleet or for its VMs"
             )
-        owner = self._owner()
-        if os.path.isdir(self.directory) and owner != self.name and (owner or os.listdir(self.directory)):
-            reason = f"belongs to fleet {owner}" if owner else "was not made for a fleet"
-            raise VmHostError(f"directory: {self.directory} exists and {reason}; choose another one")
+
+    def _refuse_lost_owner_file(self) -> None:
+        lost = sorted(each.name for each in self._marked() if self._has_disk_here(each))
+        if self.ownership is None and lost:
+            raise VmHostError(
+                f"directory: the owner file {self.owner.path} is missing or empty, but VMs have disks there and carry "
+                f"the mark of fleet {self.name}: {', '.join(lost)}. Without the salt in that file nothing shows that "
+                "they are this fleet's. Nothing was changed. Put the file back from a backup. Without one, undefine "
+                f"these VMs with virsh, remove {self.directory} by hand, and run this again"
+            )
+
+    def _refuse_other_directory(self) -> None:
+        if self.ownership:
+            if self.ownership.fleet != self.name:
+                raise VmHostError(
+                    f"directory: {self.directory} exists and belongs to fleet {self.ownership.fleet}; "
+                    "choose another one"
+                )
+        elif self.vms and os.path.isdir(self.directory) and set(os.listdir(self.directory)) - {OWNER_FILE}:
+            raise VmHostError(f"directory: {self.directory} exists and was not made for a fleet; choose another one")
 
     def _conflicts_with_others(self) -> t.Iterator[str]:
-        others = [each for each in self.domains.values() if each.name not in self.members]
+        others = list(self._others())
         for vm in self.vms:
             for other in others:
                 if other.name == vm.name:
@@ -85,7 +129,12 @@ class Fleet:
                     same = "MAC address"
                 else:
                     continue
-                yield f"VM {other.name} ({other.uuid}) has the {same} of {vm.name} but is not in fleet {self.name}"
+                copy = ", although it carries its mark: it is a copy, or of another fleet of that name"
+                carries = copy if other.mark and other.mark.fleet == self.name else ""
+                yield (
+                    f"VM {other.name} ({other.uuid}) has the {same} of {vm.name} but is not in fleet {self.name}"
+                    f"{carries}"
+                )
 
     def _renamed_members(self) -> t.Iterator[str]:
         names = {vm.number: vm.name for vm in self.vms}
@@ -114,12 +163,23 @@ class Fleet:
                     "and never boot it"
                 )
 
-    def _owner(self) -> str:
-        try:
-            with open(os.path.join(self.directory, OWNER_FILE), encoding="utf-8") as file:
-                return file.read().strip()
-        except FileNotFoundError:
-            return ""
+    def refuse_shared_disks(self, actions: t.Sequence[Action]) -> None:
+        """Raise VmHostError if a disk that would be replaced or deleted is also a disk of somebody else's VM."""
+        used = {path: each.name for each in self._others() for path in files_of(each.xml)}
+        conflicts = []
+        for action in actions:
+            path = disk_path(self.directory, action.vm)
+            other = used.get(os.path.realpath(path))
+            if other and {"clone", "delete"} & set(action.operations):
+                conflicts.append(f"{path} of {action.vm.name} is also a disk of VM {other}")
+        if conflicts:
+            raise VmHostError(
+                "; ".join(conflicts) + f", which is not in fleet {self.name}. Nothing was changed. Give that VM a disk "
+                "of its own, or remove it, and run this again"
+            )
+
+    def _others(self) -> t.Iterator[Domain]:
+        return (each for each in self.domains.values() if each.name not in self.members)
 
     # --- the difference ----------------------------------------------------------------------------------------
 
@@ -155,41 +215,42 @@ class Fleet:
         return Action(vm, tuple(operations))
 
     def _surplus_action(self, domain: Domain, surplus: str) -> Action:
-        vm = Vm(self.name, domain.name, domain.mark.number if domain.mark else 0)
+        vm = Vm(self.name, domain.name, domain.mark.number if domain.mark else 0, self.salt)
         if surplus == "absent":
             return Action(vm, ("undefine", "delete"))
         return Action(vm, ("stop",) if domain.running else ())
 
     def files(self) -> list[str]:
-        """Return the names of the fleet's files in its directory."""
-        if self._owner() != self.name:
+        """Return the names of the fleet's files in its directory, without those that somebody else's VM uses."""
+        if self.ownership is None or self.ownership.fleet != self.name:
             return []
-        return sorted(name for name in os.listdir(self.directory) if _FLEET_FILES.match(name) or name == OWNER_FILE)
+        used = {path for each in self._others() for path in files_of(each.xml)}
+        return sorted(
+            name
+            for name in os.listdir(self.directory)
+            if self._is_own_file(name) and os.path.realpath(os.path.join(self.directory, name)) not in used
+        )
+
+    def _is_own_file(self, name: str) -> bool:
+        if name in (OWNER_FILE, f"{OWNER_FILE}.new") or _SHARED_FILES.fullmatch(name):
+            return True
+        if self.ownership and self.ownership.salt:
+            return any(
+                name in (f"clone-{disk}.qcow2", f"clone-{disk}.console", f".clone-{disk}.new")
+                for disk in self.ownership.disks
+            )
+        return bool(_UNLISTED_FILES.fullmatch(name))
 
     # --- the changes -------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def locked(self) -> t.Iterator[None]:
-        """Create the directory, and keep other processes from changing the fleet."""
-        os.makedirs(self.directory, mode=0o711, exist_ok=True)
-        descriptor = os.open(os.path.join(self.directory, OWNER_FILE), os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            deadline = time.monotonic() + LOCK_S
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise VmHostError(
-                            f"another process has been changing fleet {self.name} for {LOCK_S} s; "
-                            "wait until it has ended, then run this again"
-                        ) from None
-                    time.sleep(POLL_S)
-            os.pwrite(descriptor, f"{self.name}\n".encode(), 0)
-            yield
-        finally:
-            os.close(descriptor)
+    def _record(self, actions: t.Sequence[Action]) -> None:
+        """Write the salt, and the names of the disks that will be created, to the owner file."""
+        known = self.ownership.disks if self.ownership else ()
+        new = [action.vm.name for action in actions if "clone" in action.operations and action.vm.name not in known]
+        ownership = Ownership(self.name, self.salt, (*known, *new))
+        if actions and ownership != self.ownership:
+            self.owner.write(ownership)
+            self.ownership = ownership
 
     def apply(
         self,
@@ -199,7 +260,7 @@ class Fleet:
         parallel: int,
         stop_timeout: float,
     ) -> None:
-        """Perform the actions on several VMs at a time.
+        """Perform the actions on several VMs at a time. The owner file must be locked.
 
         Args:
             template, image: not needed for actions that only stop and remove VMs.
@@ -208,6 +269,7 @@ class Fleet:
         Raises:
             VmHostError: one or more VMs failed. The actions on all other VMs were performed.
         """
+        self._record(actions)
         first = os.path.join(self.directory, ".clone.qcow2")
         if image and any("clone" in action.operations for action in actions):
             image.clone(first)  # once: all new clones are equal, and a copy costs less than qemu-img
@@ -253,8 +315,9 @@ class Fleet:
             self.host.start(vm.name)
 
     def remove_files(self) -> None:
-        """Remove the fleet's files, and the directory unless it holds other files."""
-        for name in self.files():
+        """Remove the fleet's files, and the directory unless it holds other files. The owner file must be locked."""
+        # The owner file goes last: after an interruption the next run still finds the fleet.
+        for name in sorted(self.files(), key=lambda name: name == OWNER_FILE):
             os.unlink(os.path.join(self.directory, name))
         if os.path.isdir(self.directory) and not os.listdir(self.directory):
             os.rmdir(self.directory)

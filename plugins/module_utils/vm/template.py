@@ -3,14 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The libvirt definition of one VM of a fleet, built as text without a connection.
 
-A mark in the metadata of its definition, an element of this collection's own XML namespace, identifies a VM of a fleet.
-A VM without the mark belongs to somebody else.
+A mark in the metadata of its definition, an element of this collection's own XML namespace, names the fleet of a VM.
+A copy of a VM carries the mark too, so a VM belongs to a fleet only if it also has the UUID that follows from the
+fleet's salt and its number.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import os
 import re
 import typing as t
 import uuid
@@ -47,21 +49,26 @@ class DomainError(Exception):
 
 
 class Vm(t.NamedTuple):
-    """One VM of a fleet. Its UUID and its MAC address follow from the fleet and its number alone."""
+    """One VM of a fleet. Its UUID and its MAC address follow from the fleet, its salt and the VM's number alone."""
 
     fleet: str
     name: str
     number: int
+    salt: str = ""  # of the fleet; empty for a fleet of an earlier version
 
     @property
     def uuid(self) -> str:
-        return str(uuid.uuid5(_IDENTITIES, f"{self.fleet}/{self.number}"))
+        return str(uuid.uuid5(_IDENTITIES, f"{self._salted_fleet}/{self.number}"))
 
     @property
     def mac(self) -> str:
-        """Return a locally administered address, unique in the fleet: 02, 3 bytes from the fleet's name, the number."""
-        digest = hashlib.sha256(self.fleet.encode()).digest()[:3]
+        """Return a locally administered address, unique in the fleet: 02, 3 bytes from fleet and salt, the number."""
+        digest = hashlib.sha256(self._salted_fleet.encode()).digest()[:3]
         return ":".join(f"{byte:02x}" for byte in (2, *digest, *self.number.to_bytes(2, "big")))
+
+    @property
+    def _salted_fleet(self) -> str:
+        return f"{self.salt}/{self.fleet}" if self.salt else self.fleet
 
 
 class Mark(t.NamedTuple):
@@ -75,7 +82,7 @@ class Mark(t.NamedTuple):
 
 
 def mark_of(xml: str) -> Mark | None:
-    """Return the mark in a definition, None for a VM that belongs to somebody else."""
+    """Return the mark in a definition, None if it has none."""
     found = ET.fromstring(xml).find(f"./metadata/{{{NAMESPACE}}}vm")
     if found is None:
         return None
@@ -98,6 +105,14 @@ def max_memory_of(xml: str) -> int:
     element = ET.fromstring(xml).find("memory")
     unit = "KiB" if element is None else element.get("unit", "KiB")
     return 0 if element is None else int(element.text or 0) * _UNITS.get(unit, 2**10)
+
+
+def files_of(xml: str) -> set[str]:
+    """Return the real paths of all files and block devices that a definition uses as disks or below disks."""
+    sources = (
+        source.get("file") or source.get("dev") for source in ET.fromstring(xml).iterfind("./devices/disk//source")
+    )
+    return {os.path.realpath(path) for path in sources if path}
 
 
 def disk_of_master(xml: str, name: str) -> str:

@@ -98,6 +98,11 @@ def call_module(check: bool = False, **params: t.Any) -> dict[str, t.Any]:
     return ModuleRun(check, **params).result()
 
 
+def fingerprint(refusal: dict[str, t.Any]) -> str:
+    """Return the fingerprint of a disk's content that a refusal shows."""
+    return re.search(r"content: ([0-9a-f]{8}-[0-9a-f]{8})", refusal["msg"]).group(1)
+
+
 def run(*command: str, data: str | None = None) -> str:
     """Run a command that must succeed, and return its output."""
     result = subprocess.run(command, input=data, text=True, capture_output=True, check=False, close_fds=True)
@@ -225,7 +230,26 @@ def _mounted_btrfs(disk):
 @situation("ext4, not mounted")
 def _ext4(disk):
     run("mkfs.ext4", "-q", "-F", "-L", "precious", disk.node)
-    yield Attempt(disk.params(), f"holds ext4 .label precious.*name this one disk in the option overwrite: {disk.path}")
+    yield Attempt(
+        disk.params(), rf"holds ext4 .label precious.*overwrite: {{path: {disk.path}, content: [0-9a-f-]{{17}}}}"
+    )
+
+
+@situation("ext4, not mounted, and named in overwrite by its path alone")
+def _ext4_path_alone(disk):
+    run("mkfs.ext4", "-q", "-F", disk.node)
+    yield Attempt(disk.params(overwrite=[disk.path]), "holds ext4.*name this content in the option overwrite")
+
+
+@situation("ext4, not mounted, another content was named in overwrite")
+def _ext4_other_content(disk):
+    run("mkfs.ext4", "-q", "-F", "-L", "old", disk.node)
+    content = fingerprint(call_module(True, **disk.params()))
+    run("mkfs.ext4", "-q", "-F", "-L", "backup", disk.node)
+    yield Attempt(
+        disk.params(overwrite=[{"path": disk.path, "content": content}]),
+        f"holds ext4 .label backup.*not the content {content} that the option overwrite names",
+    )
 
 
 @situation("XFS, not mounted")
@@ -332,6 +356,21 @@ def _our_name(disk):
     node = disk.partition("gpt", 'size=64MiB, name="memstretch-swap"')
     run("mkfs.ext4", "-q", "-F", node)
     yield Attempt(disk.params(partitions=1), "holds gpt, ext4.*overwrite")
+
+
+@situation("GPT with the name of our encrypted partition, and a file system in it")
+def _our_encrypted_name(disk):
+    node = disk.partition("gpt", 'size=64MiB, name="memstretch-crypt"')
+    run("mkfs.ext4", "-q", "-F", "-L", "precious", node)
+    yield Attempt(disk.params(), "holds gpt, ext4 .label precious.*overwrite")
+
+
+@situation("GPT with the name of our encrypted partition, a file system in it, and the kernel does not show it")
+def _our_encrypted_name_hidden(disk):
+    node = disk.partition("gpt", 'size=64MiB, name="memstretch-crypt"')
+    run("mkfs.ext4", "-q", "-F", node)
+    run("partx", "--delete", disk.node)
+    yield Attempt(disk.params(), "holds gpt, ext4.*overwrite")
 
 
 @situation("partition table lost, its first file system still there")
@@ -633,14 +672,14 @@ def _good_and_bad(disk):
 # ---- between the check and the write
 
 
-def race(disk: TrialDisk, happens: t.Callable[[], None]) -> str:
+def race(disk: TrialDisk, happens: t.Callable[[], None], **more: t.Any) -> str:
     """Prepare the change, let something happen, run the change; return the message with which that is refused."""
 
     def run_command(command, data=None):
         result = subprocess.run(command, input=data, text=True, capture_output=True, check=False)
         return result.returncode, result.stdout, result.stderr
 
-    options = read({**DEFAULTS, **disk.params()}, 2**30, {})
+    options = read({**DEFAULTS, **disk.params(**more)}, 2**30, {})
     record = HostRecord("swap_space", "/run/memstretch-situation")
     change = SwapChange(options, Guard(run_command, HostFiles()), record, None)
     assert not change.refusals, change.refusals

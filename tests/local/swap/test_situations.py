@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from situations import RACES, SITUATIONS, CannotMakeError, try_race, try_situation
+from situations import RACES, SITUATIONS, CannotMakeError, call_module, fingerprint, race, run, try_race, try_situation
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
@@ -20,3 +20,15 @@ def test_situation_is_refused_and_leaves_the_disk_as_it_was(disks, name):
 @pytest.mark.parametrize("name", RACES)
 def test_disk_that_changes_between_check_and_write_is_refused(disks, name):
     try_race(disks(), name)
+
+
+def test_named_content_that_changes_between_check_and_write_is_refused(disks):
+    disk = disks()
+    run("mkfs.ext4", "-q", "-F", disk.node)
+    content = fingerprint(call_module(True, **disk.params()))
+    answer = race(
+        disk,
+        lambda: run("mkfs.ext4", "-q", "-F", "-L", "backup", disk.node),
+        overwrite=[{"path": disk.path, "content": content}],
+    )
+    assert "has changed since it was checked, it now holds ext4 (label backup)" in answer

@@ -10,15 +10,17 @@ import glob
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
 import uuid
 
 import pytest
-from situations import MIB, ModuleRun, call_module, run
+from situations import MIB, ModuleRun, call_module, fingerprint, run
 
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
+from ansible_collections.memstretch.density.plugins.module_utils.swap.units import crypt_service
 
 RECORD = "/var/lib/memstretch/swap_space.json"
 
@@ -154,13 +156,20 @@ def test_from_one_layout_to_another_and_to_other_kinds(pair, tmp_path):
 def test_a_disk_in_overwrite_is_used_and_restored_makes_it_blank(disks):
     disk = disks()
     run("mkfs.ext4", "-q", "-F", disk.node)
-    settled(**on([disk], overwrite=[disk.path]))
+    content = fingerprint(call_module(**on([disk])))
+    allowed = on([disk], overwrite=[{"path": disk.path, "content": content}])
+    settled(**allowed)
     result = swap(state="restored")
     assert any(
         "held ext4 before our first run. It was overwritten, as the option overwrite allowed" in text
         for text in result["warnings_list"]
     )
     assert run("wipefs", disk.node) == ""
+    # The permission is still in the inventory when the disk holds something else.
+    run("mkfs.ext4", "-q", "-F", "-L", "backup", disk.node)
+    before = disk.checksum()
+    assert "holds ext4 (label backup). That is not the content" in call_module(**allowed)["msg"]
+    assert disk.checksum() == before
 
 
 def test_a_disk_that_others_have_taken_meanwhile_is_left_alone(disks):
@@ -332,7 +341,7 @@ def test_an_interrupted_run_is_finished_or_undone(disks, moment):
             "--no-reread",
             "--no-tell-kernel",
             disk.node,
-            data='label: gpt\nsize=30MiB, type=S, name="memstretch-swap"\n',
+            data=f'label: gpt\nsize=30MiB, type=S, name="memstretch-swap", uuid={record["areas"][disk.path][0]}\n',
         )
     result = swap(**params)
     assert result["changed"] is (moment != "nothing done yet")
@@ -376,6 +385,105 @@ def test_a_record_that_cannot_be_read_is_not_overwritten(pair):
     finally:
         with open(RECORD, "w", encoding="utf-8") as file:
             file.write(before)
+
+
+@pytest.fixture(name="other_host")
+def _other_host(tmp_path):
+    """The parameters by which the module keeps the record of another host that has the same disks."""
+    parameters = {"record_directory": str(tmp_path / "other-host")}
+    yield parameters
+    swap(state="restored", **parameters)
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_swap_that_another_host_made_on_a_shared_disk_is_refused(disks, other_host, partitions):
+    disk = disks()
+    swap(**on([disk], partitions=partitions), **other_host)
+    for name in in_use():
+        run("swapoff", name)  # the other host's swap is not in this host's /proc/swaps
+    before = disk.checksum()
+    for layout in (0, 2):
+        for check in (True, False):
+            result = call_module(check, **on([disk], partitions=layout))
+            assert result.get("failed"), result
+            assert re.search(
+                "holds swap with our mark that this host's record does not list.*another host may use it.*overwrite",
+                result["msg"],
+            )
+    assert disk.checksum() == before and not os.path.exists(RECORD)
+
+
+def test_a_disk_with_the_swap_of_another_host_is_not_erased_by_restored(disks, other_host):
+    disk = disks()
+    swap(**on([disk]))
+    run("swapoff", disk.node)
+    disk.blank()
+    swap(**on([disk]), **other_host)
+    run("swapoff", disk.node)
+    before = disk.checksum()
+    result = swap(state="restored")
+    assert any("left alone" in text and "does not list" in text for text in result["warnings_list"])
+    assert disk.checksum() == before
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_record_of_an_earlier_version_gets_the_uuids_once(disks, partitions):
+    disk = disks()
+    params = on([disk], partitions=partitions)
+    swap(**params)
+    record = read_record()
+    with open(RECORD, "w", encoding="utf-8") as file:
+        json.dump({name: value for name, value in record.items() if name not in ("areas", "host")}, file)
+    result = swap(**params)
+    assert result["actions"] == ["record the UUIDs of our swap areas"]
+    completed = read_record()
+    assert {path: sorted(found) for path, found in completed.pop("areas").items()} == {
+        path: sorted(found) for path, found in record.pop("areas").items()
+    }
+    assert completed == record
+    assert not swap(**params)["changed"]
+
+
+PARTUUID = "01234567-89ab-4def-8123-456789abcdef"
+
+
+@pytest.fixture(name="encrypted_partition")
+def _encrypted_partition(disks):
+    """A partition with our name and with random data, as encrypted data looks, and its link below by-partuuid."""
+    disk = disks()
+    node = disk.partition("gpt", f'size=64MiB, name="memstretch-crypt", uuid={PARTUUID}')
+    # The bytes at which short signatures are expected are not random: a test must not fail once in 10,000 runs.
+    with open(node, "r+b") as file:
+        file.write(bytes(range(256)) * 1024)
+    link = f"/dev/disk/by-partuuid/{PARTUUID}"
+    made = not os.path.isdir(os.path.dirname(link))
+    os.makedirs(os.path.dirname(link), exist_ok=True)
+    if not os.path.lexists(link):  # udev makes it
+        os.symlink(node, link)
+    yield node
+    if os.path.lexists(link):
+        os.unlink(link)
+    if made:
+        os.rmdir(os.path.dirname(link))
+
+
+def test_the_unit_of_encrypted_swap_opens_its_partition_only_if_nobody_else_uses_it(encrypted_partition):
+    """Run the command that the unit runs first; this kernel may lack device mapper, which the next command needs."""
+    ((_path, unit),) = crypt_service("name", PARTUUID, ["cryptsetup"], "/usr/sbin/wipefs", "/usr/sbin/mkswap").items()
+    (line,) = [line for line in unit.splitlines() if line.startswith("ExecStartPre=")]
+    assert unit.index(line) < unit.index("ExecStart=cryptsetup")
+    command = shlex.split(line.partition("=")[2].replace("$$", "$"))
+
+    def examine():
+        return subprocess.run(command, text=True, capture_output=True, check=False)
+
+    assert examine().returncode == 0, examine()
+    run("mkfs.ext4", "-q", "-F", encrypted_partition)
+    refused = examine()
+    assert refused.returncode == 1 and "holds data that memstretch.density did not write" in refused.stderr
+    with open(encrypted_partition, "r+b") as file:
+        file.write(bytes(MIB))
+    assert examine().returncode == 0
 
 
 HOLD_LOCK = """

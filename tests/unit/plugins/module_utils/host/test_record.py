@@ -13,6 +13,7 @@ import stat
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord, HostRecordError
+from ansible_collections.memstretch.density.tests.unit.fixtures.two_runs import change_while_waiting
 
 
 @pytest.fixture
@@ -59,6 +60,54 @@ def test_a_record_that_cannot_be_understood_is_an_error(record, text):
         file.write(text)
     with pytest.raises(HostRecordError, match=record.path):
         record.read()
+
+
+def test_the_record_of_another_host_is_refused(tmp_path):
+    """A clone of the host's disk has its record, and gets a machine ID of its own."""
+    (tmp_path / "machine-id").write_text("0123456789abcdef0123456789abcdef\n", encoding="ascii")
+    (tmp_path / "clone").write_text("fedcba9876543210fedcba9876543210\n", encoding="ascii")
+    record, clone, unknown = (
+        HostRecord("settings", str(tmp_path / "state"), str(tmp_path / name)) for name in ("machine-id", "clone", "no")
+    )
+    record.write({"originals": {"a": "1"}})
+    assert record.read() == {"originals": {"a": "1"}, "schema": 1}
+    with open(record.path, encoding="utf-8") as file:
+        text = file.read()
+    assert "0123456789abcdef" not in text, "the machine ID itself is confidential"
+    for other in (clone, unknown):
+        with pytest.raises(HostRecordError, match="original settings of another host.*remove the file"):
+            other.read()
+        other.complete()
+    with open(record.path, encoding="utf-8") as file:
+        assert file.read() == text
+
+
+def test_a_record_without_identity_is_accepted_once_and_completed(tmp_path):
+    (tmp_path / "a").write_text("0123456789abcdef0123456789abcdef\n", encoding="ascii")
+    (tmp_path / "b").write_text("fedcba9876543210fedcba9876543210\n", encoding="ascii")
+    record, clone = (HostRecord("settings", str(tmp_path / "state"), str(tmp_path / name)) for name in "ab")
+    os.makedirs(record.directory)
+    with open(record.path, "w", encoding="utf-8") as file:
+        file.write('{"originals": {"a": "1"}, "schema": 1}\n')
+    assert record.read() == clone.read() == {"originals": {"a": "1"}, "schema": 1}
+    record.complete()
+    assert record.read() == {"originals": {"a": "1"}, "schema": 1}
+    with pytest.raises(HostRecordError, match="another host"):
+        clone.read()
+
+
+def test_the_lock_leaves_no_directory_without_a_record(record):
+    with record.locked():
+        assert os.path.isdir(record.directory)
+    assert not os.path.exists(record.directory)
+
+
+def test_a_run_gets_the_lock_after_another_run_has_removed_the_directory(record):
+    def waiting():
+        with record.locked():
+            return "locked"
+
+    assert change_while_waiting(record, waiting, lambda: None) == "locked"
 
 
 def _hold(directory, entered, leave):

@@ -18,7 +18,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.host import tun
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.module_utils.host.services import Services
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError
-from ansible_collections.memstretch.density.plugins.module_utils.host.tuner import HostTuner
+from ansible_collections.memstretch.density.plugins.module_utils.host.tuner import HostTuner, converge
+from ansible_collections.memstretch.density.tests.unit.fixtures.two_runs import change_while_waiting
 
 PARAMS = {
     "state": "applied",
@@ -66,11 +67,15 @@ class Host:
 
     def apply(self, *args, **kwargs):
         """Do what the module does; return whether it changes anything."""
-        tuner = self.tuner(*args, **kwargs)
-        changed = tuner.change_needed()
-        if changed:
-            tuner.apply()
-        return changed
+        return self.converge(*args, **kwargs)["changed"]
+
+    def converge(self, *args, check_mode=False, **kwargs):
+        """Do what the module does; return its result."""
+        return converge(lambda: self.tuner(*args, **kwargs), self.record, check_mode)
+
+    def change_without_lock(self, *args, **kwargs):
+        """Change the host as a run does that holds the lock."""
+        self.tuner(*args, **kwargs).apply()
 
     @property
     def values(self):
@@ -129,6 +134,7 @@ def test_check_mode_predicts_and_changes_nothing(host):
     tuner = host.tuner(a=5, b="never")
     assert tuner.change_needed()
     predicted = tuner.predicted_text()
+    assert host.converge(a=5, b="never", check_mode=True)["diff"]["after"] == predicted
     assert host.values == before and not os.path.exists(host.record.directory) and not os.path.exists(host.path / "etc")
     host.apply(a=5, b="never")
     assert host.tuner(a=5, b="never").state_text() == predicted
@@ -231,3 +237,25 @@ def test_the_memory_record_from_before_the_first_change_is_kept(host):
     host.apply("other", a=6)
     assert host.record.read()["recorded"] == recorded
     assert json.dumps(recorded["sysctl"]) and recorded["kernel"]["release"] == os.uname().release
+
+
+def test_a_run_that_waited_for_another_profile_starts_from_that_profile(host):
+    result = change_while_waiting(
+        host.record, lambda: host.converge("one", a=5), lambda: host.change_without_lock("two", b="never")
+    )
+    assert isinstance(result, dict), repr(result)
+    assert result["changed"] and result["profile"] == "one"
+    assert result["differences"][0] == "the host carries profile two"
+    assert host.values == {"a": "5", "b": "madvise", "c": "N"}
+    assert host.record.read()["originals"] == {str(host.path / "a"): "1"}
+
+
+def test_a_run_that_waited_for_a_restore_records_the_originals_again(host):
+    host.apply("one", a=5)
+    result = change_while_waiting(
+        host.record,
+        lambda: host.converge("one", a=6),
+        lambda: host.change_without_lock(state="restored"),
+    )
+    assert isinstance(result, dict), repr(result)
+    assert host.values["a"] == "6" and host.record.read()["originals"] == {str(host.path / "a"): "1"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import uuid
 
 import pytest
 
@@ -78,9 +79,9 @@ def encrypted_disk(tmp_path):
         file.truncate(16 * 2**20)
     sfdisk = shutil.which("sfdisk", path="/usr/sbin:/sbin:/usr/bin:/bin")
     assert sfdisk, "sfdisk is missing"
-    for arguments, data in (([], table(16 * 2**20, 0, True)), (["--part-uuid", disk.node, "1", PARTUUID], None)):
-        command = [sfdisk, "--quiet", "--no-tell-kernel", *(arguments or [disk.node])]
-        subprocess.run(command, input=data, text=True, check=True, capture_output=True)
+    command = [sfdisk, "--quiet", "--no-tell-kernel", disk.node]
+    data = table(16 * 2**20, True, [uuid.UUID(PARTUUID)])
+    subprocess.run(command, input=data, text=True, check=True, capture_output=True)
     return disk
 
 

@@ -52,7 +52,7 @@ def test_foreign_label_is_read(tmp_path):
 def test_partitions_are_equal_and_fit(tmp_path, size, count, each):
     sfdisk = shutil.which("sfdisk", path="/usr/sbin:/sbin:/usr/bin:/bin")
     assert sfdisk, "sfdisk is missing"
-    text = table(size, count, False)
+    text = table(size, False, [uuid.UUID(int=number) for number in range(1, count + 1)])
     assert re.findall(r"size=(\d+)MiB", text) == [str(each)] * count
     path = tmp_path / "disk"
     with open(path, "wb") as file:
@@ -64,8 +64,9 @@ def test_partitions_are_equal_and_fit(tmp_path, size, count, each):
 
 def test_partitions_that_do_not_fit_are_refused():
     with pytest.raises(FormatError, match="10 MiB cannot be divided into 9 partitions"):
-        table(10 * MIB, 9, False)
+        table(10 * MIB, False, [IDENTIFIER] * 9)
 
 
 def test_an_encrypted_disk_has_one_partition_with_our_mark():
-    assert table(100 * MIB, 0, True) == 'label: gpt\nsize=98MiB, type=L, name="memstretch-crypt"\n'
+    line = f'size=98MiB, type=L, name="memstretch-crypt", uuid={IDENTIFIER}\n'
+    assert table(100 * MIB, True, [IDENTIFIER]) == "label: gpt\n" + line

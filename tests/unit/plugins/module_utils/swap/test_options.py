@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
-from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, WantedDisk, read
+from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, MayLose, WantedDisk, read
 
 GIB = 2**30
 DISK = "/dev/disk/by-id/x"
@@ -73,6 +73,18 @@ def test_encryption_requires_cryptsetup():
 def test_disks_are_paths_or_dictionaries():
     found = options(kind="devices", devices=[DISK, {"path": DISK, "serial": 123, "size": "1G"}]).devices
     assert found == [WantedDisk(DISK, None, None), WantedDisk(DISK, "123", GIB)]
+
+
+def test_content_that_may_be_lost_has_a_fingerprint():
+    entries = [DISK, {"path": DISK, "content": "01234567-89abcdef"}]
+    found = options(kind="devices", devices=[DISK], overwrite=entries).overwrite
+    assert found == [MayLose(DISK, None), MayLose(DISK, "01234567-89abcdef")]
+
+
+@pytest.mark.parametrize("entry", [1, {"path": DISK}, {"path": DISK, "content": 1}, {"content": "a"}, {}])
+def test_wrong_content_that_may_be_lost_is_refused(entry):
+    with pytest.raises(SettingError, match="^overwrite: .* must be a dictionary with path and content"):
+        options(kind="devices", devices=[DISK], overwrite=[entry])
 
 
 def test_disks_are_ignored_with_another_kind():

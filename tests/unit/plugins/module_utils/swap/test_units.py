@@ -90,12 +90,16 @@ def test_zram_is_set_up_by_a_service_that_leaves_one_in_use_alone():
 
 def test_a_key_is_made_only_if_there_is_no_mapping():
     ((path, text),) = crypt_service(
-        "memstretch-ab", "ab-cd", ["/usr/sbin/cryptsetup", "open"], "/usr/sbin/mkswap"
+        "memstretch-ab", "ab-cd", ["/usr/sbin/cryptsetup", "open"], "/usr/sbin/wipefs", "/usr/sbin/mkswap"
     ).items()
     assert path == f"{DIRECTORY}/memstretch-ab.service"
     assert "ExecCondition=/bin/sh -c 'test ! -e /dev/mapper/memstretch-ab'" in text
     assert r"BindsTo=dev-disk-by\x2dpartuuid-ab\x2dcd.device" in text.splitlines()
-    assert text.index("cryptsetup open") < text.index("mkswap --label memstretch /dev/mapper/memstretch-ab")
+    assert (
+        text.index("wipefs --no-act")
+        < text.index("cryptsetup open")
+        < text.index("mkswap --label memstretch /dev/mapper/memstretch-ab")
+    )
 
 
 ANSWER = r"""What=/dev/zram0

@@ -14,6 +14,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.template imp
     Vm,
     allowed_cpus,
     disk_of_master,
+    files_of,
     macs_of,
     mark_of,
     max_memory_of,
@@ -67,6 +68,21 @@ def test_identity_follows_from_fleet_and_number_alone():
     assert VM.uuid != Vm("cache", "redis-007", 7).uuid
     assert VM.mac.startswith("02:") and VM.mac.endswith(":00:07")
     assert len({Vm("redis", "", number).mac for number in range(1, 1000)}) == 999
+
+
+def test_a_salt_changes_the_identity_and_none_is_that_of_earlier_versions():
+    one, two = VM._replace(salt="1" * 32), VM._replace(salt="2" * 32)
+    assert len({VM.uuid, one.uuid, two.uuid}) == len({VM.mac, one.mac, two.mac}) == 3
+    assert (VM.uuid, VM.mac) == ("d029b023-cb63-5864-be07-6b3089cc6e82", "02:34:fb:46:00:07")
+
+
+def test_files_of_a_definition_include_those_below_its_disks():
+    definition = """<domain><devices>
+    <disk type='file'><source file='/images/top.qcow2'/>
+    <backingStore type='file'><source file='/images/base.qcow2'/></backingStore></disk>
+    <disk type='block'><source dev='/dev/vg/disk'/></disk><disk type='network'><source protocol='rbd'/></disk>
+    </devices></domain>"""
+    assert files_of(definition) == {"/images/top.qcow2", "/images/base.qcow2", "/dev/vg/disk"}
 
 
 def test_definition_carries_the_mark():

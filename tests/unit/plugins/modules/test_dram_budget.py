@@ -1,0 +1,38 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two budgets at once. tests/local sets real budgets."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
+from ansible_collections.memstretch.density.plugins.modules import dram_budget
+from ansible_collections.memstretch.density.tests.unit.fixtures.two_runs import change_while_waiting
+
+
+def test_a_run_that_waited_for_another_budget_keeps_the_recorded_original(tmp_path):
+    record = HostRecord("dram_budget", str(tmp_path / "records"))
+    # So close to the host's memory that no huge page is missing: the host would not change.
+    params = {"mechanism": "hugepages", "size": str(meminfo(HostFiles())["MemTotal"] - 1)}
+    other = {
+        "asked": {"mechanism": "cgroup", "size_bytes": 2**30, "reserve_bytes": 0, "group": "other"},
+        "original": {"group": None, "limit": 12345678},
+    }
+
+    def set_budget():
+        output = io.StringIO()
+        arguments = {**params, "record_directory": record.directory, "_ansible_remote_tmp": str(tmp_path)}
+        with contextlib.redirect_stdout(output), patch_module_args(arguments), contextlib.suppress(SystemExit):
+            dram_budget.main()
+        return json.loads(output.getvalue())
+
+    result = change_while_waiting(record, set_budget, lambda: record.write(other))
+    assert record.read()["original"] == other["original"]
+    assert "this host has a DRAM budget by cgroup (other); restore it before you set a budget" in result["msg"]
