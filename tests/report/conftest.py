@@ -104,7 +104,7 @@ def density(tmp_path_factory):
         "restored": True,
         "created_at": 0,
         "runs": runs,
-        "plan": {
+        "definition": {
             "arms": [{"name": arm, "variables": {}, "setting": None} for arm in probes],
             "maximum": 16,
             "start": 1,

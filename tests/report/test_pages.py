@@ -130,7 +130,7 @@ def test_a_search_for_the_density_draws_its_curve(browser, density, look):
 def test_the_density_as_text_and_as_data(density):
     text = (density / "density.txt").read_text(encoding="utf-8")
     assert "2 of 2 probes of 4 passed; 0 of 2 probes of 5 passed" in text
-    assert "2 of 2 probes of 16 passed; no larger fleet was to be probed" in text
+    assert "2 of 2 probes of 16 passed; no larger fleet was allowed" in text
     assert "swap: not monotonic: a fleet of 8 fails and one of 12 passes" in text
     found = {
         each["name"]: each for each in json.loads((density / "density.json").read_text(encoding="utf-8"))["density"]
