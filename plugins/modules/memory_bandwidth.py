@@ -36,6 +36,12 @@ options:
         cache.
     type: str
     default: ""
+  cache:
+    description:
+      - Size of the largest cache to assume, in bytes or with K, M, G, T, for a machine whose kernel reports a wrong
+        size. The default is what the kernel reports. A given size is listed among the doubts of the result.
+    type: str
+    default: ""
   seconds:
     description: How long each measurement reads, 0.05 to 600 seconds.
     type: raw
@@ -146,6 +152,7 @@ ARGUMENTS = dict(
     executable=dict(type="path", default="membw"),
     pattern=dict(type="str", choices=["all", "line"], default="all"),
     buffer=dict(type="str", default=""),
+    cache=dict(type="str", default=""),
     seconds=dict(type="raw", default=0.5),
     repetitions=dict(type="raw", default=3),
     readers=dict(type="raw", default=[]),

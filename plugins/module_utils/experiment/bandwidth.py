@@ -87,6 +87,7 @@ def check_options(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         **check_numbers(options, RANGES),
         "readers": sorted(numbers("readers", readers, READERS)) if readers else [],
         "buffer_bytes": size_in_bytes("buffer", options["buffer"]) if options["buffer"] else 0,
+        "cache_bytes": size_in_bytes("cache", options["cache"]) if options["cache"] else 0,
         "channels": None if channels in (None, "") else number("channels", channels, CHANNELS),
     }
 
@@ -154,7 +155,9 @@ def check_room(files: HostFiles, found: t.Sequence[NumaNode], options: t.Mapping
     Raises:
         MeasurementError: a node does not have enough free memory for it.
     """
-    needed = options["buffer_bytes"] or max(_BUFFER_MIN, _CACHE_MULTIPLE * largest_cache(files))
+    needed = options["buffer_bytes"] or max(
+        _BUFFER_MIN, _CACHE_MULTIPLE * (options["cache_bytes"] or largest_cache(files))
+    )
     for node in found:
         if node.has_memory and node.room_bytes < needed * _ROOM and options["huge_pages"] != "reserved":
             raise MeasurementError(
@@ -208,6 +211,7 @@ def command(measurement: Measurement, options: t.Mapping[str, t.Any], executable
         f"--seconds={options['seconds']}",
         f"--buffer={options['buffer_bytes']}",
         f"--huge-pages={options['huge_pages']}",
+        *([f"--cache={options['cache_bytes']}"] if options["cache_bytes"] else []),
     ]
 
 
@@ -282,7 +286,8 @@ def _ratios(pair: t.Mapping[str, t.Any], local: t.Mapping[str, t.Any] | None) ->
 
 def doubts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) -> list[str]:
     """Return what makes the figures doubtful; an empty list if nothing does."""
-    found = []
+    given = {report["cache_bytes"] for reports in results.values() for report in reports if report["cache_given"]}
+    found = [f"the size of the cache, {size_text(size)}, was given and not read from the kernel" for size in given]
     for each, reports in results.items():
         share = min(report["cpu_share"] for report in reports)
         overlap = min(report["overlap"] for report in reports)

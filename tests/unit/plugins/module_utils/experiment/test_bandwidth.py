@@ -18,6 +18,8 @@ OPTIONS = {
     "repetitions": 3,
     "readers": [],
     "buffer": "",
+    "cache": "",
+    "cache_bytes": 0,
     "channels": None,
 }
 NEAR = bandwidth.NumaNode(0, (0, 2, 1, 3), True, 2**40)
@@ -133,6 +135,7 @@ def report(value, **more):
         "client": {},
         "kernel": "AVX2",
         "cache_bytes": 1,
+        "cache_given": False,
         "cpu_share": 1.0,
         "overlap": 1.0,
         "page_faults": 0,
@@ -185,3 +188,13 @@ def test_a_disturbed_reader_makes_figures_doubtful(more, text):
     assert len(doubts) == 5 and all(text in doubt for doubt in doubts)
     assert doubts[1].startswith("bandwidth with 1 reader, CPUs of node 1, memory of node 0: ")
     assert doubts[2].startswith("bandwidth with 3 readers, CPUs of node 1, memory of node 0: ")
+
+
+def test_a_cache_that_was_given_is_passed_on_and_makes_figures_doubtful():
+    options = bandwidth.check_options({**OPTIONS, "buffer": "16M", "cache": "1M"})
+    wanted = bandwidth.measurements([NEAR], options)
+    assert "--cache=1048576" in bandwidth.command(wanted[0], options, "membw")
+    given = [report(1, cache_bytes=2**20, cache_given=True)]
+    assert bandwidth.doubts({wanted[0]: given}) == [
+        "the size of the cache, 1 MiB, was given and not read from the kernel"
+    ]
