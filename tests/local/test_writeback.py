@@ -103,9 +103,9 @@ def module_above_fio(place):
 
 def test_writeback_refuses_bad_input(fleet, disk):
     cases = [
-        ({"writeback_benchmark_flood_size": "1000T"}, "must stay free. Take a smaller flood_size"),
+        ({"writeback_benchmark_flood_size": "1000T"}, "must stay free. Use a smaller flood_size"),
         ({"writeback_benchmark_dirty_bytes": ["1"]}, "dirty_bytes: ['1'] is not allowed"),
-        ({"writeback_benchmark_directory": "/none/such"}, "directory: /none/such is no directory"),
+        ({"writeback_benchmark_directory": "/none/such"}, "directory: /none/such is not a directory"),
     ]
     common = {"writeback_benchmark_results_dir": str(fleet.results)}
     assert not fleet.not_refused("writeback_benchmark", [({**common, **case}, text) for case, text in cases])
