@@ -277,8 +277,10 @@ _TYPES: dict[str, dict] = {
     "min_size": {"type": "str"},
     "persistence": {"type": "str", "choices": ["auto", "required", "never"]},
 }
-ARGUMENTS = {name: {**option, "default": DEFAULTS[name]} for name, option in _TYPES.items()}
-ARGUMENTS["record_directory"] = {"type": "path", "default": DIRECTORY}
+ARGUMENTS = {
+    **{name: {**option, "default": DEFAULTS[name]} for name, option in _TYPES.items()},
+    "record_directory": {"type": "path", "default": DIRECTORY},
+}
 
 
 class RefusedError(Exception):

@@ -123,9 +123,9 @@ def cache_lines(repetitions):
     ]
     for name, (low, high), ratios in zip(comparisons, bars, zip(*rounds)):
         ratio, (least, most) = statistics.median(ratios), interval(ratios)
-        bar = f"> {low}" if high == math.inf else f"{low} to {high}"
+        wanted = f"> {low}" if high == math.inf else f"{low} to {high}"
         met = "yes" if low < ratio < high else "NO"
-        lines.append(f"| {name} | {ratio:.3f} ({least:.3f} to {most:.3f}) | {bar} | {met} |")
+        lines.append(f"| {name} | {ratio:.3f} ({least:.3f} to {most:.3f}) | {wanted} | {met} |")
     return lines
 
 

@@ -270,7 +270,7 @@ def test_two_runs_at_once_take_turns(lab: Lab) -> None:
     lab.run_module(count=1)
     holder = host.start("flock", OWNER, "sh", "-c", "echo locked; read line")
     assert holder.stdout and holder.stdout.readline() == "locked\n"
-    runs = [lab.start_module(count=3, state="started") for _ in range(2)]
+    runs = [lab.start_module(count=3, state="started") for repeat in range(2)]
     waiting = len(users(lab)) + 2
     wait_for("both runs wait for the lock", lambda: len(users(lab)) >= waiting)
     holder.communicate("\n")

@@ -32,7 +32,7 @@ BIAS = Range(float, -1000, 1000, "influence")
 def test_a_number_or_its_text_is_accepted(allowed, value, expected):
     found = number("option", value, allowed)
 
-    assert found == expected and type(found) is allowed.kind
+    assert found == expected and isinstance(found, allowed.kind)
 
 
 @pytest.mark.parametrize("allowed", [KEYS, RATE, BIAS])
