@@ -16,8 +16,10 @@ description:
     module never reboots.
   - On Debian it writes its own drop-in, C(/etc/default/grub.d/zz-memstretch.cfg), and generates the menu with
     C(grub-mkconfig). The new menu replaces the old one atomically, and only if it is complete and correct for each of
-    this system's kernels. If anything fails, drop-in and menu are as they were before.
+    this system's kernels.
   - On Red Hat and its derivatives it changes the entries with C(grubby).
+  - If anything fails, all files of the boot loader and the record are as they were before. If they cannot be put back
+    either, because a file system has become read-only in between, the error names them and the record is kept.
   - Before the first change it records the original configuration in C(/var/lib/memstretch/kernel_cmdline.json), so that
     O(state=restored) can restore it at any time.
 options:
@@ -25,9 +27,11 @@ options:
     description:
       - V(present) adds O(arguments) and removes O(removed). The two lists are the complete set. An argument that an
         earlier run changed and that is in neither list is restored; two empty lists are the same as V(restored).
-      - V(restored) restores the boot loader's configuration from before the first change, and removes the record. The
-        old menu is restored byte for byte. Only if its source files have changed since (a kernel, GRUB, a setting), it
-        is generated again, and RV(notes) says so.
+      - V(restored) undoes this module's change and nothing else, and removes the record. With GRUB the drop-in is removed
+        and the menu is generated again. The old menu is restored byte for byte only if the generated one is what it was
+        before the first change and both boot the same kernels from the same file systems; otherwise RV(notes) gives the
+        reason. With C(grubby) our arguments are taken out of each entry, and those that we removed are added again
+        unless somebody has set another value since; files that nobody else has changed are restored byte for byte.
       - V(verified) changes nothing. It fails if the boot menu, or with O(running) the running kernel, does not match
         O(arguments) and O(removed) or, without these, the record.
     type: str
@@ -147,12 +151,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.boot.command_li
     CommandLineError,
     reboot_required,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.boot.loader import (
-    BootLoaderError,
-    Entry,
-    find,
-    read_text,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.boot.loader import Entry, find, read_text
+from ansible_collections.memstretch.density.plugins.module_utils.boot.rollback import BootLoaderError
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecordError
 
 NO_BOOT_LOADER = (
