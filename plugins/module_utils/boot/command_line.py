@@ -58,11 +58,9 @@ class CommandLine:
 
     def _read_record(self) -> None:
         self._data = self._record.read()
-        if self._data and self._data["boot_loader"] != self.loader.NAME:
-            raise CommandLineError(
-                f"{self._record.path} is for the boot loader {self._data['boot_loader']}, and this host now has "
-                f"{self.loader.NAME}; correct the kernel command line by hand and remove the file"
-            )
+        stranded = stranded_record(self._record, self.loader)
+        if stranded:
+            raise CommandLineError(stranded)
 
     def complete_record(self) -> None:
         """Add this host's identity to a record that an earlier version wrote without one."""
@@ -209,6 +207,28 @@ class CommandLine:
             f"the running kernel: {text}"
             for text in boot_arguments.problems(boot_arguments.words(running), self.arguments, self.removed)
         ]
+
+
+def stranded_record(record: HostRecord, loader: Grub | Grubby | None) -> str | None:
+    """Return why the record cannot be used with the boot loader that this host has now; None if it can."""
+    data = record.read()
+    if data is None or (loader and data["boot_loader"] == loader.NAME):
+        return None
+    words = [*data["arguments"], *(f"{word} (removed)" for word in data["removed"])]
+    return (
+        f"{record.path} is for the boot loader {data['boot_loader']}, and this host now has "
+        f"{loader.NAME if loader else 'no supported boot loader'}, so the change of its kernel command line "
+        f"({' '.join(words)}) cannot be undone. Correct the kernel command line by hand, then give the record up: "
+        "restore with host_tuning_forget: [kernel_cmdline] or, in the role kernel_cmdline, with kernel_cmdline_forget: "
+        "true (the option forget of the module kernel_cmdline)"
+    )
+
+
+def forget_record(record: HostRecord, check_mode: bool) -> None:
+    """Remove the record of a boot loader that this host no longer has."""
+    if not check_mode:
+        with record.locked():
+            record.remove()
 
 
 def reboot_required(entries: t.Sequence[Entry], running: str, names: t.Collection[str]) -> bool:

@@ -267,9 +267,12 @@ def test_a_drop_in_without_a_record_is_refused_until_it_is_restored(host):
 
 
 def test_a_record_of_another_boot_loader_is_refused(host):
-    host.record.write({"boot_loader": "grubby"})
+    host.record.write({"boot_loader": "grubby", "arguments": ["nohz=off"], "removed": ["quiet"]})
 
-    with pytest.raises(CommandLineError, match="is for the boot loader grubby, and this host now has grub"):
+    with pytest.raises(
+        CommandLineError,
+        match=r"for the boot loader grubby, and this host now has grub, .*\(nohz=off quiet \(removed\)\)",
+    ):
         host.command_line()
 
 
