@@ -159,9 +159,7 @@ def test_an_interrupted_change_is_finished(host):
 
 
 def test_a_menu_that_was_edited_by_hand_is_reported_and_restored(host):
-    host.menu.write_text(
-        host.menu.read_text(encoding="utf-8") + "set timeout=30 # Zeit f\u00fcr alle\n", encoding="latin-1"
-    )
+    host.menu.write_text(host.menu.read_text(encoding="utf-8") + "set timeout=30 # f\u00fcnf\n", encoding="latin-1")
     before = host.menu.read_bytes()
 
     assert "was edited by hand" in host.command_line("rcu_nocbs=all").change()[0]
