@@ -24,6 +24,8 @@ TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 udev ut
 BENCH_PACKAGES := likwid mbw sysbench virtinst
 # For the role writeback_benchmark.
 TEST_PACKAGES += fio
+# For the role kernel_cmdline: the real grub-mkconfig, which generates menus in a directory.
+TEST_PACKAGES += grub-common
 REPORT_PACKAGES := chromium chromium-driver fonts-dejavu-core
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # For tests that make namespaces; what they leave in the checkout must not belong to root.

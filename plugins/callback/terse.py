@@ -40,8 +40,9 @@ class CallbackModule(Default):
         if self._display.verbosity == 0 and isinstance(result.task, TaskInclude):
             return
         shown = self.get_option("display_ok_hosts")
-        # The purpose of a debug task is its output, so it is shown even if display_ok_hosts is off.
-        self.set_option("display_ok_hosts", shown or result.task.action in ("debug", "ansible.builtin.debug"))
+        # The purpose of a debug task is its output, so it is shown even if display_ok_hosts is off. So are warnings.
+        worth_showing = result.task.action in ("debug", "ansible.builtin.debug") or bool(result.result.get("warnings"))
+        self.set_option("display_ok_hosts", shown or worth_showing)
         try:
             super().v2_runner_on_ok(result)
         finally:

@@ -33,6 +33,9 @@ options:
         group's own reclaim is exercised.
       - With V(hugepages), the rest of the host's DRAM is reserved as huge pages. The whole host then has only the
         budget, and reclaims with kswapd and watermarks as a small host does. For dedicated hosts.
+      - With systemd, the service C(memstretch-dram-budget) reserves them again at each boot, computed from the memory
+        that the host has then. If that is not more than the budget, it reserves nothing. With the word
+        C(memstretch.no_budget) on the kernel command line it does not run.
     type: str
     choices: [cgroup, hugepages]
     default: cgroup
@@ -54,6 +57,12 @@ options:
         a unit.
     type: str
     default: 512M
+  forget:
+    description:
+      - Whether O(state=restored) removes the record of a budget that cannot be removed. If not, the record is kept, and
+        a warning and RV(kept) give the reason. What can be restored is restored all the same.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying the target.
@@ -99,6 +108,12 @@ budget:
     persistent:
       description: Whether the budget survives a reboot.
       type: bool
+kept:
+  description:
+    - Why the original state cannot be restored; null if it is, or if O(forget) gives it up. The task succeeds, and the
+      record is kept.
+  returned: success
+  type: str
 """
 
 import re
@@ -128,16 +143,16 @@ Budget = t.Union[GroupBudget, HugepageBudget, SliceBudget]
 def make_budget(module: AnsibleModule, request: dict[str, t.Any]) -> Budget:
     """Return the budget of the requested mechanism on this host."""
     if request["mechanism"] == "hugepages":
-        return HugepageBudget(request["size_bytes"], request["reserve_bytes"])
+        return HugepageBudget(request["size_bytes"], request["reserve_bytes"], module.run_command)
     group = request["group"]
     if booted():
         if not re.match(r"^[A-Za-z0-9_.]+(-[A-Za-z0-9_.]+)*\.slice$", group):
-            module.fail_json(
-                msg=f"group is {group!r}; on a host with systemd it must be the name of a slice, such as fleet.slice"
+            raise BudgetError(
+                f"group is {group!r}; on a host with systemd it must be the name of a slice, such as fleet.slice"
             )
         return SliceBudget(request["size_bytes"], group, module.run_command)
     if not re.match(r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$", group) or ".." in group:
-        module.fail_json(msg=f"group is {group!r}; it must be the path of a control group, such as fleet")
+        raise BudgetError(f"group is {group!r}; it must be the path of a control group, such as fleet")
     return GroupBudget(request["size_bytes"], group)
 
 
@@ -189,7 +204,8 @@ def find_change(module: AnsibleModule, record: HostRecord) -> Change | None:
         )
     budget = make_budget(module, request)
     present = budget.read_state()
-    original = recorded["original"] if recorded else present
+    # The record of an earlier version lacks the files that it did not have.
+    original = {**dict.fromkeys(present), **recorded["original"]} if recorded else present
     target = target_state(budget, state, present, original)
     if state == "applied" and target != present:
         budget.check(present)
@@ -201,13 +217,47 @@ def apply_change(change: Change, state: str, record: HostRecord) -> None:
     """Bring the host to the target state; the caller holds the lock of the record since before it found the change."""
     if state == "applied":
         record.write({"asked": change.request, "original": change.original})
-    change.budget.set_state(change.target)
+    try:
+        change.budget.set_state(change.target)
+    except BudgetError as error:
+        error.changed = change.budget.read_state() != change.present
+        raise
     if state == "restored":
         record.remove()
 
 
 def run(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
     """Bring the host to the requested state and return the module's result."""
+    try:
+        return converge(module, record)
+    except BudgetError as error:
+        if module.params["state"] == "applied":
+            raise
+        return not_restored(module, record, error)
+
+
+def not_restored(module: AnsibleModule, record: HostRecord, error: BudgetError) -> dict[str, t.Any]:
+    """Return the result if the original state cannot be restored: the record is kept, unless it is forgotten."""
+    forget = module.params["state"] == "restored" and module.params["forget"]
+    if not forget:
+        module.warn(
+            f"the DRAM budget cannot be {module.params['state']}: {error}. Its record stays in {record.path}, and each "
+            "run tries again. To give it up, restore with host_tuning_forget: [dram_budget] (the option forget of the "
+            "module dram_budget)."
+        )
+    elif not module.check_mode:
+        with record.locked():
+            record.remove()
+    return {
+        "changed": error.changed or forget,
+        "budget": None,
+        "differences": [],
+        "kept": None if forget else str(error),
+    }
+
+
+def converge(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
+    """Change the host if needed, and return the result."""
     state = module.params["state"]
     if not module.check_mode:
         record.complete()
@@ -218,7 +268,7 @@ def run(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
             if change and change.changed:
                 apply_change(change, state, record)
     if change is None:
-        return {"changed": False, "budget": None, "differences": []}
+        return {"changed": False, "budget": None, "differences": [], "kept": None}
     in_force = {
         **{key: change.request[key] for key in ("mechanism", "size_bytes", "group")},
         "persistent": change.budget.persistent,
@@ -227,12 +277,22 @@ def run(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
         "changed": change.changed,
         "diff": {"before": state_text(change.present), "after": state_text(change.target)},
         "differences": [
-            f"{name} is {change.present[name]} and not {value}"
+            difference(name, change.present[name], value)
             for name, value in change.target.items()
             if change.present[name] != value
         ],
         "budget": in_force if state == "applied" else None,
+        "kept": None,
     }
+
+
+def difference(name: str, present: t.Any, wanted: t.Any) -> str:
+    """Return a difference as text, without the content of files."""
+    if not name.startswith("/"):
+        return f"{name} is {present} and not {wanted}"
+    if present is None:
+        return f"{name} is missing"
+    return f"{name} exists" if wanted is None else f"{name} is not what this budget writes"
 
 
 def state_text(state: dict[str, t.Any]) -> str:
@@ -248,6 +308,7 @@ def main() -> None:
             "size": {"type": "str"},
             "group": {"type": "str", "default": "fleet.slice"},
             "reserve": {"type": "str", "default": "512M"},
+            "forget": {"type": "bool", "default": False},
             "record_directory": {"type": "path", "default": DIRECTORY},
         },
         required_if=[("state", "applied", ["size"])],

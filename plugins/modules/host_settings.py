@@ -27,6 +27,8 @@ options:
       - With V(applied), the settings are in force and persistent.
       - With V(restored), everything that this module has ever changed on the host has its original value, and the
         record is removed. The options with settings are ignored.
+      - What can no longer be restored does not stop the rest. A warning names it, the result lists it in RV(kept), and
+        the record keeps its original value, until it can be restored or O(forget) names it.
     type: str
     choices: [applied, restored]
     default: applied
@@ -65,6 +67,14 @@ options:
         dictionary with C(reason).
     type: dict
     default: {}
+  forget:
+    description:
+      - Entries of the record that can no longer be restored and are given up, as RV(kept) names them, for example
+        V(service tuned) or V(/proc/sys/vm/swappiness). Their original values are removed from the record.
+      - An entry that can be restored is restored all the same. A name that the record does not have is ignored.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying the target.
@@ -158,6 +168,26 @@ profile:
   description: The profile that is applied to the host now; null after a restore.
   returned: always
   type: str
+kept:
+  description:
+    - What an earlier profile has changed and can no longer be restored, because the service, the knob or its disk is
+      gone, or the kernel refuses the value. Each run tries again. In check mode, what is known of it.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    entry:
+      description: The knob, or C(service) with the name of the service.
+      type: str
+      sample: service tuned
+    original:
+      description: The original value, which stays in the record.
+      type: str
+      sample: running and enabled
+    reason:
+      description: Why it cannot be restored.
+      type: str
+      sample: this host no longer has its unit
 recorded:
   description:
     - The result of M(memstretch.density.host_memory_info) before the first change by this module; null if it has
@@ -190,6 +220,7 @@ def main() -> None:
             "block_queue": {"type": "dict", "default": {}},
             "block_devices": {"type": "list", "elements": "path", "default": []},
             "services_stopped": {"type": "dict", "default": {}},
+            "forget": {"type": "list", "elements": "str", "default": []},
             "record_directory": {"type": "path", "default": DIRECTORY},
         },
         supports_check_mode=True,
@@ -202,7 +233,14 @@ def main() -> None:
         if not module.check_mode:
             record.complete()
         find_tuner = partial(HostTuner, module.params, record, module.run_command)
-        module.exit_json(**converge(find_tuner, record, module.check_mode))
+        result = converge(find_tuner, record, module.check_mode)
+        for kept in result["kept"]:
+            module.warn(
+                f"{kept['entry']} cannot be restored to {kept['original']!r}: {kept['reason']}. The original stays in "
+                f"{record.path}, and each run tries again. To give it up, run the same command with the variable "
+                f"host_tuning_forget: [{kept['entry']!r}] (the option forget of the module host_settings)."
+            )
+        module.exit_json(**result)
     except (SettingsError, HostRecordError) as error:
         module.fail_json(msg=str(error))
     except PermissionError as error:

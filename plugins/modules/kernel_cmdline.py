@@ -16,8 +16,10 @@ description:
     module never reboots.
   - On Debian it writes its own drop-in, C(/etc/default/grub.d/zz-memstretch.cfg), and generates the menu with
     C(grub-mkconfig). The new menu replaces the old one atomically, and only if it is complete and correct for each of
-    this system's kernels. If anything fails, drop-in and menu are as they were before.
+    this system's kernels.
   - On Red Hat and its derivatives it changes the entries with C(grubby).
+  - If anything fails, all files of the boot loader and the record are as they were before. If they cannot be put back
+    either, because a file system has become read-only in between, the error names them and the record is kept.
   - Before the first change it records the original configuration in C(/var/lib/memstretch/kernel_cmdline.json), so that
     O(state=restored) can restore it at any time.
 options:
@@ -25,9 +27,12 @@ options:
     description:
       - V(present) adds O(arguments) and removes O(removed). The two lists are the complete set. An argument that an
         earlier run changed and that is in neither list is restored; two empty lists are the same as V(restored).
-      - V(restored) restores the boot loader's configuration from before the first change, and removes the record. The
-        old menu is restored byte for byte. Only if its source files have changed since (a kernel, GRUB, a setting), it
-        is generated again, and RV(notes) says so.
+      - V(restored) undoes this module's change and nothing else, and removes the record. With GRUB the drop-in is
+        removed and the menu is generated again. The old menu is restored byte for byte only if the generated one is
+        what it was before the first change and both boot the same kernels from the same file systems; otherwise
+        RV(notes) gives the reason. With C(grubby) our arguments are taken out of each entry, and those that we removed
+        are added again unless somebody has set another value since; files that nobody else has changed are restored
+        byte for byte.
       - V(verified) changes nothing. It fails if the boot menu, or with O(running) the running kernel, does not match
         O(arguments) and O(removed) or, without these, the record.
     type: str
@@ -58,6 +63,13 @@ options:
     description: Whether O(state=verified) also checks the running kernel, in C(/proc/cmdline).
     type: bool
     default: true
+  forget:
+    description:
+      - Whether O(state=restored) removes a record that was made with another boot loader than the host has now. Such a
+        record cannot be restored. If it is not removed, a warning and RV(notes) give the reason. A record that can be
+        restored is restored all the same.
+    type: bool
+    default: false
 attributes:
   check_mode:
     support: full
@@ -145,15 +157,13 @@ from ansible_collections.memstretch.density.plugins.module_utils.boot import arg
 from ansible_collections.memstretch.density.plugins.module_utils.boot.command_line import (
     CommandLine,
     CommandLineError,
+    forget_record,
     reboot_required,
+    stranded_record,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.boot.loader import (
-    BootLoaderError,
-    Entry,
-    find,
-    read_text,
-)
-from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecordError
+from ansible_collections.memstretch.density.plugins.module_utils.boot.loader import Entry, find, read_text
+from ansible_collections.memstretch.density.plugins.module_utils.boot.rollback import BootLoaderError
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord, HostRecordError
 
 NO_BOOT_LOADER = (
     "this host has no supported boot loader (GRUB with grub-mkconfig and /boot/grub/grub.cfg, or grubby), so its "
@@ -241,10 +251,17 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         params = {**params, "arguments": [], "removed": []}
     boot_arguments.check_both(params["arguments"], params["removed"])
     running = (read_text("/proc/cmdline") or "").strip()
-    loader = find(module.run_command, module.get_bin_path)
+    loader, record = find(module.run_command, module.get_bin_path), HostRecord("kernel_cmdline")
+    stranded = stranded_record(record, loader)
+    if stranded and params["state"] == "restored":
+        if params["forget"]:
+            forget_record(record, module.check_mode)
+        else:
+            module.warn(f"not restored: {stranded}")
+        return {**without_boot_loader(params, running), "changed": params["forget"], "notes": [stranded]}
     if loader is None:
         return without_boot_loader(params, running)
-    command_line = CommandLine(loader, params["arguments"], params["removed"])
+    command_line = CommandLine(loader, params["arguments"], params["removed"], record)
     if params["state"] == "verified":
         return verify(command_line, params["running"], running)
     return converge(command_line, module.check_mode, running)
@@ -258,6 +275,7 @@ def main() -> None:
             "removed": {"type": "list", "elements": "str", "default": []},
             "required": {"type": "bool", "default": True},
             "running": {"type": "bool", "default": True},
+            "forget": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )

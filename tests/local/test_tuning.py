@@ -6,6 +6,7 @@ The lane host does the same on a system with drives, systemd and a boot loader.
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -65,6 +66,37 @@ def test_a_profile_is_applied_changed_and_restored(tune):
     assert restored.status == 0, restored.output
     assert differences(before, snapshot()) == {}
     assert changed(tune("restore", "zram")) == 0
+
+
+def test_what_can_no_longer_be_restored_does_not_stop_the_rest(tune, fleet):
+    """The kernel refuses one original, lacks the knob of another one, and the unit of a service is gone."""
+    before = snapshot()
+    assert tune("tune", "dram").status == 0
+    path = RECORDS / "host_settings.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    # Values that another kernel has had: this one accepts swappiness up to 200.
+    record["originals"] |= {"/proc/sys/vm/swappiness": "999", "/proc/sys/vm/of_another_kernel": "1"}
+    record["services"] = {"of-a-purged-package": {"active": True, "enabled": True}}
+    path.write_text(json.dumps(record), encoding="utf-8")
+    swappiness = value("/proc/sys/vm/swappiness")
+
+    fleet.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "false"  # the warnings are shown all the same
+    for count, outcome in enumerate((tune("restore", "dram"), tune("restore", "dram"))):
+        shown = " ".join(outcome.output.split())
+        assert outcome.status == 0, outcome.output
+        assert "/proc/sys/vm/swappiness cannot be restored to '999': the kernel refuses '999'" in shown
+        assert "/proc/sys/vm/of_another_kernel cannot be restored to '1': this kernel or host no longer has it" in shown
+        assert "service of-a-purged-package cannot be restored to 'running and enabled': this host no longer" in shown
+        assert (changed(outcome) == 0) == (count == 1), "a second restore changes nothing"
+    left = differences(before, snapshot())
+    assert left.pop("records") and set(left) <= {"/proc/sys/vm/swappiness"}
+    assert value("/proc/sys/vm/swappiness") == swappiness
+
+    names = ["/proc/sys/vm/swappiness", "/proc/sys/vm/of_another_kernel", "service of-a-purged-package"]
+    outcome = tune("restore", "dram", json.dumps({"host_tuning_forget": names}))
+    assert outcome.status == 0 and changed(outcome) == 1 and not RECORDS.exists(), outcome.output
+    pathlib.Path("/proc/sys/vm/swappiness").write_text(" ".join(before["/proc/sys/vm/swappiness"]), encoding="ascii")
+    assert differences(before, snapshot()) == {}
 
 
 def test_settings_of_the_inventory_and_a_host_budget(tune):

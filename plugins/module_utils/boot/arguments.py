@@ -73,6 +73,35 @@ def changed(line: t.Sequence[str], arguments: t.Sequence[str], removed: t.Sequen
     return [word for word in line if name(word) not in names and not is_removed(word, removed)] + list(arguments)
 
 
+class Words(t.NamedTuple):
+    """The arguments that a change adds to a command line and removes from it."""
+
+    added: t.Sequence[str]
+    removed: t.Sequence[str]
+
+
+def undone(line: t.Sequence[str], original: t.Sequence[str], ours: Words) -> list[str]:
+    """Return the words of a command line without our change, and with the changes that others have made since.
+
+    Args:
+        line: the present words.
+        original: the words before our change.
+        ours: what we have added and removed.
+    """
+    kept = [word for word in line if word in original or word not in ours.added]
+    names = {name(word) for word in ours.added}
+    for word in original:
+        one = name(word)
+        values = [other for other in kept if name(other) == one]
+        # If somebody has set another value since, that one counts.
+        if word in kept or not (one in names or is_removed(word, ours.removed)) or not set(values) <= set(original):
+            continue
+        # The order counts for an argument with several values, such as console.
+        kept = [other for other in kept if name(other) != one]
+        kept += [other for other in original if name(other) == one and other in [*values, word]]
+    return list(original) if sorted(kept) == sorted(original) else kept
+
+
 def problems(line: t.Sequence[str], arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
     """Return the differences between a command line and the wanted arguments, one message for each."""
     found = []

@@ -9,13 +9,17 @@ import json
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as boot_arguments
+from ansible_collections.memstretch.density.plugins.module_utils.boot.arguments import Words
 from ansible_collections.memstretch.density.plugins.module_utils.boot.loader import (
-    BootLoaderError,
     Entry,
     Grub,
     Grubby,
     problems,
     read_text,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.boot.rollback import (
+    BootLoaderError,
+    UnfinishedChangeError,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
@@ -54,11 +58,9 @@ class CommandLine:
 
     def _read_record(self) -> None:
         self._data = self._record.read()
-        if self._data and self._data["boot_loader"] != self.loader.NAME:
-            raise CommandLineError(
-                f"{self._record.path} is for the boot loader {self._data['boot_loader']}, and this host now has "
-                f"{self.loader.NAME}; correct the kernel command line by hand and remove the file"
-            )
+        stranded = stranded_record(self._record, self.loader)
+        if stranded:
+            raise CommandLineError(stranded)
 
     def complete_record(self) -> None:
         """Add this host's identity to a record that an earlier version wrote without one."""
@@ -77,33 +79,55 @@ class CommandLine:
         wrong = problems(self.loader.entries(), self.arguments, self.removed)
         if not self._data and not drop_in:
             return bool(wrong)  # the arguments may be in the configuration without us
-        recorded = [self._data["arguments"], self._data["removed"]] if self._data else None
+        if not self._data:
+            return True  # a drop-in without its record, which change() refuses
+        recorded = [self._data["arguments"], self._data["removed"]]
         return (
             bool(wrong)
             or recorded != [self.arguments, self.removed]
+            or "earlier" in self._data
             or drop_in != self.loader.wanted_drop_in(self.arguments, self.removed)
         )
 
     def predicted_entries(self) -> list[Entry]:
         """Return the entries of the boot menu as they will be after the change."""
-        data = self._data or {"originals": {}, "arguments": []}
+        originals = self._data["originals"] if self._data else {}
         return [
             Entry(entry.kernel, " ".join(boot_arguments.changed(entry.words, self.arguments, self.removed)))
-            for entry in self.loader.original_entries(data["originals"], data["arguments"])
+            for entry in self.loader.original_entries(originals, self._ours())
         ]
 
+    def _ours(self) -> Words:
+        """Return what the boot loader may have of us: the words of the last run, and of a run before it if that failed.
+
+        C(earlier) is in the record while a change is under way. It stays there if the change is cut off.
+        """
+        runs = [self._data, self._data.get("earlier", {})] if self._data else []
+        return Words(
+            [word for data in runs for word in data.get("arguments", [])],
+            [word for data in runs for word in data.get("removed", [])],
+        )
+
     def change(self) -> list[str]:
-        """Apply the arguments or restore the original configuration; return notes for the user."""
+        """Apply the arguments or restore the original configuration, or leave everything as it is; return notes.
+
+        Raises BootLoaderError, or UnfinishedChangeError if what was changed before an error cannot be undone.
+        """
         with self._record.locked():
             self._read_record()  # another process may have changed it before we got the lock
             if not self.change_needed():
                 return []
-            return self._restore() if self.restoring else self._apply()
+            try:
+                return self._restore() if self.restoring else self._apply()
+            except UnfinishedChangeError:
+                raise
+            except BootLoaderError as error:
+                raise BootLoaderError(f"the kernel command line is as it was before, because {error}") from error
 
     def _restore(self) -> list[str]:
         if self._data:
             write_file(self._pending, json.dumps(sorted(self.affected_names())) + "\n")
-        notes = self.loader.restore(self._data["originals"] if self._data else {})
+        notes = self.loader.restore(self._data["originals"] if self._data else {}, self._ours())
         self._record.remove()
         self._data = None
         return notes
@@ -116,23 +140,28 @@ class CommandLine:
                 f"{self._record.path}, is missing; restore first (state=restored), which generates the boot menu "
                 "without this file"
             )
+        ours = self._ours()
         data = before or {"boot_loader": self.loader.NAME, "originals": self.loader.originals()}
         self._data = {
             **data,
             "arguments": self.arguments,
             "removed": self.removed,
             "names": sorted(self.affected_names()),
+            "earlier": {"arguments": ours.added, "removed": ours.removed},
         }
         self._record.write(self._data)
         try:
-            notes = self.loader.apply(self._data["originals"], self.arguments, self.removed)
-        except (BootLoaderError, OSError):
+            notes = self.loader.apply(self._data["originals"], self.arguments, self.removed, ours)
+        except UnfinishedChangeError:
+            raise  # the record has what is needed to continue or to restore
+        except BootLoaderError:
             # The boot loader is as it was before, so the record must be too.
             if before:
                 self._record.write(before)
             else:
                 self._record.remove()
             raise
+        del self._data["earlier"]
         self._record.write(self._data)
         return notes
 
@@ -178,6 +207,28 @@ class CommandLine:
             f"the running kernel: {text}"
             for text in boot_arguments.problems(boot_arguments.words(running), self.arguments, self.removed)
         ]
+
+
+def stranded_record(record: HostRecord, loader: Grub | Grubby | None) -> str | None:
+    """Return why the record cannot be used with the boot loader that this host has now; None if it can."""
+    data = record.read()
+    if data is None or (loader and data["boot_loader"] == loader.NAME):
+        return None
+    words = [*data["arguments"], *(f"{word} (removed)" for word in data["removed"])]
+    return (
+        f"{record.path} is for the boot loader {data['boot_loader']}, and this host now has "
+        f"{loader.NAME if loader else 'no supported boot loader'}, so the change of its kernel command line "
+        f"({' '.join(words)}) cannot be undone. Correct the kernel command line by hand, then give the record up: "
+        "restore with host_tuning_forget: [kernel_cmdline] or, in the role kernel_cmdline, with kernel_cmdline_forget: "
+        "true (the option forget of the module kernel_cmdline)"
+    )
+
+
+def forget_record(record: HostRecord, check_mode: bool) -> None:
+    """Remove the record of a boot loader that this host no longer has."""
+    if not check_mode:
+        with record.locked():
+            record.remove()
 
 
 def reboot_required(entries: t.Sequence[Entry], running: str, names: t.Collection[str]) -> bool:

@@ -4,8 +4,9 @@
 """The boot loaders whose kernel command lines can be changed, with one interface.
 
 A boot loader returns its C(entries), its C(originals) before the first change, for the record, and its
-C(original_entries), those without our arguments. C(apply) sets the arguments, all or none of them, and C(restore)
-restores the originals. Whether a change is needed is decided in C(command_line).
+C(original_entries), those without our change. C(apply) sets the arguments, all or none of them. C(restore) takes out
+our words and gives back those that we removed; what others have changed since stays. Whether a change is needed is
+decided in C(command_line).
 """
 
 from __future__ import annotations
@@ -15,9 +16,15 @@ import hashlib
 import os
 import re
 import stat
+import tempfile
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as boot_arguments
+from ansible_collections.memstretch.density.plugins.module_utils.boot.arguments import Words
+from ansible_collections.memstretch.density.plugins.module_utils.boot.rollback import (
+    BootLoaderError,
+    all_or_nothing,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import remove_file, write_file
 
@@ -32,10 +39,6 @@ DROP_IN_HEAD = """\
 """
 
 
-class BootLoaderError(Exception):
-    """The boot loader cannot be changed; the message is for the user."""
-
-
 class Entry(t.NamedTuple):
     """One entry of the boot menu."""
 
@@ -47,9 +50,16 @@ class Entry(t.NamedTuple):
         """Return the arguments of the command line."""
         return boot_arguments.words(self.line)
 
-    def without(self, added: t.Sequence[str]) -> Entry:
-        """Return the entry without the arguments that were added."""
-        return Entry(self.kernel, " ".join(word for word in self.words if word not in added))
+    def undone(self, original: str, ours: Words) -> Entry:
+        """Return the entry without our change.
+
+        Args:
+            original: its command line before our change.
+            ours: what we have added and removed.
+        """
+        original_words = boot_arguments.words(original)
+        words = boot_arguments.undone(self.words, original_words, ours)
+        return Entry(self.kernel, original if words == original_words else " ".join(words))
 
 
 def find(run_command: RunCommand, find_program: FindProgram) -> Grub | Grubby | None:
@@ -168,107 +178,113 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
         """Return what must be recorded before the first change."""
         return {
             "menu": read_text(self.menu),
-            "sources": self._sources(),
+            "generated": digest(self._generate()),
             "directory_was_there": os.path.isdir(self.directory),
         }
 
-    def original_entries(self, originals: Record, added: t.Sequence[str]) -> list[Entry]:
+    def original_entries(self, originals: Record, ours: Words) -> list[Entry]:
         """Return the entries as they would be without our change."""
-        if originals and originals["sources"] == self._sources():
-            return self._entries(originals["menu"])
-        return [entry.without(added) for entry in self.entries()]
+        present, before = self.entries(), self._entries(originals.get("menu", ""))
+        if [entry.kernel for entry in present] != [entry.kernel for entry in before]:
+            before = [Entry(entry.kernel, "") for entry in present]  # kernels have come or gone
+        return [entry.undone(old.line, ours) for entry, old in zip(present, before)]
 
-    def apply(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
+    def apply(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str], _ours: Words) -> list[str]:
         """Set the arguments, all or none of them; return notes for the user."""
         self._change(self.wanted_drop_in(arguments, removed), lambda: self._check(self._generate(), arguments, removed))
-        menu = read_text(self.menu) or ""
-        if originals["sources"] == self._sources() and self._frame(originals["menu"]) != self._frame(menu):
-            return [
-                f"{self.menu} was older than its source files, or was edited by hand: generating it again has changed "
-                "more than the kernel command line. A restore brings the old menu back."
-            ]
-        return []
+        # A record of an earlier version has no such digest.
+        if originals.get("generated") in (None, digest(originals["menu"])):
+            return []
+        return [
+            f"{self.menu} was older than its source files, was edited by hand, or was generated in another language: "
+            "generating it again has changed more than the kernel command line."
+        ]
 
-    def restore(self, originals: Record) -> list[str]:
-        """Restore the original menu byte for byte, or generate it if its source files have changed; return notes."""
-        same = originals.get("sources") == self._sources()
-        self._change("", lambda: originals["menu"] if same else self._generate())
+    def restore(self, originals: Record, _ours: Words) -> list[str]:
+        """Remove our drop-in and generate the menu; return notes.
+
+        The original menu is restored byte for byte if that is certain to boot: the generator still makes the menu that
+        it made before our change, and the original menu boots the same kernels from the same file systems. So a root
+        file system that has moved keeps the host bootable.
+        """
+        notes: list[str] = []
+
+        def menu() -> str:
+            generated = self._checked_for_entries(self._generate())
+            original = originals.get("menu", generated)
+            unchanged = originals.get("generated") == digest(generated)
+            if generated == original or (unchanged and self._boots(generated) == self._boots(original)):
+                return original
+            if unchanged:
+                kept = self.menu + ".memstretch-original"
+                replace_text(kept, original)
+                reason = f"the original menu boots something else; it is now {kept}"
+            else:
+                reason = (
+                    "since the first change, what it is made from has changed (a kernel, GRUB, a file system, a file "
+                    "in /etc/default or in /etc/grub.d)"
+                )
+            notes.append(f"{self.menu} was generated again instead of being restored: {reason}")
+            return generated
+
+        self._change("", menu)
         if (
             not originals.get("directory_was_there", True)
             and os.path.isdir(self.directory)
             and not os.listdir(self.directory)
         ):
             os.rmdir(self.directory)
-        if same:
-            return []
-        return [
-            f"{self.menu} was generated again instead of being restored: since the first change, its source files have "
-            "changed (a kernel, GRUB, a file in /etc/default or in /etc/grub.d)"
-        ]
-
-    def _sources(self) -> str:
-        """Return a digest of the menu's source files: all settings but ours, the scripts, and the names in /boot."""
-        files = [
-            os.path.join(self.defaults, "grub"),
-            *glob.glob(os.path.join(self.directory, "*.cfg")),
-            *glob.glob("/etc/grub.d/*"),
-            self.generator or "",
-            "/usr/share/grub/grub-mkconfig_lib",
-        ]
-        parts = [
-            f"{path} {os.access(path, os.X_OK)} {digest(read_text(path))}"
-            for path in sorted(files)
-            if path != self.drop_in and os.path.isfile(path)
-        ]
-        return digest("\n".join(parts + sorted(os.listdir(os.path.dirname(self.boot)))))
+        return notes
 
     @staticmethod
-    def _frame(menu: str) -> str:
-        """Return a menu without its kernel command lines."""
-        return re.sub(r"^(\s*linux(?:efi|16)?\s+\S+).*$", r"\1", menu, flags=re.M)
+    def _boots(menu: str) -> list[str]:
+        """Return the commands of a menu that decide what is booted, without titles, messages and time limits."""
+        commands = (
+            r"linux\S*|initrd\S*|module\S*|multiboot\S*|chainloader|configfile|devicetree|search\S*|cryptomount|insmod|"
+            r"set\s+root=\S*|root="
+        )
+        return [" ".join(line.split()) for line in re.findall(rf"^\s*(?:{commands})(?:\s.*)?$", menu, re.M)]
 
     def _change(self, text: str, make_menu: t.Callable[[], str]) -> None:
-        """Write the drop-in and the menu. The menu is replaced atomically, and only by a complete and correct one."""
-        before = read_text(self.drop_in)
-        os.makedirs(self.directory, exist_ok=True)
-        replace_text(self.drop_in, text or None)
+        """Write the drop-in and the menu, both or none of them. Only a correct menu replaces the old one."""
+        directory_was_there = os.path.isdir(self.directory)
         try:
-            menu = make_menu()
-        except BaseException:
-            replace_text(self.drop_in, before)
+            with all_or_nothing([self.drop_in, self.menu]):
+                os.makedirs(self.directory, exist_ok=True)
+                replace_text(self.drop_in, text or None)
+                menu = make_menu()
+                if menu != read_text(self.menu):
+                    replace_text(self.menu, menu)
+        except BootLoaderError:
+            if not directory_was_there and os.path.isdir(self.directory) and not os.listdir(self.directory):
+                os.rmdir(self.directory)
             raise
-        if menu != read_text(self.menu):
-            replace_text(self.menu, menu)
 
     def _generate(self) -> str:
         # update-grub is "grub-mkconfig -o grub.cfg". It copies into the file that the host boots from, so a power cut
         # could leave an incomplete menu. Therefore we generate another file, which then replaces the menu.
-        new = self.menu + ".memstretch-menu"
-        try:
+        with tempfile.TemporaryDirectory(prefix="memstretch-") as directory:
+            new = os.path.join(directory, "grub.cfg")
             status, output, errors = self.run_command([self.generator, "-o", new])
             if status:
                 raise BootLoaderError(
-                    f"the boot menu cannot be generated, because {self.generator} ended with status {status}; the "
-                    f"kernel command line is as it was before. Its output ends with:\n{tail(output + errors)}"
+                    f"the boot menu cannot be generated: {self.generator} ended with status {status}. Its output ends "
+                    f"with:\n{tail(output + errors)}"
                 )
             return read_text(new) or ""
-        finally:
-            for path in (new, new + ".new"):
-                remove_file(path)
+
+    def _checked_for_entries(self, menu: str) -> str:
+        if not self._entries(menu):
+            raise BootLoaderError(
+                "the boot menu that grub-mkconfig generates has no entry from /etc/grub.d/10_linux, so it would boot "
+                "no kernel. Is /boot mounted?"
+            )
+        return menu
 
     def _check(self, menu: str, arguments: t.Sequence[str], removed: t.Sequence[str]) -> str:
-        entries = self._entries(menu)
-        if not entries:
-            raise BootLoaderError(
-                "the boot menu that grub-mkconfig generates has no entry from /etc/grub.d/10_linux, so no kernel would "
-                "get the arguments; the kernel command line is as it was before"
-            )
-        wrong = problems(entries, arguments, removed)
+        wrong = problems(self._entries(self._checked_for_entries(menu)), arguments, removed)
         if wrong:
-            raise BootLoaderError(
-                f"the generated boot menu is wrong, and the kernel command line is as it was before: "
-                f"{'; '.join(wrong)}. {self.explain_override()}"
-            )
+            raise BootLoaderError(f"the generated boot menu is wrong: {'; '.join(wrong)}. {self.explain_override()}")
         return menu
 
     def explain_override(self) -> str:
@@ -323,76 +339,96 @@ class Grubby:
             "entries": {entry.kernel: entry.line for entry in entries},
             "files": self._files(),
             "left": {},
-            "added": [],
         }
 
-    def apply(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
+    def apply(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str], ours: Words) -> list[str]:
         """Set the arguments, all or none of them; return notes for the user."""
         before = self._files()
-        try:
-            self._set_arguments(originals, arguments, removed)
+        with all_or_nothing(before):
+            wanted = [
+                boot_arguments.changed(entry.words, arguments, removed)
+                for entry in self.original_entries(originals, ours)
+            ]
+            self._update(wanted)
             wrong = problems(self.entries(), arguments, removed)
             if wrong:
                 raise BootLoaderError(f"grubby has not set the arguments: {'; '.join(wrong)}")
-        except BootLoaderError as error:
-            for path, text in before.items():
-                if read_text(path) != text:
-                    replace_text(path, text)
-            raise BootLoaderError(f"{error}. The kernel command line is as it was before.") from error
-        # The content of the files after our change: a file that still has it is later restored byte for byte.
+        # Only a file that nobody else has changed is later restored byte for byte.
+        originals["files"] = {
+            path: text
+            for path, text in originals["files"].items()
+            if before.get(path) == text or digest(before.get(path)) == originals["left"].get(path)
+        }
         originals["left"] = {path: digest(text) for path, text in self._files().items()}
-        originals["added"] = list(arguments)
         return []
 
-    def restore(self, originals: Record) -> list[str]:
-        """Restore the original arguments of each entry, and unchanged files byte for byte; return notes."""
-        untouched = [path for path in originals["files"] if originals["left"].get(path) == digest(read_text(path))]
-        self._set_arguments(originals, [], [])
-        for path in untouched:
-            replace_text(path, originals["files"][path])
-        return []
+    def restore(self, originals: Record, ours: Words) -> list[str]:
+        """Undo our change in each entry, and restore byte for byte the files that nobody else has changed."""
+        before = self._files()
+        with all_or_nothing(before):
+            wanted = [entry.words for entry in self.original_entries(originals, ours)]
+            self._update(wanted)
+            for path, text in originals["files"].items():
+                if digest(before.get(path)) == originals["left"].get(path):
+                    replace_text(path, text)
+            if [sorted(entry.words) for entry in self.entries()] != [sorted(words) for words in wanted]:
+                raise BootLoaderError("grubby ended without an error and has not restored the arguments")
+        return self._leftovers(originals, ours)
 
-    def original_entries(self, originals: Record, added: t.Sequence[str]) -> list[Entry]:
+    def original_entries(self, originals: Record, ours: Words) -> list[Entry]:
         """Return the entries as they would be without our change."""
-        # A kernel that was installed after the first change got our arguments when it was installed.
-        before = originals["entries"] if originals else {}
-        return [
-            Entry(entry.kernel, before[entry.kernel]) if entry.kernel in before else entry.without(added)
-            for entry in self.entries()
-        ]
+        before = originals.get("entries", {})
+        # A kernel that was installed later got its arguments from the others.
+        default = next(iter(before.values()), "")
+        return [entry.undone(before.get(entry.kernel, default), ours) for entry in self.entries()]
 
     def explain_override(self) -> str:
         """Return a message on the files that may override our arguments."""
         return "see the files in /boot/loader/entries and /etc/kernel/cmdline"
 
     def _files(self) -> dict[str, str]:
-        paths = [path for pattern in self.FILES for path in sorted(glob.glob(pattern))]
+        paths = [os.path.realpath(path) for pattern in self.FILES for path in sorted(glob.glob(pattern))]
         return {path: read_text(path) or "" for path in paths}
 
-    def _set_arguments(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str]) -> None:
-        self._update(
-            {
-                entry.kernel: boot_arguments.changed(entry.words, arguments, removed)
-                for entry in self.original_entries(originals, originals["added"])
-            }
-        )
+    def _leftovers(self, originals: Record, ours: Words) -> list[str]:
+        """Return notes on the defaults for future kernels that still have arguments of ours."""
+        notes = []
+        for path, text in self._files().items():
+            before = re.split(r"[\s\"']+", originals["files"].get(path, ""))
+            left = [word for word in re.split(r"[\s\"']+", text) if word in ours.added and word not in before]
+            if left and not path.endswith(".conf"):
+                notes.append(f"{path} still has {' '.join(left)}; remove it, because future kernels would get it")
+        return notes
 
-    def _update(self, wanted: dict[str, list[str]]) -> None:
-        changes = []
-        for entry in self.entries():
-            new = wanted.get(entry.kernel, entry.words)
-            removed = [word for word in entry.words if word not in new]
-            added = [word for word in new if word not in entry.words]
-            if removed or added:
-                changes.append((entry.kernel, " ".join(removed), " ".join(added)))
-        # ALL also changes the defaults for future kernels.
-        if len({change[1:] for change in changes}) == 1 and len(changes) == len(wanted):
-            changes = [("ALL", *changes[0][1:])]
-        for kernel, remove, add in changes:
+    def _update(self, wanted: t.Sequence[t.Sequence[str]]) -> None:
+        """Give each entry the wanted words.
+
+        What all entries need is changed in all of them at once, because this also changes the defaults for future
+        kernels.
+        """
+        entries = self.entries()
+        away = [[word for word in entry.words if word not in words] for entry, words in zip(entries, wanted)]
+        # grubby replaces all arguments with the name of an added one, so all values of a name are added together.
+        new = [
+            [one for one in _names(words) if _values(words, one) != _values(entry.words, one)]
+            for entry, words in zip(entries, wanted)
+        ]
+        away_all = [word for word in _unique(away) if not any(word in words for words in wanted)]
+        new_all = [one for one in _unique(new) if len({tuple(_values(words, one)) for words in wanted}) == 1]
+        self._update_one("ALL", away_all, [word for one in new_all for word in _values(wanted[0], one)])
+        for entry, words, gone, names in zip(entries, wanted, away, new):
+            self._update_one(
+                entry.kernel,
+                [word for word in gone if word not in away_all],
+                [word for one in names if one not in new_all for word in _values(words, one)],
+            )
+
+    def _update_one(self, kernel: str, removed: t.Sequence[str], added: t.Sequence[str]) -> None:
+        if removed or added:
             self._grubby(
                 f"--update-kernel={kernel}",
-                *([f"--remove-args={remove}"] if remove else []),
-                *([f"--args={add}"] if add else []),
+                *([f"--remove-args={' '.join(removed)}"] if removed else []),
+                *([f"--args={' '.join(added)}"] if added else []),
             )
 
     def _grubby(self, *words: str) -> str:
@@ -400,3 +436,18 @@ class Grubby:
         if status:
             raise BootLoaderError(f"grubby {' '.join(words)} ended with status {status}: {tail(output + errors)}")
         return output
+
+
+def _names(words: t.Sequence[str]) -> list[str]:
+    """Return the names of arguments, each one once."""
+    return list(dict.fromkeys(map(boot_arguments.name, words)))
+
+
+def _values(words: t.Sequence[str], one: str) -> list[str]:
+    """Return the words with a name."""
+    return [word for word in words if boot_arguments.name(word) == one]
+
+
+def _unique(lists: t.Iterable[t.Iterable[str]]) -> list[str]:
+    """Return the elements of all lists, each one once."""
+    return list(dict.fromkeys(element for elements in lists for element in elements))

@@ -13,6 +13,7 @@ import os
 import re
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host import budget_service
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_checked
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     HostFiles,
@@ -24,7 +25,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.settings i
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 
-SYSCTL_FILE = "/etc/sysctl.d/zz-memstretch-budget.conf"
 HUGEPAGES = "/proc/sys/vm/nr_hugepages"
 # The kernel makes huge pages from contiguous memory only, so a number that is off by less than this share is accepted.
 _HUGEPAGES_TOLERANCE = 0.02
@@ -34,6 +34,8 @@ _NO_LIMIT_V1 = 2**62
 class BudgetError(Exception):
     """The budget cannot be set; the message says why, with the figures, and what to do."""
 
+    changed = False  # whether the host was changed before the error
+
 
 class HugepageBudget:
     """Reserves the rest of the host's DRAM as huge pages, so that the whole host has only the budget left.
@@ -41,21 +43,22 @@ class HugepageBudget:
     Args:
         size: the budget in bytes.
         reserve: the part of the budget that must be left besides the memory of the host's programs, in bytes.
+        run_command: AnsibleModule.run_command.
     """
 
-    def __init__(self, size: int, reserve: int) -> None:
+    def __init__(self, size: int, reserve: int, run_command: RunCommand) -> None:
         self._info = meminfo(HostFiles())
         self._page = self._info.get("Hugepagesize", 0)
         if not self._page:
             raise BudgetError(
                 "dram_budget: mechanism hugepages is not possible, because this kernel has no huge pages; use cgroup"
             )
-        self._size, self._reserve = size, reserve
+        self._size, self._reserve, self._run_command = size, reserve, run_command
         self.persistent = booted()
 
     def read_state(self) -> dict[str, t.Any]:
         """Return the present state."""
-        return {"huge pages": int(_read(HUGEPAGES) or 0), SYSCTL_FILE: _read(SYSCTL_FILE)}
+        return {"huge pages": int(_read(HUGEPAGES) or 0), **budget_service.read_files()}
 
     def applied_state(self, present: t.Mapping[str, t.Any], original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the state with the budget in force. Raises BudgetError for a budget of the host's memory or more."""
@@ -66,12 +69,10 @@ class HugepageBudget:
             )
         pages = original["huge pages"] + (self._info["MemTotal"] - self._size) // self._page
         close = abs(present["huge pages"] - pages) <= pages * _HUGEPAGES_TOLERANCE
-        content = f"{MARK}\nvm.nr_hugepages = {pages}\n"
-        if close and present[SYSCTL_FILE]:
-            content = present[SYSCTL_FILE]
+        lasting = budget_service.wanted_files(self._size, original["huge pages"])
         return {
             "huge pages": present["huge pages"] if close else pages,
-            SYSCTL_FILE: content if self.persistent else None,
+            **(lasting if self.persistent else dict.fromkeys(lasting)),
         }
 
     def lifted_state(self, present: t.Mapping[str, t.Any], original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -90,7 +91,16 @@ class HugepageBudget:
             )
 
     def set_state(self, state: t.Mapping[str, t.Any]) -> None:
-        """Reserve or release huge pages, and write or remove the file that makes them persistent."""
+        """Reserve or release huge pages, and write or remove the files that reserve them at each boot."""
+        if state[budget_service.LINK] is None:  # the next boot must be without the budget, even if this fails
+            self._write_files(state)
+        # To reserve what it is told, the kernel would take even the memory of running programs.
+        needed = (state["huge pages"] - int(_read(HUGEPAGES) or 0)) * self._page
+        if needed > self._info["MemAvailable"]:
+            raise BudgetError(
+                f"{state['huge pages']:,} huge pages need {size_text(needed)} more than now, and "
+                f"{size_text(self._info['MemAvailable'])} are available"
+            )
         _write(HUGEPAGES, str(state["huge pages"]))
         got = int(_read(HUGEPAGES) or 0)
         if abs(got - state["huge pages"]) > state["huge pages"] * _HUGEPAGES_TOLERANCE:
@@ -98,10 +108,11 @@ class HugepageBudget:
                 f"the kernel could reserve {got:,} of {state['huge pages']:,} huge pages; the rest of its memory is in "
                 "use or too fragmented. Stop programs that use it, or set the budget right after a boot."
             )
-        if state[SYSCTL_FILE] is None:
-            remove_file(SYSCTL_FILE)
-        else:
-            write_file(SYSCTL_FILE, state[SYSCTL_FILE])
+        self._write_files(state)
+
+    def _write_files(self, state: t.Mapping[str, t.Any]) -> None:
+        if budget_service.write_files(state) and self.persistent:
+            run_checked(self._run_command, ["systemctl", "daemon-reload"], BudgetError)
 
 
 class SliceBudget:

@@ -6,6 +6,9 @@
 One rule covers everything: a knob gets the value that the profile gives it, or its recorded original if the profile
 does not mention it. So the same code does a first run, a repeated run, a run after a power cut, a change of profile and
 a restore.
+
+An original that cannot be restored, because a package or a kernel has changed since, does not stop the others: it stays
+in the record, is named in each run, and is tried again, until the user forgets it.
 """
 
 from __future__ import annotations
@@ -33,8 +36,17 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.settings i
     write_knob,
 )
 
+_NO_KNOB = "this kernel or host no longer has it"
+_NO_UNIT = "this host no longer has its unit"
 _SECTIONS = ("sysctl", "sysfs", "block_queue")
-_NEW_RECORD: dict[str, t.Any] = {"profile": None, "originals": {}, "refused": {}, "services": {}, "recorded": None}
+_NEW_RECORD: dict[str, t.Any] = {
+    "profile": None,
+    "originals": {},
+    "refused": {},
+    "services": {},
+    "recorded": None,
+    "kept": {},  # the originals that could not be restored, by the name of the entry, with the reason
+}
 
 
 class HostTuner:
@@ -55,6 +67,7 @@ class HostTuner:
         services: Services | None = None,
     ) -> None:
         self._restore = params["state"] == "restored"
+        self._forget = set(params["forget"])
         self._run_command, self._record, self._services = run_command, record, services or Services(run_command)
         self._profile = None if self._restore else params["profile"]
         self._settings = [] if self._restore else _settings(params)
@@ -95,10 +108,28 @@ class HostTuner:
         wanted = self._wanted_knobs()
         return [knob for knob in self._stored["originals"] if knob not in wanted and PAIRS.get(knob) not in wanted]
 
+    def _dropped_services(self) -> dict[str, dict[str, bool]]:
+        """Return the original state of each service that only an earlier profile stopped."""
+        return {name: state for name, state in self._stored["services"].items() if name not in self._stopped}
+
     def _wanted_services(self) -> dict[str, dict[str, bool]]:
-        """Return the state of each service: stopped, or the original if only an earlier profile stopped it."""
-        dropped = {name: state for name, state in self._stored["services"].items() if name not in self._stopped}
-        return {**dropped, **{name: STOPPED for name in self._stopped if self._services.state(name) is not None}}
+        """Return the state of each service that this host has: stopped, or the original."""
+        wanted = {**self._dropped_services(), **dict.fromkeys(self._stopped, STOPPED)}
+        return {name: state for name, state in wanted.items() if self._services.state(name) is not None}
+
+    def kept(self) -> dict[str, str]:
+        """Return the entries of the record that cannot be restored, as far as is known, with the reasons."""
+        dropped = [*self._dropped_knobs(), *map(_service_entry, self._dropped_services())]
+        found = {entry: reason for entry, reason in self._stored["kept"].items() if entry in dropped}
+        found.update({knob: _NO_KNOB for knob in self._dropped_knobs() if read_knob(knob) is None})
+        found.update(
+            {_service_entry(name): _NO_UNIT for name in self._dropped_services() if self._services.state(name) is None}
+        )
+        return found
+
+    def _keeps(self, knob: str) -> bool:
+        """Return whether the original of a knob stays in the record: the two knobs of a pair stay together."""
+        return knob in self._stored["kept"] or PAIRS.get(knob) in self._stored["kept"]
 
     def _wanted_files(self) -> dict[str, str | None]:
         """Return the content of each of our files, None for a file that must not exist."""
@@ -115,7 +146,7 @@ class HostTuner:
         state: dict[str, str | None] = {knob: read_knob(knob) for knob in knobs}
         state.update(
             {
-                f"service {name}": describe(self._services.state(name))
+                _service_entry(name): describe(self._services.state(name))
                 for name in {**self._stored["services"], **self._stopped}
             }
         )
@@ -130,8 +161,9 @@ class HostTuner:
         )
         state.update({PAIRS[knob]: "0" for knob in self._wanted_knobs() if knob in PAIRS})
         state.update(self._wanted_knobs())
-        state.update({f"service {name}": describe(wanted) for name, wanted in self._wanted_services().items()})
+        state.update({_service_entry(name): describe(wanted) for name, wanted in self._wanted_services().items()})
         state.update(self._wanted_files())
+        state.update({entry: self._before[entry] for entry in self.kept()})
         return state
 
     def change_needed(self) -> bool:
@@ -139,8 +171,17 @@ class HostTuner:
         if self._predict() != self._before:
             return True
         if self._restore:
-            return self._has_record
+            return self._has_record and (self._stored["profile"] is not None or not self._has_only_kept())
         return not self._has_record or self._stored["profile"] != self._profile
+
+    def _has_only_kept(self) -> bool:
+        """Return whether the record has nothing but entries that could not be restored and are not forgotten."""
+        kept = self._stored["kept"]
+        return (
+            all(self._keeps(knob) for knob in self._stored["originals"])
+            and all(_service_entry(name) in kept for name in self._stored["services"])
+            and not self._forget & set(kept)
+        )
 
     # --- the change ---------------------------------------------------------------------------------------------
 
@@ -151,8 +192,10 @@ class HostTuner:
         """
         if not self._restore:
             self._record_originals()
-        problems = self._restore_knobs() + self._write_knobs() + self._set_services()
+        failed = self._restore_dropped()
+        problems = self._write_knobs() + self._stop_services()
         self._write_files()
+        self._stored["kept"] = self._not_restored(failed)
         problems += self._differences()
         if problems:
             raise SettingsError(
@@ -177,12 +220,29 @@ class HostTuner:
         self._has_record = True
         self._record.write(self._stored)
 
-    def _restore_knobs(self) -> list[str]:
-        originals = self._stored["originals"]
-        return _failures(
-            restore_knob,
-            [(knob, originals) for knob in self._dropped_knobs() if read_knob(knob) not in (None, originals[knob])],
-        )
+    def _restore_dropped(self) -> dict[str, str]:
+        """Restore what the profile no longer mentions; return, by entry, the errors."""
+        originals, failed = self._stored["originals"], {}
+        for knob in self._dropped_knobs():
+            if read_knob(knob) not in (None, originals[knob]):
+                failed[knob] = "; ".join(_failures(restore_knob, [(knob, originals)]))
+        for name, state in self._dropped_services().items():
+            if self._services.state(name) is not None:
+                failed[_service_entry(name)] = "; ".join(_failures(self._services.set_state, [(name, state)]))
+        return failed
+
+    def _not_restored(self, failed: t.Mapping[str, str]) -> dict[str, str]:
+        """Return, by entry, why an original is not in force."""
+        found = {}
+        for knob in self._dropped_knobs():
+            value, original = read_knob(knob), self._stored["originals"][knob]
+            if value != original:
+                found[knob] = _NO_KNOB if value is None else failed.get(knob) or f"it is {value} and not {original}"
+        for name, state in self._dropped_services().items():
+            value, original, entry = describe(self._services.state(name)), describe(state), _service_entry(name)
+            if value != original:
+                found[entry] = _NO_UNIT if value == "absent" else failed.get(entry) or f"it is {value}, not {original}"
+        return found
 
     def _write_knobs(self) -> list[str]:
         problems = []
@@ -200,8 +260,9 @@ class HostTuner:
                     self._save()
         return problems
 
-    def _set_services(self) -> list[str]:
-        return _failures(self._services.set_state, list(self._wanted_services().items()))
+    def _stop_services(self) -> list[str]:
+        names = [name for name in self._wanted_services() if name in self._stopped]
+        return _failures(self._services.set_state, [(name, STOPPED) for name in names])
 
     def _write_files(self) -> None:
         for path, text in self._wanted_files().items():
@@ -219,6 +280,8 @@ class HostTuner:
         """Return the differences between the present and the wanted settings, as messages."""
         present, found = self._read_state(), []
         for name, value in self._predict().items():
+            if name in self._stored["kept"]:
+                continue
             if present.get(name) != value and name in FILES:
                 found.append(f"{name} is {'missing' if present.get(name) is None else 'not what this profile writes'}")
             elif present.get(name) != value and present.get(name) is not None:
@@ -232,17 +295,27 @@ class HostTuner:
         return f" (it is also set by {', '.join(others)})" if others else ""
 
     def _drop_originals(self) -> None:
-        """Remove the originals that are restored from the record."""
+        """Remove the originals that are restored, or forgotten, from the record."""
+        self._stored["kept"] = {
+            entry: reason for entry, reason in self._stored["kept"].items() if entry not in self._forget
+        }
+        dropped = set(self._dropped_knobs())
+        originals = {
+            knob: value for knob, value in self._stored["originals"].items() if knob not in dropped or self._keeps(knob)
+        }
+        services = {
+            name: state
+            for name, state in self._stored["services"].items()
+            if name in self._stopped or _service_entry(name) in self._stored["kept"]
+        }
         if self._restore:
+            self._stored = {**_NEW_RECORD, "kept": self._stored["kept"]}
+        self._stored.update({"originals": originals, "services": services})
+        if self._restore and not originals and not services:
             self._record.remove()
-            self._has_record, self._stored["profile"] = False, None
-            return
-        for knob in self._dropped_knobs():
-            if read_knob(knob) is not None:  # a disk that was removed may come back
-                del self._stored["originals"][knob]
-        services = self._stored["services"]
-        self._stored["services"] = {name: state for name, state in services.items() if name in self._stopped}
-        self._save()
+            self._has_record = False
+        else:
+            self._save()
 
     # --- the result ---------------------------------------------------------------------------------------------
 
@@ -265,7 +338,13 @@ class HostTuner:
             "persistent": self._services.systemd,
             "profile": self._stored["profile"],
             "recorded": self._stored["recorded"],
+            "kept": [self._kept_entry(entry, reason) for entry, reason in self.kept().items()],
         }
+
+    def _kept_entry(self, entry: str, reason: str) -> dict[str, str]:
+        knobs = self._stored["originals"]
+        services = {_service_entry(name): describe(state) for name, state in self._stored["services"].items()}
+        return {"entry": entry, "original": knobs.get(entry) or services[entry], "reason": reason}
 
     def _knob_entry(self, setting: Setting, files: HostFiles) -> dict[str, t.Any]:
         knobs = setting.knobs()
@@ -295,7 +374,7 @@ class HostTuner:
             "name": name,
             "path": None,
             "wanted": describe(STOPPED),
-            "before": self._before[f"service {name}"],
+            "before": self._before[_service_entry(name)],
             "effective": describe(state),
             "original": describe(original) if original else None,
             "absent": state is None,
@@ -313,12 +392,13 @@ def converge(find_tuner: t.Callable[[], HostTuner], record: HostRecord, check_mo
     """
     tuner = find_tuner()
     changed, before = tuner.change_needed(), tuner.state_text()
-    if changed and not check_mode:
+    if (changed or tuner.kept()) and not check_mode:
         with record.locked():
             tuner = find_tuner()  # another run may have changed the host while we waited
-            changed, before = tuner.change_needed(), tuner.state_text()
-            if changed:
+            changed, before, kept = tuner.change_needed(), tuner.state_text(), tuner.kept()
+            if changed or kept:  # what could not be restored is tried again
                 tuner.apply()
+                changed = changed or tuner.state_text() != before or tuner.kept().keys() != kept.keys()
     after = tuner.predicted_text() if check_mode else tuner.state_text()
     return {"changed": changed, "diff": {"before": before, "after": after}, **tuner.report()}
 
@@ -330,6 +410,11 @@ def _settings(params: t.Mapping[str, t.Any]) -> list[Setting]:
     return settings + (
         settings_of("cpu_governor", {"cpu_governor": params["cpu_governor"]}) if params["cpu_governor"] else []
     )
+
+
+def _service_entry(name: str) -> str:
+    """Return the name of a service in the state, in messages and in the record's list of what could not be restored."""
+    return f"service {name}"
 
 
 def _read_own_file(path: str) -> str | None:

@@ -391,11 +391,20 @@ class SwapChange:
             return
         # The unit has options that the kernel does not show. The priority may have been changed by hand since boot.
         if self.systemd and other["unit"]:
-            run(self.guard, ["systemctl", "start", other["unit"]])
-            if any(area.source == source and area.priority == priority for area in areas(self.files)):
+            with contextlib.suppress(SwapError):  # its unit may be gone meanwhile, for example its line in /etc/fstab
+                run(self.guard, ["systemctl", "start", other["unit"]])
+            present = [area for area in areas(self.files) if area.source == source]
+            if any(area.priority == priority for area in present):
                 return
-            turn_off(self.guard, source)
-        turn_on(self.guard, source, priority, "none")
+            if present:
+                turn_off(self.guard, source)
+        try:
+            turn_on(self.guard, source, priority, "none")
+        except SwapError as error:
+            self.warnings.append(
+                f"{source} was swap with priority {priority} before our first run and cannot be turned on: {error}. "
+                "It stays off and leaves the record: turn it on by hand"
+            )
 
     # ---- what makes it persistent
 

@@ -273,6 +273,20 @@ def test_foreign_swap_is_turned_off_and_on_again_with_its_priority(foreign, tmp_
     run("swapoff", foreign)
 
 
+def test_foreign_swap_that_cannot_be_turned_on_does_not_stop_the_restore(foreign, tmp_path):
+    """Somebody has replaced the file by a sparse one, which is swap by its header and which swapon refuses."""
+    file = str(tmp_path / "swap")
+    swap(kind="file", file=file, file_size="16M", others="off")
+    os.unlink(foreign)
+    run("truncate", "--size=16M", foreign)
+    os.chmod(foreign, 0o600)
+    run("mkswap", foreign)
+    result = swap(state="restored")
+    assert result["changed"] and not in_use() and not os.path.exists(RECORD) and not os.path.exists(file)
+    [warning] = result["warnings_list"]
+    assert f"{foreign} was swap with priority 3 before our first run and cannot be turned on: swapon" in warning
+
+
 def test_foreign_swap_is_turned_on_again_with_others_keep(foreign, tmp_path):
     swap(kind="none", others="off")
     settled(kind="file", file=str(tmp_path / "swap"), file_size="16M", others="keep")

@@ -36,3 +36,30 @@ def test_a_run_that_waited_for_another_budget_keeps_the_recorded_original(tmp_pa
     result = change_while_waiting(record, set_budget, lambda: record.write(other))
     assert record.read()["original"] == other["original"]
     assert "this host has a DRAM budget by cgroup (other); restore it before you set a budget" in result["msg"]
+
+
+def test_a_budget_that_cannot_be_restored_is_kept_and_named_until_it_is_forgotten(tmp_path, monkeypatch):
+    """The host had another init system when the budget was set, so the name of its group means nothing now."""
+    monkeypatch.setattr(dram_budget, "booted", lambda: True)
+    warnings = []
+    monkeypatch.setattr(dram_budget.AnsibleModule, "warn", lambda module, text: warnings.append(text))
+    record = HostRecord("dram_budget", str(tmp_path / "records"))
+    asked = {"mechanism": "cgroup", "size_bytes": 2**30, "reserve_bytes": 0, "group": "fleet"}
+    record.write({"asked": asked, "original": {"group": None, "limit": None}})
+
+    def restore(state="restored", check_mode=False, **more):
+        output = io.StringIO()
+        arguments = {"state": state, "record_directory": record.directory, "_ansible_check_mode": check_mode, **more}
+        arguments["_ansible_remote_tmp"] = str(tmp_path)
+        with contextlib.redirect_stdout(output), patch_module_args(arguments), contextlib.suppress(SystemExit):
+            dram_budget.main()
+        return json.loads(output.getvalue())
+
+    for arguments in ({"state": "lifted", "forget": True}, {}, {"check_mode": True}):
+        result = restore(**arguments)
+        assert not result.get("failed") and not result["changed"] and record.read()
+        assert "group is 'fleet'; on a host with systemd it must be the name of a slice" in result["kept"]
+        assert "host_tuning_forget: [dram_budget]" in warnings.pop()
+    assert restore(check_mode=True, forget=True)["changed"] and record.read()
+    assert restore(forget=True)["changed"] and record.read() is None and warnings == []
+    assert not restore(forget=True)["changed"]

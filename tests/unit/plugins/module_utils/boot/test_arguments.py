@@ -102,3 +102,23 @@ def test_problems(line, problems):
         boot_arguments.problems(line.split() + (["x"] if "x is present" in problems else []), ["b=2"], ["x"])
         == problems
     )
+
+
+@pytest.mark.parametrize(
+    "present, original, added, removed, expected",
+    [
+        ("ro quiet a=1", "ro quiet", ["a=1"], [], "ro quiet"),
+        ("ro a=2", "ro a=1 quiet", ["a=2"], ["quiet"], "ro a=1 quiet"),
+        ("ro a=1", "ro a=1", ["a=1"], [], "ro a=1"),  # it was there before
+        ("ro a=3", "ro a=1", ["a=2"], [], "ro a=3"),  # somebody has set another value since
+        ("ro a=2 more", "ro a=1", ["a=2"], [], "ro more a=1"),
+        ("root=new a=2", "root=old a=1", ["a=2"], [], "root=new a=1"),
+        ("ro", "ro a=1 b", ["a=2"], [], "ro a=1"),  # somebody has removed b, and our word too
+        ("ro c=2", "ro c=1 c=2", [], ["c=1"], "ro c=1 c=2"),  # the last console is /dev/console: the order counts
+        ("ro c=2 c=3", "ro c=1 c=2", [], ["c=1"], "ro c=2 c=3"),
+        ("ro c=9 x", "ro c=1 c=2", ["c=9"], [], "ro x c=1 c=2"),
+    ],
+)
+def test_a_change_is_undone_and_what_others_have_changed_stays(present, original, added, removed, expected):
+    ours = boot_arguments.Words(added, removed)
+    assert " ".join(boot_arguments.undone(present.split(), original.split(), ours)) == expected

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pathlib
 
 import pytest
@@ -14,6 +16,10 @@ from ansible_collections.memstretch.density.plugins.module_utils.boot.command_li
     CommandLine,
     CommandLineError,
     reboot_required,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.boot.rollback import (
+    BootLoaderError,
+    UnfinishedChangeError,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
@@ -28,7 +34,7 @@ for file in {defaults}/grub.d/*.cfg; do
 done
 cat >"$2" <<END
 ### BEGIN /etc/grub.d/10_linux ###
-\tlinux\t/boot/vmlinuz-6.1.0-56-amd64 root=/dev/vda1 ro $GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT
+\tlinux\t/boot/vmlinuz-6.1.0-56-amd64 root=$(cat {root}) ro $GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT
 ### END /etc/grub.d/10_linux ###
 END
 """
@@ -45,12 +51,17 @@ class GrubHost:
         (self.defaults / "grub").write_text(
             "GRUB_CMDLINE_LINUX='console=ttyS0'\nGRUB_CMDLINE_LINUX_DEFAULT=quiet\n", encoding="utf-8"
         )
+        self.menu = self.boot / "grub.cfg"
+        self.root_device = root / "root-device"
+        self.root_device.write_text("/dev/vda1", encoding="ascii")
         self.generator = root / "grub-mkconfig"
         self.write_generator(GENERATOR)
         assert run_command([str(self.generator), "-o", str(self.boot / "grub.cfg")])[0] == 0
 
     def write_generator(self, text: str) -> None:
-        self.generator.write_text(text.replace("{defaults}", str(self.defaults)), encoding="utf-8")
+        self.generator.write_text(
+            text.replace("{defaults}", str(self.defaults)).replace("{root}", str(self.root_device)), encoding="utf-8"
+        )
         self.generator.chmod(0o755)
 
     @property
@@ -119,7 +130,7 @@ def test_a_failed_change_leaves_no_record(host):
     host.write_generator("#!/bin/sh\necho nothing to boot from >&2\nexit 7\n")
     before = host.files()
 
-    with pytest.raises(boot_loader.BootLoaderError, match="(?s)ended with status 7; .*nothing to boot from"):
+    with pytest.raises(BootLoaderError, match="(?s)as it was before, because .* ended with status 7.*to boot from"):
         host.command_line("rcu_nocbs=all").change()
 
     assert host.files() == before and host.record.read() is None
@@ -130,7 +141,7 @@ def test_a_failed_change_keeps_the_earlier_record(host):
     host.write_generator("#!/bin/sh\nexit 7\n")
     before = host.files()
 
-    with pytest.raises(boot_loader.BootLoaderError, match="ended with status 7"):
+    with pytest.raises(BootLoaderError, match="ended with status 7"):
         host.command_line("nohz=off").change()
 
     assert host.files() == before
@@ -147,6 +158,101 @@ def test_an_interrupted_change_is_finished(host):
     assert host.lines() == ["root=/dev/vda1 ro console=ttyS0 rcu_nocbs=all quiet"]
 
 
+def test_a_menu_that_was_edited_by_hand_is_reported_and_restored(host):
+    host.menu.write_text(host.menu.read_text(encoding="utf-8") + "set timeout=30 # f\u00fcnf\n", encoding="latin-1")
+    before = host.menu.read_bytes()
+
+    assert "was edited by hand" in host.command_line("rcu_nocbs=all").change()[0]
+    assert host.menu.read_bytes() != before
+    assert host.command_line().change() == []
+    assert host.menu.read_bytes() == before
+
+
+def test_a_stale_menu_that_boots_something_else_is_kept_beside_the_generated_one(host):
+    stale = host.menu.read_text(encoding="utf-8").replace("/dev/vda1", "/dev/sdz9")
+    host.menu.write_text(stale, encoding="utf-8")
+
+    host.command_line("rcu_nocbs=all").change()
+    notes = host.command_line().change()
+
+    assert f"boots something else; it is now {host.menu}.memstretch-original" in notes[0]
+    assert (host.boot / "grub.cfg.memstretch-original").read_text(encoding="utf-8") == stale
+    assert host.lines() == ["root=/dev/vda1 ro console=ttyS0 quiet"]
+
+
+def test_a_root_file_system_that_has_moved_is_in_the_restored_menu(host):
+    """Nothing but the answer of grub-probe changes: no file that the menu is made from."""
+    host.command_line("rcu_nocbs=all").change()
+    host.root_device.write_text("UUID=new", encoding="ascii")
+
+    restore = host.command_line()
+    assert [entry.words for entry in restore.predicted_entries()] == [
+        ["root=/dev/vda1", "ro", "console=ttyS0", "quiet"]
+    ]
+    assert "what it is made from has changed" in restore.change()[0]
+
+    assert host.lines() == ["root=UUID=new ro console=ttyS0 quiet"]
+    assert not host.command_line().change_needed()
+
+
+def test_a_menu_that_cannot_be_replaced_leaves_drop_in_and_record_as_they_were(host, monkeypatch):
+    """A directory in the place of the file that replaces the menu: as on a full disk, the menu cannot be written."""
+    obstacle = host.boot / "grub.cfg.memstretch-new"
+    obstacle.mkdir()
+    before = host.files()
+    with pytest.raises(BootLoaderError, match="command line is as it was before, because .*grub.cfg.memstretch-new"):
+        host.command_line("rcu_nocbs=all").change()
+    assert host.files() == before and not (host.defaults / "grub.d").exists()
+
+    obstacle.rmdir()
+    host.command_line("rcu_nocbs=all").change()
+    obstacle.mkdir()
+    before = {**host.files(), str(host.root / "pending"): b'["rcu_nocbs"]\n'}
+    for arguments in (["nohz=off"], []):
+        with pytest.raises(BootLoaderError, match="command line is as it was before"):
+            host.command_line(*arguments).change()
+        assert {**before, **host.files()} == before
+
+
+def test_a_change_that_cannot_be_undone_keeps_its_record_and_is_finished_later(host, monkeypatch):
+    host.command_line("nohz=off").change()
+    (host.boot / "grub.cfg.memstretch-new").mkdir()
+    replace = os.replace
+
+    def fails_for_copies(source, target):
+        if source.endswith(".memstretch-old"):
+            raise OSError(errno.EROFS, "Read-only file system", source)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fails_for_copies)
+        with pytest.raises(
+            UnfinishedChangeError, match="(?s)cannot be undone.*zz-memstretch.cfg: Read-only file system"
+        ):
+            host.command_line("rcu_nocbs=all").change()
+    (host.boot / "grub.cfg.memstretch-new").rmdir()
+
+    assert host.record.read()["earlier"] == {"arguments": ["nohz=off"], "removed": []}
+    again = host.command_line("rcu_nocbs=all")
+    assert again.change_needed()
+    again.change()
+    assert host.lines() == ["root=/dev/vda1 ro console=ttyS0 rcu_nocbs=all quiet"]
+    assert "earlier" not in host.record.read()
+    host.command_line().change()
+    assert host.lines() == ["root=/dev/vda1 ro console=ttyS0 quiet"] and host.record.read() is None
+
+
+def test_a_record_that_cannot_be_written_leaves_everything_as_it_was(host):
+    before = host.files()
+    (host.root / "state").mkdir()
+    (host.root / "state" / "kernel_cmdline.json.memstretch-new").mkdir()
+    with pytest.raises(OSError, match="kernel_cmdline.json"):
+        host.command_line("rcu_nocbs=all").change()
+    (host.root / "state" / "kernel_cmdline.json.memstretch-new").rmdir()
+    (host.root / "state" / ".lock").unlink(missing_ok=True)
+    assert host.files() == before
+
+
 def test_a_drop_in_without_a_record_is_refused_until_it_is_restored(host):
     host.command_line("rcu_nocbs=all").change()
     host.record.remove()
@@ -154,14 +260,17 @@ def test_a_drop_in_without_a_record_is_refused_until_it_is_restored(host):
     assert "zz-memstretch.cfg exists without a record" in host.command_line("rcu_nocbs=all").menu_problems()[0]
     with pytest.raises(CommandLineError, match="kernel_cmdline.json, is missing; restore first"):
         host.command_line("nohz=off").change()
-    notes = host.command_line().change()
-    assert "was generated again" in notes[0] and host.lines() == ["root=/dev/vda1 ro console=ttyS0 quiet"]
+    assert host.command_line().change() == []
+    assert host.lines() == ["root=/dev/vda1 ro console=ttyS0 quiet"]
 
 
 def test_a_record_of_another_boot_loader_is_refused(host):
-    host.record.write({"boot_loader": "grubby"})
+    host.record.write({"boot_loader": "grubby", "arguments": ["nohz=off"], "removed": ["quiet"]})
 
-    with pytest.raises(CommandLineError, match="is for the boot loader grubby, and this host now has grub"):
+    with pytest.raises(
+        CommandLineError,
+        match=r"for the boot loader grubby, and this host now has grub, .*\(nohz=off quiet \(removed\)\)",
+    ):
         host.command_line()
 
 
@@ -232,3 +341,27 @@ def test_grubby_is_changed_and_restored(grubby, tmp_path):
     assert command_line("rcu_nocbs=all").menu_problems() == []
     command_line().change()
     assert grubby.lines() == before
+
+
+def test_a_grubby_that_fails_and_cannot_be_undone_keeps_what_a_restore_needs(grubby, tmp_path, monkeypatch):
+    def command_line(*arguments, removed=()):
+        loader = boot_loader.Grubby(grubby, lambda name: "/usr/sbin/grubby")
+        return CommandLine(
+            loader, arguments, removed, HostRecord("kernel_cmdline", str(tmp_path / "state")), str(tmp_path / "pending")
+        )
+
+    def refuse(source, target):
+        raise OSError(errno.EROFS, "Read-only file system", source)
+
+    before = grubby.lines()
+    command_line("nohz=off", removed=["quiet"]).change()
+    grubby.broken = grubby.updates + 1
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", lambda *paths: refuse(*paths) if "loader" in paths[0] else os.rename(*paths))
+        with pytest.raises(UnfinishedChangeError, match="(?s)cannot write.*conf: Read-only file system"):
+            command_line("rcu_nocbs=all", removed=["console=tty0"]).change()
+    assert len(set(grubby.lines().values())) == 2, "one entry is changed, the other one is not"
+    command_line().change()
+    assert {kernel: sorted(line.split()) for kernel, line in grubby.lines().items()} == {
+        kernel: sorted(line.split()) for kernel, line in before.items()
+    }

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GRUB: the shell code of the drop-in, the menu, apply and restore. Red Hat: the same with a model of grubby.
+"""GRUB: the shell code of the drop-in, and menus that are refused. Red Hat: apply and restore with a model of grubby.
 
-molecule/host generates, boots and restores real menus.
+tests/local/test_boot_loader.py restores menus of the real GRUB, and molecule/host boots them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ import subprocess
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.boot import loader as boot_loader
+from ansible_collections.memstretch.density.plugins.module_utils.boot.arguments import Words
+from ansible_collections.memstretch.density.plugins.module_utils.boot.rollback import BootLoaderError
 from ansible_collections.memstretch.density.tests.unit.fixtures.boot_loaders import MENU, Generator, GrubbyModel
+
+NOTHING = Words([], [])
 
 
 def cmdlines(drop_in, linux, default):
@@ -98,52 +102,16 @@ def tree(path):
 @pytest.mark.parametrize(
     "generator, text",
     [
-        (Generator("half", status=1), "ended with status 1;.*no such disk"),
+        (Generator("half", status=1), "ended with status 1.*no such disk"),
         (Generator("an empty menu"), "has no entry from /etc/grub.d/10_linux"),
         (Generator(MENU), "a=1 is missing"),
     ],
 )
 def test_a_wrong_menu_changes_nothing(grub, tmp_path, generator, text):
     before = tree(tmp_path)
-    with pytest.raises(boot_loader.BootLoaderError, match=f"(?s){text}"):
-        grub(generator).apply({}, ["a=1"], [])
+    with pytest.raises(BootLoaderError, match=f"(?s){text}"):
+        grub(generator).apply({}, ["a=1"], [], NOTHING)
     assert tree(tmp_path) == before
-
-
-def test_grub_is_restored_byte_for_byte(grub, tmp_path):
-    with open(tmp_path / "boot" / "grub" / "grub.cfg", "a", encoding="latin-1") as file:
-        file.write("# Menü\n")
-    before = tree(tmp_path)
-    originals = json.loads(json.dumps(grub(None).originals()))
-    loader = grub(Generator(MENU.replace("quiet", "quiet a=1").replace("single", "single a=1")))
-    loader.apply(originals, ["a=1"], [])
-    assert boot_loader.problems(loader.entries(), ["a=1"], []) == []
-    assert len(tree(tmp_path)) == 2
-    assert loader.original_entries(originals, ["a=1"])[0].words[-1] == "quiet"
-    assert loader.restore(originals) == []
-    assert tree(tmp_path) == before
-    assert not (tmp_path / "default" / "grub.d").exists()
-
-
-def test_a_menu_that_was_edited_by_hand_is_reported_and_restored(grub, tmp_path):
-    (tmp_path / "boot" / "grub" / "grub.cfg").write_text(MENU + "set timeout=30\n", encoding="utf-8")
-    before = tree(tmp_path)
-    loader = grub(Generator(MENU.replace("quiet", "quiet a=1").replace("single", "single a=1")))
-    originals = loader.originals()
-    assert "was edited by hand" in loader.apply(originals, ["a=1"], [])[0]
-    assert loader.restore(originals) == []
-    assert tree(tmp_path) == before
-
-
-def test_the_menu_is_generated_again_after_a_new_kernel(grub, tmp_path):
-    loader = grub(Generator(MENU.replace("quiet", "quiet a=1").replace("single", "single a=1")))
-    originals = loader.originals()
-    loader.apply(originals, ["a=1"], [])
-    (tmp_path / "boot" / "vmlinuz-6.1.0-57-amd64").write_text("", encoding="utf-8")
-    new = MENU.replace("6.1.0-56", "6.1.0-57")
-    loader = grub(Generator(new))
-    assert "was generated again" in loader.restore(originals)[0]
-    assert (tmp_path / "boot" / "grub" / "grub.cfg").read_text(encoding="utf-8") == new
 
 
 def loader_of(model):
@@ -167,19 +135,20 @@ def test_grubby_is_restored_byte_for_byte(grubby):
     loader = loader_of(grubby)
     originals = json.loads(json.dumps(loader.originals()))
     assert [entry.kernel for entry in loader.entries()] == [GrubbyModel.NEW, GrubbyModel.OLD]
-    loader.apply(originals, ["rcu_nocbs=0-3,5", "nvme.io_queue_depth=64"], ["quiet"])
+    loader.apply(originals, ["rcu_nocbs=0-3,5", "nvme.io_queue_depth=64"], ["quiet"], NOTHING)
     wanted = GrubbyModel.LINE.replace(" quiet", "") + " rcu_nocbs=0-3,5 nvme.io_queue_depth=64"
     assert grubby.lines() == {GrubbyModel.NEW: wanted, GrubbyModel.OLD: wanted}
     assert grubby.cmdline.read_text(encoding="utf-8") == wanted + "\n"
-    assert loader.restore(json.loads(json.dumps(originals))) == []
+    ours = Words(["rcu_nocbs=0-3,5", "nvme.io_queue_depth=64"], ["quiet"])
+    assert loader.restore(json.loads(json.dumps(originals)), ours) == []
     assert files(grubby) == before
 
 
 def test_another_set_of_arguments_starts_from_the_originals(grubby):
     loader = loader_of(grubby)
     originals = loader.originals()
-    loader.apply(originals, ["rcu_nocbs=all", "console=ttyS1"], ["quiet"])
-    loader.apply(originals, ["nvme.io_queue_depth=64"], [])
+    loader.apply(originals, ["rcu_nocbs=all", "console=ttyS1"], ["quiet"], NOTHING)
+    loader.apply(originals, ["nvme.io_queue_depth=64"], [], Words(["rcu_nocbs=all", "console=ttyS1"], ["quiet"]))
     for line in grubby.lines().values():
         assert sorted(line.split()) == sorted(GrubbyModel.LINE.split() + ["nvme.io_queue_depth=64"])
     assert boot_loader.problems(loader.entries(), ["nvme.io_queue_depth=64"], ["rcu_nocbs"]) == []
@@ -190,23 +159,23 @@ def test_different_entries_stay_different(grubby):
     before = files(grubby)
     loader = loader_of(grubby)
     originals = loader.originals()
-    loader.apply(originals, ["rcu_nocbs=all"], [])
+    loader.apply(originals, ["rcu_nocbs=all"], [], NOTHING)
     assert grubby.lines() == {
         GrubbyModel.NEW: GrubbyModel.LINE + " rcu_nocbs=all",
         GrubbyModel.OLD: GrubbyModel.LINE + " single rcu_nocbs=all",
     }
-    loader.restore(originals)
+    loader.restore(originals, Words(["rcu_nocbs=all"], []))
     assert files(grubby) == before
 
 
 def test_our_arguments_are_removed_from_a_kernel_that_was_installed_later(grubby):
     loader = loader_of(grubby)
     originals = loader.originals()
-    loader.apply(originals, ["rcu_nocbs=all"], [])
+    loader.apply(originals, ["rcu_nocbs=all"], [], NOTHING)
     newer = "/boot/vmlinuz-5.14.0-570.el9.x86_64"
     grubby.install(newer, grubby.cmdline.read_text(encoding="utf-8").strip())
     assert grubby.lines()[newer].endswith("rcu_nocbs=all")
-    loader.restore(originals)
+    loader.restore(originals, Words(["rcu_nocbs=all"], []))
     assert grubby.lines() == {
         GrubbyModel.NEW: GrubbyModel.LINE,
         GrubbyModel.OLD: GrubbyModel.LINE,
@@ -215,12 +184,77 @@ def test_our_arguments_are_removed_from_a_kernel_that_was_installed_later(grubby
     assert grubby.cmdline.read_text(encoding="utf-8").strip() == GrubbyModel.LINE
 
 
-@pytest.mark.parametrize("broken", [1, 2])
+@pytest.mark.parametrize("broken", [1, 2, 3])
 def test_a_failing_grubby_changes_nothing(grubby, broken):
-    grubby.install(GrubbyModel.OLD, GrubbyModel.LINE + " single")
-    grubby.broken = broken
+    grubby.install(GrubbyModel.OLD, GrubbyModel.LINE.replace("quiet", "single"))
     before = files(grubby)
-    loader = loader_of(grubby)
-    with pytest.raises(boot_loader.BootLoaderError, match="cannot write.*The kernel command line is as it was before"):
-        loader.apply(loader.originals(), ["rcu_nocbs=all"], ["single"])
+    loader, ours = loader_of(grubby), Words(["rcu_nocbs=all"], ["single", "quiet"])
+    originals = loader.originals()
+    grubby.broken = 1
+    with pytest.raises(BootLoaderError, match="cannot write"):
+        loader.apply(originals, *ours, NOTHING)
     assert files(grubby) == before
+    grubby.broken = None
+    loader.apply(originals, *ours, NOTHING)
+    applied = files(grubby)
+    grubby.broken = grubby.updates + broken
+    with pytest.raises(BootLoaderError, match="cannot write"):
+        loader.restore(originals, ours)
+    assert files(grubby) == applied
+    grubby.broken = None
+    assert loader.restore(originals, ours) == []
+    assert files(grubby) == before
+
+
+def test_what_an_administrator_changes_with_grubby_stays(grubby):
+    loader = loader_of(grubby)
+    originals = loader.originals()
+    loader.apply(originals, ["rcu_nocbs=all", "nohz=off"], ["quiet", "console=tty0"], NOTHING)
+    grubby(["grubby", f"--update-kernel={GrubbyModel.NEW}", "--remove-args=nohz=off", "--args=mitigations=off nohz=on"])
+    assert loader.restore(originals, Words(["rcu_nocbs=all", "nohz=off"], ["quiet", "console=tty0"])) == []
+    assert sorted(grubby.lines()[GrubbyModel.NEW].split()) == sorted(
+        [*GrubbyModel.LINE.split(), "mitigations=off", "nohz=on"]
+    )
+    assert grubby.lines()[GrubbyModel.OLD] == GrubbyModel.LINE
+
+
+def test_another_set_of_arguments_keeps_what_an_administrator_has_added(grubby):
+    loader = loader_of(grubby)
+    originals = loader.originals()
+    loader.apply(originals, ["rcu_nocbs=all"], [], NOTHING)
+    grubby(["grubby", "--update-kernel=ALL", "--args=mitigations=off"])
+    loader.apply(originals, ["nohz=off"], [], Words(["rcu_nocbs=all"], []))
+    assert set(grubby.lines().values()) == {GrubbyModel.LINE + " mitigations=off nohz=off"}
+    loader.restore(originals, Words(["nohz=off"], []))
+    assert set(grubby.lines().values()) == {GrubbyModel.LINE + " mitigations=off"}
+    assert grubby.cmdline.read_text(encoding="utf-8") == GrubbyModel.LINE + " mitigations=off\n"
+
+
+@pytest.mark.parametrize("second_change", [True, False])
+def test_the_root_file_system_that_was_changed_meanwhile_stays(grubby, second_change):
+    """Also if a second change of ours came after it, whose result is what the files have at the restore."""
+    loader = loader_of(grubby)
+    originals, ours = loader.originals(), Words(["rcu_nocbs=all"], ["quiet"])
+    loader.apply(originals, *ours, NOTHING)
+    for file in [grubby.cmdline, *grubby.entries.iterdir()]:
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace("root=/dev/mapper/rhel-root", "root=UUID=new"), encoding="utf-8")
+    if second_change:
+        loader.apply(originals, ["nohz=off"], ["quiet"], ours)
+        ours = Words(["nohz=off"], ["quiet"])
+    assert loader.restore(originals, ours) == []
+    wanted = sorted(GrubbyModel.LINE.replace("root=/dev/mapper/rhel-root", "root=UUID=new").split())
+    assert [sorted(line.split()) for line in grubby.lines().values()] == [wanted, wanted]
+    assert sorted(grubby.cmdline.read_text(encoding="utf-8").split()) == wanted
+
+
+def test_an_argument_that_somebody_else_wrote_into_the_defaults_is_named(grubby):
+    loader = loader_of(grubby)
+    originals = loader.originals()
+    loader.apply(originals, ["rcu_nocbs=all"], [], NOTHING)
+    grubenv = grubby.root / "boot" / "grub2" / "grubenv"
+    grubenv.parent.mkdir()
+    grubenv.write_text("# GRUB Environment Block\nkernelopts=root=/dev/sda1 rcu_nocbs=all\n", encoding="utf-8")
+    assert loader.restore(originals, Words(["rcu_nocbs=all"], [])) == [
+        f"{grubenv} still has rcu_nocbs=all; remove it, because future kernels would get it"
+    ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.host import dram_budget
+from ansible_collections.memstretch.density.plugins.module_utils.host import budget_service, dram_budget
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import (
     BudgetError,
     CgroupFiles,
@@ -18,6 +18,11 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
 MIB = 2**20
 
 
+def accept(_command):
+    """Accept each command."""
+    return 0, "", ""
+
+
 @pytest.fixture
 def meminfo(monkeypatch):
     figures = {"MemTotal": 4096 * MIB, "MemAvailable": 3000 * MIB, "Hugepagesize": 2 * MIB, "SwapFree": 100 * MIB}
@@ -26,36 +31,36 @@ def meminfo(monkeypatch):
 
 
 def test_hugepages_are_reserved_for_the_memory_above_the_budget(meminfo):
-    budget = HugepageBudget(2048 * MIB, 512 * MIB)
-    present = {"huge pages": 10, dram_budget.SYSCTL_FILE: None}
+    budget = HugepageBudget(2048 * MIB, 512 * MIB, accept)
+    present = {"huge pages": 10}
     assert budget.applied_state(present, present)["huge pages"] == 10 + 1024
     assert budget.applied_state({**present, "huge pages": 1025}, present)["huge pages"] == 1025, (
         "a number that is close enough is kept, so that a second run changes nothing"
     )
-    assert budget.lifted_state({"huge pages": 1034, dram_budget.SYSCTL_FILE: None}, present)["huge pages"] == 10
+    assert budget.lifted_state({"huge pages": 1034}, present)["huge pages"] == 10
 
 
 def test_a_budget_that_would_push_the_host_into_oom_is_refused(meminfo):
     with pytest.raises(BudgetError, match=r"of 1.465 GiB .* use 1.07 GiB, .* 512 MiB.* at least 1.57 GiB"):
-        HugepageBudget(1500 * MIB, 512 * MIB).check({"huge pages": 0})
-    HugepageBudget(1608 * MIB, 512 * MIB).check({"huge pages": 0})
+        HugepageBudget(1500 * MIB, 512 * MIB, accept).check({"huge pages": 0})
+    HugepageBudget(1608 * MIB, 512 * MIB, accept).check({"huge pages": 0})
 
 
 def test_a_budget_that_is_not_below_the_hosts_memory_is_refused(meminfo):
-    present = {"huge pages": 0, dram_budget.SYSCTL_FILE: None}
+    present = {"huge pages": 0}
     with pytest.raises(BudgetError, match=r"of 4 GiB must be below the host's memory \(4 GiB\)"):
-        HugepageBudget(4096 * MIB, 0).applied_state(present, present)
+        HugepageBudget(4096 * MIB, 0, accept).applied_state(present, present)
 
 
 def test_reserved_huge_pages_do_not_count_as_in_use(meminfo):
     meminfo["MemAvailable"] = 1000 * MIB
-    HugepageBudget(1700 * MIB, 512 * MIB).check({"huge pages": 1000})
+    HugepageBudget(1700 * MIB, 512 * MIB, accept).check({"huge pages": 1000})
 
 
 def test_a_kernel_without_huge_pages_is_refused(meminfo):
     del meminfo["Hugepagesize"]
     with pytest.raises(BudgetError, match="use cgroup"):
-        HugepageBudget(1700 * MIB, 512 * MIB)
+        HugepageBudget(1700 * MIB, 512 * MIB, accept)
 
 
 def test_a_control_group_must_fit_into_the_budget_and_swap(meminfo, tmp_path):
@@ -81,3 +86,28 @@ def test_the_control_group_of_a_nested_slice_is_below_its_parents():
     assert budget.applied_state({}, {})["/etc/systemd/system/machine-fleet.slice.d/90-memstretch-budget.conf"].endswith(
         "[Slice]\nMemoryMax=67108864\n"
     )
+
+
+@pytest.mark.parametrize("systemd", [True, False])
+def test_only_systemd_reserves_huge_pages_at_boot(meminfo, systemd):
+    budget = HugepageBudget(2048 * MIB, 512 * MIB, accept)
+    budget.persistent = systemd
+    wanted = budget.applied_state({"huge pages": 0}, {"huge pages": 10})
+    assert (wanted[budget_service.LINK] == budget_service.UNIT_FILE) == systemd
+    assert bool(wanted[budget_service.SCRIPT_FILE]) == bool(wanted[budget_service.UNIT_FILE]) == systemd
+    assert wanted[budget_service.SYSCTL_FILE] is None, "the fixed number of an earlier version is removed"
+
+
+def test_a_host_that_has_lost_memory_does_not_get_its_old_huge_pages_back(meminfo, tmp_path, monkeypatch):
+    """The original number was set on a host with more memory: to restore it would push the host into OOM."""
+    path = tmp_path / "nr_hugepages"
+    path.write_text("1000\n", encoding="ascii")
+    monkeypatch.setattr(dram_budget, "HUGEPAGES", str(path))
+    monkeypatch.setattr(budget_service, "write_files", lambda wanted: False)
+    budget = HugepageBudget(2048 * MIB, 512 * MIB, accept)
+    original = {**dict.fromkeys(budget_service.FILES), "huge pages": 1000 + 1501}
+    with pytest.raises(BudgetError, match="2,501 huge pages need 2.932 GiB more than now, and 2.93 GiB are available"):
+        budget.set_state(original)
+    assert path.read_text(encoding="ascii") == "1000\n"
+    budget.set_state({**original, "huge pages": 1000 + 1500})
+    assert path.read_text(encoding="ascii").strip() == "2500"

@@ -9,30 +9,9 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.services import STOPPED, Services, describe
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError
+from ansible_collections.memstretch.density.tests.unit.fixtures.systemctl import Systemctl
 
 RUNNING = {"active": True, "enabled": True}
-
-
-class Systemctl:
-    """Units by name, with the LoadState, ActiveState and UnitFileState that systemctl show prints."""
-
-    def __init__(self, **units):
-        self.units, self.commands = units, []
-
-    def __call__(self, command):
-        program, action, *rest = command
-        assert program == "systemctl"
-        unit = rest[-1][: -len(".service")]
-        if action == "show":
-            states = self.units.get(unit, ("not-found", "inactive", ""))
-            lines = zip(("LoadState", "ActiveState", "UnitFileState"), states)
-            return 0, "".join(f"{key}={value}\n" for key, value in lines), ""
-        self.commands.append(f"{action} {unit}")
-        load, active, enabled = self.units[unit]
-        active = {"start": "active", "stop": "inactive"}.get(action, active)
-        enabled = {"enable": "enabled", "disable": "disabled"}.get(action, enabled)
-        self.units[unit] = load, active, enabled
-        return 0, "", ""
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.record imp
 from ansible_collections.memstretch.density.plugins.module_utils.host.services import Services
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError
 from ansible_collections.memstretch.density.plugins.module_utils.host.tuner import HostTuner, converge
+from ansible_collections.memstretch.density.tests.unit.fixtures.systemctl import Systemctl
 from ansible_collections.memstretch.density.tests.unit.fixtures.two_runs import change_while_waiting
 
 PARAMS = {
@@ -30,12 +31,8 @@ PARAMS = {
     "block_queue": {},
     "block_devices": [],
     "services_stopped": {},
+    "forget": [],
 }
-
-
-def run_command(command, **_options):
-    """Accept each command: a test must not reload udev on the machine it runs on."""
-    return 0, "", ""
 
 
 class Host:
@@ -51,19 +48,26 @@ class Host:
         monkeypatch.setattr(host_tuner, "FILES", tuple(self.files.values()))
         monkeypatch.setattr(host_tuner, "UDEV_FILE", self.files["udev"])
         self.systemd = True
+        self.systemctl = Systemctl(tuned=("loaded", "active", "enabled"))
 
     def knob(self, name, value):
         (self.path / name).write_text(value, encoding="utf-8")
         return str(self.path / name)
 
-    def tuner(self, profile="p", state="applied", **sysfs):
+    def run(self, command):
+        """Run systemctl as a model, and nothing else: a test must not reload udev on the machine it runs on."""
+        return self.systemctl(command) if command[0] == "systemctl" else (0, "", "")
+
+    def tuner(self, profile="p", state="applied", stopped=(), forget=(), **sysfs):
         params = {
             **PARAMS,
             "state": state,
             "profile": profile,
+            "services_stopped": dict.fromkeys(stopped, True),
+            "forget": forget,
             "sysfs": {str(self.path / name): value for name, value in sysfs.items()},
         }
-        return HostTuner(params, self.record, run_command, Services(run_command, systemd=self.systemd))
+        return HostTuner(params, self.record, self.run, Services(self.run, systemd=self.systemd))
 
     def apply(self, *args, **kwargs):
         """Do what the module does; return whether it changes anything."""
@@ -259,3 +263,90 @@ def test_a_run_that_waited_for_a_restore_records_the_originals_again(host):
     )
     assert isinstance(result, dict), repr(result)
     assert host.values["a"] == "6" and host.record.read()["originals"] == {str(host.path / "a"): "1"}
+
+
+def entries(result):
+    return {kept["entry"]: (kept["original"], kept["reason"]) for kept in result["kept"]}
+
+
+def test_what_cannot_be_restored_stays_in_the_record_and_the_rest_is_restored(host, monkeypatch):
+    """A package was purged, and a newer kernel refuses one knob and lacks another one."""
+    host.knob("d", "4\n")
+    host.apply(a=5, b="never", c=True, d=8, stopped=["tuned"])
+    del host.systemctl.units["tuned"]
+    os.unlink(host.path / "d")
+    real = host_settings.write_knob
+
+    def refuse(knob, value):
+        if knob.endswith("/a"):
+            raise SettingsError(f"the kernel refuses {value!r} for {knob}: Invalid argument")
+        real(knob, value)
+
+    monkeypatch.setattr(host_settings, "write_knob", refuse)
+    a, d = f"{host.path}/a", f"{host.path}/d"
+    expected = {
+        a: ("1", f"the kernel refuses '1' for {a}: Invalid argument"),
+        d: ("4", "this kernel or host no longer has it"),
+        "service tuned": ("running and enabled", "this host no longer has its unit"),
+    }
+
+    predicted = host.converge(state="restored", check_mode=True)
+    assert entries(predicted).keys() == {d, "service tuned"}
+    result = host.converge(state="restored")
+
+    assert result["changed"] and result["profile"] is None and entries(result) == expected
+    assert host.values == {"a": "5", "b": "madvise", "c": "0"} and os.listdir(host.path / "etc") == []
+    record = host.record.read()
+    assert record["originals"] == {a: "1", d: "4"} and list(record["services"]) == ["tuned"]
+
+    again = host.converge(state="restored")
+    assert not again["changed"] and entries(again) == expected, "a second run changes nothing, and names them again"
+    check = host.converge(state="restored", check_mode=True)
+    assert not check["changed"] and entries(check) == expected
+
+    host.apply("other", b="always")
+    assert host.record.read()["originals"] == {a: "1", d: "4", f"{host.path}/b": "madvise"}
+    assert not host.apply("other", b="always")
+    host.apply(state="restored")
+
+    predicted = host.converge(state="restored", forget=["service tuned", "service unknown"], check_mode=True)
+    assert predicted["changed"] and entries(predicted) == expected
+    result = host.converge(state="restored", forget=["service tuned", "service unknown"])
+    assert result["changed"] and entries(result).keys() == {a, d}
+    assert not host.converge(state="restored", forget=["service tuned"])["changed"]
+
+    host.knob("d", "8\n")
+    assert entries(host.converge(state="restored")).keys() == {a}, "the knob that is back is restored"
+    assert host.values["d"] == "4"
+    assert host.converge(state="restored", forget=[a])["kept"] == []
+    assert host.record.read() is None and not os.path.exists(host.record.directory)
+
+
+def test_forget_restores_what_can_be_restored(host):
+    host.apply(a=5, stopped=["tuned"])
+    result = host.converge(state="restored", forget=[f"{host.path}/a", "service tuned"])
+    assert result["changed"] and result["kept"] == []
+    assert host.values["a"] == "1" and host.systemctl.units["tuned"] == ("loaded", "active", "enabled")
+
+
+def test_a_service_that_does_not_start_does_not_stop_the_restore(host):
+    host.apply(a=5, stopped=["tuned"])
+    host.systemctl.broken = "start"
+    result = host.converge(state="restored")
+    assert entries(result) == {
+        "service tuned": ("running and enabled", "systemctl start tuned.service ended with status 1: broken")
+    }
+    assert host.values["a"] == "1"
+    host.systemctl.broken = None
+    assert host.apply(state="restored") and host.record.read() is None
+    assert host.systemctl.units["tuned"] == ("loaded", "active", "enabled")
+
+
+def test_a_profile_can_replace_one_whose_service_is_gone(host):
+    host.apply("one", a=5, stopped=["tuned"])
+    del host.systemctl.units["tuned"]
+    result = host.converge("two", b="never")
+    assert result["changed"] and entries(result).keys() == {"service tuned"}
+    result = host.converge("two", b="never")
+    assert not result["changed"] and result["differences"] == []
+    assert host.tuner("two", b="never").report()["differences"] == []
