@@ -247,8 +247,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.record imp
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import SwapError, areas
+from ansible_collections.memstretch.density.plugins.module_utils.swap.device import GuardError
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FormatError
-from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard, GuardError
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, read
 from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import SwapChange, listing
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import Systemd, UnitError

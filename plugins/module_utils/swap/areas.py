@@ -15,12 +15,8 @@ import uuid
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_checked
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo, swap_areas
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
-from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
-    LABEL,
-    Guard,
-    device_number,
-    read_header,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.swap.device import device_number
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import LABEL, Guard, read_header
 
 
 class SwapError(Exception):

@@ -33,18 +33,11 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.areas impo
     turn_off,
     turn_on,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.swap.device import GuardError, device_number, find
 from ansible_collections.memstretch.density.plugins.module_utils.swap.disks import Disks, areas_on, give_back_disk
 from ansible_collections.memstretch.density.plugins.module_utils.swap.file import SwapFile
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import new_name
-from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
-    LABEL,
-    Guard,
-    GuardError,
-    device_number,
-    find,
-    read_header,
-    read_label,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import LABEL, Guard, read_header, read_label
 from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import Claim, Location, NoSwap, SwapKind
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import Options
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import (
