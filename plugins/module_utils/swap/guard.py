@@ -52,6 +52,10 @@ _LINGERING_S = 1.0
 WHOLE, PARTITIONS, CRYPT, BLANK, FOREIGN, UNKNOWN = "whole", "partitions", "crypt", "blank", "foreign", "unknown"
 
 
+class TableError(GuardError):
+    """A disk has a partition table that sfdisk cannot read."""
+
+
 class Reason(t.NamedTuple):
     """Why a disk must not be wiped.
 
@@ -261,7 +265,10 @@ class Guard:
         if kinds == {"swap"} and all(entry.get("label") == LABEL for entry in found):
             return self._recorded_content(Content(WHOLE, "our swap area"), found)
         if kinds <= {"gpt", "PMBR"}:
-            partitions = self.table(disk)["partitions"]
+            try:
+                partitions = self.table(disk)["partitions"]
+            except TableError:
+                return Content(FOREIGN, f"{describe(found)}, a partition table that sfdisk cannot read")
             names = [part.get("name", "") for part in partitions]
             if names == [CRYPT_PARTITION]:
                 inside = self.signature_in_partition(disk)
@@ -343,14 +350,14 @@ class Guard:
         return {"type": found, "label": tags.get("LABEL", ""), "uuid": tags.get("UUID", "")}
 
     def table(self, disk: Disk) -> dict[str, t.Any]:
-        """Return the disk's partition table as sfdisk lists it."""
+        """Return the disk's partition table as sfdisk lists it. Raises TableError if it cannot be read."""
         if not find_tool("sfdisk"):
             raise GuardError(
                 f"the partition table of {disk.node} cannot be read without sfdisk (Debian has it in the package fdisk)"
             )
         status, output, errors = self.run_command(["sfdisk", "--json", disk.node])
         if status:
-            raise GuardError(f"sfdisk cannot read the partition table of {disk.node}: {errors.strip() or status}")
+            raise TableError(f"sfdisk cannot read the partition table of {disk.node}: {errors.strip() or status}")
         return {"partitions": [], **json.loads(output)["partitiontable"]}
 
 

@@ -30,6 +30,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.areas impo
     areas,
     head_room,
     run,
+    too_many,
     turn_off,
     turn_on,
 )
@@ -99,6 +100,10 @@ class SwapChange:
         self.before = areas(self.files)
         self.kind = KINDS[options.kind](options, guard, self.recorded)
         self.refusals = self.kind.refusals()
+        others = [area for area in self.before if not area.ours] if options.others == "keep" else []
+        too_many_areas = too_many(len(self.kind.sizes()), len(others))
+        if too_many_areas and not restore:
+            self.refusals.append(too_many_areas)
         self.warnings = self.kind.warnings()
         self.steps: list[Step] = []
         if self.refusals:
