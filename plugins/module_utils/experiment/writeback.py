@@ -260,9 +260,7 @@ def measure(
         try:
             os.mkdir(place, 0o700)
         except FileExistsError as error:
-            raise MeasurementError(
-                f"{place} exists and is not ours; remove it, or name another directory"
-            ) from error
+            raise MeasurementError(f"{place} exists and is not ours; remove it, or name another directory") from error
         try:
             knobs.record_originals(options)
             for _repetition in range(options["repetitions"]):
