@@ -254,6 +254,8 @@ class Guard:
 
     def content(self, disk: Disk) -> Content:
         """Return what is on the disk; it counts as ours only if every part is ours."""
+        if not disk.size:
+            raise GuardError(f"{disk.node} has no bytes: the drive is gone, or has no medium")
         found = self.signatures(disk.node)
         kinds = {entry["type"] for entry in found}
         if not found:

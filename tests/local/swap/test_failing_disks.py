@@ -90,6 +90,12 @@ def test_a_disk_that_shrinks_between_check_and_write_is_not_blank(disks):
     assert not any(os.pread(disk.backing, disk.size, 0))
 
 
+def test_a_drive_that_is_gone_but_for_its_device_is_not_blank(disks):
+    disk = disks()
+    run("losetup", "--detach", disk.node)
+    refused("cannot be examined: .* has no bytes: the drive is gone.*No option allows that", **disk.params())
+
+
 # ---- writes that fail
 
 
@@ -147,7 +153,7 @@ def test_a_drive_that_is_detached_while_it_is_partitioned(disks):
     assert in_use() == []
     restored = call_module(state="restored")
     assert not restored.get("failed"), restored
-    assert any("left alone" in text for text in restored["warnings_list"])
+    assert any("left alone" in text and "the drive is gone" in text for text in restored["warnings_list"])
 
 
 # ---- power cuts
