@@ -59,7 +59,7 @@ options:
   partitions:
     description:
       - With 0, the whole disk is one area. From 1 to 128, the disk gets that many equal partitions with one area each.
-        More partitions do not make swap faster; they exist for comparison.
+        More partitions do not make swap faster; they exist for comparison. Linux allows 23 swap areas together.
     type: int
     default: 0
   priority:
@@ -148,8 +148,8 @@ attributes:
     description: Systems with util-linux 2.33 or newer.
     support: full
 notes:
-  - The former content of a disk is not kept. A disk is made blank again by zeroing its first and last 4 MiB; what was
-    swapped out to it remains in between.
+  - The former content of a disk is not kept. A disk is made blank again by zeroing its first and last 4 MiB and, in
+    between, the samples that are also read to find data; what was swapped out to it remains elsewhere.
   - If another run of this collection is changing the same host, the module waits for it up to a minute.
 seealso:
   - module: memstretch.density.host_memory_info
@@ -247,8 +247,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.record imp
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import SwapError, areas
+from ansible_collections.memstretch.density.plugins.module_utils.swap.device import GuardError
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FormatError
-from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard, GuardError
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, read
 from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import SwapChange, listing
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import Systemd, UnitError

@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import statistics
 import subprocess
 import time
@@ -126,14 +127,23 @@ def undo(record: HostRecord, directory: str) -> None:
     """Restore the settings and remove the files that an interrupted execution left. Waits for one that still runs."""
     with record.locked():
         WritebackKnobs("", record).restore()
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        if _is_our_directory(os.path.join(directory, _DIRECTORY)):
             shutil.rmtree(os.path.join(directory, _DIRECTORY))
         record.remove()  # also removes the lock file
 
 
 def is_left(record: HostRecord, directory: str) -> bool:
     """Return whether an interrupted execution left something to undo."""
-    return record.read() is not None or os.path.isdir(os.path.join(directory, _DIRECTORY))
+    return record.read() is not None or _is_our_directory(os.path.join(directory, _DIRECTORY))
+
+
+def _is_our_directory(path: str) -> bool:
+    """Return whether a path is a directory that we made: in /var/tmp, anybody may have made a link of that name."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def writing_seconds(options: t.Mapping[str, t.Any]) -> float:
@@ -249,6 +259,9 @@ def measure(
     with exit_on_signals(child):
         try:
             os.mkdir(place, 0o700)
+        except FileExistsError as error:
+            raise MeasurementError(f"{place} exists and is not ours; remove it, or name another directory") from error
+        try:
             knobs.record_originals(options)
             for _repetition in range(options["repetitions"]):
                 for index, (queue, value) in enumerate(combinations):

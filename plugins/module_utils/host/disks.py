@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks of a host, from sysfs: the real ones, those with swap, their serial numbers and NUMA nodes."""
+"""The disks of a host, from sysfs: the real ones, those with swap, their identities and places."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 
 # Each path of a multipath NVMe disk has its own statistics; the disk itself counts the same I/O.
 _NVME_PATH = re.compile(r"^nvme\d+c\d+n\d+$")
+_PCI_ADDRESS = re.compile(r"^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+_SCSI_ADDRESS = re.compile(r"^\d+:\d+:\d+:\d+$")
 
 
 def real_disks(files: HostFiles) -> list[str]:
@@ -61,13 +63,35 @@ def disk_serial(files: HostFiles, disk: str) -> str | None:
     return serial or (page[4:].decode("ascii", "replace").strip() if page else None) or None
 
 
-def numa_node(files: HostFiles, disk: str) -> int | None:
-    """Return the NUMA node that a disk's controller is attached to; None if there is none or it is unknown."""
+def disk_wwid(files: HostFiles, disk: str) -> str | None:
+    """Return the world-wide name of a disk; None if the kernel shows none."""
+    return files.text(f"/sys/block/{disk}/wwid") or files.text(f"/sys/block/{disk}/device/wwid") or None
+
+
+def _device_directories(files: HostFiles, disk: str) -> list[str]:
+    """Return the directories below /sys/devices of a disk's device and, of a multipath NVMe disk, its controllers."""
     root = os.path.realpath(files.root)
     device = os.path.realpath(files.path(f"/sys/block/{disk}/device"))
     # A multipath NVMe disk is below its subsystem, which links to the controllers.
-    for found in (device, *(os.path.realpath(path) for path in sorted(glob.glob(f"{device}/nvme*")))):
-        path = "/" + os.path.relpath(found, root)
+    found = (device, *(os.path.realpath(path) for path in sorted(glob.glob(f"{device}/nvme*"))))
+    return ["/" + os.path.relpath(path, root) for path in found]
+
+
+def pci_addresses(files: HostFiles, disk: str) -> set[str]:
+    """Return the addresses of all PCI devices that a disk is behind, such as 0000:3b:00.0."""
+    directories = _device_directories(files, disk)
+    return {name for path in directories for name in path.split("/") if _PCI_ADDRESS.match(name)}
+
+
+def scsi_address(files: HostFiles, disk: str) -> str | None:
+    """Return host:channel:target:unit of a disk; None if it is not on SCSI."""
+    name = os.path.basename(_device_directories(files, disk)[0])
+    return name if _SCSI_ADDRESS.match(name) else None
+
+
+def numa_node(files: HostFiles, disk: str) -> int | None:
+    """Return the NUMA node that a disk's controller is attached to; None if there is none or it is unknown."""
+    for path in _device_directories(files, disk):
         while path.startswith("/sys/devices/"):
             node = files.number(f"{path}/numa_node")
             if node is not None:

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
+import stat
+import tempfile
 import typing as t
 
 # ESRCH: the process of a /proc/PID file has ended. EOPNOTSUPP: pressure stall information is off.
@@ -110,17 +113,42 @@ def swap_areas(files: HostFiles) -> list[dict[str, t.Any]]:
     return areas
 
 
+def private_directory(parent: str | None = None) -> str:
+    """Return a directory in which only this user can make files, for files with names that others could guess.
+
+    It is the same for all processes of the user until the host boots again, so it can also hold locks.
+
+    Args:
+        parent: where it is; by default in /run for root, and where temporary files are for others.
+
+    Raises:
+        OSError: something else has its name.
+    """
+    user = os.geteuid()
+    path = os.path.join(parent or (tempfile.gettempdir() if user else "/run"), f"memstretch-{user}")
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != user or status.st_mode & 0o077:
+        raise OSError(
+            errno.EPERM, f"{path} is not a directory that belongs to user {user} and has the mode 0700; remove it"
+        )
+    return path
+
+
 def write_file(path: str, text: str, mode: int = 0o644) -> None:
     """Replace a file atomically: after a power cut it has either its old or its new content."""
     directory = os.path.dirname(path)
     new = f"{path}.memstretch-new"
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    remove_file(new)  # left by an interrupted write
+    # Where others may write, the name could be a link to somebody's file.
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
             file.flush()
+            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-        os.chmod(new, mode)
         os.replace(new, path)
     except BaseException:
         os.unlink(new)

@@ -14,6 +14,7 @@ import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Address, Config, address_text
 from ansible_collections.memstretch.density.plugins.module_utils.redis.connection import Connection
 from ansible_collections.memstretch.density.plugins.module_utils.redis.process import Process, find_server
@@ -111,11 +112,14 @@ class Daemon:
         self._launch()
         process = self._find_launched()
         if process:
-            descriptor = os.open(self.config.record, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with open(descriptor, "w", encoding="ascii") as file:
-                json.dump({"pid": process.pid, "started": process.started, "checksum": checksum}, file)
+            self.remember(process, checksum)
         self.wait(process, log_position)
         return process
+
+    def remember(self, process: Process, checksum: str) -> None:
+        """Record which process was started with which configuration."""
+        started = {"pid": process.pid, "started": process.started, "checksum": checksum}
+        write_file(self.config.record, json.dumps(started), 0o600)
 
     def stop(self, process: Process) -> None:
         process.terminate(self.config, self.executable)

@@ -20,6 +20,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure as memory_pressure
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory, write_file
 from ansible_collections.memstretch.density.plugins.module_utils.options import check_numbers
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import placement as client_placement
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, HistogramError
@@ -98,7 +99,8 @@ def in_background(work: t.Callable[[], dict[str, t.Any]]) -> dict[str, t.Any]:
     Returns:
         C(path), a file that is empty until it holds the result as JSON, and C(pid), the process.
     """
-    handle, path = tempfile.mkstemp(prefix="solotest-", suffix=".job")
+    # Not in /tmp: the result replaces the file from another name, which others could guess there.
+    handle, path = tempfile.mkstemp(prefix="solotest-", suffix=".job", dir=private_directory())
     os.close(handle)
     receive, send = os.pipe()
     child = os.fork()
@@ -128,9 +130,7 @@ def _write_result(path: str, work: t.Callable[[], dict[str, t.Any]]) -> None:
         result = work()
     except Exception:
         result = {"failed": True, "msg": f"the module failed: {traceback.format_exc()}"}
-    with open(f"{path}.new", "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as stream:
-        json.dump(result, stream)
-    os.replace(f"{path}.new", path)
+    write_file(path, json.dumps(result), 0o600)
 
 
 def command(options: t.Mapping[str, t.Any], executable: str, cpu: int | None = None) -> list[str]:
@@ -168,8 +168,8 @@ def endpoint_lock(options: t.Mapping[str, t.Any], executable: str) -> t.Iterator
     """
     endpoint = _endpoint(options)
     digest = hashlib.sha256(endpoint.encode()).hexdigest()[:16]
-    path = os.path.join(tempfile.gettempdir(), f"solotest-{os.getuid()}-{digest}.lock")
     try:
+        path = os.path.join(private_directory(), f"solotest-{digest}.lock")
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise ClientError(f"cannot open the lock file for {endpoint}: {error}") from error

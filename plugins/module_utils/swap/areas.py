@@ -15,12 +15,11 @@ import uuid
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_checked
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo, swap_areas
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
-from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
-    LABEL,
-    Guard,
-    device_number,
-    read_header,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.swap.device import device_number
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import LABEL, Guard, read_header
+
+# MAX_SWAPFILES of a kernel with all the options that lower it, as distributions build it, see swapon(2).
+MOST_AREAS = 23
 
 
 class SwapError(Exception):
@@ -89,6 +88,22 @@ def head_room(files: HostFiles, leaving: list[Area], reserve: int) -> str | None
         f"{size_text(used)} are swapped out to {names} and must go back to memory, but only {size_text(available)} are "
         f"available, of which the option reserve keeps {size_text(reserve)}. Stop programs that need memory, or lower "
         "reserve"
+    )
+
+
+def too_many(wanted: int, others: int) -> str | None:
+    """Return why a host cannot use so many areas, or None.
+
+    Args:
+        wanted: the number of areas that the options ask for.
+        others: the number of other areas that stay in use.
+    """
+    if wanted + others <= MOST_AREAS:
+        return None
+    beside = f", and {others} others are in use" if others else ""
+    return (
+        f"the options ask for {wanted} swap areas{beside}, but the kernel allows {MOST_AREAS}. Lower partitions "
+        "or zram_devices, or name fewer devices"
     )
 
 

@@ -13,6 +13,13 @@ import uuid
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import numa_node
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import Area, areas, run, uuid_text
+from ansible_collections.memstretch.density.plugins.module_utils.swap.device import (
+    Disk,
+    GuardError,
+    device_number,
+    find,
+    path_reason,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import (
     erase,
     held,
@@ -29,12 +36,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
     PARTITIONS,
     WHOLE,
     Content,
-    Disk,
     Guard,
-    GuardError,
-    device_number,
-    find,
-    path_reason,
     read_header,
     read_label,
 )
@@ -309,6 +311,5 @@ def give_back_disk(guard: Guard, path: str) -> str | None:
 def close_mappings(guard: Guard, disk: Disk) -> None:
     """Close our encrypted areas on a disk, which also discards their keys."""
     for name in disk.tree().values():
-        mapping = guard.mapper_name(name)
-        if mapping != name and mapping.startswith(MAPPER_PREFIX):
-            run(guard, ["cryptsetup", "close", mapping])
+        if guard.is_our_mapping(name):
+            run(guard, ["cryptsetup", "close", guard.mapper_name(name)])

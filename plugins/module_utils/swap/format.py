@@ -22,16 +22,16 @@ from functools import partial
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_checked
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import sync_directory
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.module_utils.swap.device import Disk
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
     BLANK,
     CRYPT_PARTITION,
-    EDGE_BYTES,
     FOREIGN,
     LABEL,
     SWAP_PARTITION,
-    Disk,
     Guard,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.swap.samples import end, middle, start
 
 MIB = 1024 * 1024
 # The smallest area that mkswap accepts, in pages.
@@ -80,13 +80,13 @@ def held(guard: Guard, disk: Disk, may_lose: str | None) -> t.Iterator[int]:
                 f"{disk} has changed since it was checked, it now holds {content.text}; nothing was written to it"
             )
         yield descriptor
-        os.fsync(descriptor)
+        _sync(str(disk), descriptor)
     finally:
         os.close(descriptor)
 
 
 def erase(guard: Guard, disk: Disk, descriptor: int) -> None:
-    """Make a disk blank.
+    """Make a disk blank: write zeroes wherever the guard looks for data.
 
     The end of the disk is written first and its start, where our mark is, last: if the erasing is interrupted, the disk
     still carries our mark and is not taken for one with unknown data.
@@ -96,11 +96,32 @@ def erase(guard: Guard, disk: Disk, descriptor: int) -> None:
     """
     if disk.partitions:
         run_checked(guard.run_command, ["partx", "--delete", disk.node], FormatError)
-    for offset in (max(0, disk.size - EDGE_BYTES), 0):
-        length = min(EDGE_BYTES, disk.size - offset)
-        if os.pwrite(descriptor, bytes(length), offset) != length:
-            raise FormatError(f"{disk}: only a part of {length} bytes at {offset} could be written")
+    for places in ([end(disk.size)], middle(disk.size), [start(disk.size)]):
+        for offset, length in places:
+            _write(str(disk), descriptor, bytes(length), offset)
+        _sync(str(disk), descriptor)
+
+
+def _write(what: str, descriptor: int, data: bytes, offset: int) -> None:
+    """Write data to a device; C(what) names it in the error."""
+    try:
+        written = os.pwrite(descriptor, data, offset)
+    except OSError as error:
+        raise FormatError(
+            f"{what} cannot be written at {offset} ({error.strerror}). The drive may be failing"
+        ) from error
+    if written != len(data):
+        raise FormatError(f"{what}: only {written} of {len(data)} bytes at {offset} could be written")
+
+
+def _sync(what: str, descriptor: int) -> None:
+    """Wait until what was written is on the device; only then does the kernel report most errors."""
+    try:
         os.fsync(descriptor)
+    except OSError as error:
+        raise FormatError(
+            f"{what} has not stored what was written ({error.strerror}). The drive may be failing"
+        ) from error
 
 
 def make(
@@ -115,7 +136,7 @@ def make(
         if guard.content(disk).kind != BLANK:
             erase(guard, disk, descriptor)
         if not partitions and not encrypted:
-            os.pwrite(descriptor, header(disk.size, identifiers[0]), 0)
+            _write(str(disk), descriptor, header(disk.size, identifiers[0]), 0)
             return
         run_checked(
             partial(guard.run_command, data=table(disk.size, encrypted, identifiers)),
@@ -164,11 +185,11 @@ def _fill_partition(node: str, encrypted: bool, identifier: uuid.UUID) -> None:
     try:
         size = os.lseek(descriptor, 0, os.SEEK_END)
         # Old data at the ends of the partition could be taken for a signature.
-        for offset in sorted({0, max(0, size - EDGE_BYTES)}):
-            os.pwrite(descriptor, bytes(min(EDGE_BYTES, size - offset)), offset)
+        for offset, length in (start(size), end(size)):
+            _write(node, descriptor, bytes(length), offset)
         if not encrypted:
-            os.pwrite(descriptor, header(size, identifier), 0)
-        os.fsync(descriptor)
+            _write(node, descriptor, header(size, identifier), 0)
+        _sync(node, descriptor)
     finally:
         os.close(descriptor)
 

@@ -19,24 +19,30 @@ import re
 import stat
 import time
 import typing as t
-from xml.etree import ElementTree
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
-from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_serial
+from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_wwid, real_disks
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.module_utils.swap.device import Disk, GuardError, device_number
+from ansible_collections.memstretch.density.plugins.module_utils.swap.samples import (
+    end,
+    first_data,
+    places,
+    read,
+    start,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.swap.users import claims_on, pools_below
 
-BY_ID = "/dev/disk/by-id/"
 # Our marks: the label of every swap area that we make, and the names of our GPT partitions. The content of an encrypted
 # partition cannot be read after a reboot, so only the partition's name can mark it, and it must hold no signature.
 LABEL = "memstretch"
 SWAP_PARTITION = "memstretch-swap"
 CRYPT_PARTITION = "memstretch-crypt"
 MAPPER_PREFIX = "memstretch-"
+# An LVM group of the name memstretch has names with our prefix, too.
+_MAPPER_NAME = re.compile(MAPPER_PREFIX + r"[0-9a-f]{8}$")
 
-# A disk without a signature is blank only if its ends are. All known formats have their marks there, and if a partition
-# table was lost, its first partition still begins at 1 MiB.
-EDGE_BYTES = 4 * 1024 * 1024
 # Exit status of blkid --probe, see blkid(8).
 _BLKID_NOTHING, _BLKID_AMBIVALENT = 2, 8
 SYSTEM_MOUNTS = ("/", "/boot", "/boot/efi", "/usr", "/var", "/efi")
@@ -46,8 +52,8 @@ _LINGERING_S = 1.0
 WHOLE, PARTITIONS, CRYPT, BLANK, FOREIGN, UNKNOWN = "whole", "partitions", "crypt", "blank", "foreign", "unknown"
 
 
-class GuardError(Exception):
-    """A disk cannot be examined and is therefore not touched; the text gives the reason."""
+class TableError(GuardError):
+    """A disk has a partition table that sfdisk cannot read."""
 
 
 class Reason(t.NamedTuple):
@@ -75,87 +81,6 @@ class Content(t.NamedTuple):
     partitions: int = 0
 
 
-class Disk:
-    """One block device as the kernel presents it, found by the path that the user gave."""
-
-    def __init__(self, path: str, files: HostFiles) -> None:
-        self.path, self.files = path, files
-        self.node = os.path.realpath(path)
-        number = os.stat(self.node).st_rdev
-        self.number = f"{os.major(number)}:{os.minor(number)}"
-        self.name = os.path.basename(os.path.realpath(files.path(f"/sys/dev/block/{self.number}")))
-        self.size = (files.number(f"/sys/class/block/{self.name}/size") or 0) * 512
-
-    @property
-    def read_only(self) -> bool:
-        return self.files.number(f"/sys/class/block/{self.name}/ro") == 1
-
-    @property
-    def is_partition(self) -> bool:
-        return self.files.exists(f"/sys/class/block/{self.name}/partition")
-
-    @property
-    def is_made_of_others(self) -> bool:
-        return any(self.files.exists(f"/sys/class/block/{self.name}/{kind}") for kind in ("dm", "md"))
-
-    @property
-    def serial(self) -> str | None:
-        return disk_serial(self.files, self.name)
-
-    @property
-    def identity(self) -> str:
-        """Equal for two paths to the same disk, whether they are two links or two cables (multipath)."""
-        directory = f"/sys/class/block/{self.name}"
-        return self.files.text(f"{directory}/wwid") or self.files.text(f"{directory}/device/wwid") or self.number
-
-    @property
-    def partitions(self) -> list[str]:
-        directory = f"/sys/class/block/{self.name}"
-        return [name for name in self.files.names(directory) if self.files.exists(f"{directory}/{name}/partition")]
-
-    def tree(self) -> dict[str, str]:
-        """Return the disk, its partitions and all that is made of them, as names by device number."""
-        found: dict[str, str] = {}
-        todo = [self.name]
-        while todo:
-            name = todo.pop()
-            number = self.files.text(f"/sys/class/block/{name}/dev")
-            if number and number not in found:
-                found[number] = name
-                todo += self.files.names(f"/sys/class/block/{name}/holders")
-                todo += self.partitions if name == self.name else []
-        return found
-
-    def __str__(self) -> str:
-        return f"{self.path} ({self.name}, {size_text(self.size)})"
-
-
-def path_reason(path: str) -> str | None:
-    """Return what is wrong with a disk's path, judged by its text, or None."""
-    if re.search(r"[*?\[\]{}]", path):
-        return "is a pattern. What a pattern matches can change, so name each disk to be wiped by its own path"
-    if not path.startswith(BY_ID) or "/" in path[len(BY_ID) :] or path[len(BY_ID) :] in ("", ".", ".."):
-        return f"is not a path below {BY_ID}. Kernel names such as /dev/sda change from boot to boot"
-    return None
-
-
-def find(path: str, files: HostFiles) -> Disk:
-    """Return the disk of a path. Raises GuardError if there is none."""
-    wrong = path_reason(path)
-    if wrong:
-        raise GuardError(f"{path} {wrong}")
-    try:
-        if not stat.S_ISBLK(os.stat(path).st_mode):
-            raise GuardError(f"{path} is not a block device")
-    except OSError as error:
-        there = sorted(glob.glob(f"{BY_ID}*"))
-        names = ", ".join(there[:12]) + (f" and {len(there) - 12} more" if len(there) > 12 else "")
-        raise GuardError(
-            f"{path} cannot be found ({error.strerror}). This host has: {names or f'nothing in {BY_ID}'}"
-        ) from error
-    return Disk(path, files)
-
-
 class Guard:
     """Examines disks with the tools of util-linux; run_command is AnsibleModule's method.
 
@@ -174,7 +99,7 @@ class Guard:
             content: the result of the method C(content).
             claims: what the disk must be according to the user: C(serial), C(size), C(min_size); None means any.
         """
-        reasons = self.identity_reasons(disk, claims)
+        reasons = self.identity_reasons(disk, claims) + self._twin_reasons(disk)
         used = self._uses(disk)
         reasons += [Reason(text) for text in used]
         if content.kind == FOREIGN:
@@ -189,7 +114,7 @@ class Guard:
                 Reason(f"has no partition table, but the kernel still has its partitions ({', '.join(names)})")
             )
         if not used:
-            reasons += [Reason(text) for text in self._claimed(disk)]
+            reasons += [Reason(text) for text in claims_on(disk)]
         return reasons
 
     def identity_reasons(self, disk: Disk, claims: dict[str, t.Any]) -> list[Reason]:
@@ -209,13 +134,27 @@ class Guard:
             texts.append(f"has {size_text(disk.size)}, less than {size_text(claims['min_size'])} (option min_size)")
         return [Reason(text) for text in texts]
 
+    def _twin_reasons(self, disk: Disk) -> list[Reason]:
+        """Return why the disk's path may name another disk: its identity is not its own."""
+        names = [
+            name for name in real_disks(self.files) if name != disk.name and disk_wwid(self.files, name) == disk.wwid
+        ]
+        if disk.wwid is None or not names:
+            return []
+        return [
+            Reason(
+                f"has the same identity ({disk.wwid}) as {', '.join(names)}: these are two paths to one disk or two "
+                "drives with one serial number, and its path may name either of them"
+            )
+        ]
+
     def _uses(self, disk: Disk) -> list[str]:
         """Return what uses the disk now, except our own swap."""
         tree = disk.tree()
         texts = []
         mounts = [(where, tree[number]) for number, where in self.mounts() if number in tree]
         for where, name in mounts:
-            inside = self.pools_below(where)
+            inside = pools_below(self.files, where)
             system = ", from which this system runs" if where in SYSTEM_MOUNTS else ""
             texts.append(
                 f"carries the file system on {where} ({name}){system}" + (f"; {inside} is on it" if inside else "")
@@ -229,7 +168,7 @@ class Guard:
                 else:
                     texts.append(f"is in use as swap that is not ours ({area['name']})")
         held = [name for number, name in tree.items() if name != disk.name and name not in disk.partitions]
-        foreign = [name for name in held if not self.mapper_name(name).startswith(MAPPER_PREFIX)]
+        foreign = [name for name in held if not self.is_our_mapping(name)]
         loops = [
             path.split("/")[3]
             for path in glob.glob("/sys/block/loop*/loop/backing_file")
@@ -263,25 +202,6 @@ class Guard:
             texts.append("is open in " + ", ".join(sorted(users)))
         return texts
 
-    def _claimed(self, disk: Disk) -> list[str]:
-        """Return what may use the disk later: libvirt's storage pools and virtual machines that are off, /etc/fstab."""
-        numbers = set(disk.tree())
-        texts = []
-        for source, path, what in self.libvirt_sources():
-            if device_number(path) in numbers:
-                texts.append(f"belongs to libvirt's {what} ({source})")
-        for table in ("/etc/fstab", "/etc/crypttab"):
-            field = 0 if table == "/etc/fstab" else 1
-            for line in (self.files.text(table) or "").splitlines():
-                words = line.split()
-                if (
-                    len(words) > field
-                    and not line.lstrip().startswith("#")
-                    and device_number(source_path(words[field])) in numbers
-                ):
-                    texts.append(f"is listed in {table} ({words[field]})")
-        return texts
-
     def mounts(self) -> list[tuple[str, str]]:
         """Return all mounts, also those that only process 1 sees, as device number and directory."""
         found: dict[tuple[str, str], None] = {}
@@ -298,6 +218,12 @@ class Guard:
 
     def mapper_name(self, name: str) -> str:
         return self.files.text(f"/sys/class/block/{name}/dm/name") or name
+
+    def is_our_mapping(self, name: str) -> bool:
+        """Return whether a device is our encrypted area: cryptsetup has opened it under a name that we give."""
+        mapping = self.mapper_name(name)
+        made_by = self.files.text(f"/sys/class/block/{name}/dm/uuid")
+        return bool(_MAPPER_NAME.match(mapping)) and made_by == f"CRYPT-PLAIN-{mapping}"
 
     def processes(self, disk: Disk) -> set[str]:
         """Return the processes that have the disk or one of its partitions open."""
@@ -319,33 +245,6 @@ class Guard:
                 found.add(f"{self.files.text(f'/proc/{pid}/comm')} (process {pid})")
         return found
 
-    def libvirt_sources(self) -> list[tuple[str, str, str]]:
-        """Return the devices of libvirt's storage pools and virtual machines, as defining file, device and owner."""
-        found = []
-        patterns = {
-            "storage pool": ("/etc/libvirt/storage/*.xml", "/run/libvirt/storage/*.xml"),
-            "virtual machine": ("/etc/libvirt/qemu/*.xml", "/run/libvirt/qemu/*.xml"),
-        }
-        for what, globs in patterns.items():
-            for path in (path for pattern in globs for path in sorted(glob.glob(self.files.path(pattern)))):
-                root = parsed(path)
-                name = root.findtext(".//name") or os.path.basename(path)
-                sources = [node.get("path") for node in root.iter("device")] + [
-                    node.get("dev") for node in root.iter("source")
-                ]
-                found += [(path, source, f"{what} {name}") for source in sources if source]
-        return found
-
-    def pools_below(self, directory: str) -> str:
-        """Return the libvirt storage pools with their directory on a mount, as a text; empty if there are none."""
-        names = []
-        for path in sorted(glob.glob(self.files.path("/etc/libvirt/storage/*.xml"))):
-            root = parsed(path)
-            target = root.findtext(".//target/path") or ""
-            if directory != "/" and (target + "/").startswith(directory.rstrip("/") + "/"):
-                names.append(f"libvirt's storage pool {root.findtext('.//name')}")
-        return ", ".join(names)
-
     def content_if_readable(self, disk: Disk) -> Content:
         """Return what is on the disk, or UNKNOWN if it cannot be read: what uses the disk may explain that."""
         try:
@@ -355,18 +254,23 @@ class Guard:
 
     def content(self, disk: Disk) -> Content:
         """Return what is on the disk; it counts as ours only if every part is ours."""
+        if not disk.size:
+            raise GuardError(f"{disk.node} has no bytes: the drive is gone, or has no medium")
         found = self.signatures(disk.node)
         kinds = {entry["type"] for entry in found}
         if not found:
-            if edges_are_blank(disk.node, disk.size):
+            data = first_data(disk.node, disk.size)
+            if data is None:
                 return Content(BLANK, "nothing")
-            return Content(
-                FOREIGN, "data of a format that wipefs does not know (its first or last 4 MiB are not blank)"
-            )
+            text = f"data of a format that wipefs does not know (in the {data.length} bytes at {data.offset})"
+            return Content(FOREIGN, text)
         if kinds == {"swap"} and all(entry.get("label") == LABEL for entry in found):
             return self._recorded_content(Content(WHOLE, "our swap area"), found)
         if kinds <= {"gpt", "PMBR"}:
-            partitions = self.table(disk)["partitions"]
+            try:
+                partitions = self.table(disk)["partitions"]
+            except TableError:
+                return Content(FOREIGN, f"{describe(found)}, a partition table that sfdisk cannot read")
             names = [part.get("name", "") for part in partitions]
             if names == [CRYPT_PARTITION]:
                 inside = self.signature_in_partition(disk)
@@ -398,13 +302,16 @@ class Guard:
         return Content(FOREIGN, text)
 
     def fingerprint(self, disk: Disk) -> str:
-        """Return a digest of what is on the disk: signatures, and the first and last 4 MiB, also of its partitions."""
+        """Return a digest of what is on the disk: its signatures and all that C(content) reads to call it blank.
+
+        Of the partitions, it has the signatures and the first and last 4 MiB.
+        """
         digest = hashlib.sha256()
         for name in (disk.name, *disk.partitions):
             node = f"/dev/{name}"
             size = (self.files.number(f"/sys/class/block/{name}/size") or 0) * 512
             digest.update(json.dumps([size, self.signatures(node)], sort_keys=True).encode())
-            for data in edges(node, size):
+            for data in read(node, places(size) if name == disk.name else (start(size), end(size))):
                 digest.update(data)
         # The dash keeps YAML from reading digits as a number.
         return f"{digest.hexdigest()[:8]}-{digest.hexdigest()[8:16]}"
@@ -445,14 +352,14 @@ class Guard:
         return {"type": found, "label": tags.get("LABEL", ""), "uuid": tags.get("UUID", "")}
 
     def table(self, disk: Disk) -> dict[str, t.Any]:
-        """Return the disk's partition table as sfdisk lists it."""
+        """Return the disk's partition table as sfdisk lists it. Raises TableError if it cannot be read."""
         if not find_tool("sfdisk"):
             raise GuardError(
                 f"the partition table of {disk.node} cannot be read without sfdisk (Debian has it in the package fdisk)"
             )
         status, output, errors = self.run_command(["sfdisk", "--json", disk.node])
         if status:
-            raise GuardError(f"sfdisk cannot read the partition table of {disk.node}: {errors.strip() or status}")
+            raise TableError(f"sfdisk cannot read the partition table of {disk.node}: {errors.strip() or status}")
         return {"partitions": [], **json.loads(output)["partitiontable"]}
 
 
@@ -473,21 +380,6 @@ def describe(signatures: list[dict[str, t.Any]]) -> str:
     return ", ".join(texts)
 
 
-def edges_are_blank(node: str, size: int) -> bool:
-    """Return whether the first and the last 4 MiB of a device are all zeroes, or all ones as erased flash reads."""
-    return all(data in (bytes(len(data)), b"\xff" * len(data)) for data in edges(node, size))
-
-
-def edges(node: str, size: int) -> t.Iterator[bytes]:
-    """Return the first and the last 4 MiB of a device."""
-    descriptor = os.open(node, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for offset in (0, max(0, size - EDGE_BYTES)):
-            yield os.pread(descriptor, min(EDGE_BYTES, size), offset)
-    finally:
-        os.close(descriptor)
-
-
 def read_label(path: str) -> str | None:
     """Return the label of the swap area on a device or in a file, or None if there is no swap area."""
     header = read_header(path)
@@ -505,29 +397,3 @@ def read_header(path: str) -> tuple[str, str] | None:
     if len(data) < page or data[-10:] != b"SWAPSPACE2":
         return None
     return data[1036:1052].hex(), data[1052:1068].split(b"\0")[0].decode("utf-8", "replace")
-
-
-def device_number(path: str) -> str | None:
-    """Return major:minor of a block device, or None if the path is not one."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if stat.S_ISBLK(status.st_mode) else None
-
-
-def source_path(source: str) -> str:
-    """Return the path of a device that fstab names as UUID=..., LABEL=... and so on."""
-    kind, equals, value = source.partition("=")
-    if equals and kind in ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"):
-        value = value.strip('"')
-        return f"/dev/disk/by-{kind.lower()}/" + (value.lower() if kind in ("UUID", "PARTUUID") else value)
-    return source
-
-
-def parsed(path: str) -> ElementTree.Element:
-    """Return the content of a libvirt XML file. Raises GuardError for one that cannot be read: it may claim a disk."""
-    try:
-        return ElementTree.parse(path).getroot()
-    except (ElementTree.ParseError, OSError) as error:
-        raise GuardError(f"{path} cannot be read, but it may give a disk to libvirt: {error}") from error

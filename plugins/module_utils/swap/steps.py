@@ -30,21 +30,15 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.areas impo
     areas,
     head_room,
     run,
+    too_many,
     turn_off,
     turn_on,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.swap.device import GuardError, device_number, find
 from ansible_collections.memstretch.density.plugins.module_utils.swap.disks import Disks, areas_on, give_back_disk
 from ansible_collections.memstretch.density.plugins.module_utils.swap.file import SwapFile
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import new_name
-from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import (
-    LABEL,
-    Guard,
-    GuardError,
-    device_number,
-    find,
-    read_header,
-    read_label,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import LABEL, Guard, read_header, read_label
 from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import Claim, Location, NoSwap, SwapKind
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import Options
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import (
@@ -106,6 +100,10 @@ class SwapChange:
         self.before = areas(self.files)
         self.kind = KINDS[options.kind](options, guard, self.recorded)
         self.refusals = self.kind.refusals()
+        others = [area for area in self.before if not area.ours] if options.others == "keep" else []
+        too_many_areas = too_many(len(self.kind.sizes()), len(others))
+        if too_many_areas and not restore:
+            self.refusals.append(too_many_areas)
         self.warnings = self.kind.warnings()
         self.steps: list[Step] = []
         if self.refusals:

@@ -20,7 +20,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
     sync_directory,
     write_file,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import LABEL, device_number
+from ansible_collections.memstretch.density.plugins.module_utils.swap.device import device_number
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import LABEL
 
 DIRECTORY = "/etc/systemd/system"
 _COMMENT = "# Written by the role swap_space of memstretch.density; swap_space_state: restored removes this file.\n"

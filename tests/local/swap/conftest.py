@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 import pytest
-from situations import BY_ID, TrialDisk, run
+from trial import BY_ID, TrialDisk, run
 
 MIB = 1024 * 1024
 
@@ -25,21 +25,23 @@ def _disks():
     parents = [path for path in ("/dev/disk", BY_ID) if not os.path.isdir(path)]
     os.makedirs(BY_ID, exist_ok=True)
 
-    def make(name="A"):
-        with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
-            file.truncate(128 * MIB)
-            node = run("losetup", "--find", "--show", file.name).strip()
+    def make(name="A", size=128 * MIB, sector=512, directory="/dev/shm"):
+        with tempfile.NamedTemporaryFile(dir=directory) as file:
+            file.truncate(size)
+            node = run("losetup", "--find", "--show", "--sector-size", str(sector), file.name).strip()
+            backing = os.dup(file.fileno())
         link = f"{BY_ID}/test-disk-{os.getpid()}-{name}"
         os.symlink(node, link)
-        made.append((node, link))
-        return TrialDisk(link)
+        made.append((node, link, backing))
+        return TrialDisk(link, backing)
 
     yield make
-    for node, link in made:
+    for node, link, backing in made:
         subprocess.run(["swapoff", node], check=False, capture_output=True)
         subprocess.run(["partx", "--delete", node], check=False, capture_output=True)
-        run("losetup", "--detach", node)
+        subprocess.run(["losetup", "--detach", node], check=False, capture_output=True)
         os.unlink(link)
+        os.close(backing)
     for path in reversed(parents):
         if not os.listdir(path):
             os.rmdir(path)

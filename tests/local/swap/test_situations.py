@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from situations import RACES, SITUATIONS, CannotMakeError, call_module, fingerprint, race, run, try_race, try_situation
+from situations import RACES, race, try_race, try_situation
+from trial import SITUATIONS, CannotMakeError, call_module, fingerprint, run
 
 
 @pytest.mark.parametrize("name", SITUATIONS)

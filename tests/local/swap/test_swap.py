@@ -17,7 +17,7 @@ import time
 import uuid
 
 import pytest
-from situations import MIB, ModuleRun, call_module, fingerprint, run
+from trial import MIB, ModuleRun, call_module, fingerprint, run
 
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import crypt_service

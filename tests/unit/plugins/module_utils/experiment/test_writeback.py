@@ -126,6 +126,31 @@ def test_the_flood_begins_before_the_synchronous_writes():
     assert "--name=flood" not in writeback.command("/place", writeback.check_options(OPTIONS), 10, False, "fio")
 
 
+def plant(tmp_path, kind):
+    """Make something of the name that the measurement's directory has, and return a file that must stay."""
+    victim = tmp_path / "target" / "victim"
+    victim.parent.mkdir()
+    victim.write_text("precious", encoding="utf-8")
+    place = tmp_path / "memstretch-writeback"
+    if kind == "link":
+        place.symlink_to("target")
+    else:
+        victim = victim.rename(place)
+    return victim
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_a_link_at_the_name_of_the_directory_is_not_followed(tmp_path, kind):
+    victim = plant(tmp_path, kind)
+    record = HostRecord("writeback_benchmark", str(tmp_path / "records"))
+    knobs = writeback.WritebackKnobs("", record)
+    with pytest.raises(writeback.MeasurementError, match="memstretch-writeback exists and is not ours; remove it"):
+        writeback.measure(str(tmp_path), knobs, writeback.check_options(OPTIONS), "fio", lambda *_args: pytest.fail())
+    assert not writeback.is_left(record, str(tmp_path))
+    writeback.undo(record, str(tmp_path))
+    assert victim.read_text(encoding="utf-8") == "precious"
+
+
 class TestKnobs:
     """The knobs are files here; tests/local tests the kernel's."""
 

@@ -9,8 +9,11 @@ import os
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import (
     disk_serial,
+    disk_wwid,
     numa_node,
+    pci_addresses,
     real_disks,
+    scsi_address,
     swap_disks,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
@@ -78,4 +81,24 @@ def test_a_multipath_disk_is_on_the_node_of_its_controller(quiet, write):
     files = HostFiles(quiet)
 
     assert numa_node(files, "nvme9n1") == 1
+    assert pci_addresses(files, "nvme9n1") == {"0000:40:00.0", "0000:41:00.0"}
     assert "nvme9n1" in real_disks(files) and "nvme9c1n1" not in real_disks(files)
+
+
+def test_pci_addresses_are_those_on_the_way_to_a_disk(quiet):
+    files = HostFiles(quiet)
+
+    assert pci_addresses(files, "nvme1n1") == {"0000:40:00.0", "0000:41:00.0"}
+    assert pci_addresses(files, "zram0") == set()
+
+
+def test_the_scsi_address_is_the_name_of_the_device(quiet, write):
+    device = quiet + "/sys/devices/host2/target2:0:1/2:0:1:0"
+    os.makedirs(device + "/block/sdz")
+    os.symlink(device, device + "/block/sdz/device")
+    os.symlink(device + "/block/sdz", quiet + "/sys/block/sdz")
+    write(device, "/wwid", "naa.5000c500a1b2c3d4\n")
+    files = HostFiles(quiet)
+
+    assert (scsi_address(files, "sdz"), scsi_address(files, "nvme0n1")) == ("2:0:1:0", None)
+    assert (disk_wwid(files, "sdz"), disk_wwid(files, "zram0")) == ("naa.5000c500a1b2c3d4", None)

@@ -15,6 +15,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
     HostFiles,
     meminfo,
     parse_cpu_list,
+    private_directory,
     remove_file,
     swap_areas,
     write_file,
@@ -115,3 +116,42 @@ def test_removing_a_file_returns_whether_it_existed(tmp_path):
 
     assert remove_file(path) and not pathlib.Path(path).exists()
     assert not remove_file(path)
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_link_at_the_name_of_the_new_file_is_not_followed(tmp_path, link):
+    victim, path = tmp_path / "victim", tmp_path / "file"
+    victim.write_text("precious", encoding="utf-8")
+    link(victim, f"{path}.memstretch-new")
+
+    write_file(str(path), "new", 0o600)
+
+    assert victim.read_text(encoding="utf-8") == "precious"
+    assert path.read_text(encoding="utf-8") == "new" and not path.is_symlink()
+
+
+def test_the_private_directory_is_the_same_each_time_and_private(tmp_path):
+    path = private_directory(str(tmp_path))
+
+    assert private_directory(str(tmp_path)) == path
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
+
+
+@pytest.mark.parametrize("planted", ["link", "file", "open to all", "of another user"])
+def test_a_private_directory_that_is_not_ours_is_refused(tmp_path, planted):
+    path = tmp_path / f"memstretch-{os.geteuid()}"
+    (tmp_path / "target").mkdir(mode=0o700)
+    if planted == "link":
+        path.symlink_to("target")
+    elif planted == "file":
+        path.write_text("", encoding="utf-8")
+    else:
+        path.mkdir()
+        path.chmod(0o777 if planted == "open to all" else 0o700)
+    if planted == "of another user":
+        if os.geteuid():
+            pytest.skip("only root can give a directory to another user")
+        os.chown(path, 65534, 65534)
+
+    with pytest.raises(OSError, match=f"{path} is not a directory that belongs to user .*; remove it"):
+        private_directory(str(tmp_path))

@@ -52,3 +52,15 @@ def test_only_the_record_of_this_process_counts(write_config, process, changes, 
         json.dump(record, file)
     daemon = Daemon(config, "redis-server", "default", None, 1, "", lambda *_args, **_options: (0, "", ""))
     assert daemon.is_current(process) is current
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+@pytest.mark.parametrize("end", ["", ".memstretch-new"])
+def test_a_link_at_the_name_of_the_record_is_not_followed(write_config, process, tmp_path, link, end):
+    config, victim = write_config(), tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    link(victim, f"{config.record}{end}")
+    daemon = Daemon(config, "redis-server", "default", None, 1, "", lambda *_args, **_options: (0, "", ""))
+    daemon.remember(process, "of another configuration")
+    assert victim.read_text(encoding="utf-8") == "precious"
+    assert daemon.is_current(process) is False

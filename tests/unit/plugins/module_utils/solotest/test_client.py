@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 
@@ -236,3 +238,51 @@ def test_the_result_of_work_in_the_background(work, expected):
 def test_messages_name_the_endpoint_and_say_what_to_do(options, kind, advice):
     message = client.explain(options, {"kind": kind, "message": "no"})
     assert "127.0.0.1:6379" in message and advice in message
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_link_at_a_name_of_the_lock_that_others_can_guess_is_not_followed(options, tmp_path, monkeypatch, link):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    options, victim = unique(options, tmp_path), tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    digest = hashlib.sha256(client._endpoint(options).encode()).hexdigest()[:16]
+    link(victim, tmp_path / f"solotest-{os.getuid()}-{digest}.lock")
+
+    with client.endpoint_lock(options, "/bin/true") as lock:
+        os.pwrite(lock, b"{}", 0)
+
+    assert victim.read_text(encoding="utf-8") == "precious"
+
+
+def test_a_link_at_a_name_of_the_result_that_others_can_guess_is_not_followed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(client, "private_directory", lambda: str(tmp_path))  # even there
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+
+    def work():
+        (job,) = tmp_path.glob("*.job")
+        for end in (".new", ".memstretch-new"):
+            os.symlink(victim, f"{job}{end}")
+        return {"done": True}
+
+    job = pathlib.Path(client.in_background(work)["path"])
+    deadline = time.monotonic() + 10
+    while not job.read_text(encoding="utf-8"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert json.loads(job.read_text(encoding="utf-8")) == {"done": True}
+    assert victim.read_text(encoding="utf-8") == "precious"
+
+
+def test_the_result_of_a_job_is_in_a_private_directory():
+    job = pathlib.Path(client.in_background(dict)["path"])
+    try:
+        status = job.parent.stat()
+        assert (status.st_uid, status.st_mode & 0o777) == (os.geteuid(), 0o700)
+    finally:
+        deadline = time.monotonic() + 10
+        while not job.read_text(encoding="utf-8"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        job.unlink()

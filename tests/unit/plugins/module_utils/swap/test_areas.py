@@ -10,7 +10,14 @@ import uuid
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import Area, areas, head_room, uuid_text
+from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import (
+    MOST_AREAS,
+    Area,
+    areas,
+    head_room,
+    too_many,
+    uuid_text,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
 
 MIB = 1024 * 1024
@@ -66,3 +73,12 @@ def test_an_area_is_ours_by_its_label(tmp_path):
     ]
     assert found[0].used == 8192
     assert uuid_text(found[0].uuid) == str(uuid.UUID(int=1))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "others", "allowed"), [(MOST_AREAS, 0, True), (MOST_AREAS, 1, False), (128, 0, False)]
+)
+def test_the_kernel_allows_so_many_areas(wanted, others, allowed):
+    reason = too_many(wanted, others)
+    assert (reason is None) is allowed
+    assert allowed or f"the options ask for {wanted} swap areas" in reason

@@ -1,0 +1,306 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Situations in which somebody uses a disk or will use it."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import typing as t
+
+from trial import Attempt, CannotMakeError, mounted, private_mounts, run, settle, situation, write_tree
+
+
+@situation("held by the device mapper, as multipath, LVM and encryption do")
+def _holder(disk):
+    if "linear" not in subprocess.run(["dmsetup", "targets"], text=True, capture_output=True, check=False).stdout:
+        raise CannotMakeError("this kernel has no device mapper")
+    run("dmsetup", "create", "situation", "--table", f"0 2048 linear {disk.node} 0")
+    try:
+        settle()
+        yield Attempt(disk.params(overwrite=[disk.path]), "is part of situation.*No option allows that")
+    finally:
+        run("dmsetup", "remove", "--retry", "situation")
+
+
+@contextlib.contextmanager
+def holding(node: str, flags: str) -> t.Iterator[int]:
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"import os, sys, time; os.open({node!r}, {flags}); print('open', flush=True); time.sleep(600)",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "open\n"
+        yield process.pid
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+@situation("held exclusively, as file systems, RAID and pools do")
+def _exclusive(disk):
+    with holding(disk.node, "os.O_RDONLY | os.O_EXCL"):
+        yield Attempt(
+            disk.params(overwrite=[disk.path]), "is in use by the kernel or by a program.*No option allows that"
+        )
+
+
+@situation("blank, and open in a program, as a virtual machine has it")
+def _open(disk):
+    with holding(disk.node, "os.O_RDWR") as pid:
+        yield Attempt(
+            disk.params(overwrite=[disk.path]), rf"is open in python\S* \(process {pid}\).*No option allows that"
+        )
+
+
+@situation("behind a loop device")
+def _loop(disk):
+    loop = run("losetup", "--find", "--show", "--read-only", disk.node).strip()
+    try:
+        yield Attempt(
+            disk.params(overwrite=[disk.path]),
+            f"is the backing device of {os.path.basename(loop)}.*No option allows that",
+        )
+    finally:
+        run("losetup", "--detach", loop)
+
+
+@contextlib.contextmanager
+def extra_file(path: str, text: str) -> t.Iterator[None]:
+    made = []
+    directory = os.path.dirname(path)
+    while not os.path.isdir(directory):
+        made.append(directory)
+        directory = os.path.dirname(directory)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "x", encoding="utf-8") as file:
+        file.write(text)
+    try:
+        yield
+    finally:
+        os.unlink(path)
+        for directory in made:
+            os.rmdir(directory)
+
+
+@situation("blank, a storage pool of libvirt is on it")
+def _pool(disk):
+    source, target = f"<device path='{disk.path}'/>", "<path>/dev</path>"
+    text = f"<pool type='disk'><name>situation</name><source>{source}</source><target>{target}</target></pool>"
+    with extra_file("/etc/libvirt/storage/situation.xml", text):
+        yield Attempt(
+            disk.params(overwrite=[disk.path]),
+            "belongs to libvirt's storage pool situation .*No option allows that",
+        )
+
+
+@situation("mounted, with the directory of a storage pool of libvirt on it")
+def _directory_pool(disk):
+    run("mkfs.ext4", "-q", "-F", disk.node)
+    text = (
+        "<pool type='dir'><name>situation</name><target><path>/mnt/memstretch-situation/images</path></target></pool>"
+    )
+    with extra_file("/etc/libvirt/storage/situation.xml", text), mounted(disk.node, "-o", "ro,noload"):
+        yield Attempt(disk.params(), "libvirt's storage pool situation is on it.*No option allows that")
+
+
+@situation("blank, given to a virtual machine that is off")
+def _machine(disk):
+    device = f"<disk type='block'><source dev='{disk.node}'/></disk>"
+    text = f"<domain><name>situation</name><devices>{device}</devices></domain>"
+    with extra_file("/etc/libvirt/qemu/situation.xml", text):
+        yield Attempt(
+            disk.params(overwrite=[disk.path]),
+            "belongs to libvirt's virtual machine situation .*No option allows that",
+        )
+
+
+@situation("blank, but in /etc/fstab")
+def _fstab(disk):
+    with open("/etc/fstab", encoding="utf-8") as file:
+        before = file.read()
+    with open("/etc/fstab", "a", encoding="utf-8") as file:
+        file.write(f"\n{disk.path} /situation ext4 noauto 0 0\n")
+    try:
+        yield Attempt(disk.params(overwrite=[disk.path]), "is listed in /etc/fstab.*No option allows that")
+    finally:
+        with open("/etc/fstab", "w", encoding="utf-8") as file:
+            file.write(before)
+
+
+# ---- who has been given it: what the kernel shows of that is put into a tree that only the module sees
+
+
+def configfs(files):
+    """Return a function that shows files below /sys/kernel/config: not every kernel has nvmet or LIO."""
+
+    def show():
+        private_mounts()
+        config = "/sys/kernel/config"
+        run("mount", "-t", "tmpfs", "none", config if os.path.isdir(config) else os.path.dirname(config))
+        write_tree(config, files)
+
+    return show
+
+
+@situation("blank, exported by nvmet")
+def _nvmet(disk):
+    namespace = "nvmet/subsystems/nqn.situation:disk/namespaces/1"
+    files = {f"{namespace}/device_path": f"{disk.path}\n", f"{namespace}/enable": "1\n"}
+    yield Attempt(
+        disk.params(overwrite=[disk.path]),
+        "is exported by nvmet .subsystem nqn.situation:disk, namespace 1.*No option allows that",
+        configfs(files),
+    )
+
+
+@situation("blank, exported by LIO")
+def _lio(disk):
+    backstore = "target/core/iblock_0/situation"
+    files = {f"{backstore}/udev_path": f"{disk.node}\n", f"{backstore}/info": "Status: ACTIVATED  Max Queue Depth: 0\n"}
+    yield Attempt(
+        disk.params(overwrite=[disk.path]),
+        "is exported by LIO .backstore iblock_0/situation.*No option allows that",
+        configfs(files),
+    )
+
+
+@situation("blank, exported by LIO, which names it only by its number")
+def _lio_number(disk):
+    with open(f"/sys/class/block/{disk.name}/dev", encoding="ascii") as file:
+        major, minor = file.read().strip().split(":")
+    text = f"iBlock device: {disk.name}  UDEV PATH: N/A\n        Major: {major} Minor: {minor}  CLAIMED: IBLOCK\n"
+    yield Attempt(
+        disk.params(overwrite=[disk.path]),
+        "is exported by LIO .backstore iblock_0/situation.*No option allows that",
+        configfs({"target/core/iblock_0/situation/info": text}),
+    )
+
+
+@situation("blank, exported at the next boot")
+def _saved_export(disk):
+    text = json.dumps({"storage_objects": [{"dev": disk.path, "name": "situation", "plugin": "block"}]})
+    with extra_file("/etc/rtslib-fb-target/saveconfig.json", text):
+        yield Attempt(
+            disk.params(overwrite=[disk.path]),
+            "is exported by /etc/rtslib-fb-target/saveconfig.json.*No option allows that",
+        )
+
+
+@situation("blank, nvmet is loaded, but configfs is not mounted")
+def _no_configfs(disk):
+    def show():
+        private_mounts()
+        run("mount", "-t", "tmpfs", "none", "/sys/kernel")
+        run("mount", "-t", "tmpfs", "none", "/sys/module")
+        os.mkdir("/sys/module/nvmet")
+
+    yield Attempt(disk.params(), "the kernel module nvmet exports cannot be listed.*Mount configfs", show)
+
+
+def attributes(name, files, device):
+    """Show a disk in sysfs with more attributes than it has, and behind another device."""
+    directory = os.path.realpath(f"/sys/class/block/{name}")
+    present = {}
+    for path in [*glob.glob(f"{directory}/*"), *glob.glob(f"{directory}/loop/*")]:
+        if os.path.isfile(path):
+            with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+                present[os.path.relpath(path, directory)] = file.read()
+    run("mount", "-t", "tmpfs", "none", directory)
+    write_tree(directory, {**present, **files})
+    for empty in ("holders", "slaves", f".devices/{device}"):
+        os.makedirs(f"{directory}/{empty}")
+    os.symlink(f".devices/{device}", f"{directory}/device")
+
+
+def behind(disk, device):
+    """Return a function that shows a disk behind a device."""
+
+    def show():
+        private_mounts()
+        attributes(disk.name, {}, device)
+
+    return show
+
+
+PCI = "<address domain='0x0000' bus='0x3b' slot='0x00' function='0x0'/>"
+
+
+@contextlib.contextmanager
+def machine(devices):
+    text = f"<domain><name>situation</name><devices>{devices}</devices></domain>"
+    with extra_file("/etc/libvirt/qemu/situation.xml", text):
+        yield
+
+
+@situation("blank, its namespace given to a virtual machine that is off, as a disk of the type nvme")
+def _nvme_disk(disk):
+    source = f"<source type='pci' managed='yes' namespace='1'>{PCI}</source>"
+    with machine(f"<disk type='nvme' device='disk'>{source}</disk>"):
+        yield Attempt(
+            disk.params(overwrite=[disk.path]),
+            "is behind 0000:3b:00.0, which belongs to libvirt's virtual machine situation .*No option allows that",
+            behind(disk, "pci0000:3a/0000:3b:00.0/nvme/nvme0"),
+        )
+
+
+@situation("blank, its controller given to a virtual machine that is off")
+def _controller(disk):
+    with machine(f"<hostdev mode='subsystem' type='pci' managed='yes'><source>{PCI}</source></hostdev>"):
+        yield Attempt(
+            disk.params(overwrite=[disk.path]),
+            "is behind 0000:3b:00.0, which belongs to libvirt's virtual machine situation .*No option allows that",
+            behind(disk, "pci0000:3a/0000:3b:00.0/nvme/nvme0"),
+        )
+
+
+@situation("blank, its SCSI address given to a virtual machine that is off")
+def _scsi(disk):
+    source = "<source><adapter name='scsi_host2'/><address bus='0' target='1' unit='0'/></source>"
+    with machine(f"<hostdev mode='subsystem' type='scsi'>{source}</hostdev>"):
+        yield Attempt(
+            disk.params(overwrite=[disk.path]),
+            "is behind scsi:2:0:1:0, which belongs to libvirt's virtual machine situation .*No option allows that",
+            behind(disk, "pci0000:00/0000:00:17.0/host2/target2:0:1/2:0:1:0"),
+        )
+
+
+@situation("blank, another drive has its serial number")
+def _twin_drive(disk):
+    other = next(name for name in sorted(os.listdir("/sys/block")) if name != disk.name)
+    identity = {"wwid": "nvme.1234-53414d45-00000001\n", "serial": "SAME\n"}
+
+    def show():
+        private_mounts()
+        for name in (disk.name, other):
+            attributes(name, identity, "nvme")
+
+    yield Attempt(
+        disk.params(overwrite=[disk.path], devices=[{"path": disk.path, "serial": "SAME"}]),
+        rf"has the same identity .nvme.1234-53414d45-00000001. as {other}.*two drives with one serial number.*No opt",
+        show,
+    )
+
+
+@situation("a logical volume of a group with our name is active")
+def _lvm_our_name_active(disk):
+    if "linear" not in subprocess.run(["dmsetup", "targets"], text=True, capture_output=True, check=False).stdout:
+        raise CannotMakeError("this kernel has no device mapper")
+    run("vgcreate", "--yes", "--quiet", "memstretch", disk.node)
+    run("lvcreate", "--yes", "--quiet", "--name", "01234567", "--size", "16M", "memstretch")
+    try:
+        settle()
+        yield Attempt(disk.params(overwrite=[disk.path]), "is part of memstretch-01234567.*No option allows that")
+    finally:
+        run("vgchange", "--quiet", "--activate", "n", "memstretch")
