@@ -66,6 +66,7 @@ static void report_settings(struct json *j, const struct settings *s, uint64_t s
     json_key_u64(j, "connections", (uint64_t)s->connections);
     json_key_u64(j, "pipeline", (uint64_t)s->pipeline);
     json_key_text(j, "pacing", pacing_names[s->pacing]);
+    json_key_text(j, "arrivals", paced ? arrivals_names[s->arrivals] : NULL);
     json_key_u64_if_given(j, "spin_us", s->pacing == PACING_HYBRID ? s->spin_us : -1);
     json_key_epoch(j, "start_at", s->start_at < 0 ? 0 : seconds_to_ns(s->start_at));
     json_key_real(j, "stagger", paced ? s->stagger : 0);
@@ -168,6 +169,8 @@ static void report_requests(struct json *j, const struct load *l)
     json_key_u64(j, "ok", l->ok);
     json_key_u64(j, "gets", l->gets);
     json_key_u64(j, "sets", l->sets);
+    json_key_u64(j, "lost", l->measurement->lost);
+    json_key_u64(j, "not_sent", l->not_sent);
     json_key(j, "errors");
     json_open(j, "{");
     for (size_t i = 0; i < l->errors.used; i++)
@@ -257,7 +260,10 @@ static void report_test(struct json *j, const struct test_result *t)
     report_histogram(j, "response", &m->response);
     report_histogram(j, "intended", &m->intended);
     report_histogram(j, "lateness", &m->lateness);
+    report_histogram(j, "wakeup", &m->wakeup);
+    report_histogram(j, "server", &m->server);
     json_close(j, '}');
+    json_key_bool(j, "server_overloaded", server_is_overloaded(&l->bound));
     report_hot_set(j, &t->hot, (uint64_t)l->settings->value_size);
     report_series(j, &m->series);
     json_close(j, '}');
