@@ -35,6 +35,7 @@
 #include "clock.h"
 
 #define OWN_DELAY_NS NS_PER_MS /* a shorter delay is a wake-up, which every client has */
+#define STALL_PERIODS 5        /* what a server takes beyond that is a stall and not work */
 
 struct slot {
     uint64_t intended;
@@ -65,8 +66,10 @@ struct reading {
  * An ideal client sends earlier than a real one, so it need not meet the same stall. Therefore:
  *
  *   - The time that the server takes for a request counts as 0 if the client sent it more than one
- *     period later than the ideal one would. Yet if all these times add up to the length of the
- *     schedule, the server was overloaded however late the client was: then all of them count.
+ *     period later than the ideal one would. Yet if the times of all requests add up to the length
+ *     of the schedule, the server was overloaded however late the client was: then the ideal client's
+ *     reply comes as long after the start of the schedule as the server was busy. Stalls are left out
+ *     of that sum.
  *   - A request that meets a stall longer than a period counts one period of it. Only the requests
  *     behind it, which were due during the stall, have certainly met it.
  *
@@ -76,15 +79,13 @@ struct reading {
 struct server_bound {
     uint64_t period;     /* ns between two requests of the schedule */
     uint64_t free;       /* when the ideal client has its latest reply */
-    uint64_t free_if_overloaded; /* the same if all times count */
-    uint64_t busy;       /* the sum of all times */
+    uint64_t busy;       /* the sum of all times that the server took, without the rest of long ones */
     uint64_t arrived;    /* the latest reply with a known time */
     uint64_t first_due, last_due; /* replies of several connections are read in another order */
     struct {
         bool open;
         bool late;      /* see above */
         uint64_t begin; /* when the ideal client sends the first of them */
-        uint64_t begin_if_overloaded;
         uint64_t sent;  /* when the client sent it */
         uint64_t read;  /* the latest read */
     } unknown;          /* the replies since then */
@@ -109,7 +110,6 @@ static inline void server_bound_open(struct server_bound *b, const struct slot *
         return;
     b->unknown.open = true;
     b->unknown.begin = max_u64(s->intended, b->free);
-    b->unknown.begin_if_overloaded = max_u64(s->intended, b->free_if_overloaded);
     b->unknown.late = since(s->sent, b->unknown.begin) > b->period;
     b->unknown.sent = s->handed_over;
 }
@@ -123,21 +123,19 @@ static inline void server_bound_add(struct server_bound *b, const struct slot *s
     server_bound_open(b, s);
     uint64_t begin = max_u64(s->intended, b->free);
     b->free = begin;
-    b->free_if_overloaded = max_u64(s->intended, b->free_if_overloaded);
     b->unknown.read = r->at;
     if (is_last && r->stamped) {
         uint64_t arrived = since(r->at, r->waited);
         uint64_t took = since(arrived, max_u64(b->unknown.sent, b->arrived));
-        b->busy += took;
+        b->busy += min_u64(took, STALL_PERIODS * b->period);
         if (!b->unknown.late)
             b->free = max_u64(b->free, b->unknown.begin + took);
-        b->free_if_overloaded = max_u64(b->free_if_overloaded, b->unknown.begin_if_overloaded + took);
         b->arrived = max_u64(b->arrived, arrived);
     }
     if (is_last)
         b->unknown.open = false;
     l->server = min_u64(b->free, begin + b->period) - b->last_due;
-    l->server_if_overloaded = b->free_if_overloaded - b->last_due;
+    l->server_if_overloaded = max_u64(l->server, since(b->first_due + b->busy, b->last_due));
 }
 
 static inline struct latencies slot_complete(struct slot *s, struct server_bound *b,

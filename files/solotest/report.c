@@ -263,7 +263,6 @@ static void report_test(struct json *j, const struct test_result *t)
     report_histogram(j, "wakeup", &m->wakeup);
     report_histogram(j, "server", &m->server);
     json_close(j, '}');
-    json_key_bool(j, "server_overloaded", server_is_overloaded(&l->bound));
     report_hot_set(j, &t->hot, (uint64_t)l->settings->value_size);
     report_series(j, &m->series);
     json_close(j, '}');

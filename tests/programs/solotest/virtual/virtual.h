@@ -20,9 +20,10 @@
 
 #include "solotest/load.h"
 #include "solotest/random.h"
+#include "solotest/requests.h"
 
 enum { FIRST_FD = 1000, MOST_CONNECTIONS = 16 };
-enum { CLOCK_NS = 25, CALL_NS = 600, SEND_NS = 4000 }; /* what system calls take */
+enum { CLOCK_NS = 250, CALL_NS = 600, SEND_NS = 4000 }; /* what system calls take; a fast clock would only cost time */
 #define VIRTUAL_START (UINT64_C(1000) * NS_PER_S)
 #define VIRTUAL_WALL (UINT64_C(1700000000) * NS_PER_S)
 
@@ -251,6 +252,7 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule *s
     }
     vm.served = vm.server_free = 0;
     run->complete = load_run(l);
+    measurement_finish(run->measurement, &l->bound);
     run->due = calloc((size_t)s->requests, sizeof *run->due);
     for (uint64_t i = 0; i < s->requests; i++)
         run->due[i] = pacer_due(&same, i);
@@ -266,12 +268,14 @@ static inline void virtual_end(struct virtual_run *run)
 }
 
 /* What an ideal client would have seen, which sends each request when it is due: for the same work, with the server
- * stopped at the same times. Sending takes time, too. */
+ * stopped at the same times. Sending takes time, too. A single slot sends only when it has the reply before. */
 static inline void ideal_latencies(const struct virtual_run *run, uint64_t count, uint64_t *latencies)
 {
+    bool single = run->load.conn_count == 1 && run->load.conns[0].depth == 1;
     uint64_t free_at = 0;
     for (uint64_t i = 0; i < count; i++) {
-        free_at = work_until(&vm.server, max_u64(run->due[i] + SEND_NS, free_at), vm.services[i]);
+        uint64_t sent = max_u64(run->due[i], single ? free_at : 0) + SEND_NS;
+        free_at = work_until(&vm.server, max_u64(sent, free_at), vm.services[i]);
         latencies[i] = free_at - run->due[i];
     }
 }
