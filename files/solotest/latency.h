@@ -65,7 +65,7 @@ struct reading {
  *
  * An ideal client sends earlier than a real one, so it need not meet the same stall. Therefore:
  *
- *   - The time that the server takes for a request counts as 0 if the client sent it more than one
+ *   - The time that the server takes for a request counts as 0 if the client sent it more than half a
  *     period later than the ideal one would. Yet if the times of all requests add up to the length
  *     of the schedule, the server was overloaded however late the client was: then the ideal client's
  *     reply comes as long after the start of the schedule as the server was busy. Stalls are left out
@@ -110,7 +110,7 @@ static inline void server_bound_open(struct server_bound *b, const struct slot *
         return;
     b->unknown.open = true;
     b->unknown.begin = max_u64(s->intended, b->free);
-    b->unknown.late = since(s->sent, b->unknown.begin) > b->period;
+    b->unknown.late = since(s->sent, b->unknown.begin) > b->period / 2;
     b->unknown.sent = s->handed_over;
 }
 

@@ -160,7 +160,7 @@ static void report_histogram(struct json *j, const char *name, const struct hist
     json_close(j, '}');
 }
 
-static void report_requests(struct json *j, const struct load *l)
+static void report_requests(struct json *j, const struct load *l, const struct measurement *m)
 {
     json_key(j, "requests");
     json_open(j, "{");
@@ -169,7 +169,7 @@ static void report_requests(struct json *j, const struct load *l)
     json_key_u64(j, "ok", l->ok);
     json_key_u64(j, "gets", l->gets);
     json_key_u64(j, "sets", l->sets);
-    json_key_u64(j, "lost", l->measurement->lost);
+    json_key_u64(j, "lost", m->lost);
     json_key_u64(j, "not_sent", l->not_sent);
     json_key(j, "errors");
     json_open(j, "{");
@@ -179,7 +179,16 @@ static void report_requests(struct json *j, const struct load *l)
     json_close(j, '}');
 }
 
-/* From the first send to the last: n requests at rate r take (n - 1) / r seconds. */
+/* From the first send to the last: n requests at rate r take (n - 1) / r seconds. Random due times
+ * take another time, so there it is the rate of the schedule, less what the sends fell behind. */
+static double achieved_rate(const struct load *l)
+{
+    double took = (double)(l->last_sent - l->first_sent);
+    if (load_is_paced(l) && l->settings->arrivals != ARRIVALS_PERIODIC)
+        return l->settings->rate * (double)(l->last_due - l->first_due) / took;
+    return (double)(l->sent - 1) * 1e9 / took;
+}
+
 static void report_rate(struct json *j, const struct load *l)
 {
     json_key(j, "rate");
@@ -191,7 +200,7 @@ static void report_rate(struct json *j, const struct load *l)
         json_raw(j, "null");
     json_key(j, "achieved");
     if (l->last_sent > l->first_sent)
-        json_real(j, (double)(l->sent - 1) * 1e9 / (double)(l->last_sent - l->first_sent));
+        json_real(j, achieved_rate(l));
     else
         json_raw(j, "null");
     json_close(j, '}');
@@ -252,7 +261,7 @@ static void report_test(struct json *j, const struct test_result *t)
     json_key_epoch(j, "finished_at", t->finished);
     json_key_epoch(j, "ready_at", t->ready);
     json_key_real(j, "seconds", (double)since(l->last_reply, l->first_sent) / 1e9);
-    report_requests(j, l);
+    report_requests(j, l, m);
     report_rate(j, l);
     json_key(j, "latency");
     json_open(j, "{");

@@ -132,8 +132,11 @@ static inline bool load_send(struct load *l, struct conn *c, uint64_t now)
         else
             l->gets++;
     }
-    if (l->sent == 0)
+    if (l->sent == 0) {
         l->first_sent = now;
+        l->first_due = conn_slot(c, c->in_flight)->intended;
+    }
+    l->last_due = conn_slot(c, c->in_flight + c->staged - 1)->intended;
     if (l->in_flight == 0)
         l->next_timeout_check = now + seconds_to_ns(l->settings->timeout);
     l->last_sent = now;

@@ -122,10 +122,10 @@ static void test_the_lower_bound_leaves_out_what_the_client_added(void)
 static void test_the_lower_bound_blames_no_server_while_the_client_catches_up(void)
 {
     struct client c = new_client();
-    struct latencies l = request(&c, 1000, 1000 + PERIOD, 1000 + PERIOD + 150, 0);
+    struct latencies l = request(&c, 1000, 1000 + PERIOD / 2, 1000 + PERIOD / 2 + 150, 0);
     CHECK(l.server == 150);
     c = new_client();
-    l = request(&c, 1000, 1001 + PERIOD, 1001 + PERIOD + 150, 0);
+    l = request(&c, 1000, 1001 + PERIOD / 2, 1001 + PERIOD / 2 + 150, 0);
     CHECK(l.server == 0);
 }
 
