@@ -12,7 +12,7 @@
  *   what is kept        histogram, series, measurement, errors
  *   around it           options, process, signals, health, failure, json, report, numbers
  *
- * The four latencies of a request are defined in one place, slot_complete() in latency.h. The rest
+ * The latencies of a request are defined in one place, slot_complete() in latency.h. The rest
  * exists to call it with correct time stamps.
  */
 // Build: cc -std=c11 -O2 files/solotest.c files/solotest/*.c -lhiredis -lm
@@ -186,12 +186,14 @@ static void test_phase(const struct settings *s, const struct credentials *who, 
         .pacer = {.mode = (enum pacing)s->pacing,
                   .spin = pacer_spin(s),
                   .spin_min = pacer_spin(s),
-                  .period = 1e9L / (long double)s->rate}};
+                  .period = 1e9L / (long double)s->rate,
+                  .arrivals = (enum arrivals)s->arrivals}};
+    rng_seed(&t->load.pacer.rng, o->seed, STREAM_ARRIVALS);
     struct chooser initial = chooser;
     t->done = load_open(&t->load, (size_t)s->connections, (size_t)s->pipeline, who);
     if (t->done) {
         test_run(t, o);
-        series_finish(&t->measurement->series);
+        measurement_finish(t->measurement, &t->load.bound);
         if (s->json)
             hot_set_measure(&t->hot, &initial, t->load.sent, t->measurement->series.slots[0],
                             SERIES_POINTS * HIST_SLOTS);

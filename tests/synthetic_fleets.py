@@ -38,6 +38,7 @@ SETTINGS: dict[str, t.Any] = {
     "pattern": "gaussian",
     "connections": 1,
     "pipeline": 1,
+    "arrivals": "jitter",
     "pacing": "hybrid",
     "cpu": "any",
     "influences": [0, 10],

@@ -8,7 +8,7 @@ void chooser_init(struct chooser *c, uint64_t seed, uint64_t keys, enum pattern 
                   double bias, int read_mix)
 {
     memset(c, 0, sizeof *c);
-    rng_seed(&c->rng, seed, 1);
+    rng_seed(&c->rng, seed, STREAM_KEYS);
     c->keys = keys;
     c->pattern = pattern;
     c->read_mix = read_mix;

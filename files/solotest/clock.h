@@ -6,6 +6,7 @@
 #ifndef SOLOTEST_CLOCK_H
 #define SOLOTEST_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/time.h>
 #include <time.h>
@@ -49,6 +50,27 @@ static inline uint64_t seconds_to_ns(double seconds)
 static inline uint64_t wall_offset(void)
 {
     return clock_ns(CLOCK_REALTIME) - now_ns();
+}
+
+/* The wall clock minus the monotonic clock, as of an earlier time. */
+struct wall {
+    uint64_t at, offset;
+    bool known;
+};
+
+#define WALL_TOLERANCE_NS (20 * NS_PER_US) /* between reading one clock and the other */
+#define WALL_SLEW 8 /* a time service may slew the wall clock by up to 1/12 */
+
+/* True if the wall clock, read as `wall` at the monotonic time `now`, was not set since the last
+ * call. */
+static inline bool wall_is_steady(struct wall *w, uint64_t now, uint64_t wall)
+{
+    uint64_t offset = wall - now; /* may wrap around, and so may the difference */
+    uint64_t change = offset - w->offset;
+    uint64_t size = change > INT64_MAX ? -change : change;
+    bool steady = !w->known || size <= WALL_TOLERANCE_NS + since(now, w->at) / WALL_SLEW;
+    *w = (struct wall){.at = now, .offset = offset, .known = true};
+    return steady;
 }
 
 static inline struct timeval to_timeval(double seconds)

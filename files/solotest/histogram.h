@@ -38,14 +38,19 @@ static inline size_t hist_index(uint64_t value)
 /* The highest value in slot `index`. */
 uint64_t hist_highest_in(size_t index);
 
-static inline void hist_add(struct histogram *h, uint64_t value)
+static inline void hist_add_many(struct histogram *h, uint64_t value, uint64_t times)
 {
     value = min_u64(value, INT64_MAX);
     h->min = h->count == 0 ? value : min_u64(h->min, value);
     h->max = max_u64(h->max, value);
-    h->sum += value;
-    h->count++;
-    h->slots[hist_index(value)]++;
+    h->sum += (wide)value * times;
+    h->count += times;
+    h->slots[hist_index(value)] += times;
+}
+
+static inline void hist_add(struct histogram *h, uint64_t value)
+{
+    hist_add_many(h, value, 1);
 }
 
 /* ceil(count * permille / 1000), without overflow. */

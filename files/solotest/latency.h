@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The four latencies of a request.
+ * The latencies of a request.
  *
  * A slot holds one request in flight; a connection has as many slots as its pipeline is deep. A
  * request waits for its intended start and for the previous reply of its slot. Then it is sent, and
@@ -14,14 +14,17 @@
  *             server counts in every request that had to wait for it, a stall of the client in none.
  *   lateness  intended - response: what the client itself added, from its first late wake-up to the
  *             last request that had to catch up.
+ *   wakeup    how long the reply had waited in the socket when it was read, by the kernel's receive
+ *             time stamp.
+ *   server    the lower bound: what the server and its platform caused for certain. See below.
  *
  * While the client keeps up, `response` counts from the intended start if the previous reply came
  * after it, otherwise from the actual send; `lateness` is the actual send minus the earliest possible
  * one. The recursion differs from this simple rule only after the client has lost time: requests that
  * queue behind that delay count it as `lateness`, where the simple rule would blame the server.
  *
- * `read_delay` is how long a reply waited in the socket, if the kernel's receive time stamp proves
- * that the client was away. The client caused it, so it counts as `lateness` too.
+ * `response` takes a long wait in the socket out, because it proves that the client was away. A
+ * short one stays in it, as every client has to be woken.
  */
 #ifndef SOLOTEST_LATENCY_H
 #define SOLOTEST_LATENCY_H
@@ -31,28 +34,124 @@
 
 #include "clock.h"
 
+#define OWN_DELAY_NS NS_PER_MS /* a shorter delay is a wake-up, which every client has */
+#define STALL_PERIODS 5        /* what a server takes beyond that is a stall and not work */
+
 struct slot {
     uint64_t intended;
     uint64_t sent;
-    uint64_t replied;    /* of the slot's previous request */
-    uint64_t ideal_free; /* the same for the ideal client */
+    uint64_t handed_over; /* `sent`, or later if the client may have been away before it sent */
+    uint64_t replied;     /* of the slot's previous request */
+    uint64_t ideal_free;  /* the same for the ideal client */
     bool is_set;
 };
 
-struct latencies {
-    uint64_t service, response, intended, lateness;
+/* One read from a connection. */
+struct reading {
+    uint64_t at;     /* when it ended */
+    uint64_t waited; /* how long its last byte had been in the socket then */
+    bool stamped;    /* the kernel told `waited` */
 };
 
-static inline struct latencies slot_complete(struct slot *s, uint64_t replied, uint64_t read_delay)
+/*
+ * The lower bound, for all slots of a client together, because they share one server.
+ *
+ * The server took time for a reply only from the later of two events, the sending of its request and
+ * the arrival of the reply before it, to the arrival of the reply itself. An ideal client, served in
+ * the same order and with these times alone, has the reply at `free`; `server` is that minus the
+ * intended start. A time stamp tells when the last reply of a read arrived. For those before it no
+ * time is known, so they take none, and the time of all of them counts from where the first could
+ * have started.
+ *
+ * An ideal client sends earlier than a real one, so it need not meet the same stall. Therefore:
+ *
+ *   - The time that the server takes for a request counts as 0 if the client sent it more than half a
+ *     period later than the ideal one would. Yet if the times of all requests add up to the length
+ *     of the schedule, the server was overloaded however late the client was: then the ideal client's
+ *     reply comes as long after the start of the schedule as the server was busy. Stalls are left out
+ *     of that sum.
+ *   - A request that meets a stall longer than a period counts one period of it. Only the requests
+ *     behind it, which were due during the stall, have certainly met it.
+ *
+ * With these rules the average and the percentiles of `server` do not exceed those of an ideal client
+ * (tests/programs/solotest/virtual/test_bounds.c).
+ */
+struct server_bound {
+    uint64_t period;     /* ns between two requests of the schedule */
+    uint64_t free;       /* when the ideal client has its latest reply */
+    uint64_t busy;       /* the sum of all times that the server took, without the rest of long ones */
+    uint64_t arrived;    /* the latest reply with a known time */
+    uint64_t first_due, last_due; /* replies of several connections are read in another order */
+    struct {
+        bool open;
+        bool late;      /* see above */
+        uint64_t begin; /* when the ideal client sends the first of them */
+        uint64_t sent;  /* when the client sent it */
+        uint64_t read;  /* the latest read */
+    } unknown;          /* the replies since then */
+};
+
+struct latencies {
+    uint64_t service, response, intended, lateness, wakeup, server, server_if_overloaded;
+    bool stamped; /* the last three are known */
+};
+
+/* True if the server alone could not have kept up with the schedule. */
+static inline bool server_is_overloaded(const struct server_bound *b)
+{
+    return b->busy > 0 && b->busy >= b->last_due - b->first_due;
+}
+
+/* Begins a series of replies of which only the last will have a known time. A request that was sent
+ * after the latest read was not in flight then, so the server may have been idle in between. */
+static inline void server_bound_open(struct server_bound *b, const struct slot *s)
+{
+    if (b->unknown.open && s->sent <= b->unknown.read)
+        return;
+    b->unknown.open = true;
+    b->unknown.begin = max_u64(s->intended, b->free);
+    b->unknown.late = since(s->sent, b->unknown.begin) > b->period / 2;
+    b->unknown.sent = s->handed_over;
+}
+
+static inline void server_bound_add(struct server_bound *b, const struct slot *s,
+                                    const struct reading *r, bool is_last, struct latencies *l)
+{
+    if (b->first_due == 0)
+        b->first_due = s->intended;
+    b->last_due = max_u64(b->last_due, s->intended);
+    server_bound_open(b, s);
+    uint64_t begin = max_u64(s->intended, b->free);
+    b->free = begin;
+    b->unknown.read = r->at;
+    if (is_last && r->stamped) {
+        uint64_t arrived = since(r->at, r->waited);
+        uint64_t took = since(arrived, max_u64(b->unknown.sent, b->arrived));
+        b->busy += min_u64(took, STALL_PERIODS * b->period);
+        if (!b->unknown.late)
+            b->free = max_u64(b->free, b->unknown.begin + took);
+        b->arrived = max_u64(b->arrived, arrived);
+    }
+    if (is_last)
+        b->unknown.open = false;
+    l->server = min_u64(b->free, begin + b->period) - b->last_due;
+    l->server_if_overloaded = max_u64(l->server, since(b->first_due + b->busy, b->last_due));
+}
+
+static inline struct latencies slot_complete(struct slot *s, struct server_bound *b,
+                                             const struct reading *r, bool is_last)
 {
     struct latencies l;
     uint64_t ideal_sent = max_u64(s->intended, s->ideal_free);
-    l.service = since(replied, s->sent);
-    s->ideal_free = ideal_sent + since(l.service, read_delay);
+    l.service = since(r->at, s->sent);
+    l.wakeup = min_u64(r->waited, l.service);
+    s->ideal_free = ideal_sent + l.service - (l.wakeup > OWN_DELAY_NS ? l.wakeup : 0);
     l.response = s->ideal_free - s->intended;
-    l.intended = since(replied, s->intended);
+    l.intended = since(r->at, s->intended);
     l.lateness = since(l.intended, l.response);
-    s->replied = replied;
+    server_bound_add(b, s, r, is_last, &l);
+    l.stamped = r->stamped;
+    s->replied = r->at;
     return l;
 }
 

@@ -20,9 +20,9 @@
 #define INPUT_SIZE 65536
 #define OUTPUT_BUDGET (8u << 20) /* output buffers of all connections together */
 
-#define OWN_DELAY_NS NS_PER_MS /* a shorter delay is a wake-up, which every client has */
-
 #define HEARTBEAT_MAX 1.0 /* seconds */
+
+#define LOST_STEPS 1000000 /* more requests that were not sent are counted in groups */
 
 bool load_abandon(struct load *l, const char *kind)
 {
@@ -52,27 +52,30 @@ static bool load_timed_out(struct load *l)
     return load_abandon(l, "timeout");
 }
 
-/* How long the data waited in the socket before it was read at `now`. A short wait counts as 0: only
- * a long one proves that the client was away (stopped, or without a CPU). */
-static uint64_t own_read_delay(struct msghdr *message, uint64_t now)
+/* Adds how long the last byte had been in the socket, by the kernel's time stamp. Stamps are of the
+ * wall clock, so it is read right after the monotonic one: a delay between the two makes the wait too
+ * long, and the lower bound smaller. A wall clock that was set since the previous read makes the stamp
+ * unknown. */
+static void reading_stamp(struct reading *r, struct msghdr *message, struct wall *wall)
 {
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
     if (header == NULL || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_TIMESTAMPNS)
-        return 0;
+        return;
     struct timespec t;
     memcpy(&t, CMSG_DATA(header), sizeof t);
-    uint64_t arrived = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-    uint64_t delay = since(now + wall_offset(), arrived);
-    return delay > OWN_DELAY_NS ? delay : 0;
+    uint64_t now = clock_ns(CLOCK_REALTIME);
+    r->stamped = wall_is_steady(wall, r->at, now);
+    if (r->stamped)
+        r->waited = since(now, (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec);
 }
 
-/* Like recv(). Also returns the time of reading, and how long the data waited for the client. */
-static ssize_t conn_read(struct conn *c, char *to, int flags, uint64_t *now, uint64_t *read_delay)
+/* Like recv(); also fills in `r`. */
+static ssize_t conn_read(struct conn *c, char *to, int flags, struct reading *r, struct wall *wall)
 {
-    *read_delay = 0;
+    *r = (struct reading){0};
     if (!c->stamped) {
         ssize_t n = recv(c->fd, to, INPUT_SIZE, flags);
-        *now = now_ns();
+        r->at = now_ns();
         return n;
     }
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
@@ -80,18 +83,18 @@ static ssize_t conn_read(struct conn *c, char *to, int flags, uint64_t *now, uin
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
                              .msg_controllen = sizeof control};
     ssize_t n = recvmsg(c->fd, &message, flags);
-    *now = now_ns();
-    if (n > 0 && c->in_flight > 0 && *now - conn_slot(c, 0)->sent > OWN_DELAY_NS)
-        *read_delay = own_read_delay(&message, *now);
+    r->at = now_ns();
+    if (n > 0)
+        reading_stamp(r, &message, wall);
     return n;
 }
 
 static bool load_receive_from(struct load *l, struct conn *c, int flags)
 {
-    uint64_t now, read_delay;
-    ssize_t n = conn_read(c, l->input, flags, &now, &read_delay);
+    struct reading r;
+    ssize_t n = conn_read(c, l->input, flags, &r, &l->wall);
     if (n > 0)
-        return load_consume(l, c, l->input, (size_t)n, now, read_delay);
+        return load_consume(l, c, l->input, (size_t)n, &r);
     if (n == 0)
         return load_lost(l, "closed by the server");
     return errno == EINTR || errno == EAGAIN || load_lost(l, strerror(errno));
@@ -206,12 +209,44 @@ static bool load_loop(struct load *l)
     }
 }
 
+/* Counts the requests that were due at `end` and not sent. They wait in the order of the schedule, so
+ * the oldest has waited since its due time and the others, on average, one period less each. */
+static void load_count_not_sent(struct load *l, uint64_t end)
+{
+    struct conn *c = l->staging;
+    uint64_t due = c != NULL ? conn_slot(c, c->in_flight)->intended : pacer_due(&l->pacer, l->issued);
+    if (l->sent == l->planned || due >= end)
+        return;
+    long double waiting = floorl((long double)(end - due) / l->pacer.period) + 1;
+    l->not_sent = min_u64((uint64_t)waiting, l->planned - l->sent);
+    uint64_t step = l->not_sent / LOST_STEPS + 1;
+    for (uint64_t i = 0; i < l->not_sent; i += step)
+        measurement_add_lost(l->measurement,
+                             since(end, due + (uint64_t)((long double)i * l->pacer.period)),
+                             min_u64(step, l->not_sent - i));
+}
+
+/* Nobody knows how long the requests without a reply would have taken, but each has waited until now:
+ * without them the upper bound would be too low. */
+static void load_count_lost(struct load *l)
+{
+    uint64_t now = now_ns();
+    for (size_t i = 0; i < l->conn_count; i++)
+        for (size_t k = 0; k < l->conns[i].in_flight; k++)
+            measurement_add_lost(l->measurement, since(now, conn_slot(&l->conns[i], k)->intended), 1);
+    if (load_is_paced(l))
+        load_count_not_sent(l, min_u64(now, l->stop_at));
+}
+
 bool load_run(struct load *l)
 {
     l->next_progress = now_ns() + NS_PER_S;
+    l->bound.period = (uint64_t)l->pacer.period;
     heartbeat_every(fmin(l->settings->timeout / 4, HEARTBEAT_MAX));
     bool complete = load_loop(l);
     heartbeat_every(0);
+    if (l->measurement != NULL)
+        load_count_lost(l);
     return complete;
 }
 

@@ -32,6 +32,8 @@ struct load {
     bool stop_on_error;
     const char *name; /* for progress */
     struct measurement *measurement; /* NULL: do not measure */
+    struct server_bound bound;
+    struct wall wall;
     struct failure *failure;
     /* resources */
     struct conn *conns;
@@ -43,6 +45,8 @@ struct load {
     size_t value_head_size;
     /* results */
     uint64_t issued, sent, gets, sets, ok, in_flight;
+    uint64_t not_sent; /* due when the time was over */
+    uint64_t first_due, last_due; /* of the requests that were sent */
     uint64_t first_sent, last_sent, last_reply;
     uint64_t next_timeout_check, next_progress;
     struct errors errors;

@@ -46,10 +46,26 @@ void measurement_free(struct measurement *m)
     free(m);
 }
 
+void measurement_finish(struct measurement *m, const struct server_bound *b)
+{
+    if (server_is_overloaded(b)) {
+        m->server = m->server_if_overloaded;
+        for (uint64_t i = 0; i < m->raw_used; i++)
+            m->raw[i].server = m->raw[i].server_if_overloaded;
+    }
+    series_finish(&m->series);
+}
+
 bool measurement_write_raw(const struct measurement *m, FILE *file)
 {
-    for (uint64_t i = 0; i < m->raw_used; i++)
-        (void)fprintf(file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", m->raw[i].service,
-                      m->raw[i].response, m->raw[i].intended, m->raw[i].lateness);
+    for (uint64_t i = 0; i < m->raw_used; i++) {
+        const struct latencies *t = &m->raw[i];
+        (void)fprintf(file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, t->service, t->response,
+                      t->intended, t->lateness);
+        if (t->stamped)
+            (void)fprintf(file, " %" PRIu64 " %" PRIu64 "\n", t->wakeup, t->server);
+        else
+            (void)fprintf(file, " - -\n");
+    }
     return ferror(file) == 0;
 }

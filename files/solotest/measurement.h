@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Measurement: the histograms of the four latencies, the time series of `response` and, if wanted,
- * the raw samples. All memory is allocated before the load starts.
+ * Measurement: the histograms of the latencies, the time series of `response` and, if wanted, the
+ * raw samples. All memory is allocated before the load starts.
  */
 #ifndef SOLOTEST_MEASUREMENT_H
 #define SOLOTEST_MEASUREMENT_H
@@ -15,14 +15,13 @@
 #include "options.h"
 #include "series.h"
 
-struct raw_sample {
-    uint64_t service, response, intended, lateness;
-};
-
 struct measurement {
     struct histogram service, response, intended, lateness;
+    struct histogram wakeup, server; /* empty without the kernel's time stamps */
+    struct histogram server_if_overloaded; /* what measurement_finish() may choose */
+    uint64_t lost; /* requests without a successful reply: they are in `intended` alone */
     struct series series;
-    struct raw_sample *raw; /* NULL unless wanted */
+    struct latencies *raw; /* NULL unless wanted */
     uint64_t raw_used, raw_size;
 };
 
@@ -40,11 +39,26 @@ static inline void measurement_add(struct measurement *m, const struct slot *slo
     hist_add(&m->response, t.response);
     hist_add(&m->intended, t.intended);
     hist_add(&m->lateness, t.lateness);
+    if (t.stamped) {
+        hist_add(&m->wakeup, t.wakeup);
+        hist_add(&m->server, t.server);
+        hist_add(&m->server_if_overloaded, t.server_if_overloaded);
+    }
     series_add(&m->series, since(slot->intended, start), t.response);
     if (m->raw_used < m->raw_size)
-        m->raw[m->raw_used++] =
-            (struct raw_sample){t.service, t.response, t.intended, t.lateness};
+        m->raw[m->raw_used++] = t;
 }
+
+/* Requests that failed, were never answered, or were due and not sent: whoever waited for them has
+ * waited for at least `age`. */
+static inline void measurement_add_lost(struct measurement *m, uint64_t age, uint64_t requests)
+{
+    hist_add_many(&m->intended, age, requests);
+    m->lost += requests;
+}
+
+/* Ends the measurement: chooses the lower bound. */
+void measurement_finish(struct measurement *m, const struct server_bound *b);
 
 bool measurement_write_raw(const struct measurement *m, FILE *file);
 

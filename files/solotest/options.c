@@ -40,6 +40,7 @@ const struct settings default_settings = {
 
 const char *const pattern_names[] = {"gaussian", "uniform", "sequential", NULL};
 const char *const pacing_names[] = {"hybrid", "sleep", "spin", "none", NULL};
+const char *const arrivals_names[] = {"periodic", "jitter", "poisson", NULL};
 
 #define MAX_VALUE 536870912 /* 512 MB: the longest string in Redis */
 #define MAX_SLOTS 65536     /* connections x pipeline */
@@ -85,6 +86,8 @@ const struct option_spec option_specs[] = {
     INTEGER("--pipeline", pipeline, "N", 1, 4096, "requests in flight per connection (1)"),
     CHOICE("--pattern", pattern, pattern_names, "choice of keys (gaussian, with BIAS)"),
     CHOICE("--pacing", pacing, pacing_names, "how to wait for a due time (hybrid); none is a closed loop"),
+    CHOICE("--arrivals", arrivals, arrivals_names,
+           "due times: evenly spaced (periodic), random in each period, or random"),
     INTEGER("--spin-us", spin_us, "N", 0, 1000000, "hybrid: spin for at least that long before the due time (40)"),
     REAL("--start-at", start_at, "EPOCH_SECONDS", 0, MAX_EPOCH_SECONDS, "start at this wall-clock time"),
     REAL("--stagger", stagger, "FRACTION", 0, 0.999999999,
@@ -94,7 +97,7 @@ const struct option_spec option_specs[] = {
     INTEGER("--cpu", cpu, "N", 0, CPU_SETSIZE - 1, "run on this CPU only"),
     REAL("--timeout", timeout, "SECONDS", 1e-3, 86400, "give up when a reply takes that long (30)"),
     REAL("--connect-timeout", connect_timeout, "SECONDS", 1e-3, 3600, "give up connecting after that time (1.5)"),
-    TEXT("--raw", raw_file, "FILE", "write each request's service, response, intended, lateness in ns"),
+    TEXT("--raw", raw_file, "FILE", "write each request's service, response, intended, lateness, wakeup, server in ns"),
     FLAG("--protect", protect, "refuse to fill a Redis that holds other data"),
     FLAG("--json", json, "print one JSON object instead of the six lines"),
     FLAG("--progress", progress, "print progress on standard error, once a second"),

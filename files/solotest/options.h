@@ -22,7 +22,7 @@ struct settings {
     double duration;  /* -1: not given */
     double max_seconds; /* -1: not given */
     int64_t connections, pipeline, spin_us;
-    int64_t pattern, pacing; /* enum pattern, enum pacing */
+    int64_t pattern, pacing, arrivals; /* enum pattern, enum pacing, enum arrivals */
     double start_at;         /* -1: not given */
     double stagger;
     int64_t seed; /* -1: not given */
@@ -48,8 +48,8 @@ struct option_spec {
 
 extern const struct option_spec option_specs[];
 extern const size_t option_spec_count;
-/* By enum pattern and by enum pacing; the last one is NULL. */
-extern const char *const pattern_names[], *const pacing_names[];
+/* By enum pattern, enum pacing and enum arrivals; the last one is NULL. */
+extern const char *const pattern_names[], *const pacing_names[], *const arrivals_names[];
 
 #define MAX_KEYS 1e12       /* 12 digits: a key fits every buffer, and a double holds it exactly */
 

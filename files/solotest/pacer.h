@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Pacer: request i is due at start + i / rate, on an absolute schedule that no delay shifts. It
- * waits for a due time by sleeping, by spinning, or by sleeping first and spinning for the rest
- * (hybrid).
+ * Pacer: an absolute schedule that no delay shifts, of `rate` requests per second. Request i is due
+ *
+ *   periodic  at start + i / rate,
+ *   jitter    at a random time in the period from there to the next,
+ *   poisson   a random time, with exponential distribution, after request i - 1.
+ *
+ * The pacer waits for a due time by sleeping, by spinning, or by sleeping first and spinning for the
+ * rest (hybrid).
  */
 #ifndef SOLOTEST_PACER_H
 #define SOLOTEST_PACER_H
 
+#include <math.h>
 #include <stdint.h>
 
 #include "clock.h"
+#include "random.h"
 #include "signals.h"
 
 enum pacing { PACING_HYBRID, PACING_SLEEP, PACING_SPIN, PACING_NONE };
+enum arrivals { ARRIVALS_PERIODIC, ARRIVALS_JITTER, ARRIVALS_POISSON };
 
 struct pacer {
     enum pacing mode;
@@ -20,6 +28,10 @@ struct pacer {
     uint64_t spin;      /* stop sleeping so long before the due time; 0: only sleep, NEVER: only spin */
     uint64_t spin_min;  /* hybrid: the initial and smallest value of `spin` */
     long double period; /* ns; 64 bits of mantissa keep request 10^12 exact to the nanosecond */
+    enum arrivals arrivals;
+    struct rng rng;
+    uint64_t drawn;       /* requests whose random due time was drawn */
+    long double position; /* of the latest of them, in periods after the start */
 };
 
 /* How late a sleep ends depends on the machine and its load: some 5 us, or more than 50 us if
@@ -39,9 +51,24 @@ static inline void pacer_learn(struct pacer *p, uint64_t overslept)
         p->spin = max_u64(since(p->spin, SPIN_DOWN_NS), p->spin_min);
 }
 
-static inline uint64_t pacer_due(const struct pacer *p, uint64_t i)
+static inline void pacer_draw(struct pacer *p)
 {
-    return p->start + (uint64_t)((long double)i * p->period);
+    double u = rng_unit(&p->rng);
+    if (p->arrivals == ARRIVALS_JITTER)
+        p->position = (long double)p->drawn + (long double)u;
+    else
+        p->position -= (long double)log1p(-u);
+    p->drawn++;
+}
+
+/* When request i is due. Random times are drawn in order: never ask for an earlier request again. */
+static inline uint64_t pacer_due(struct pacer *p, uint64_t i)
+{
+    if (p->arrivals == ARRIVALS_PERIODIC)
+        return p->start + (uint64_t)((long double)i * p->period);
+    while (p->drawn <= i)
+        pacer_draw(p);
+    return p->start + (uint64_t)(p->position * p->period);
 }
 
 /* Waits until `due` and returns the time. Returns early only if a signal asks the program to

@@ -17,6 +17,6 @@ void rng_seed(struct rng *r, uint64_t seed, uint64_t stream)
 struct byte_rng byte_rng_seeded(uint64_t seed, uint64_t phase)
 {
     struct rng r;
-    rng_seed(&r, seed, 2 + phase);
+    rng_seed(&r, seed, STREAM_VALUES + phase);
     return (struct byte_rng){r.s[0]};
 }

@@ -36,6 +36,9 @@ static inline uint64_t rng_next(struct rng *r)
     return result;
 }
 
+/* Streams of one seed. The values of a phase add its number: 0 is the fill, 1 the test. */
+enum { STREAM_KEYS = 1, STREAM_VALUES = 2, STREAM_ARRIVALS = 4 };
+
 void rng_seed(struct rng *r, uint64_t seed, uint64_t stream);
 
 #define RNG_UNITS (UINT64_C(1) << 53) /* evenly spaced doubles in [0, 1) */
@@ -105,7 +108,7 @@ static inline void value_fill(struct byte_rng *r, char *to, size_t size, double 
     }
 }
 
-/* The bytes of the values of a phase: 0 is the fill, 1 the test. */
+/* The bytes of the values of a phase. */
 struct byte_rng byte_rng_seeded(uint64_t seed, uint64_t phase);
 
 #endif

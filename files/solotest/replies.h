@@ -14,18 +14,19 @@
 
 #include "load.h"
 
-/* Counts one complete reply; `error` is its kind, or NULL for a success. */
-static inline bool load_complete(struct load *l, struct conn *c, uint64_t now, uint64_t read_delay,
-                                 const char *error)
+/* Counts one complete reply; `error` is its kind, or NULL for a success. The kernel's time stamp
+ * belongs to the last byte of a read, so only the reply that `is_last` in it has a known time. */
+static inline bool load_complete(struct load *l, struct conn *c, const struct reading *r,
+                                 bool is_last, const char *error)
 {
     struct slot *slot = conn_slot(c, 0);
-    struct latencies t = slot_complete(slot, now, read_delay);
+    struct latencies t = slot_complete(slot, &l->bound, r, is_last);
     if (++c->head == c->depth)
         c->head = 0;
     c->in_flight--;
     c->unfinished = 0;
     l->in_flight--;
-    l->last_reply = now;
+    l->last_reply = r->at;
     if (error == NULL) {
         l->ok++;
         if (l->measurement != NULL)
@@ -33,6 +34,8 @@ static inline bool load_complete(struct load *l, struct conn *c, uint64_t now, u
         return true;
     }
     errors_add(&l->errors, error, 1);
+    if (l->measurement != NULL)
+        measurement_add_lost(l->measurement, t.intended, 1);
     if (l->errors.first[0] == '\0')
         (void)snprintf(l->errors.first, sizeof l->errors.first, "%s",
                        c->error_text[0] != '\0' ? c->error_text : error);
@@ -74,7 +77,7 @@ static inline bool reader_is_idle(const redisReader *r)
 
 /* Takes bytes that do not begin with the expected reply. */
 static inline bool load_parse(struct load *l, struct conn *c, const char *data, size_t size,
-                              uint64_t now, uint64_t read_delay)
+                              const struct reading *r)
 {
     if (redisReaderFeed(c->reader, data, size) != REDIS_OK)
         return load_protocol_error(l, "not enough memory for the reply");
@@ -91,7 +94,7 @@ static inline bool load_parse(struct load *l, struct conn *c, const char *data, 
             return load_protocol_error(l, "a reply without a request");
         const char *error =
             reply_error(conn_slot(c, 0), (int)(uintptr_t)reply, c->error_text, kind);
-        if (!load_complete(l, c, now, read_delay, error))
+        if (!load_complete(l, c, r, reader_is_idle(c->reader), error))
             return false;
     }
     if (c->unfinished > (uint64_t)l->settings->value_size + REPLY_SLACK)
@@ -99,20 +102,20 @@ static inline bool load_parse(struct load *l, struct conn *c, const char *data, 
     return true;
 }
 
-/* Takes bytes that were read at `now`. Returns false if the load cannot go on. */
+/* Takes the bytes of a read. Returns false if the load cannot go on. */
 static inline bool load_consume(struct load *l, struct conn *c, const char *data, size_t size,
-                                uint64_t now, uint64_t read_delay)
+                                const struct reading *r)
 {
     while (size > 0 && c->in_flight > 0 && reader_is_idle(c->reader)) {
         size_t n = expected_reply(l, conn_slot(c, 0), data, size);
         if (n == 0)
             break;
-        if (!load_complete(l, c, now, read_delay, NULL))
+        if (!load_complete(l, c, r, n == size, NULL))
             return false;
         data += n;
         size -= n;
     }
-    return size == 0 || load_parse(l, c, data, size, now, read_delay);
+    return size == 0 || load_parse(l, c, data, size, r);
 }
 
 #endif

@@ -66,6 +66,7 @@ static void report_settings(struct json *j, const struct settings *s, uint64_t s
     json_key_u64(j, "connections", (uint64_t)s->connections);
     json_key_u64(j, "pipeline", (uint64_t)s->pipeline);
     json_key_text(j, "pacing", pacing_names[s->pacing]);
+    json_key_text(j, "arrivals", paced ? arrivals_names[s->arrivals] : NULL);
     json_key_u64_if_given(j, "spin_us", s->pacing == PACING_HYBRID ? s->spin_us : -1);
     json_key_epoch(j, "start_at", s->start_at < 0 ? 0 : seconds_to_ns(s->start_at));
     json_key_real(j, "stagger", paced ? s->stagger : 0);
@@ -159,7 +160,7 @@ static void report_histogram(struct json *j, const char *name, const struct hist
     json_close(j, '}');
 }
 
-static void report_requests(struct json *j, const struct load *l)
+static void report_requests(struct json *j, const struct load *l, const struct measurement *m)
 {
     json_key(j, "requests");
     json_open(j, "{");
@@ -168,6 +169,8 @@ static void report_requests(struct json *j, const struct load *l)
     json_key_u64(j, "ok", l->ok);
     json_key_u64(j, "gets", l->gets);
     json_key_u64(j, "sets", l->sets);
+    json_key_u64(j, "lost", m->lost);
+    json_key_u64(j, "not_sent", l->not_sent);
     json_key(j, "errors");
     json_open(j, "{");
     for (size_t i = 0; i < l->errors.used; i++)
@@ -176,7 +179,16 @@ static void report_requests(struct json *j, const struct load *l)
     json_close(j, '}');
 }
 
-/* From the first send to the last: n requests at rate r take (n - 1) / r seconds. */
+/* From the first send to the last: n requests at rate r take (n - 1) / r seconds. Random due times
+ * take another time, so there it is the rate of the schedule, less what the sends fell behind. */
+static double achieved_rate(const struct load *l)
+{
+    double took = (double)(l->last_sent - l->first_sent);
+    if (load_is_paced(l) && l->settings->arrivals != ARRIVALS_PERIODIC)
+        return l->settings->rate * (double)(l->last_due - l->first_due) / took;
+    return (double)(l->sent - 1) * 1e9 / took;
+}
+
 static void report_rate(struct json *j, const struct load *l)
 {
     json_key(j, "rate");
@@ -188,7 +200,7 @@ static void report_rate(struct json *j, const struct load *l)
         json_raw(j, "null");
     json_key(j, "achieved");
     if (l->last_sent > l->first_sent)
-        json_real(j, (double)(l->sent - 1) * 1e9 / (double)(l->last_sent - l->first_sent));
+        json_real(j, achieved_rate(l));
     else
         json_raw(j, "null");
     json_close(j, '}');
@@ -249,7 +261,7 @@ static void report_test(struct json *j, const struct test_result *t)
     json_key_epoch(j, "finished_at", t->finished);
     json_key_epoch(j, "ready_at", t->ready);
     json_key_real(j, "seconds", (double)since(l->last_reply, l->first_sent) / 1e9);
-    report_requests(j, l);
+    report_requests(j, l, m);
     report_rate(j, l);
     json_key(j, "latency");
     json_open(j, "{");
@@ -257,6 +269,8 @@ static void report_test(struct json *j, const struct test_result *t)
     report_histogram(j, "response", &m->response);
     report_histogram(j, "intended", &m->intended);
     report_histogram(j, "lateness", &m->lateness);
+    report_histogram(j, "wakeup", &m->wakeup);
+    report_histogram(j, "server", &m->server);
     json_close(j, '}');
     report_hot_set(j, &t->hot, (uint64_t)l->settings->value_size);
     report_series(j, &m->series);

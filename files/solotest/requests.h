@@ -18,7 +18,7 @@
 
 #define COMMAND_OVERHEAD 96u /* a SET without its value: 3 lengths, "SET", 20 digits, line ends */
 
-static inline bool load_has_more(const struct load *l)
+static inline bool load_has_more(struct load *l)
 {
     if (l->planned != 0 && l->issued >= l->planned)
         return false;
@@ -50,7 +50,7 @@ static inline size_t command_size(const struct settings *s)
 
 /* When the next request is due if it uses this slot. In a closed loop it is due as soon as the
  * slot is free. */
-static inline uint64_t load_next_due(const struct load *l, const struct slot *slot)
+static inline uint64_t load_next_due(struct load *l, const struct slot *slot)
 {
     if (load_is_paced(l))
         return pacer_due(&l->pacer, l->issued);
@@ -82,7 +82,7 @@ static inline void load_stage(struct load *l, struct conn *c)
 }
 
 /* True if one more request can be sent together with those that are staged. */
-static inline bool load_can_join(const struct load *l, struct conn *c, uint64_t now)
+static inline bool load_can_join(struct load *l, struct conn *c, uint64_t now)
 {
     return c->in_flight + c->staged < c->depth &&
            c->out_size - c->out_used >= command_size(l->settings) && load_has_more(l) &&
@@ -107,6 +107,16 @@ static inline bool load_flush(struct load *l, struct conn *c)
     return true;
 }
 
+/* If sending took long, the client was away, perhaps before the kernel had the requests: the time
+ * until now is not the server's for certain. */
+static inline void load_check_sending(struct conn *c, size_t first, uint64_t sent)
+{
+    uint64_t now = now_ns();
+    if (now - sent > OWN_DELAY_NS)
+        for (size_t i = first; i < c->in_flight; i++)
+            conn_slot(c, i)->handed_over = now;
+}
+
 /* Sends the staged command and all others that are due by now. */
 static inline bool load_send(struct load *l, struct conn *c, uint64_t now)
 {
@@ -116,23 +126,31 @@ static inline bool load_send(struct load *l, struct conn *c, uint64_t now)
         now = now_ns(); /* staging took time that the server did not cause */
     for (size_t i = 0; i < c->staged; i++) {
         struct slot *slot = conn_slot(c, c->in_flight + i);
-        slot->sent = now;
+        slot->sent = slot->handed_over = now;
         if (slot->is_set)
             l->sets++;
         else
             l->gets++;
     }
-    if (l->sent == 0)
+    if (l->sent == 0) {
         l->first_sent = now;
+        l->first_due = conn_slot(c, c->in_flight)->intended;
+    }
+    l->last_due = conn_slot(c, c->in_flight + c->staged - 1)->intended;
     if (l->in_flight == 0)
         l->next_timeout_check = now + seconds_to_ns(l->settings->timeout);
     l->last_sent = now;
     l->sent += c->staged;
     l->in_flight += c->staged;
+    size_t first = c->in_flight;
     c->in_flight += c->staged;
     c->staged = 0;
     l->staging = NULL;
-    return load_flush(l, c);
+    if (!load_flush(l, c))
+        return false;
+    if (c->stamped)
+        load_check_sending(c, first, now);
+    return true;
 }
 
 #endif

@@ -89,6 +89,14 @@ options:
       - The first request is due this fraction of an interval (1 / O(rate)) after O(start_at), 0 to 0.999999999.
     type: float
     default: 0
+  arrivals:
+    description:
+      - When requests are due. V(periodic) is every 1 / O(rate) seconds. V(jitter) is a random time within each of these
+        intervals, so that no schedule keeps time with the kernel's timer. V(poisson) has random intervals with an
+        exponential distribution. All have the same average rate and follow O(seed).
+    type: str
+    choices: [periodic, jitter, poisson]
+    default: periodic
   pacing:
     description:
       - How the client waits until the next request is due. V(hybrid) sleeps until shortly before that time, then
@@ -262,7 +270,9 @@ solotest:
       description: From the first request to the last reply.
       type: float
     requests:
-      description: Number of requests planned, sent, ok, gets, sets, and the errors by their kind.
+      description:
+        - Number of requests planned, sent, ok, gets, sets, and the errors by their kind. C(not_sent) were due and not
+          sent when the time was over. C(lost) is these plus all that were sent without getting a successful reply.
       type: dict
     rate:
       description: Requests per second, C(target) and C(achieved).
@@ -271,8 +281,11 @@ solotest:
       description:
         - C(service) is the time from the send to the reply. C(response) is the time from the intended start if the
           previous reply arrived after it, otherwise from the send; it is the basis of the SLO. C(intended) is always
-          the time from the intended start. C(lateness) is the client's own delay, from the earliest possible send to
-          the send.
+          the time from the intended start; it is an upper bound, and lost requests are in it with the time that they
+          had waited. C(lateness) is the client's own delay, from the earliest possible send to the send. C(wakeup) is
+          how long a reply had waited in the socket when the client read it. C(server) is a lower bound, what Redis
+          and the machine caused for certain; its rules are in docs/measurement.md. The last two are empty for a Unix
+          socket and a closed loop, which have no time stamps.
         - Each has C(count), C(avg_us), C(min_us), C(p50_us), C(p95_us), C(p99_us), C(p999_us), C(max_us), the exact
           C(sum_ns), C(min_ns), C(max_ns), and C(histogram), the counts in HdrHistogram's compressed V2 encoding.
       type: dict
@@ -327,6 +340,7 @@ ARGUMENTS = dict(
     read_mix=dict(type="int", default=100),
     start_at=dict(type="float"),
     stagger=dict(type="float", default=0),
+    arrivals=dict(type="str", choices=["periodic", "jitter", "poisson"], default="periodic"),
     pacing=dict(type="str", choices=["hybrid", "sleep", "spin", "none"], default="hybrid"),
     spin_us=dict(type="int", default=40),
     cpu=dict(type="raw", default="any"),

@@ -37,6 +37,7 @@ _LONG_OPTIONS = {
     "max_seconds": "--max-seconds",
     "start_at": "--start-at",
     "stagger": "--stagger",
+    "arrivals": "--arrivals",
     "pacing": "--pacing",
     "spin_us": "--spin-us",
     "seed": "--seed",

@@ -34,6 +34,7 @@ RANGES: Ranges = {
 CPU = Range(int, 0, 1023, "CPU number")
 
 PATTERNS = ("gaussian", "uniform", "sequential")
+ARRIVALS = ("periodic", "jitter", "poisson")
 
 # Where the client may run, besides the number of a CPU.
 ANY_CPU, BESIDE_REDIS, OWN_CPU = "any", "beside_redis", "own"

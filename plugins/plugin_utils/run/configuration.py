@@ -15,7 +15,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
     numbers,
     yes_or_no,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import PATTERNS, cpu_choice
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARRIVALS, PATTERNS, cpu_choice
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 
 # The slowest fill seen so far, in keys per second. Used only for the announced duration.
@@ -32,6 +32,7 @@ SETTINGS = (
     "pattern",
     "connections",
     "pipeline",
+    "arrivals",
     "pacing",
     "cpu",
     "influences",
@@ -59,7 +60,7 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
         SettingError: a setting is unknown, missing or out of range.
     """
     _check_names(options)
-    for name, choices in (("pacing", PACINGS), ("pattern", PATTERNS)):
+    for name, choices in (("arrivals", ARRIVALS), ("pacing", PACINGS), ("pattern", PATTERNS)):
         if options[name] not in choices:
             raise SettingError(
                 f"{prefix}{name}: {options[name]!r} is not allowed; it must be one of {', '.join(choices)}"
@@ -86,6 +87,7 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
             "pattern": options["pattern"],
             "connections": one("connections"),
             "pipeline": one("pipeline"),
+            "arrivals": options["arrivals"],
             "pacing": options["pacing"],
             "cpu": cpu_choice(prefix + "cpu", options["cpu"]),
         },

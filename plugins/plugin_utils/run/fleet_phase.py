@@ -25,6 +25,7 @@ _COMMON_SETTINGS = (
     "pattern",
     "connections",
     "pipeline",
+    "arrivals",
 )
 
 

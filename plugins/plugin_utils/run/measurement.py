@@ -269,6 +269,7 @@ _SETTINGS = Fields(
         "pattern": Text(),
         "connections": Whole(),
         "pipeline": Whole(),
+        "arrivals": Text(),
         "pacing": Text(),
         "spin_us": Whole(),
         "start_at": Real(0, _MAX_EPOCH),
@@ -359,6 +360,8 @@ _FILL = Fields(
 )
 
 _LATENCIES = ("service", "response", "intended", "lateness")
+# The client needs time stamps of the kernel for these.
+_STAMPED = ("wakeup", "server")
 
 # What the module solotest documents as RV(solotest).
 _MEASUREMENT = Fields(
@@ -385,11 +388,11 @@ _MEASUREMENT = Fields(
         "requests": Optional(
             Fields(
                 {"sent": Whole(), "ok": Whole(), "gets": Whole(), "sets": Whole()},
-                {"planned": _COUNT, "errors": Table(Whole())},
+                {"planned": _COUNT, "errors": Table(Whole()), "lost": _COUNT, "not_sent": _COUNT},
             )
         ),
         "rate": Optional(Fields({"target": Optional(Real()), "achieved": Optional(Real())})),
-        "latency": Optional(Fields(dict.fromkeys(_LATENCIES, _Figures()))),
+        "latency": Optional(Fields(dict.fromkeys(_LATENCIES, _Figures()), dict.fromkeys(_STAMPED, _Figures()))),
         "hot_set": Optional(Table(Whole(0, 2**127), 20)),
         "series": Optional(_SERIES),
         "fill": Optional(_FILL),

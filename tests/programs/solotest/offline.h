@@ -68,6 +68,13 @@ static inline void offline_send(struct offline *o)
     (void)load_send(&o->load, c, now_ns());
 }
 
+/* Passes bytes of replies to the engine, as one read. */
+static inline bool offline_consume(struct offline *o, const char *data, size_t size)
+{
+    struct reading r = {.at = now_ns()};
+    return load_consume(&o->load, &o->conn, data, size, &r);
+}
+
 static inline void offline_close(struct offline *o)
 {
     (void)close(o->conn.fd);

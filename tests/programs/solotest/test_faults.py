@@ -25,7 +25,13 @@ def error(result):
 def accounted(report):
     """Every request sent is a success or an error of some kind."""
     numbers = report["test"]["requests"]
-    return numbers["sent"] == numbers["ok"] + sum(numbers["errors"].values())
+    latency = report["test"]["latency"]
+    return (
+        numbers["sent"] == numbers["ok"] + sum(numbers["errors"].values())
+        and numbers["lost"] == numbers["sent"] - numbers["ok"] + numbers["not_sent"]
+        and latency["service"]["count"] == numbers["ok"]
+        and latency["intended"]["count"] == numbers["ok"] + numbers["lost"]
+    )
 
 
 # ---- getting in ----

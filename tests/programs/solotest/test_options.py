@@ -36,6 +36,7 @@ BAD = [
     (["--connections", "512", "--pipeline", "4096"], "--connections", "65536"),
     (["--pattern", "zipf"], "--pattern", "gaussian, uniform, sequential"),
     (["--pacing", "busy"], "--pacing", "hybrid, sleep, spin, none"),
+    (["--arrivals", "regular"], "--arrivals", "periodic, jitter, poisson"),
     (["--spin-us", "1000001"], "--spin-us", "0 to 1000000"),
     (["--start-at", "soon"], "--start-at", "0 to"),
     (["--stagger", "1"], "--stagger", "0 to 0.999999999"),
@@ -165,6 +166,15 @@ def test_pacing_keeps_the_rate(solotest, filled, pacing):
         "--json", "--pacing", pacing, "--requests", 2000, "test", filled.port, 100, 1000, 0, 2500.5
     ).json
     assert report["test"]["rate"]["achieved"] == pytest.approx(2500.5, rel=0.5)  # how exactly: see the bench
+
+
+@pytest.mark.parametrize("arrivals", ["periodic", "jitter", "poisson"])
+def test_arrivals_keep_the_rate(solotest, filled, arrivals):
+    report = solotest.run(
+        "--json", "--arrivals", arrivals, "--requests", 2000, "test", filled.port, 100, 1000, 0, 2500.5
+    ).json
+    assert report["settings"]["arrivals"] == arrivals
+    assert report["test"]["rate"]["achieved"] == pytest.approx(2500.5, rel=0.5)
 
 
 def test_duration_is_a_number_of_requests_on_a_schedule(solotest, filled):

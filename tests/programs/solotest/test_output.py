@@ -10,7 +10,7 @@ import pytest
 import truth
 from hdrh.histogram import HdrHistogram
 
-LATENCIES = ["service", "response", "intended", "lateness"]
+LATENCIES = ["service", "response", "intended", "lateness", "wakeup", "server"]
 
 
 def measure(port):
@@ -53,9 +53,19 @@ def test_histograms_are_those_of_the_raw_samples(solotest, filled, tmp_path):
         for key, permille in (("p50_ns", 500), ("p95_ns", 950), ("p99_ns", 990), ("p999_ns", 999)):
             exact = truth.percentile(values, permille)
             assert exact <= histogram[key] <= exact * (1 + 1 / 128)
-    for service, response, intended, lateness in zip(*columns):
+    for service, response, intended, lateness, wakeup, server in zip(*columns):
         assert intended == response + lateness
-        assert intended >= service
+        assert intended >= service >= wakeup
+        assert intended >= server
+
+
+def test_without_time_stamps_there_is_no_lower_bound(solotest, filled, tmp_path):
+    raw = tmp_path / "raw"
+    result = solotest.run("--json", "--raw", raw, "--requests", 100, "--pacing", "none", *measure(filled.port))
+    latency = result.json["test"]["latency"]
+    assert latency["service"]["count"] == 100 and latency["server"]["count"] == latency["wakeup"]["count"] == 0
+    assert latency["server"]["max_ns"] is None
+    assert set(truth.read_raw(raw)[5]) == {None}
 
 
 def test_histograms_are_hdr_histograms(solotest, filled, tmp_path):
@@ -115,6 +125,7 @@ def test_every_part_of_the_json_is_there(solotest, filled):
         "connections": 1,
         "pipeline": 1,
         "pacing": "hybrid",
+        "arrivals": "periodic",
         "spin_us": 40,
         "start_at": None,
         "stagger": 0,

@@ -50,7 +50,7 @@ def usual_services(columns, period, stalls):
     """
     usual = statistics.median(columns[0])
     services = []
-    for i, (service, _response, intended, _lateness) in enumerate(zip(*columns)):
+    for i, (service, _response, intended, *_others) in enumerate(zip(*columns)):
         replied = i * period + intended
         stalled = any(replied - service < end and replied > begin for begin, end in stalls)
         services.append(usual if stalled else service)
@@ -58,9 +58,9 @@ def usual_services(columns, period, stalls):
 
 
 def read_raw(path):
-    """Return the columns of a --raw file: service, response, intended, lateness."""
+    """Return the columns of a --raw file: service, response, intended, lateness, wakeup, server."""
     with open(path, encoding="ascii") as raw:
-        rows = [tuple(map(int, line.split())) for line in raw]
+        rows = [[None if value == "-" else int(value) for value in line.split()] for line in raw]
     return [list(column) for column in zip(*rows)]
 
 

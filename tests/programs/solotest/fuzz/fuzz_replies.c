@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     offline_send(o);
     for (size_t at = 2; at < size;) {
         size_t n = (size_t)min_u64(data[at] + 1u, size - at - 1);
-        if (!load_consume(&o->load, &o->conn, (const char *)data + at + 1, n, now_ns(), 0)) {
+        if (!offline_consume(o, (const char *)data + at + 1, n)) {
             if (o->failure.exit_code != EXIT_LOST || o->load.in_flight != 0)
                 abort();
             break;

@@ -27,8 +27,8 @@ static void test_replies_torn_anywhere(void)
         offline_measure(&o);
         offline_send(&o);
         CHECK(o.load.in_flight == 4);
-        CHECK(load_consume(&o.load, &o.conn, four_replies, cut, now_ns(), 0));
-        CHECK(load_consume(&o.load, &o.conn, four_replies + cut, size - cut, now_ns(), 0));
+        CHECK(offline_consume(&o, four_replies, cut));
+        CHECK(offline_consume(&o, four_replies + cut, size - cut));
         check_four_replies(&o);
         offline_close(&o);
     }
@@ -41,7 +41,7 @@ static void test_replies_byte_by_byte(void)
     offline_measure(&o);
     offline_send(&o);
     for (size_t i = 0; i + 1 < sizeof four_replies; i++)
-        CHECK(load_consume(&o.load, &o.conn, four_replies + i, 1, now_ns(), 0));
+        CHECK(offline_consume(&o, four_replies + i, 1));
     check_four_replies(&o);
     offline_close(&o);
 }
@@ -51,7 +51,7 @@ static void test_values_of_another_size_are_values(void)
     struct offline o;
     offline_open(&o, 5, 100, 2);
     offline_send(&o);
-    CHECK(load_consume(&o.load, &o.conn, "$1\r\nx\r\n$0\r\n\r\n", 13, now_ns(), 0));
+    CHECK(offline_consume(&o, "$1\r\nx\r\n$0\r\n\r\n", 13));
     CHECK(o.load.ok == 2 && o.load.errors.total == 0);
     offline_close(&o);
 }
@@ -62,7 +62,7 @@ static void test_sets_want_ok(void)
     offline_open(&o, 5, READ_MIX_ONLY_SETS, 3);
     offline_send(&o);
     CHECK(o.load.sets == 3);
-    CHECK(load_consume(&o.load, &o.conn, "+OK\r\n$-1\r\n+OK\r\n", 15, now_ns(), 0));
+    CHECK(offline_consume(&o, "+OK\r\n$-1\r\n+OK\r\n", 15));
     CHECK(o.load.ok == 2 && o.load.errors.total == 1);
     offline_close(&o);
 }
@@ -74,7 +74,7 @@ static void test_protocol_errors(void)
         struct offline o;
         offline_open(&o, 5, READ_MIX_ONLY_SETS, 2);
         offline_send(&o);
-        CHECK(!load_consume(&o.load, &o.conn, bad[i], strlen(bad[i]), now_ns(), 0));
+        CHECK(!offline_consume(&o, bad[i], strlen(bad[i])));
         CHECK(o.failure.exit_code == EXIT_LOST && strcmp(o.failure.kind, "protocol") == 0);
         CHECK(o.load.ok + o.load.errors.total == o.load.sent && o.load.in_flight == 0);
         offline_close(&o);
@@ -92,8 +92,8 @@ static void test_an_endless_reply_is_cut_short(void)
         offline_send(&o);
         for (size_t k = 0; k < sizeof much; k += 4)
             memcpy(much + k, i == 1 ? ":1\r\n" : "xxxx", 4);
-        CHECK(load_consume(&o.load, &o.conn, heads[i], strlen(heads[i]), now_ns(), 0));
-        while (chunks < 100 && load_consume(&o.load, &o.conn, much, sizeof much, now_ns(), 0))
+        CHECK(offline_consume(&o, heads[i], strlen(heads[i])));
+        while (chunks < 100 && offline_consume(&o, much, sizeof much))
             chunks++;
         CHECK(chunks < 20 && strcmp(o.failure.kind, "protocol") == 0);
         offline_close(&o);

@@ -16,6 +16,59 @@ static void test_due_times_are_exact(void)
         CHECK(pacer_due(&p, i) == 1000 + i * 200000);
 }
 
+static struct pacer random_pacer(enum arrivals arrivals, uint64_t seed)
+{
+    struct pacer p = {.start = 1000, .period = 200000, .arrivals = arrivals};
+    rng_seed(&p.rng, seed, STREAM_ARRIVALS);
+    return p;
+}
+
+static void test_jitter_stays_within_each_period(void)
+{
+    struct pacer p = random_pacer(ARRIVALS_JITTER, 3);
+    long double sum = 0;
+    for (uint64_t i = 0; i < 100000; i++) {
+        uint64_t due = pacer_due(&p, i);
+        CHECK(due >= 1000 + i * 200000 && due <= 1000 + (i + 1) * 200000);
+        CHECK(pacer_due(&p, i) == due); /* asking again changes nothing */
+        sum += (long double)(due - 1000 - i * 200000);
+    }
+    CHECK(fabsl(sum / 100000 - 100000) < 1000); /* 5 standard errors */
+}
+
+static void test_poisson_has_exponential_gaps(void)
+{
+    struct pacer p = random_pacer(ARRIVALS_POISSON, 4);
+    long double sum = 0, squares = 0;
+    uint64_t last = 1000, above = 0, n = 1000000;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t due = pacer_due(&p, i);
+        long double gap = (long double)(due - last) / 200000;
+        CHECK(due >= last);
+        sum += gap;
+        squares += gap * gap;
+        above += gap > 3;
+        last = due;
+    }
+    /* Mean 1, mean square 2, and e^-3 of the gaps above 3; 5 standard errors each. */
+    CHECK(fabsl(sum / n - 1) < 0.005L && fabsl(squares / n - 2) < 0.0224L);
+    CHECK(fabsl((long double)above / n - expl(-3)) < 0.0011L);
+}
+
+static void test_arrivals_follow_the_seed(void)
+{
+    for (enum arrivals a = ARRIVALS_JITTER; a <= ARRIVALS_POISSON; a++) {
+        struct pacer first = random_pacer(a, 5), same = random_pacer(a, 5), other = random_pacer(a, 6);
+        uint64_t equal = 0;
+        for (uint64_t i = 0; i < 1000; i++) {
+            uint64_t due = pacer_due(&first, i);
+            CHECK(due == pacer_due(&same, i));
+            equal += due == pacer_due(&other, i);
+        }
+        CHECK(equal < 10);
+    }
+}
+
 static void test_waiting_never_ends_early(void)
 {
     static const uint64_t spins[] = {40 * NS_PER_US, 0, NEVER};
@@ -107,6 +160,9 @@ static void test_an_interruption_ends_waiting(void)
 
 TEST_MAIN(
     TEST(test_due_times_are_exact),
+    TEST(test_jitter_stays_within_each_period),
+    TEST(test_poisson_has_exponential_gaps),
+    TEST(test_arrivals_follow_the_seed),
     TEST(test_waiting_never_ends_early),
     TEST(test_late_sleeps_raise_the_spin_and_early_ones_lower_it),
     TEST(test_the_spin_settles_where_few_sleeps_are_late),

@@ -46,6 +46,7 @@ def test_requests_default_to_the_number_of_keys(config):
         ("slo_avg_us", "x"),
         ("min_overlap", 2),
         ("requests", "0"),
+        ("arrivals", "regular"),
         ("pacing", "hasty"),
         ("pattern", "random"),
         ("connections", 0),

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The two bounds of a latency on the virtual machine, where the truth is known to the nanosecond. */
+#define _GNU_SOURCE
+#include <math.h>
+
+#include "../unit/check.h"
+#include "virtual.h"
+
+#define PERIOD (200 * NS_PER_US)
+#ifndef PLANS
+#define PLANS 1000
+#endif
+enum { PLAN_REQUESTS = 4000, MOST_STOPS = 64, QUEUE_REQUESTS = 1000000 };
+
+/* A percentile is exact here, and at most 0.8 % too high in a histogram. */
+#define WITHIN_2_PERCENT(value, truth) (fabs((double)(value) / (double)(truth) - 1) <= 0.02)
+
+static uint64_t services[QUEUE_REQUESTS], truth[QUEUE_REQUESTS], lower[QUEUE_REQUESTS], upper[QUEUE_REQUESTS];
+
+static uint64_t p99_of(const uint64_t *sorted, size_t count)
+{
+    return sorted[rank_of(count, 990) - 1];
+}
+
+static double mean_of(const uint64_t *values, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)values[i];
+    return sum / (double)count;
+}
+
+static double exponential(struct rng *r)
+{
+    return -log1p(-rng_unit(r));
+}
+
+static void new_machine(struct stops client, struct stops server, uint64_t wakeup, uint64_t requests)
+{
+    vm = (struct virtual_machine){
+        .client = client, .server = server, .wakeup = wakeup, .services = services, .service_count = requests};
+}
+
+/* Returns the sorted bounds of all requests, and what an ideal client would have seen. */
+static void bounds_of(const struct virtual_run *run, uint64_t count)
+{
+    CHECK(run->complete && run->measurement->raw_used == count && run->measurement->lost == 0);
+    ideal_latencies(run, count, truth);
+    for (uint64_t i = 0; i < count; i++) {
+        lower[i] = run->measurement->raw[i].server;
+        upper[i] = run->measurement->raw[i].intended;
+        CHECK(lower[i] <= upper[i]);
+    }
+    sort_u64(truth, count);
+    sort_u64(lower, count);
+    sort_u64(upper, count);
+}
+
+/* --- random plans --------------------------------------------------------------------------------------------- */
+
+/* Up to `most` stops within the schedule, of 10 us to `longest`. */
+static size_t random_stops(struct rng *r, struct stop *to, size_t most, uint64_t longest)
+{
+    uint64_t end = VIRTUAL_START + PLAN_REQUESTS * PERIOD, at = VIRTUAL_START;
+    size_t count = 0, wanted = rng_next(r) % (most + 1);
+    while (count < wanted) {
+        at += 1 + (uint64_t)(exponential(r) * (double)(PLAN_REQUESTS * PERIOD) / (double)(wanted + 1));
+        uint64_t length = (uint64_t)(10e3 * pow((double)longest / 10e3, rng_unit(r)));
+        if (at + length > end)
+            break;
+        to[count++] = (struct stop){at, at + length};
+        at += length;
+    }
+    return count;
+}
+
+static struct stops merged(const struct stops *a, const struct stops *b, struct stop *to)
+{
+    size_t i = 0, k = 0, count = 0;
+    while (i < a->count || k < b->count) {
+        bool from_a = k == b->count || (i < a->count && a->list[i].begin <= b->list[k].begin);
+        struct stop next = from_a ? a->list[i++] : b->list[k++];
+        if (count > 0 && next.begin <= to[count - 1].end)
+            to[count - 1].end = max_u64(to[count - 1].end, next.end);
+        else
+            to[count++] = next;
+    }
+    return (struct stops){to, count};
+}
+
+/* Sets up stalls of the server, freezes of the machine and stops of the client, in random numbers and lengths, beside
+ * random service times that keep the server busy for 5 to 80 % of the time. */
+static struct schedule random_plan(struct rng *r)
+{
+    static struct stop stalls[MOST_STOPS], freezes[MOST_STOPS], stops[MOST_STOPS];
+    static struct stop client[2 * MOST_STOPS], server[2 * MOST_STOPS];
+    struct stops stalled = {stalls, random_stops(r, stalls, MOST_STOPS, 30 * NS_PER_MS)};
+    struct stops frozen = {freezes, random_stops(r, freezes, rng_next(r) % 2 * MOST_STOPS, 10 * NS_PER_MS)};
+    struct stops stopped = {stops, random_stops(r, stops, rng_next(r) % 2 * MOST_STOPS, 30 * NS_PER_MS)};
+    double utilisation = 0.05 + rng_unit(r) * 0.75;
+    for (size_t i = 0; i < PLAN_REQUESTS; i++)
+        services[i] = 3000 + (uint64_t)(exponential(r) * utilisation * (double)PERIOD);
+    new_machine(merged(&frozen, &stopped, client), merged(&frozen, &stalled, server), 2000 + rng_next(r) % 60000,
+                PLAN_REQUESTS);
+    return (struct schedule){
+        .connections = rng_next(r) % 2 ? 1 : 4, .pipeline = rng_next(r) % 2 ? 1 : 8, .requests = PLAN_REQUESTS,
+        .period = PERIOD, .seed = rng_next(r), .pacing = (enum pacing)(rng_next(r) % 3),
+        .arrivals = (enum arrivals)(rng_next(r) % 3)};
+}
+
+static void test_the_truth_is_between_the_bounds(void)
+{
+    struct virtual_run run;
+    struct rng r;
+    double decided = 0;
+    rng_seed(&r, 1, 0);
+    for (int n = 0; n < PLANS; n++) {
+        struct schedule s = random_plan(&r);
+        virtual_run(&run, &s);
+        bounds_of(&run, PLAN_REQUESTS);
+        for (size_t i = 0; i < PLAN_REQUESTS; i++)
+            CHECK(upper[i] + CLOCK_NS >= truth[i]);
+        double low = mean_of(lower, PLAN_REQUESTS), true_mean = mean_of(truth, PLAN_REQUESTS);
+        CHECK(low <= true_mean * 1.02);
+        /* By chance, a late client meets a stall that the ideal one does not. One plan exceeds the truth by 2.4 %. */
+        CHECK((double)p99_of(lower, PLAN_REQUESTS) <= (double)p99_of(truth, PLAN_REQUESTS) * 1.03);
+        decided += low / true_mean / PLANS;
+        virtual_end(&run);
+    }
+    CHECK(decided > 0.6); /* a lower bound of 0 would be safe and useless */
+}
+
+/* --- queues whose theory is known ------------------------------------------------------------------------------- */
+
+/* A client that loses no time. */
+static struct virtual_run queue(enum arrivals arrivals, uint64_t seed)
+{
+    struct virtual_run run;
+    struct schedule s = {.connections = 1, .pipeline = 64, .requests = QUEUE_REQUESTS, .period = PERIOD, .seed = seed,
+                         .pacing = PACING_SLEEP, .arrivals = arrivals};
+    new_machine((struct stops){0}, (struct stops){0}, 0, QUEUE_REQUESTS);
+    virtual_run(&run, &s);
+    return run;
+}
+
+static void check(const struct histogram *h, double mean, double p99)
+{
+    CHECK(h->count == QUEUE_REQUESTS);
+    CHECK(WITHIN_2_PERCENT(hist_mean(h), mean));
+    CHECK(WITHIN_2_PERCENT(hist_percentile(h, 990), p99));
+}
+
+/* P(wait <= t) in M/D/1 with service time 1 and utilisation rho: Erlang's series. */
+static double md1_waits_at_most(double t, double rho)
+{
+    double sum = 0;
+    for (int k = 0; k <= (int)t; k++) {
+        double x = rho * (t - k);
+        sum += exp(x - lgamma(k + 1.0)) * pow(-x, k);
+    }
+    return (1 - rho) * sum;
+}
+
+static void test_constant_service_times_make_an_md1_queue(void)
+{
+    const double service = 100e3, rho = service / (double)PERIOD;
+    double p99 = 0;
+    for (size_t i = 0; i < QUEUE_REQUESTS; i++)
+        services[i] = (uint64_t)service;
+    while (md1_waits_at_most(p99, rho) < 0.99)
+        p99 += 0.001;
+    struct virtual_run run = queue(ARRIVALS_POISSON, 11);
+    double mean = SEND_NS + service * (1 + rho / (2 * (1 - rho)));
+    check(&run.measurement->intended, mean, SEND_NS + service * (1 + p99));
+    check(&run.measurement->server, mean, SEND_NS + service * (1 + p99));
+    virtual_end(&run);
+}
+
+static void test_exponential_service_times_make_an_mm1_queue(void)
+{
+    struct rng r;
+    const double service = 120e3;
+    rng_seed(&r, 12, 0);
+    for (size_t i = 0; i < QUEUE_REQUESTS; i++)
+        services[i] = (uint64_t)(exponential(&r) * service);
+    struct virtual_run run = queue(ARRIVALS_POISSON, 13);
+    double mean = service / (1 - service / (double)PERIOD);
+    check(&run.measurement->intended, mean + SEND_NS, mean * log(100) + SEND_NS);
+    /* Service times above one period count as one period of the request that meets them. */
+    double low = hist_mean(&run.measurement->server) / (mean + SEND_NS);
+    CHECK(low > 0.9 && low < 1);
+    virtual_end(&run);
+}
+
+/* --- who is blamed ---------------------------------------------------------------------------------------------- */
+
+enum { STALLS = 100, SECOND_REQUESTS = 5000 };
+
+/* 100 stops of 0.9 ms in a second. */
+static const struct stop *a_hundred_stops(void)
+{
+    static struct stop stops[STALLS];
+    for (size_t i = 0; i < STALLS; i++) {
+        uint64_t begin = VIRTUAL_START + (3 + 10 * i) * NS_PER_MS + i * 2777;
+        stops[i] = (struct stop){begin, begin + 900 * NS_PER_US};
+    }
+    return stops;
+}
+
+static struct virtual_run a_second(struct stops client, struct stops server, uint64_t service, enum arrivals arrivals)
+{
+    struct virtual_run run;
+    struct schedule s = {.connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD, .seed = 5,
+                         .arrivals = arrivals};
+    for (size_t i = 0; i < SECOND_REQUESTS; i++)
+        services[i] = service;
+    new_machine(client, server, 5000, SECOND_REQUESTS);
+    virtual_run(&run, &s);
+    bounds_of(&run, SECOND_REQUESTS);
+    return run;
+}
+
+#define SLO_P99 (300 * NS_PER_US)
+
+static void test_a_frozen_machine_does_not_meet_the_slo(void)
+{
+    struct stops stops = {a_hundred_stops(), STALLS};
+    for (enum arrivals a = ARRIVALS_PERIODIC; a <= ARRIVALS_POISSON; a++) {
+        struct virtual_run run = a_second(stops, stops, 20000, a);
+        CHECK(p99_of(upper, SECOND_REQUESTS) > SLO_P99);
+        /* The client wakes up and catches up; it adds that, and nothing is left out. */
+        CHECK(p99_of(upper, SECOND_REQUESTS) >= p99_of(truth, SECOND_REQUESTS));
+        CHECK(p99_of(upper, SECOND_REQUESTS) <= p99_of(truth, SECOND_REQUESTS) + 30000);
+        virtual_end(&run);
+    }
+}
+
+static void test_a_stopped_client_is_never_the_servers_fault(void)
+{
+    struct stops stops = {a_hundred_stops(), STALLS};
+    for (enum arrivals a = ARRIVALS_PERIODIC; a <= ARRIVALS_POISSON; a++) {
+        struct virtual_run run = a_second(stops, (struct stops){0}, 20000, a);
+        CHECK(p99_of(lower, SECOND_REQUESTS) < SLO_P99);
+        CHECK(p99_of(upper, SECOND_REQUESTS) > SLO_P99);
+        virtual_end(&run);
+    }
+}
+
+static void test_a_stalled_server_misses_the_slo(void)
+{
+    struct stops stops = {a_hundred_stops(), STALLS};
+    for (enum arrivals a = ARRIVALS_PERIODIC; a <= ARRIVALS_POISSON; a++) {
+        struct virtual_run run = a_second((struct stops){0}, stops, 20000, a);
+        CHECK(p99_of(lower, SECOND_REQUESTS) > SLO_P99);
+        virtual_end(&run);
+    }
+}
+
+static void test_an_overloaded_server_misses_the_slo(void)
+{
+    for (enum arrivals a = ARRIVALS_PERIODIC; a <= ARRIVALS_POISSON; a++) {
+        struct virtual_run run = a_second((struct stops){0}, (struct stops){0}, 204000 - SEND_NS, a); /* 4,900 of 5,000 */
+        CHECK(server_is_overloaded(&run.load.bound));
+        double low = (double)p99_of(lower, SECOND_REQUESTS) / (double)p99_of(truth, SECOND_REQUESTS);
+        CHECK(low > 0.9 && low <= 1.02 && p99_of(lower, SECOND_REQUESTS) > 10 * SLO_P99);
+        virtual_end(&run);
+    }
+}
+
+/* The server takes 60 % of the time, and the client needs more than the rest. */
+static void test_a_client_that_cannot_keep_up_is_not_the_servers_fault(void)
+{
+    struct virtual_run run;
+    struct schedule s = {.connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD,
+                         .pacing = PACING_SLEEP};
+    for (size_t i = 0; i < SECOND_REQUESTS; i++)
+        services[i] = 120000;
+    new_machine((struct stops){0}, (struct stops){0}, 150000, SECOND_REQUESTS);
+    virtual_run(&run, &s);
+    bounds_of(&run, SECOND_REQUESTS);
+    CHECK(p99_of(lower, SECOND_REQUESTS) < SLO_P99 && p99_of(upper, SECOND_REQUESTS) > 100 * NS_PER_MS);
+    virtual_end(&run);
+}
+
+/* --- what must not get lost ------------------------------------------------------------------------------------- */
+
+static void test_requests_that_were_not_sent_are_in_the_upper_bound(void)
+{
+    struct stop stop = {VIRTUAL_START + 500 * NS_PER_MS, VIRTUAL_START + 1200 * NS_PER_MS};
+    struct schedule s = {.connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD, .max_seconds = 1};
+    struct virtual_run run;
+    for (size_t i = 0; i < SECOND_REQUESTS; i++)
+        services[i] = 20000;
+    new_machine((struct stops){&stop, 1}, (struct stops){0}, 5000, SECOND_REQUESTS);
+    virtual_run(&run, &s);
+    /* Due from 500 to 1,000 ms, less the first millisecond of the schedule; one was in flight. */
+    CHECK(run.load.not_sent >= 2494 && run.load.not_sent <= 2501);
+    CHECK(run.measurement->lost == run.load.not_sent);
+    CHECK(run.measurement->intended.count == run.measurement->service.count + run.load.not_sent);
+    CHECK(WITHIN_2_PERCENT(hist_percentile(&run.measurement->intended, 990), 490 * NS_PER_MS));
+    virtual_end(&run);
+}
+
+static void test_a_wall_clock_that_is_set_harms_one_request(void)
+{
+    static const int64_t steps[] = {3000000000, 100000000, -100000000, -3000000000};
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        struct virtual_run run;
+        struct schedule s = {.connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD};
+        for (size_t k = 0; k < SECOND_REQUESTS; k++)
+            services[k] = 20000;
+        new_machine((struct stops){0}, (struct stops){0}, 5000, SECOND_REQUESTS);
+        vm.step.at = VIRTUAL_START + 500 * NS_PER_MS;
+        vm.step.by = steps[i];
+        virtual_run(&run, &s);
+        bounds_of(&run, SECOND_REQUESTS);
+        CHECK(run.measurement->server.count == SECOND_REQUESTS - 1);
+        CHECK(lower[SECOND_REQUESTS - 1] < 30000 && lower[0] == 0 && lower[1] > 19000);
+        virtual_end(&run);
+    }
+}
+
+TEST_MAIN(
+    TEST(test_the_truth_is_between_the_bounds),
+    TEST(test_constant_service_times_make_an_md1_queue),
+    TEST(test_exponential_service_times_make_an_mm1_queue),
+    TEST(test_a_frozen_machine_does_not_meet_the_slo),
+    TEST(test_a_stopped_client_is_never_the_servers_fault),
+    TEST(test_a_stalled_server_misses_the_slo),
+    TEST(test_an_overloaded_server_misses_the_slo),
+    TEST(test_a_client_that_cannot_keep_up_is_not_the_servers_fault),
+    TEST(test_requests_that_were_not_sent_are_in_the_upper_bound),
+    TEST(test_a_wall_clock_that_is_set_harms_one_request))
