@@ -146,7 +146,16 @@ def test_every_part_of_the_json_is_there(solotest, filled):
         "hot_set",
         "series",
     }
-    assert test["requests"] == {"planned": 1000, "sent": 1000, "ok": 1000, "gets": 1000, "sets": 0, "errors": {}}
+    assert test["requests"] == {
+        "planned": 1000,
+        "sent": 1000,
+        "ok": 1000,
+        "gets": 1000,
+        "sets": 0,
+        "lost": 0,
+        "not_sent": 0,
+        "errors": {},
+    }
     assert test["ready_at"] <= test["started_at"] < test["finished_at"]
     assert test["rate"]["target"] == 5000
     assert set(report["client_health"]) == {
