@@ -110,7 +110,7 @@ def test_foreign_data_is_kept_and_a_password_stays_secret(fleet):
     assert fleet.servers["a"].command("get", "customer:17") == "precious"
     allowed = fleet.run_playbook("-vvv", *secret, "-e", "latency_benchmark_overwrite=true")
     assert allowed.status == 0, allowed.output
-    assert fleet.servers["a"].command("dbsize") == "500"
+    assert fleet.servers["a"].command("dbsize") == "501"
     # The command line that the user typed is not ours; everything that we print or keep is.
     assert "correct horse" not in allowed.output
     files = [path for path in allowed.run.rglob("*") if path.is_file()]
