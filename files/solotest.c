@@ -140,6 +140,16 @@ static uint64_t stop_time(const struct settings *s, uint64_t start)
     return stop;
 }
 
+/* True if a complete run ended only because --max-seconds were over. In a closed loop --duration may end it as
+ * planned. */
+static bool was_cut_off(const struct load *l)
+{
+    const struct settings *s = l->settings;
+    bool requests_left = l->planned == 0 || l->issued < l->planned;
+    bool duration_ended_it = s->pacing == PACING_NONE && s->duration > 0 && s->duration <= s->max_seconds;
+    return s->max_seconds > 0 && requests_left && !duration_ended_it;
+}
+
 static void test_run(struct test_result *t, struct outcome *o)
 {
     struct load *l = &t->load;
@@ -165,6 +175,7 @@ static void test_run(struct test_result *t, struct outcome *o)
     o->health.measured = true;
     t->started = l->sent > 0 ? l->first_sent + offset_before : 0;
     t->finished = l->last_reply > 0 ? l->last_reply + offset_after : 0;
+    t->cut_off = complete && was_cut_off(l);
     if (complete)
         (void)load_fail_on_errors(l);
 }

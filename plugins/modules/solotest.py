@@ -142,8 +142,8 @@ options:
     type: int
   max_seconds:
     description:
-      - A test ends after this many seconds, 0.001 to 1,000,000,000, even if requests are left. Its achieved rate is
-        then below O(rate).
+      - A test ends after this many seconds, 0.001 to 1,000,000,000, even if requests are left. C(cut_off) of the result
+        is then V(true), and the phase is not valid.
     type: float
   reply_timeout:
     description: The execution fails if a reply takes longer than this many seconds, 0.001 to 86,400.
@@ -268,6 +268,9 @@ solotest:
     seconds:
       description: From the first request to the last reply.
       type: float
+    cut_off:
+      description: Whether O(max_seconds) ended the test before all its requests were sent.
+      type: bool
     requests:
       description: Number of requests planned, sent, ok, gets, sets, and the errors by their kind.
       type: dict

@@ -331,6 +331,7 @@ def facts(
         "finished_at": span.get("finished_at"),
         "ready_at": test.get("ready_at"),
         "seconds": span.get("seconds"),
+        "cut_off": test.get("cut_off"),
         "requests": test.get("requests"),
         "rate": test.get("rate"),
         "latency": latency or None,
