@@ -129,6 +129,7 @@ def test_every_part_of_the_json_is_there(solotest, filled):
         "finished_at",
         "ready_at",
         "seconds",
+        "cut_off",
         "requests",
         "rate",
         "latency",
