@@ -99,6 +99,16 @@ def test_no_answer_and_a_wrong_password(fleet):
     assert fleet.servers["a"].command("dbsize") == "0"
 
 
+def test_a_phase_that_is_cut_off_is_invalid(fleet):
+    """It keeps its rate until then, but most of its requests were never sent."""
+    fleet.add("a")
+    fleet.variables["latency_benchmark_max_phase_seconds"] = 0.1
+    outcome = fleet.run_playbook()
+    assert outcome.status != 0
+    assert "a: cut off before it had sent all its requests" in outcome.output
+    assert json.loads((outcome.run / "summary.json").read_text(encoding="utf-8"))["verdict"] == "invalid"
+
+
 def test_foreign_data_is_kept_and_a_password_stays_secret(fleet):
     """Data is not wiped unless that is allowed, and the password is nowhere to be read."""
     fleet.add("a", password="correct horse")
