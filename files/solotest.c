@@ -8,7 +8,7 @@
  *
  *   which requests      random, chooser, hot_set
  *   when, and how long  clock, pacer, latency
- *   to and from Redis   connection, resp, requests, replies, load, server
+ *   to and from Redis   connection, resp, requests, replies, load, server, ownership
  *   what is kept        histogram, series, measurement, errors
  *   around it           options, process, signals, health, failure, json, report, numbers
  *
@@ -34,6 +34,7 @@
 #include "solotest/load.h"
 #include "solotest/measurement.h"
 #include "solotest/options.h"
+#include "solotest/ownership.h"
 #include "solotest/process.h"
 #include "solotest/random.h"
 #include "solotest/report.h"
@@ -76,13 +77,24 @@ static size_t fill_depth(const struct settings *s)
     return (size_t)max_u64(64, min_u64(512, 65536 / (uint64_t)s->value_size));
 }
 
+/* Removes what an earlier fill wrote, or whatever there is if the user did not ask for protection. */
+static bool empty_redis(struct conn *c, const struct settings *s, struct fill_result *r, struct failure *f)
+{
+    struct holdings own;
+    if (s->protect && !ownership_prove(c, s, &own, f))
+        return false;
+    uint64_t start = now_ns();
+    if (!(s->protect ? ownership_delete(c, s, &own, f) : server_flush(c, s, f)) || !ownership_claim(c, s, f))
+        return false;
+    r->flush_seconds = (double)(now_ns() - start) / 1e9;
+    return true;
+}
+
 static bool fill_keys(struct load *l, struct fill_result *r)
 {
     struct conn *c = &l->conns[0];
-    uint64_t flush_start = now_ns();
-    if (!server_flush(c, l->settings, l->failure))
+    if (!empty_redis(c, l->settings, r, l->failure))
         return false;
-    r->flush_seconds = (double)(now_ns() - flush_start) / 1e9;
     l->pacer.start = now_ns();
     r->done = true;
     bool complete = load_run(l);
@@ -103,7 +115,7 @@ static void fill_phase(const struct settings *s, const struct credentials *who, 
                      .planned = (uint64_t)s->key_count, .stop_at = NEVER, .stop_on_error = true,
                      .pacer = {.mode = PACING_NONE}, .failure = &o->failure};
     o->fill.dbsize = -1;
-    if (load_open(&l, 1, fill_depth(s), who) && server_may_flush(&l.conns[0], s, &o->failure)) {
+    if (load_open(&l, 1, fill_depth(s), who)) {
         sleep_until(CLOCK_MONOTONIC, wait_for_start(s->start_at));
         o->health.first = health_now();
         if (interrupted)
@@ -126,6 +138,16 @@ static uint64_t stop_time(const struct settings *s, uint64_t start)
     if (s->pacing == PACING_NONE && s->duration > 0)
         stop = min_u64(stop, start + seconds_to_ns(s->duration));
     return stop;
+}
+
+/* True if a complete run ended only because --max-seconds were over. In a closed loop --duration may end it as
+ * planned. */
+static bool was_cut_off(const struct load *l)
+{
+    const struct settings *s = l->settings;
+    bool requests_left = l->planned == 0 || l->issued < l->planned;
+    bool duration_ended_it = s->pacing == PACING_NONE && s->duration > 0 && s->duration <= s->max_seconds;
+    return s->max_seconds > 0 && requests_left && !duration_ended_it;
 }
 
 static void test_run(struct test_result *t, struct outcome *o)
@@ -153,6 +175,7 @@ static void test_run(struct test_result *t, struct outcome *o)
     o->health.measured = true;
     t->started = l->sent > 0 ? l->first_sent + offset_before : 0;
     t->finished = l->last_reply > 0 ? l->last_reply + offset_after : 0;
+    t->cut_off = complete && was_cut_off(l);
     if (complete)
         (void)load_fail_on_errors(l);
 }
@@ -190,7 +213,8 @@ static void test_phase(const struct settings *s, const struct credentials *who, 
                   .arrivals = (enum arrivals)s->arrivals}};
     rng_seed(&t->load.pacer.rng, o->seed, STREAM_ARRIVALS);
     struct chooser initial = chooser;
-    t->done = load_open(&t->load, (size_t)s->connections, (size_t)s->pipeline, who);
+    t->done = load_open(&t->load, (size_t)s->connections, (size_t)s->pipeline, who) &&
+              (s->read_mix >= 100 || ownership_extend(&t->load.conns[0], s, &o->failure));
     if (t->done) {
         test_run(t, o);
         measurement_finish(t->measurement, &t->load.bound);

@@ -124,6 +124,7 @@ def host_result(
         "finished_at": start + seconds,
         "ready_at": None if is_fill else start - 0.5,
         "seconds": seconds,
+        "cut_off": None if is_fill else False,
         "rate": None if is_fill else {"target": load["rate"], "achieved": load["rate"]},
         "latency": None
         if is_fill

@@ -51,6 +51,12 @@ MOUNTS = {
 }
 # Golden images, which outlive a hypervisor, and their mount point in each.
 GOLDEN = DIRECTORY.parent / "golden", "/var/lib/libvirt/images/golden"
+# Whoever may open a socket of libvirtd is root on this machine, without authentication: only root may open them.
+LIBVIRTD_CONF = """auth_unix_rw = "none"
+unix_sock_rw_perms = "0700"
+unix_sock_ro_perms = "0700"
+unix_sock_admin_perms = "0700"
+"""
 READY_S = 60
 END_S = 30
 QEMU_CONF = """security_driver = "none"
@@ -152,7 +158,7 @@ class Hypervisor:
         (self.directory / "lib" / "images").mkdir(mode=0o711)
         (self.directory / "lib" / "images" / "golden").mkdir()
         GOLDEN[0].mkdir(parents=True, exist_ok=True)
-        (self.directory / "etc" / "libvirtd.conf").write_text('auth_unix_rw = "none"\n', encoding="utf-8")
+        (self.directory / "etc" / "libvirtd.conf").write_text(LIBVIRTD_CONF, encoding="utf-8")
         (self.directory / "etc" / "virtlogd.conf").write_text("", encoding="utf-8")
         # Without the CPU controller: in one group of it all guests together would get the CPU share of one process.
         (self.directory / "etc" / "qemu.conf").write_text(QEMU_CONF, encoding="utf-8")

@@ -99,6 +99,22 @@ static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *
     }
 }
 
+bool conn_exchange(struct conn *c, double timeout, struct failure *f, const char *name, const char *commands,
+                   size_t size, redisReply **replies, size_t count)
+{
+    uint64_t deadline = now_ns() + seconds_to_ns(timeout);
+    c->unfinished = 0;
+    if (!send_all(c->fd, commands, size, deadline, name, f))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        replies[i] = receive_reply(c, deadline, name, f);
+        c->unfinished = 0;
+        if (replies[i] == NULL)
+            return false;
+    }
+    return true;
+}
+
 redisReply *conn_command(struct conn *c, double timeout, struct failure *f, int argc,
                          const char **argv)
 {
@@ -108,12 +124,8 @@ redisReply *conn_command(struct conn *c, double timeout, struct failure *f, int 
         (void)fail_memory(f);
         return NULL;
     }
-    uint64_t deadline = now_ns() + seconds_to_ns(timeout);
     redisReply *reply = NULL;
-    c->unfinished = 0;
-    if (send_all(c->fd, formatted, (size_t)length, deadline, argv[0], f))
-        reply = receive_reply(c, deadline, argv[0], f);
-    c->unfinished = 0;
+    (void)conn_exchange(c, timeout, f, argv[0], formatted, (size_t)length, &reply, 1);
     explicit_bzero(formatted, (size_t)length); /* it may hold the password */
     redisFreeCommand(formatted);
     return reply;

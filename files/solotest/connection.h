@@ -56,6 +56,11 @@ bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t 
                    struct failure *f);
 void conn_close(struct conn *c);
 
+/* Sends control commands that are formatted already, and receives one reply for each. The caller frees those that are
+ * not NULL, also after a failure. `name` is for messages. */
+bool conn_exchange(struct conn *c, double timeout, struct failure *f, const char *name, const char *commands,
+                   size_t size, redisReply **replies, size_t count);
+
 /* Sends one control command and returns the reply, which the caller frees; NULL on failure.
  * Unlike redisCommand() it has one deadline for the whole exchange, and ends if a signal asks
  * the program to stop. */

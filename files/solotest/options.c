@@ -98,7 +98,7 @@ const struct option_spec option_specs[] = {
     REAL("--timeout", timeout, "SECONDS", 1e-3, 86400, "give up when a reply takes that long (30)"),
     REAL("--connect-timeout", connect_timeout, "SECONDS", 1e-3, 3600, "give up connecting after that time (1.5)"),
     TEXT("--raw", raw_file, "FILE", "write each request's service, response, intended, lateness, wakeup, server in ns"),
-    FLAG("--protect", protect, "refuse to fill a Redis that holds other data"),
+    FLAG("--protect", protect, "fill without FLUSHALL: delete only own keys, refuse other data"),
     FLAG("--json", json, "print one JSON object instead of the six lines"),
     FLAG("--progress", progress, "print progress on standard error, once a second"),
     FLAG("--help", help, "print this text"),
@@ -306,7 +306,8 @@ void print_help(void)
                "[READ_MIX]]]]]]]\n\n"
                "Measures the latency of a Redis under an open schedule of requests. A test prints\n"
                "requests, average, minimum, maximum, p99 and p95 of its service time in seconds,\n"
-               "one per line. A fill empties the Redis (FLUSHALL) and sets the keys 0 to KEY_COUNT-1.\n"
+               "one per line. A fill empties the Redis (FLUSHALL) and sets the keys 0 to KEY_COUNT-1\n"
+               "and a note of that, memstretch:fill, from which --protect recognises them.\n"
                "A ping asks the Redis about itself and sends no load.\n\n"
                "Arguments (defaults in parentheses)");
     for (size_t i = 0; i < COUNT_OF(positional_specs); i++)

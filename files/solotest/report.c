@@ -261,6 +261,7 @@ static void report_test(struct json *j, const struct test_result *t)
     json_key_epoch(j, "finished_at", t->finished);
     json_key_epoch(j, "ready_at", t->ready);
     json_key_real(j, "seconds", (double)since(l->last_reply, l->first_sent) / 1e9);
+    json_key_bool(j, "cut_off", t->cut_off);
     report_requests(j, l, m);
     report_rate(j, l);
     json_key(j, "latency");

@@ -25,7 +25,7 @@ struct fill_result {
 };
 
 struct test_result {
-    bool done;
+    bool done, cut_off; /* cut_off: --max-seconds ended it before its plan did */
     uint64_t ready, started, finished; /* wall clock; 0: not reached */
     struct load load;
     struct measurement *measurement;

@@ -2,15 +2,13 @@
 #define _GNU_SOURCE
 #include "server.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "numbers.h"
 
-/* Copies the value of the line "name:value\r\n" of INFO; an empty text if there is none. */
-static void info_text(const char *info, const char *name, char *to, size_t size)
+void info_text(const char *info, const char *name, char *to, size_t size)
 {
     size_t length = strlen(name);
     to[0] = '\0';
@@ -24,7 +22,7 @@ static void info_text(const char *info, const char *name, char *to, size_t size)
     }
 }
 
-static int64_t info_number(const char *info, const char *name)
+int64_t info_number(const char *info, const char *name)
 {
     char text[32];
     int64_t value;
@@ -50,13 +48,37 @@ static double server_cpu_seconds(const char *info)
     return seconds >= 0 ? seconds : info_seconds(info, "used_cpu_user", "used_cpu_sys");
 }
 
+/* Asks for a number; -1 if the reply is none. */
+static bool ask_number(struct conn *c, const struct settings *s, int argc, const char **argv, int64_t *number,
+                       struct failure *f)
+{
+    redisReply *reply = conn_command(c, s->timeout, f, argc, argv);
+    if (reply == NULL)
+        return false;
+    *number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    freeReplyObject(reply);
+    return true;
+}
+
+bool server_count_keys(struct conn *c, const struct settings *s, int64_t *keys, struct failure *f)
+{
+    const char *ask_size[] = {"DBSIZE"}, *ask_note[] = {"EXISTS", NOTE_KEY};
+    int64_t notes;
+    if (!ask_number(c, s, 1, ask_size, keys, f) || !ask_number(c, s, 2, ask_note, &notes, f))
+        return false;
+    if (*keys > 0 && notes > 0)
+        *keys -= 1;
+    return true;
+}
+
 static bool server_ask(struct conn *c, const struct settings *s, struct server_state *state,
                        struct failure *f)
 {
-    const char *ask_info[] = {"INFO"}, *ask_size[] = {"DBSIZE"};
+    const char *ask_info[] = {"INFO"};
+    int64_t keys = -1;
     redisReply *info = conn_command(c, s->timeout, f, 1, ask_info);
-    redisReply *size = info != NULL ? conn_command(c, s->timeout, f, 1, ask_size) : NULL;
-    if (size != NULL && info->str != NULL && info->type != REDIS_REPLY_ERROR) {
+    bool answered = info != NULL && server_count_keys(c, s, &keys, f);
+    if (answered && info->str != NULL && info->type != REDIS_REPLY_ERROR) {
         state->known = true;
         info_text(info->str, "redis_version", state->version, sizeof state->version);
         state->process_id = info_number(info->str, "process_id");
@@ -65,13 +87,10 @@ static bool server_ask(struct conn *c, const struct settings *s, struct server_s
         state->maxmemory = info_number(info->str, "maxmemory");
         state->evicted_keys = info_number(info->str, "evicted_keys");
         state->cpu_seconds = server_cpu_seconds(info->str);
-        state->dbsize = size->type == REDIS_REPLY_INTEGER ? size->integer : -1;
+        state->dbsize = keys;
     }
-    bool answered = size != NULL;
     if (info != NULL)
         freeReplyObject(info);
-    if (size != NULL)
-        freeReplyObject(size);
     return answered;
 }
 
@@ -83,83 +102,6 @@ bool server_look(const struct settings *s, const struct credentials *who,
                     server_ask(&c, s, state, f);
     conn_close(&c);
     return answered;
-}
-
-bool is_canonical_number(const char *text, size_t length)
-{
-    if (length == 0 || length > 20 || (text[0] == '0' && length > 1))
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if (!isdigit((unsigned char)text[i]))
-            return false;
-    return true;
-}
-
-const char *find_foreign_database(const char *keyspace)
-{
-    for (const char *line = keyspace; line != NULL; line = strchr(line, '\n')) {
-        unsigned database;
-        unsigned long long keys;
-        line += *line == '\n';
-        if (sscanf(line, "db%9u:keys=%18llu", &database, &keys) == 2 && database != 0 && keys > 0)
-            return line;
-    }
-    return NULL;
-}
-
-static bool refuse(struct failure *f, const char *what, const char *detail)
-{
-    return fail(f, EXIT_REFUSED, "refused_foreign_data",
-                "refused to empty this Redis: %s '%.60s'", what, detail);
-}
-
-static bool protect_databases(struct conn *c, const struct settings *s, struct failure *f)
-{
-    const char *argv[] = {"INFO", "keyspace"};
-    redisReply *reply = conn_command(c, s->timeout, f, 2, argv);
-    if (reply == NULL)
-        return false;
-    bool safe = true;
-    if (reply->str == NULL || reply->type == REDIS_REPLY_ERROR) {
-        safe = refuse(f, "cannot inspect its data:", reply->str != NULL ? reply->str : "no text");
-    } else {
-        const char *line = find_foreign_database(reply->str);
-        if (line != NULL) {
-            char name[32];
-            (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(line, "\r\n,"), line);
-            safe = refuse(f, "another database holds data:", name);
-        }
-    }
-    freeReplyObject(reply);
-    return safe;
-}
-
-#define PROTECT_SAMPLES 1000
-
-/* The keys of a fill are numbers without leading zeros. If a thousand random keys all are,
- * little doubt is left; a single other key is enough to refuse. */
-static bool protect_keys(struct conn *c, const struct settings *s, struct failure *f)
-{
-    const char *argv[] = {"RANDOMKEY"};
-    bool safe = true, more = true;
-    for (int i = 0; safe && more && i < PROTECT_SAMPLES; i++) {
-        redisReply *reply = conn_command(c, s->timeout, f, 1, argv);
-        if (reply == NULL)
-            return false;
-        if (reply->type == REDIS_REPLY_NIL)
-            more = false;
-        else if (reply->type != REDIS_REPLY_STRING)
-            safe = refuse(f, "cannot inspect its data:", reply->str != NULL ? reply->str : "no text");
-        else if (!is_canonical_number(reply->str, reply->len))
-            safe = refuse(f, "it holds a key that no fill wrote:", reply->str);
-        freeReplyObject(reply);
-    }
-    return safe;
-}
-
-bool server_may_flush(struct conn *c, const struct settings *s, struct failure *f)
-{
-    return !s->protect || (protect_databases(c, s, f) && protect_keys(c, s, f));
 }
 
 #define FLUSH_TIMEOUT 600 /* seconds; freeing gigabytes of swapped memory is slow */
@@ -176,16 +118,4 @@ bool server_flush(struct conn *c, const struct settings *s, struct failure *f)
                    reply->str != NULL ? reply->str : "unexpected reply");
     freeReplyObject(reply);
     return flushed;
-}
-
-bool server_count_keys(struct conn *c, const struct settings *s, int64_t *keys, struct failure *f)
-{
-    const char *argv[] = {"DBSIZE"};
-    redisReply *reply = conn_command(c, s->timeout, f, 1, argv);
-    if (reply == NULL)
-        return false;
-    if (reply->type == REDIS_REPLY_INTEGER)
-        *keys = reply->integer;
-    freeReplyObject(reply);
-    return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Server: what Redis reports about itself, whether a fill may empty it, and emptying it. All of
- * these are control commands outside of the load.
+ * Server: what Redis reports about itself, and emptying it. All of these are control commands outside
+ * of the load.
  */
 #ifndef SOLOTEST_SERVER_H
 #define SOLOTEST_SERVER_H
@@ -26,18 +26,18 @@ struct server_state {
 bool server_look(const struct settings *s, const struct credentials *who,
                  struct server_state *state, struct failure *f);
 
-/* Fails if --protect is given and Redis holds data that no fill wrote. */
-bool server_may_flush(struct conn *c, const struct settings *s, struct failure *f);
-
+/* Deletes all data, whoever wrote it. */
 bool server_flush(struct conn *c, const struct settings *s, struct failure *f);
 
-/* Asks for DBSIZE. `keys` stays as it is if the reply is not a number. */
+#define NOTE_KEY "memstretch:fill" /* see ownership.h */
+
+/* Counts the keys of database 0 without the note; -1 if the server does not tell. */
 bool server_count_keys(struct conn *c, const struct settings *s, int64_t *keys, struct failure *f);
 
-/* A decimal number without leading zeros, as the keys of a fill are. */
-bool is_canonical_number(const char *text, size_t length);
+/* Copies the value of the line "name:value\r\n" of INFO; an empty text if there is none. */
+void info_text(const char *info, const char *name, char *to, size_t size);
 
-/* Finds "db3:keys=5,..." for any database but 0 that holds a key; NULL if there is none. */
-const char *find_foreign_database(const char *keyspace);
+/* Like info_text(), for a number; -1 if there is none. */
+int64_t info_number(const char *info, const char *name);
 
 #endif

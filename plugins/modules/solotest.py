@@ -21,7 +21,9 @@ options:
   mode:
     description:
       - V(test) sends O(requests) GETs and SETs on a schedule with O(rate) and measures each of them.
-      - V(fill) empties the Redis (FLUSHALL), then writes the keys 0 to O(key_count) - 1.
+      - V(fill) deletes what an earlier fill wrote, then writes the keys 0 to O(key_count) - 1. The key
+        C(memstretch:fill), a note with their number and size, shows later fills which keys are theirs. It is not
+        counted in results.
       - V(ping) connects, authenticates and reads the server's figures; it measures nothing.
     type: str
     choices: [test, fill, ping]
@@ -148,8 +150,8 @@ options:
     type: int
   max_seconds:
     description:
-      - A test ends after this many seconds, 0.001 to 1,000,000,000, even if requests are left. Its achieved rate is
-        then below O(rate).
+      - A test ends after this many seconds, 0.001 to 1,000,000,000, even if requests are left. C(cut_off) of the result
+        is then V(true), and the phase is not valid.
     type: float
   reply_timeout:
     description: The execution fails if a reply takes longer than this many seconds, 0.001 to 86,400.
@@ -157,7 +159,12 @@ options:
     default: 60
   overwrite:
     description:
-      - A fill empties the Redis. Unless this is V(true), it refuses to do so if there are keys that no fill wrote.
+      - If this is V(false), a fill deletes only keys of an earlier fill and of the tests after it, by their names. It
+        refuses a Redis with any other key, with keys that expire or are in another database than 0, with replicas, or
+        that is a replica, and changes nothing then. It looks at each of its own keys, which takes one to two seconds
+        per million keys.
+      - If this is V(true), a fill deletes all data of the Redis (FLUSHALL). A fill by a version without the note needs
+        that once.
     type: bool
     default: false
   raw_samples:
@@ -269,6 +276,9 @@ solotest:
     seconds:
       description: From the first request to the last reply.
       type: float
+    cut_off:
+      description: Whether O(max_seconds) ended the test before all its requests were sent.
+      type: bool
     requests:
       description:
         - Number of requests planned, sent, ok, gets, sets, and the errors by their kind. C(not_sent) were due and not

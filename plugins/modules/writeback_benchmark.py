@@ -129,12 +129,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.host.record import (
-    DIRECTORY,
-    HostRecord,
-    HostRecordError,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import DIRECTORY, HostRecordError
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError
+from ansible_collections.memstretch.density.plugins.module_utils.host.temporary import TemporarySettings
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
 ARGUMENTS = dict(
@@ -171,7 +168,8 @@ def measured(module: AnsibleModule, knobs: writeback.WritebackKnobs, options: di
 
 def main() -> None:
     module = AnsibleModule(ARGUMENTS, supports_check_mode=True)
-    record = HostRecord(writeback.RECORD, module.params["record_directory"])
+    settings = TemporarySettings(module.params["record_directory"])
+    record = settings.record
     try:
         options = writeback.check_options(module.params)
         left = writeback.is_left(record, module.params["directory"])
@@ -184,7 +182,7 @@ def main() -> None:
         if module.check_mode:
             module.exit_json(changed=False, writing_seconds=seconds, msg="check mode: nothing was measured")
         with record.locked():
-            result = measured(module, writeback.WritebackKnobs(disk, record), options)
+            result = measured(module, writeback.WritebackKnobs(disk, settings), options)
     except (SettingError, SettingsError, HostRecordError, writeback.MeasurementError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=False, writeback=result, writing_seconds=seconds)

@@ -19,6 +19,13 @@ for argument in "$@"; do [ "$argument" != -static ] || { echo "no static librari
 exec /usr/bin/cc "$@" -Wl,--dynamic-linker,/nonexistent/loader
 """
 
+# What follows -o is the program.
+HOSTILE_COMPILER = """#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+printf '#!/bin/sh\\necho hostile\\n' > "$2"
+chmod 755 "$2"
+"""
+
 
 @pytest.fixture
 def install(
@@ -29,11 +36,18 @@ def install(
     variables = {
         "client_program_name": "membw",
         "client_program_cache_directory": str(tmp_path / "cache"),
-        "client_program_directory": str(tmp_path / "bin"),
+        "client_program_directory": str(tmp_path / "bin" / "{{ inventory_hostname }}"),
     }
     fleet = {"hosts": {"a": {}, "b": {}}, "vars": variables}
     inventory = write_inventory(tmp_path / "hosts.yml", {"fleet": fleet})
-    play = {"hosts": "all", "gather_facts": False, "roles": ["memstretch.density.client_program"]}
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "environment": {
+            "PATH": "{{ path_of_a if path_of_a is defined and inventory_hostname == 'a' else lookup('env', 'PATH') }}"
+        },
+        "roles": ["memstretch.density.client_program"],
+    }
     playbook.write_text(yaml.safe_dump([play]), encoding="utf-8")
 
     common = {
@@ -57,19 +71,43 @@ def install(
     return run
 
 
-def test_a_program_is_built_on_the_fleet_and_kept_on_the_controller(install, tmp_path):
+def test_a_program_is_built_on_the_controller_and_kept_there(install, tmp_path):
     checked = install("--check")
     assert checked.returncode == 0, checked.stdout
     assert not (tmp_path / "cache").exists() and not (tmp_path / "bin").exists()
 
-    built = install("-e", "client_program_build_on=fleet")
+    built = install()
     assert built.returncode == 0, built.stdout
-    (program,), (cached,) = (tmp_path / "bin").iterdir(), (tmp_path / "cache").iterdir()
-    assert program.name.startswith("membw-") and cached.name == program.name
-    assert cached.read_bytes() == program.read_bytes()
-    assert "membw" in subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    (cached,) = (tmp_path / "cache" / "controller").iterdir()
+    for host in ("a", "b"):
+        (program,) = (tmp_path / "bin" / host).iterdir()
+        assert program.name.startswith("membw-") and cached.name == program.name
+        assert cached.read_bytes() == program.read_bytes()
+        assert "membw" in subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
 
     again = install()
+    assert again.returncode == 0 and again.stdout.count("changed=0") == 2, again.stdout
+
+
+def test_what_a_host_builds_stays_on_that_host(install, tmp_path):
+    """Host a is hostile: its compiler makes a program that leaves a trace wherever it runs."""
+    compiler = tmp_path / "hostile" / "cc"
+    compiler.parent.mkdir()
+    compiler.write_text(HOSTILE_COMPILER, encoding="ascii")
+    compiler.chmod(0o755)
+
+    options = ("-e", "client_program_build_on=fleet", "-e", f"path_of_a={compiler.parent}:{os.environ['PATH']}")
+    assert install("--check", *options).returncode == 0
+    assert not (tmp_path / "bin").exists()
+    built = install(*options)
+
+    assert built.returncode == 0, built.stdout
+    assert not (tmp_path / "cache").exists()
+    (hostile,), (own,) = ((tmp_path / "bin" / host).iterdir() for host in ("a", "b"))
+    assert "hostile" in hostile.read_text(encoding="ascii")
+    assert own.read_bytes()[:4] == b"\x7fELF"
+
+    again = install(*options)
     assert again.returncode == 0 and again.stdout.count("changed=0") == 2, again.stdout
 
 

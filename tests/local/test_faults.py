@@ -99,6 +99,16 @@ def test_no_answer_and_a_wrong_password(fleet):
     assert fleet.servers["a"].command("dbsize") == "0"
 
 
+def test_a_phase_that_is_cut_off_is_invalid(fleet):
+    """It keeps its rate until then, but most of its requests were never sent."""
+    fleet.add("a")
+    fleet.variables["latency_benchmark_max_phase_seconds"] = 0.1
+    outcome = fleet.run_playbook()
+    assert outcome.status != 0
+    assert "a: cut off before it had sent all its requests" in outcome.output
+    assert json.loads((outcome.run / "summary.json").read_text(encoding="utf-8"))["verdict"] == "invalid"
+
+
 def test_foreign_data_is_kept_and_a_password_stays_secret(fleet):
     """Data is not wiped unless that is allowed, and the password is nowhere to be read."""
     fleet.add("a", password="correct horse")
@@ -110,7 +120,7 @@ def test_foreign_data_is_kept_and_a_password_stays_secret(fleet):
     assert fleet.servers["a"].command("get", "customer:17") == "precious"
     allowed = fleet.run_playbook("-vvv", *secret, "-e", "latency_benchmark_overwrite=true")
     assert allowed.status == 0, allowed.output
-    assert fleet.servers["a"].command("dbsize") == "500"
+    assert fleet.servers["a"].command("dbsize") == "501"
     # The command line that the user typed is not ours; everything that we print or keep is.
     assert "correct horse" not in allowed.output
     files = [path for path in allowed.run.rglob("*") if path.is_file()]

@@ -10,7 +10,8 @@ import signal
 
 import pytest
 
-from .conftest import wait_for
+from .conftest import STRETCHED, wait_for
+from .machine import RECORDS
 
 WRITEBACK = {
     "writeback_benchmark_seconds": 0.5,
@@ -22,7 +23,8 @@ WRITEBACK = {
     "writeback_benchmark_install": False,
 }
 DIRTY = ("/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio")
-RECORD = pathlib.Path("/var/lib/memstretch/writeback_benchmark.json")
+RECORD = RECORDS / "writeback_benchmark.json"
+TUNED = ("-e", "profile=dram", "-e", f"host_tuning_dirty_bytes={20 << 20}")
 
 
 def dirty():
@@ -45,6 +47,14 @@ def disk(fleet, tmp_path):
     yield place
     assert fleet.run_playbook("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
     assert dirty() == before and not RECORD.exists()
+
+
+@pytest.fixture
+def untuned(untuned_machine, fleet):
+    """A machine without a profile, before and after the test."""
+    yield
+    if RECORDS.exists():
+        assert fleet.run_playbook(*TUNED, playbook="restore", inventory=STRETCHED).status == 0
 
 
 def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
@@ -84,6 +94,32 @@ def test_writeback_that_is_ended_is_undone(fleet, disk, signal_number):
         assert fleet.run_playbook("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
         assert not RECORD.exists()
     assert dirty() == before
+
+
+@pytest.mark.parametrize("tuning_is_restored_first", [True, False])
+def test_a_killed_benchmark_on_a_tuned_host_is_undone_in_any_order(fleet, disk, untuned, tuning_is_restored_first):
+    before = dirty()
+    tuned = fleet.run_playbook(*TUNED, playbook="tune", inventory=STRETCHED)
+    assert tuned.status == 0, tuned.output
+    assert dirty()[0] == f"{20 << 20}\n"
+    fleet.variables["writeback_benchmark_dirty_bytes"] = [f"{mib}M" for mib in range(30, 130)]
+    process = fleet.start(playbook="writeback")
+    module = wait_for(
+        "vm.dirty_bytes is set", lambda: dirty()[0] != f"{20 << 20}\n" and module_above_fio(disk), process
+    )
+    os.kill(module, signal.SIGKILL)
+    assert fleet.wait(process).status == 2 and RECORD.exists()
+    assert dirty()[0] not in (before[0], f"{20 << 20}\n")
+
+    restores = {
+        "tuning": lambda: fleet.run_playbook(*TUNED, playbook="restore", inventory=STRETCHED),
+        "benchmark": lambda: fleet.run_playbook("-e", "writeback_benchmark_state=restored", playbook="writeback"),
+    }
+    for name in ("tuning", "benchmark") if tuning_is_restored_first else ("benchmark", "tuning"):
+        restored = restores[name]()
+        assert restored.status == 0, restored.output
+    assert dirty() == before
+    assert not RECORDS.exists() and not list(disk.iterdir())
 
 
 def module_above_fio(place):

@@ -23,12 +23,8 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
-from ansible_collections.memstretch.density.plugins.module_utils.host.settings import (
-    PAIRS,
-    read_knob,
-    restore_knob,
-    write_knob,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.host.settings import PAIRS, read_knob, write_knob
+from ansible_collections.memstretch.density.plugins.module_utils.host.temporary import TemporarySettings
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
     Range,
     Ranges,
@@ -40,7 +36,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 )
 
 SCHEMA = 1
-RECORD = "writeback_benchmark"
 DIRTY_BYTES = "/proc/sys/vm/dirty_bytes"
 RANGES: Ranges = {
     "seconds": Range(float, 0.5, 3600, "seconds of each measurement"),
@@ -126,10 +121,9 @@ def check_directory(path: str, options: t.Mapping[str, t.Any]) -> str:
 def undo(record: HostRecord, directory: str) -> None:
     """Restore the settings and remove the files that an interrupted execution left. Waits for one that still runs."""
     with record.locked():
-        WritebackKnobs("", record).restore()
+        TemporarySettings(record.directory).end()
         if _is_our_directory(os.path.join(directory, _DIRECTORY)):
             shutil.rmtree(os.path.join(directory, _DIRECTORY))
-        record.remove()  # also removes the lock file
 
 
 def is_left(record: HostRecord, directory: str) -> bool:
@@ -157,10 +151,10 @@ def writing_seconds(options: t.Mapping[str, t.Any]) -> float:
 
 
 class WritebackKnobs:
-    """The kernel's settings that this experiment changes, and their record, from which they are restored."""
+    """The kernel's settings that this experiment changes. The caller holds the lock of the host's records."""
 
-    def __init__(self, disk: str, record: HostRecord) -> None:
-        self.disk, self.record = disk, record
+    def __init__(self, disk: str, settings: TemporarySettings) -> None:
+        self.disk, self.settings = disk, settings
 
     def _knob(self, name: str) -> str:
         return f"/sys/block/{self.disk}/queue/{name}"
@@ -173,36 +167,19 @@ class WritebackKnobs:
         """
         names = sorted({name for queue in options["queues"] for name in queue}, key=lambda name: name != "scheduler")
         knobs = [DIRTY_BYTES, PAIRS[DIRTY_BYTES], *map(self._knob, names)]
-        originals = {knob: read_knob(knob) for knob in knobs}
-        absent = [knob for knob, value in originals.items() if value is None]
+        originals = {knob: value for knob in knobs if (value := read_knob(knob)) is not None}
+        absent = [knob for knob in knobs if knob not in originals]
         if absent:
             raise MeasurementError(f"queues: this host has no {', '.join(absent)}")
-        self.record.write({"originals": originals})
+        self.settings.begin(originals)
 
     def set(self, dirty_bytes: int, queue: t.Mapping[str, t.Any]) -> None:
         """Restore the originals, then apply one setting. A dirty_bytes of 0 is the host's own."""
-        self._restore_values()
+        self.settings.put_back()
         for name in sorted(queue, key=lambda name: name != "scheduler"):  # a new scheduler resets other knobs
             write_knob(self._knob(name), str(queue[name]))
         if dirty_bytes:
             write_knob(DIRTY_BYTES, str(dirty_bytes))
-
-    def _restore_values(self) -> bool:
-        record = self.record.read()
-        originals = (record or {}).get("originals", {})
-        for knob in originals:
-            if knob != PAIRS[DIRTY_BYTES] and read_knob(knob) != originals[knob]:
-                restore_knob(knob, originals)
-        if originals and read_knob(PAIRS[DIRTY_BYTES]) != originals[PAIRS[DIRTY_BYTES]]:
-            restore_knob(PAIRS[DIRTY_BYTES], originals)
-        return record is not None
-
-    def restore(self) -> bool:
-        """Restore the originals and remove the record. Return whether there was one."""
-        if not self._restore_values():
-            return False
-        self.record.remove()
-        return True
 
 
 class _Child:
@@ -268,7 +245,7 @@ def measure(
                     knobs.set(value, queue)
                     _measure_setting(place, options, figures[index], index == 0, fio, run_child)
         finally:
-            knobs.restore()
+            knobs.settings.end()
             shutil.rmtree(place)
     return [_summary(queue, value, figures[index]) for index, (queue, value) in enumerate(combinations)]
 

@@ -28,6 +28,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.settings i
     UDEV_FILE,
     Setting,
     SettingsError,
+    knob_path,
     other_writers,
     persistent_files,
     read_knob,
@@ -35,6 +36,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.settings i
     settings_of,
     write_knob,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.host.temporary import TemporarySettings
 
 _NO_KNOB = "this kernel or host no longer has it"
 _NO_UNIT = "this host no longer has its unit"
@@ -319,13 +321,18 @@ class HostTuner:
 
     # --- the result ---------------------------------------------------------------------------------------------
 
-    def state_text(self) -> str:
-        """Return the present state as text for a diff."""
-        return _state_as_text(self._read_state())
+    def state_text(self, others: t.Mapping[str, str | None]) -> str:
+        """Return the present state as text for a diff, together with other knobs."""
+        return self._text(self._read_state(), others)
 
-    def predicted_text(self) -> str:
-        """Return the state after the change as text for a diff."""
-        return _state_as_text(self._predict())
+    def predicted_text(self, others: t.Mapping[str, str | None]) -> str:
+        """Return the state after the change as text for a diff, together with other knobs."""
+        return self._text(self._predict(), others)
+
+    @staticmethod
+    def _text(state: t.Mapping[str, str | None], others: t.Mapping[str, str | None]) -> str:
+        files = {knob_path(knob) for knob in state}  # a disk's knob may have another name among the others
+        return _state_as_text({**state, **{knob: others[knob] for knob in others if knob_path(knob) not in files}})
 
     def report(self) -> dict[str, t.Any]:
         """Return the result of the module, without the diff."""
@@ -387,20 +394,32 @@ class HostTuner:
 def converge(find_tuner: t.Callable[[], HostTuner], record: HostRecord, check_mode: bool) -> dict[str, t.Any]:
     """Change the host if needed, and return the result of the module.
 
+    What a killed experiment has left is undone first: its values must not be recorded as originals, and must not come
+    back after a restore.
+
     Args:
         find_tuner: returns the change that the host needs now.
     """
-    tuner = find_tuner()
-    changed, before = tuner.change_needed(), tuner.state_text()
+    experiment = TemporarySettings(record.directory)
+    tuner, left = find_tuner(), experiment.originals()
+    changed, before = bool(left) or tuner.change_needed(), tuner.state_text(_present(left))
     if (changed or tuner.kept()) and not check_mode:
         with record.locked():
-            tuner = find_tuner()  # another run may have changed the host while we waited
-            changed, before, kept = tuner.change_needed(), tuner.state_text(), tuner.kept()
+            # Another run may have changed the host while we waited.
+            tuner, left = find_tuner(), experiment.originals()
+            before, kept = tuner.state_text(_present(left)), tuner.kept()
+            if ended := experiment.end():
+                tuner = find_tuner()
+            changed = ended or tuner.change_needed()
             if changed or kept:  # what could not be restored is tried again
                 tuner.apply()
-                changed = changed or tuner.state_text() != before or tuner.kept().keys() != kept.keys()
-    after = tuner.predicted_text() if check_mode else tuner.state_text()
+                changed = changed or tuner.state_text(_present(left)) != before or tuner.kept().keys() != kept.keys()
+    after = tuner.predicted_text(left) if check_mode else tuner.state_text(_present(left))
     return {"changed": changed, "diff": {"before": before, "after": after}, **tuner.report()}
+
+
+def _present(knobs: t.Iterable[str]) -> dict[str, str | None]:
+    return {knob: read_knob(knob) for knob in knobs}
 
 
 def _settings(params: t.Mapping[str, t.Any]) -> list[Setting]:

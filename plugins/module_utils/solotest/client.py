@@ -332,6 +332,7 @@ def facts(
         "finished_at": span.get("finished_at"),
         "ready_at": test.get("ready_at"),
         "seconds": span.get("seconds"),
+        "cut_off": test.get("cut_off"),
         "requests": test.get("requests"),
         "rate": test.get("rate"),
         "latency": latency or None,
@@ -363,7 +364,8 @@ def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
     advice = {
         "connect": "is Redis running there, and is the endpoint right?",
         "auth": "check username and password.",
-        "refused_foreign_data": "use an empty Redis, or delete its data with overwrite: true.",
+        "refused_foreign_data": "use an empty Redis, or delete all its data with overwrite: true (needed once after "
+        "a fill by a version that left no note).",
         "lost": "Redis closed the connection or died; see its log.",
         "timeout": "Redis did not answer in time; see its log and the host's memory pressure.",
         "reply": "Redis answered with errors; see requests.errors.",

@@ -152,6 +152,8 @@ class PhaseResults:
     def _missed_limits(self, result: t.Mapping[str, t.Any]) -> list[str]:
         """Return which limits of a valid phase the result of a host misses."""
         limits, missed = self.config["validity"], []
+        if result.get("cut_off"):
+            missed.append("cut off before it had sent all its requests; a larger max_phase_seconds lets it end")
         ratio, late = _rate_ratio(result), result["latency"]["lateness"]["p99_us"]
         if ratio is not None and ratio < limits["min_rate_ratio"]:
             missed.append(f"achieved {ratio:.4f} of its rate, at least {limits['min_rate_ratio']} is required")

@@ -385,6 +385,7 @@ _MEASUREMENT = Fields(
         "finished_at": _EPOCH,
         "ready_at": _EPOCH,
         "seconds": Optional(Real()),
+        "cut_off": Optional(Flag()),
         "requests": Optional(
             Fields(
                 {"sent": Whole(), "ok": Whole(), "gets": Whole(), "sets": Whole()},

@@ -83,16 +83,34 @@ class Redis:
 
     def command(self, *words):
         """Send one command and return its reply's text, good or bad."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
-            request = b"*%d\r\n" % len(words)
-            for word in words:
-                data = str(word).encode()
-                request += b"$%d\r\n%s\r\n" % (len(data), data)
-            connection.sendall(request)
-            return connection.recv(65536).decode(errors="replace")
+        with contextlib.closing(self.connect()) as connection:
+            return connection.send(*words)
+
+    def connect(self):
+        """Return a connection that sends many commands."""
+        return Connection(self.port)
 
     def dbsize(self):
         return int(self.command("DBSIZE").strip(": \r\n"))
+
+
+class Connection:
+    """A connection to a Redis."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+
+    def close(self):
+        self.socket.close()
+
+    def send(self, *words):
+        """Send one command and return its reply's text, good or bad. A long one may be cut off."""
+        request = b"*%d\r\n" % len(words)
+        for word in words:
+            data = str(word).encode()
+            request += b"$%d\r\n%s\r\n" % (len(data), data)
+        self.socket.sendall(request)
+        return self.socket.recv(65536).decode(errors="replace")
 
 
 class FakeServer:

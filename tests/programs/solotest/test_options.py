@@ -189,6 +189,25 @@ def test_max_seconds_ends_a_test_that_falls_behind(solotest, filled):
     assert report["error"] is None
     assert report["test"]["requests"]["sent"] < report["test"]["requests"]["planned"]
     assert 0.4 < report["test"]["seconds"] < 5
+    assert report["test"]["cut_off"] is True
+
+
+@pytest.mark.parametrize(
+    "cut_off, extra",
+    [
+        (True, ["--max-seconds", 0.3, "--duration", 20]),
+        (True, ["--max-seconds", 0.3, "--pacing", "none", "--duration", 20]),
+        (True, ["--max-seconds", 0.3, "--pacing", "none", "--requests", 10**9]),
+        (False, ["--max-seconds", 20, "--duration", 0.3]),
+        (False, ["--max-seconds", 20, "--pacing", "none", "--duration", 0.3]),
+        (False, ["--max-seconds", 20, "--pacing", "none", "--duration", 0.3, "--requests", 10**9]),
+        (False, ["--max-seconds", 20, "--requests", 100]),
+        (False, ["--requests", 100]),
+    ],
+)
+def test_a_test_is_cut_off_only_by_max_seconds(solotest, filled, cut_off, extra):
+    report = solotest.run("--json", *extra, "test", filled.port, 100, 1000, 0, 1000).json
+    assert report["error"] is None and report["test"]["cut_off"] is cut_off
 
 
 def test_ping_only_looks(solotest, filled):

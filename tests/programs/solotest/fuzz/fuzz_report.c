@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Any texts and numbers in a report: the output is one JSON object and nothing else. Also any text from a
- * server that is parsed: INFO keyspace and error replies.
+ * server that is parsed: INFO keyspace, the note of a fill and error replies.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "solotest/ownership.h"
 #include "solotest/report.h"
 
 static const char *skip_value(const char *s);
@@ -112,8 +113,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char kind[ERROR_KIND_SIZE];
     error_kind_of(text, kind);
     errors_add(&o.test.load.errors, kind, 1);
-    const char *line = find_foreign_database(text);
-    if (line != NULL && (line < text || line > text + size))
+    const char *lines[] = {find_foreign_database(text), find_expiring_keys(text)};
+    for (size_t i = 0; i < COUNT_OF(lines); i++)
+        if (lines[i] != NULL && (lines[i] < text || lines[i] > text + size))
+            abort();
+    struct note note;
+    if (note_read(&note, text, size) && (note.keys < 1 || note.smallest < 1 || note.largest < note.smallest))
         abort();
     o.test.load.settings = &s;
 

@@ -10,7 +10,7 @@ import os
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback
-from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
+from ansible_collections.memstretch.density.plugins.module_utils.host.temporary import TemporarySettings
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
 OPTIONS = {
@@ -142,8 +142,8 @@ def plant(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["link", "file"])
 def test_a_link_at_the_name_of_the_directory_is_not_followed(tmp_path, kind):
     victim = plant(tmp_path, kind)
-    record = HostRecord("writeback_benchmark", str(tmp_path / "records"))
-    knobs = writeback.WritebackKnobs("", record)
+    settings = TemporarySettings(str(tmp_path / "records"))
+    record, knobs = settings.record, writeback.WritebackKnobs("", settings)
     with pytest.raises(writeback.MeasurementError, match="memstretch-writeback exists and is not ours; remove it"):
         writeback.measure(str(tmp_path), knobs, writeback.check_options(OPTIONS), "fio", lambda *_args: pytest.fail())
     assert not writeback.is_left(record, str(tmp_path))
@@ -166,8 +166,7 @@ class TestKnobs:
         return lambda name: (tmp_path / name).read_text().strip()
 
     def test_another_process_can_restore_the_originals(self, value_of, tmp_path):
-        record = HostRecord("writeback_benchmark", str(tmp_path / "records"))
-        knobs = writeback.WritebackKnobs("sda", record)
+        knobs = writeback.WritebackKnobs("sda", TemporarySettings(str(tmp_path / "records")))
         knobs.record_originals({"queues": [{}, {"nr_requests": 32, "scheduler": "mq-deadline"}]})
         knobs.set(15 << 20, {"nr_requests": 32, "scheduler": "mq-deadline"})
         assert (value_of("dirty_bytes"), value_of("scheduler"), value_of("nr_requests")) == (
@@ -176,22 +175,21 @@ class TestKnobs:
             "32",
         )
 
-        assert (
-            writeback.WritebackKnobs("", HostRecord("writeback_benchmark", str(tmp_path / "records"))).restore() is True
-        )
+        another = TemporarySettings(str(tmp_path / "records"))
+        assert another.end() is True
         assert (value_of("dirty_ratio"), value_of("scheduler"), value_of("nr_requests")) == ("20", "none", "256")
-        assert not os.path.exists(record.path)
-        assert writeback.WritebackKnobs("", record).restore() is False
+        assert not os.path.exists(another.record.path)
+        assert another.end() is False
 
     def test_each_setting_starts_from_the_originals(self, value_of, tmp_path):
-        knobs = writeback.WritebackKnobs("sda", HostRecord("writeback_benchmark", str(tmp_path / "records")))
+        knobs = writeback.WritebackKnobs("sda", TemporarySettings(str(tmp_path / "records")))
         knobs.record_originals({"queues": [{"nr_requests": 32}]})
         knobs.set(0, {"nr_requests": 32})
         knobs.set(64 << 20, {})
         assert (value_of("nr_requests"), value_of("dirty_bytes")) == ("256", str(64 << 20))
 
     def test_a_missing_knob_is_refused_before_anything_changes(self, value_of, tmp_path):
-        record = HostRecord("writeback_benchmark", str(tmp_path / "records"))
+        settings = TemporarySettings(str(tmp_path / "records"))
         with pytest.raises(writeback.MeasurementError, match="wbt_lat_usec"):
-            writeback.WritebackKnobs("sda", record).record_originals({"queues": [{"wbt_lat_usec": 0}]})
-        assert record.read() is None
+            writeback.WritebackKnobs("sda", settings).record_originals({"queues": [{"wbt_lat_usec": 0}]})
+        assert settings.record.read() is None

@@ -18,6 +18,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host import tun
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.module_utils.host.services import Services
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError
+from ansible_collections.memstretch.density.plugins.module_utils.host.temporary import TemporarySettings
 from ansible_collections.memstretch.density.plugins.module_utils.host.tuner import HostTuner, converge
 from ansible_collections.memstretch.density.tests.unit.fixtures.systemctl import Systemctl
 from ansible_collections.memstretch.density.tests.unit.fixtures.two_runs import change_while_waiting
@@ -137,11 +138,11 @@ def test_check_mode_predicts_and_changes_nothing(host):
     before = host.values
     tuner = host.tuner(a=5, b="never")
     assert tuner.change_needed()
-    predicted = tuner.predicted_text()
+    predicted = tuner.predicted_text({})
     assert host.converge(a=5, b="never", check_mode=True)["diff"]["after"] == predicted
     assert host.values == before and not os.path.exists(host.record.directory) and not os.path.exists(host.path / "etc")
     host.apply(a=5, b="never")
-    assert host.tuner(a=5, b="never").state_text() == predicted
+    assert host.tuner(a=5, b="never").state_text({}) == predicted
 
 
 @pytest.mark.parametrize("fatal", ["write_knob", "write_file"])
@@ -350,3 +351,54 @@ def test_a_profile_can_replace_one_whose_service_is_gone(host):
     result = host.converge("two", b="never")
     assert not result["changed"] and result["differences"] == []
     assert host.tuner("two", b="never").report()["differences"] == []
+
+
+class TestKilledExperiment:
+    """An experiment that was killed has left its own values in a and c, and its record."""
+
+    @staticmethod
+    def leave(host):
+        experiment = TemporarySettings(host.record.directory)
+        names = {name: str(host.path / name) for name in ("a", "c")}
+        experiment.begin({knob: host_settings.read_knob(knob) for knob in names.values()})
+        host.knob("a", "77\n")
+        host.knob("c", "1\n")
+        return experiment
+
+    @pytest.mark.parametrize("tuning_is_restored_first", [True, False])
+    def test_on_a_tuned_host_both_orders_restore_the_originals(self, host, tuning_is_restored_first):
+        before = host.values
+        host.apply(a=5)
+        experiment = self.leave(host)
+        if tuning_is_restored_first:
+            assert host.apply(state="restored")
+            assert not experiment.end()
+        else:
+            assert experiment.end() and host.values["a"] == "5"
+            assert host.apply(state="restored")
+        assert host.values == {**before, "b": host.values["b"], "c": "0"}
+        assert host_settings.read_knob(str(host.path / "b")) == "madvise"
+        assert not os.path.exists(host.record.directory)
+
+    def test_what_it_left_is_not_recorded_as_an_original(self, host):
+        experiment = self.leave(host)
+        assert host.apply(a=5)
+        assert host.record.read()["originals"] == {str(host.path / "a"): "1"}
+        assert host.values["c"] == "0" and not experiment.end()
+        assert host.apply(state="restored") and host.values["a"] == "1"
+
+    def test_a_restore_without_a_profile_ends_it(self, host):
+        self.leave(host)
+        assert host.apply(state="restored")
+        assert (host.values["a"], host.values["c"]) == ("1", "0")
+        assert not os.path.exists(host.record.directory)
+        assert not host.apply(state="restored")
+
+    def test_check_mode_predicts_it_and_changes_nothing(self, host):
+        experiment = self.leave(host)
+        left = host.values
+        predicted = host.converge(a=5, check_mode=True)
+        assert predicted["changed"] and host.values == left and experiment.originals()
+        applied = host.converge(a=5)
+        assert predicted["diff"] == applied["diff"]
+        assert f"{host.path}/c = 1" in applied["diff"]["before"] and f"{host.path}/c = 0" in applied["diff"]["after"]

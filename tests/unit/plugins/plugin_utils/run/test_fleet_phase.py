@@ -174,6 +174,17 @@ def test_a_client_that_sent_only_one_of_its_requests_missed_its_rate(results, ma
     assert any("achieved 0.0000 of its rate" in reason for reason in document["reasons"])
 
 
+def test_a_phase_that_was_cut_off_is_not_valid(results, make_result):
+    """It kept its rate until then, and says nothing about the requests that it did not send."""
+    report_all(results, make_result)
+    results.add("b", make_result(results.phase, 1, START, cut_off=True))
+    document = results.document()
+    assert not document["valid"]
+    assert document["reasons"] == [
+        "b: cut off before it had sent all its requests; a larger max_phase_seconds lets it end"
+    ]
+
+
 def test_overlap():
     assert fleet_phase.overlap([0, 1], [10, 11]) == pytest.approx(9 / 11)
     assert fleet_phase.overlap([0, 20], [10, 30]) == 0

@@ -100,6 +100,7 @@ def test_only_known_keys_are_returned(returned):
         ("series", {"interval_s": 1, "points": [[1, 1, 1]]}, "series.points[0] = [1, 1, 1]; must be a list of 4"),
         ("placement.shares_cpu", "../x", "placement.shares_cpu = '../x'; must be one of always, possibly, never"),
         ("error", {"kind": "x", "message": "x"}, "error is set, although the client did not fail"),
+        ("cut_off", "no", "cut_off = 'no'; must be"),
         ("health.steal_ticks", [1], "health.steal_ticks = [1]; must be a whole number"),
     ],
 )

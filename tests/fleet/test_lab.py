@@ -1,0 +1,21 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab itself."""
+
+from __future__ import annotations
+
+
+def test_only_root_may_open_the_sockets_of_libvirt(lab):
+    """There is no authentication behind them, and libvirtd runs as root of this machine."""
+    for hypervisor in lab.hypervisors:
+        sockets = dict(
+            line.split(" ", 1)[::-1]
+            for line in hypervisor.run(
+                "find", "/run/libvirt", "-name", "libvirt-*sock*", "-type", "s", "-printf", "%m %f\n"
+            ).splitlines()
+        )
+        assert sockets == {"libvirt-sock": "700", "libvirt-sock-ro": "700", "libvirt-admin-sock": "700"}
+        as_nobody = "virsh --connect qemu:///system uri 2>&1 || echo refused"
+        told = hypervisor.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", as_nobody)
+        assert "Permission denied" in told and "refused" in told, told
