@@ -279,6 +279,11 @@ solotest:
     cut_off:
       description: Whether O(max_seconds) ended the test before all its requests were sent.
       type: bool
+    wall_offset:
+      description:
+        - This host's wall clock minus its monotonic clock in seconds, after the execution. It changes only when the wall
+          clock is set, and then the hosts of a phase did not start together.
+      type: float
     requests:
       description:
         - Number of requests planned, sent, ok, gets, sets, and the errors by their kind. C(not_sent) were due and not

@@ -8,6 +8,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -106,6 +107,29 @@ def test_a_phase_that_is_cut_off_is_invalid(fleet):
     outcome = fleet.run_playbook()
     assert outcome.status != 0
     assert "a: cut off before it had sent all its requests" in outcome.output
+    assert json.loads((outcome.run / "summary.json").read_text(encoding="utf-8"))["verdict"] == "invalid"
+
+
+# After the preflight, the host's monotonic clock is 3 s ahead: as if its wall clock had been set back by 3 s.
+_PYTHON_WITH_A_CLOCK_THAT_IS_SET = """\
+#!/bin/sh
+if [ -e "{results}/latest/run.json" ]; then
+    exec unshare --time --monotonic 3 --fork "{python}" "$@"
+fi
+exec "{python}" "$@"
+"""
+
+
+def test_a_clock_that_is_set_after_the_preflight_makes_the_run_invalid(fleet, tmp_path):
+    fleet.add("a")
+    python = tmp_path / "python"
+    text = _PYTHON_WITH_A_CLOCK_THAT_IS_SET.format(results=fleet.results, python=sys.executable)
+    python.write_text(text, encoding="utf-8")
+    python.chmod(0o755)
+    fleet.variables["ansible_python_interpreter"] = str(python)
+    outcome = fleet.run_playbook()
+    assert outcome.status != 0
+    assert "a: its clock was set by -3.000 s since the preflight" in outcome.output
     assert json.loads((outcome.run / "summary.json").read_text(encoding="utf-8"))["verdict"] == "invalid"
 
 

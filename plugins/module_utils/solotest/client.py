@@ -326,6 +326,7 @@ def facts(
         "phase": phase,
         "settings": {name: value for name, value in report["settings"].items() if value is not None},
         "machine": _boot_id(),
+        "wall_offset": wall_offset(),
         "client": report["client"],
         "server": {"before": report["server_before"], "after": report["server_after"]},
         "started_at": span.get("started_at"),
@@ -348,6 +349,19 @@ def facts(
         "pressure": pressure,
         "error": report["error"],
     }
+
+
+def wall_offset() -> float:
+    """Return the wall clock minus the monotonic clock, in seconds. It changes only when the wall clock is set.
+
+    The clocks are read one after another, five times, and the reading during which the least time passed counts.
+    """
+    readings = [
+        (time.clock_gettime_ns(time.CLOCK_MONOTONIC), time.time_ns(), time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+        for _reading in range(5)
+    ]
+    before, wall, after = min(readings, key=lambda reading: reading[2] - reading[0])
+    return (wall - (before + after) // 2) / 1e9
 
 
 def _boot_id() -> str:

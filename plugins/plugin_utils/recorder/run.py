@@ -32,6 +32,9 @@ class RunRecorder:
         self.directory = RunDirectory.at(begun["directory"])
         self._say_on_terminal = say
         self._clocks = {host: each["clock_correction"] for host, each in begun["fleet"].items()}
+        self._wall_offsets = {
+            host: each["wall_offset"] for host, each in begun["fleet"].items() if "wall_offset" in each
+        }
         self._clock_started = time.monotonic()
         self._overheads: list[float] = []
         self.phase: PhaseResults | None = None
@@ -66,7 +69,13 @@ class RunRecorder:
         self.end_phase()
         phase = begun["phase"]
         self.phase = PhaseResults(
-            self.run["config"], phase, self.run["expected"], self._clocks, begun["begun_at"], begun["start_at"]
+            self.run["config"],
+            phase,
+            self.run["expected"],
+            self._clocks,
+            begun["begun_at"],
+            begun["start_at"],
+            self._wall_offsets,
         )
         self.say(report_text.beginning(phase, time.monotonic() - self._clock_started, self._remaining(phase)))
 

@@ -12,6 +12,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 
 LATENCIES = ("service", "response", "intended", "lateness")
 
+# By how much, in seconds, the wall clock of a host may have been set since its offset was measured.
+MAX_CLOCK_STEP = 0.001
+
 # The figures of a host's service time from which the brief's six figures are computed.
 BRIEF_FIGURES = ("avg_us", "min_us", "p95_us", "p99_us", "max_us")
 
@@ -48,6 +51,7 @@ class PhaseResults:
         clocks: t.Mapping[str, float],
         begun_at: float,
         start_at: float | None,
+        wall_offsets: t.Mapping[str, float] | None = None,
     ) -> None:
         """Begin a phase.
 
@@ -58,6 +62,7 @@ class PhaseResults:
             clocks: how far each host's clock is ahead of the controller's, in seconds.
             begun_at: when the launch began.
             start_at: the common start of all hosts; None for a fill.
+            wall_offsets: each host's wall clock minus its monotonic clock when its offset was measured, in seconds.
         """
         self.config = config
         self.phase = phase
@@ -65,6 +70,7 @@ class PhaseResults:
         self.clocks = clocks
         self.begun_at = begun_at
         self.start_at = start_at
+        self.wall_offsets = wall_offsets or {}
         self.results: dict[str, dict[str, t.Any]] = {}
         self.failed: dict[str, str] = {}
         self.partial: dict[str, dict[str, t.Any]] = {}
@@ -146,8 +152,19 @@ class PhaseResults:
                 f"at least {least_overlap} is required"
             )
         for host, result in document["hosts"].items():
-            reasons += [f"{host}: {text}" for text in (*self._missed_limits(result), *self._other_settings(result))]
+            found = (*self._missed_limits(result), *self._other_settings(result), *self._clock_steps(host, result))
+            reasons += [f"{host}: {text}" for text in found]
         return reasons
+
+    def _clock_steps(self, host: str, result: t.Mapping[str, t.Any]) -> list[str]:
+        """Return by how much the clock of a host was set since the preflight: then its times are not comparable."""
+        now, then = result.get("wall_offset"), self.wall_offsets.get(host)
+        if now is None or then is None or abs(now - then) <= MAX_CLOCK_STEP:
+            return []
+        return [
+            f"its clock was set by {now - then:+.3f} s since the preflight, so it did not start with the others; run "
+            f"again when the clock is right, and let chrony slew it (no makestep) while you measure"
+        ]
 
     def _missed_limits(self, result: t.Mapping[str, t.Any]) -> list[str]:
         """Return which limits of a valid phase the result of a host misses."""

@@ -374,6 +374,7 @@ _MEASUREMENT = Fields(
     },
     {
         "phase": _NAME,
+        "wall_offset": Optional(Real(-_MAX_EPOCH, _MAX_EPOCH)),
         "client": Optional(
             Fields(
                 {},
@@ -434,7 +435,11 @@ _ENDPOINT = Fields(
         "clock_offset": Real(-_MAX_EPOCH, _MAX_EPOCH),
         "clock_correction": Real(-_MAX_EPOCH, _MAX_EPOCH),
     },
-    {"redis_version": _NAME, "clock_uncertainty": Real(0, _MAX_EPOCH)},
+    {
+        "redis_version": _NAME,
+        "clock_uncertainty": Real(0, _MAX_EPOCH),
+        "wall_offset": Real(-_MAX_EPOCH, _MAX_EPOCH),
+    },
 )
 
 

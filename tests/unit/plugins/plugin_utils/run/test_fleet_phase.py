@@ -114,6 +114,16 @@ def test_hosts_that_were_not_under_load_together(results, make_result):
     assert "all hosts were under load for 0.000 of the phase" in document["reasons"][0]
 
 
+@pytest.mark.parametrize("step", [0.1, 1.0, 3.0, -3.0])
+def test_a_clock_that_was_set_since_the_preflight_makes_the_phase_invalid(config, phase, make_result, step):
+    results = PhaseResults(config, phase, ["a", "b"], {}, START - 1, START, {"a": 1e9, "b": 2e9})
+    results.add("a", {**make_result(phase, 0, START), "wall_offset": 1e9 + 0.00002})
+    results.add("b", {**make_result(phase, 1, START), "wall_offset": 2e9 + step})
+    document = results.document()
+    assert len(document["reasons"]) == 1
+    assert f"b: its clock was set by {step:+.3f} s since the preflight" in document["reasons"][0]
+
+
 def test_clock_offsets_are_corrected(config, phase, make_result):
     results = PhaseResults(config, phase, ["a", "b"], {"b": 30.0}, START - 1, START)
     results.add("a", make_result(phase, 0, START))
