@@ -65,8 +65,8 @@ options:
     default: []
   fleet:
     description:
-      - C(endpoint), C(keys), C(clock_offset) and C(clock_correction) of each host that can take part. With C(wall_offset),
-        the host's wall clock minus its monotonic clock, a phase is invalid if the clock was set since then.
+      - C(endpoint), C(keys), C(clock_offset) and C(clock_correction) of each host that can take part. With
+        C(wall_offset), the host's wall clock minus its monotonic clock, a phase is invalid if the clock was set since.
     type: dict
     default: {}
   max_clock_offset:

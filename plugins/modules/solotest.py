@@ -281,8 +281,8 @@ solotest:
       type: bool
     wall_offset:
       description:
-        - This host's wall clock minus its monotonic clock in seconds, after the execution. It changes only when the wall
-          clock is set, and then the hosts of a phase did not start together.
+        - This host's wall clock minus its monotonic clock in seconds, after the execution. It changes only when the
+          wall clock is set, and then the hosts of a phase did not start together.
       type: float
     requests:
       description:
