@@ -62,7 +62,7 @@ class ActionModule(ControllerAction):
             },
         },
         "order": {"type": "str", "default": "interleaved"},
-        "rounds": {"type": "raw", "default": 1},
+        "rounds": {"type": "raw", "default": 5},
         "run": CHECKED_RUN,
         "prices": PRICES,
         "cost_example": COST_EXAMPLE,

@@ -60,9 +60,9 @@ options:
     type: str
     default: interleaved
   rounds:
-    description: Runs of each arm, 1 to 1000. With two or more, intervals are over runs.
+    description: Runs of each arm, 1 to 1000. A ratio has an interval only with three or more.
     type: raw
-    default: 1
+    default: 5
   study_id:
     description:
       - Name of the study's directory. An existing directory is refused, unless it holds an unfinished study with the

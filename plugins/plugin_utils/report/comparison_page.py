@@ -9,8 +9,9 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import curve
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import PAIRS_FOR_AN_INTERVAL
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_name, cell_title
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import ITERATIONS_FOR_A_CLAIM, CellDetails
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails
 
 _SECTIONS = (
     ("ratios", "Ratios"),
@@ -53,7 +54,7 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
         names=names,
         by_cell=by_cell,
         highlights=_highlights(document, names),
-        iterations_for_a_claim=ITERATIONS_FOR_A_CLAIM,
+        pairs_for_an_interval=PAIRS_FOR_AN_INTERVAL,
     )
 
 

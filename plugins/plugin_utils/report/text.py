@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import PAIRS_FOR_AN_INTERVAL
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import ITERATIONS_FOR_A_CLAIM
 
 # Heading and contents of each column, for a cell of the summary.
@@ -43,14 +44,14 @@ _COMPARISON_COLUMNS = (
     ("GET %", lambda row: f"{row['read_mix']:g}"),
     ("profile", lambda row: row["name"]),
     ("avg us", lambda row: microseconds(row["response"]["avg_us"])),
-    ("x", lambda row: _times(row["ratio"]["avg_us"])),
+    ("x", lambda row: _times(row, "avg_us")),
     ("p99 us", lambda row: microseconds(row["response"]["p99_us"])),
-    ("x", lambda row: _times(row["ratio"]["p99_us"])),
+    ("x", lambda row: _times(row, "p99_us")),
     ("max us", lambda row: microseconds(row["response"]["max_us"])),
-    ("x", lambda row: _times(row["ratio"]["max_us"])),
+    ("x", lambda row: _times(row, "max_us")),
     ("page-ins/s", lambda row: "-" if row["page_ins_per_second"] is None else f"{row['page_ins_per_second']:,.0f}"),
     ("within SLO", lambda row: str(row["hosts_within_slo"])),
-    ("", lambda row: "" if row["valid"] else "INVALID"),
+    ("", lambda row: "INVALID" if not row["valid"] else "indicative" if row["indicative"] else ""),
 )
 # The terminal shows at most this many reasons; summary.json has all of them.
 _REASONS_SHOWN = 12
@@ -137,6 +138,14 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
         f"Response time of the fleet, and its ratio (x) to the first run, {document['baseline']}:",
         *grid(_COMPARISON_COLUMNS, document["cells"]),
         "",
+        *(
+            [
+                f"indicative: a ratio has an interval only with {PAIRS_FOR_AN_INTERVAL} or more runs of each profile "
+                f"(study_rounds)"
+            ]
+            if any(row["indicative"] for row in document["cells"])
+            else ["In brackets: 95 % interval over the runs. If it includes 1, the difference is not significant."]
+        ),
         f"SLO: avg <= {document['slo']['avg_us']:g} us and p99 <= {document['slo']['p99_us']:g} us for every host",
     ]
     runs = document["runs"]
@@ -212,8 +221,13 @@ def microseconds(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
 
 
-def _times(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _times(row: t.Mapping[str, t.Any], figure: str) -> str:
+    """Return the ratio of a figure, with its interval if it has one."""
+    value = row["ratio"][figure]
+    if value is None:
+        return "-"
+    interval = row["ratio_interval"]
+    return f"{value:.2f}" + (f" ({interval[figure][0]:.2f} to {interval[figure][1]:.2f})" if interval else "")
 
 
 def _ms(value: float | None) -> str:

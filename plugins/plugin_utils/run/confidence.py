@@ -33,6 +33,9 @@ FIGURES = ("avg_us", "p99_us", "max_us")
 LEVEL = 0.95
 RESAMPLES = 200
 
+# Fewer pairs of runs say too little about how much runs differ.
+PAIRS_FOR_AN_INTERVAL = 3
+
 # The hosts of a larger fleet are drawn in this many random groups: the same variance, at a bounded cost.
 MAX_GROUPS = 128
 
@@ -142,33 +145,29 @@ class Spread:
             return statistics.variance(values), self.iterations - 1
         return _variance(values, self.iterations)
 
-    def ratios(self, baseline: Spread, ratios: t.Mapping[str, float], same_hosts: bool) -> dict[str, list[float]]:
-        """Return the intervals around the ratios of the figures of this cell to those of another run.
 
-        If both runs have the same hosts, these were drawn alike: a host that is slow in both does not affect the ratio.
-        Iterations of different runs are independent.
-        """
-        found = {}
-        for number, name in enumerate(FIGURES):
-            sources = [self._iterations(number), baseline._iterations(number)]
-            if same_hosts and self.groups == baseline.groups:
-                both = [mine - other for mine, other in zip(self.by_host[number], baseline.by_host[number])]
-                sources.append(_variance(both, len(self.groups)))
-            else:
-                sources += [_variance(each.by_host[number], len(each.groups)) for each in (self, baseline)]
-            found[name] = _bounds(ratios[name], *_welch(sources))
-        return found
+def paired_ratio(values: t.Sequence[float], baseline: t.Sequence[float]) -> tuple[float, list[float] | None] | None:
+    """Return the ratio of two arms, the geometric mean over their rounds, and its interval.
 
-
-def ratio_bounds(value: float, sources: t.Sequence[tuple[float, int] | None]) -> list[float] | None:
-    """Return the interval around a ratio; None if a source is unknown.
+    The unit is the run. The two runs of a round are a pair, since the machine was in about the same state, so what a
+    round changes for both cancels out. The logarithms of the ratios have an interval of Student's t, which also holds
+    if one arm varies more than the other.
 
     Args:
-        value: the ratio.
-        sources: for each of its two parts, the variance of the logarithm and its degrees of freedom.
+        values: a figure of each run of an arm, in the order of the rounds, above 0.
+        baseline: the same of the arm that it is compared with.
+
+    Returns:
+        None if the arms have different numbers of runs. The interval is None for fewer than three pairs.
     """
-    known = [source for source in sources if source is not None]
-    return _bounds(value, *_welch(known)) if len(known) == len(sources) else None
+    if not values or len(values) != len(baseline):
+        return None
+    logarithms = [math.log(value / other) for value, other in zip(values, baseline)]
+    ratio = math.exp(statistics.fmean(logarithms))
+    if len(logarithms) < PAIRS_FOR_AN_INTERVAL:
+        return ratio, None
+    variance = statistics.variance(logarithms) / len(logarithms)
+    return ratio, _bounds(ratio, variance, len(logarithms) - 1)
 
 
 def _bounds(value: float, variance: float, freedom: float) -> list[float]:

@@ -14,7 +14,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.histog
     microseconds,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase, time_series
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import CellSample, Spread
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, CellSample, Spread
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
     RunDirectory,
@@ -36,11 +36,13 @@ class CellDetails:
         hosts: name, avg_us, p99_us, max_us and iterations of each host.
         merged: the histograms of the whole fleet and all iterations, by latency.
         spread: how the figures vary with hosts and iterations; None if there are too few iterations.
+        runs: C(avg_us), C(p99_us) and C(max_us) of the fleet in each run, in the order of the runs.
     """
 
     hosts: list[dict[str, t.Any]]
     merged: dict[str, Histogram]
     spread: Spread | None
+    runs: list[dict[str, float]]
 
 
 def summarise(
@@ -154,7 +156,7 @@ def _read(
             phases.add(phase, document, f"{run['run_id']}: " if several else "")
             if phase["kind"] != "fill":
                 cell = cells.setdefault((phase["influence"], phase["read_mix"]), _Cell(phase, slo["basis"]))
-                cell.add(phase, document, number if several else phase["iteration"])
+                cell.add(phase, document, number, number if several else phase["iteration"])
         futile = futile or futility.reason
     return phases, cells, futile
 
@@ -292,9 +294,10 @@ class _Cell:
         self.service: list[_Document] = []
         self.by_host: dict[str, list[tuple[int, _Document]]] = {}
         self.merged: dict[str, list[_Document]] = {name: [] for name in fleet_phase.LATENCIES}
+        self.by_run: dict[int, list[_Document]] = {}
 
-    def add(self, phase: _Document, document: _Document | None, unit: int) -> None:
-        """Add a phase; the intervals resample units, each with all its phases."""
+    def add(self, phase: _Document, document: _Document | None, run: int, unit: int) -> None:
+        """Add a phase of a run; the intervals resample units, each with all its phases."""
         if phase["kind"] != "iteration":
             return
         self.expected_iterations += 1
@@ -311,6 +314,7 @@ class _Cell:
             self.service.append({figure: result["latency"]["service"][figure] for figure in fleet_phase.BRIEF_FIGURES})
         for name, figures in document["merged"].items():
             self.merged[name].append(figures)
+        self.by_run.setdefault(run, []).append(document["merged"][self.basis])
 
     def summary(self, slo: _Document, names: t.Sequence[str], stopped: bool) -> tuple[dict[str, t.Any], CellDetails]:
         """Return the entry of the cell in summary.json and its details.
@@ -348,7 +352,8 @@ class _Cell:
             "brief": {**fleet_phase.brief(self.service), "hosts": min(self.hosts_reported, default=0)},
             **{name: _without_counts(each.figures()) for name, each in merged.items()},
         }
-        return summary, CellDetails(hosts, merged, spread)
+        runs = [Histogram.from_figures(*each).figures() for _run, each in sorted(self.by_run.items())]
+        return summary, CellDetails(hosts, merged, spread, [{name: run[name] for name in FIGURES} for run in runs])
 
 
 def slo_ratio(host: _Document, slo: _Document) -> float:

@@ -123,16 +123,26 @@ def schedule(arms: t.Sequence[Arm], order: str, rounds: int) -> list[tuple[Arm, 
     """Return the runs of a study in their order, each as its arm and its round.
 
     Interleaved: one run of each arm, then the next round. Slow changes of a machine, such as its temperature or the
-    fragmentation of its memory, then affect all arms alike. Each round begins one arm later, so that no arm is always
-    the first. In blocks: all runs of one arm, then the next arm, with fewer changes of profile.
+    fragmentation of its memory, then affect all arms alike. In blocks: all runs of one arm, then the next arm, with
+    fewer changes of profile.
     """
     if order == "blocks":
         return [(arm, number) for arm in arms for number in range(1, rounds + 1)]
-    return [
-        (arms[(position + number - 1) % len(arms)], number)
-        for number in range(1, rounds + 1)
-        for position in range(len(arms))
-    ]
+    rows = _williams_design(len(arms))
+    return [(arms[place], number) for number in range(1, rounds + 1) for place in rows[(number - 1) % len(rows)]]
+
+
+def _williams_design(size: int) -> list[list[int]]:
+    """Return orders of so many arms in which each arm follows each other arm equally often.
+
+    A run may leave something behind for the next one, so the arm before must not always be the same. Over all rows,
+    each arm is also in each place equally often (E. J. Williams, Experimental designs balanced for the estimation of
+    residual effects of treatments, Australian Journal of Scientific Research A 2, 1949). An odd number of arms needs
+    each row backwards as well.
+    """
+    first = [(place + 1) // 2 if place % 2 else (size - place // 2) % size for place in range(size)]
+    rows = [[(each + shift) % size for each in first] for shift in range(size)]
+    return rows if size % 2 == 0 else [order for row in rows for order in (row, row[::-1])]
 
 
 def run_names(study_id: str, runs: t.Sequence[tuple[Arm, int]]) -> list[str]:

@@ -16,7 +16,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report import c
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, ratio_bounds
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, paired_ratio
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, evaluate_together
 
@@ -88,7 +88,7 @@ def compare(
             "a comparison needs two or more different runs"
         )
     documents = [arm.runs[0].read_json("run.json") for arm in arms]
-    page_ins = [_PageIns(len(arm.runs) > 1) for arm in arms]
+    page_ins = [_PageIns() for _arm in arms]
     writes = [cost.SwapWrites(document) for document in documents]
     evaluated = [
         evaluate_together(arm.runs, also=_each(paging.add, written.add))
@@ -127,16 +127,8 @@ def compare(
         ),
         "cells": [
             {
-                **_row(cell, cell_of_first, summary, arms[number].name, paging.rate(cell)),
-                "ratio_interval": None
-                if number == 0
-                else _ratio_interval(
-                    cell,
-                    cell_of_first,
-                    details,
-                    evaluated[0][1],
-                    documents[number]["expected"] == documents[0]["expected"],
-                ),
+                **_row(cell, summary, arms[number].name, paging.rate(cell)),
+                **_ratios(cell, cell_of_first, details, evaluated[0][1], number == 0),
                 "page_ins_ratio": None if number == 0 else paging.ratio(page_ins[0], cell),
             }
             for cell_of_first in first["cells"]
@@ -158,46 +150,58 @@ def _each(*takers: t.Callable[[dict[str, t.Any]], None]) -> t.Callable[[dict[str
 
 
 def _row(
-    cell: t.Mapping[str, t.Any],
-    baseline: t.Mapping[str, t.Any],
-    summary: t.Mapping[str, t.Any],
-    name: str | None,
-    page_ins: float | None,
+    cell: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], name: str | None, page_ins: float | None
 ) -> dict[str, t.Any]:
-    figures = {name: cell["response"][name] for name in FIGURES}
     return {
         **{
-            key: cell[key]
-            for key in ("influence", "read_mix", "valid", "iterations", "indicative", "hosts_within_slo", "worst_host")
+            key: cell[key] for key in ("influence", "read_mix", "valid", "iterations", "hosts_within_slo", "worst_host")
         },
         "run_id": summary["run_id"],
         "profile": summary["profile"],
         "name": name or summary["profile"],
-        "response": figures,
-        "ratio": {name: _ratio(value, baseline["response"][name]) for name, value in figures.items()},
+        "response": {name: cell["response"][name] for name in FIGURES},
         "page_ins_per_second": page_ins,
     }
 
 
-def _ratio(value: float | None, baseline: float | None) -> float | None:
-    return None if value is None or not baseline else round(value / baseline, 3)
-
-
-def _ratio_interval(
+def _ratios(
     cell: t.Mapping[str, t.Any],
     of_baseline: t.Mapping[str, t.Any],
     details: t.Mapping[str, CellDetails],
     baseline: t.Mapping[str, CellDetails],
-    same_hosts: bool,
-) -> dict[str, list[float]] | None:
-    """Return the intervals of the ratios; None if one of the runs has too few iterations."""
+    is_baseline: bool,
+) -> dict[str, t.Any]:
+    """Return the ratios of a cell to the baseline's, their intervals, and whether there are too few runs for these.
+
+    With several runs of both arms, a ratio is the geometric mean of those of the rounds. Otherwise it is the ratio of
+    the figures that are shown.
+    """
     name = configuration.cell_name(cell)
-    mine, other = details[name].spread, baseline[name].spread
-    if mine is None or other is None:
-        return None
-    return mine.ratios(
-        other, {name: cell["response"][name] / of_baseline["response"][name] for name in FIGURES}, same_hosts
-    )
+    mine, other = details[name].runs, baseline[name].runs
+    ratios, intervals = {}, {}
+    for figure in FIGURES:
+        pairs = _paired(mine, other, figure) if len(mine) > 1 else None
+        ratio = pairs[0] if pairs else _quotient(cell["response"][figure], of_baseline["response"][figure])
+        ratios[figure] = None if ratio is None else round(ratio, 3)
+        intervals[figure] = pairs and pairs[1]
+    known = all(intervals.values())
+    return {
+        "runs": len(mine),
+        "indicative": not is_baseline and not known,
+        "ratio": ratios,
+        "ratio_interval": intervals if known and not is_baseline else None,
+    }
+
+
+def _paired(
+    mine: t.Sequence[t.Mapping[str, float]], other: t.Sequence[t.Mapping[str, float]], figure: str
+) -> tuple[float, list[float] | None] | None:
+    values, others = [run[figure] for run in mine], [run[figure] for run in other]
+    return paired_ratio(values, others) if all(values) and all(others) else None
+
+
+def _quotient(value: float | None, baseline: float | None) -> float | None:
+    return None if value is None or not baseline else value / baseline
 
 
 def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
@@ -205,14 +209,9 @@ def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
 
 
 class _PageIns:
-    """Pages read back from swap or zswap per second, summed over all machines.
+    """Pages read back from swap or zswap per second, summed over all machines, by cell and run."""
 
-    Args:
-        several: whether there are several runs; each then counts as one measurement.
-    """
-
-    def __init__(self, several: bool) -> None:
-        self._several = several
+    def __init__(self) -> None:
         self._runs = 0
         self._rates: dict[tuple[float, float], dict[int, list[float]]] = {}
 
@@ -222,35 +221,26 @@ class _PageIns:
         self._runs += phase["index"] == 1
         if phase["kind"] == "iteration":
             counters = [pressure["counters"] for pressure in document["pressure"].values()]
-            unit = self._runs if self._several else phase["iteration"]
-            self._rates.setdefault(_key(phase), {}).setdefault(unit, []).append(
+            self._rates.setdefault(_key(phase), {}).setdefault(self._runs, []).append(
                 sum((each.get("pswpin", 0) + each.get("zswpin", 0)) / each["clock_s"] for each in counters)
             )
 
+    def _by_run(self, cell: t.Mapping[str, t.Any]) -> list[float]:
+        return [statistics.fmean(rates) for _run, rates in sorted(self._rates.get(_key(cell), {}).items())]
+
     def rate(self, cell: t.Mapping[str, t.Any]) -> float | None:
-        """Return the mean of a cell's iterations."""
-        rates = [rate for unit in self._rates.get(_key(cell), {}).values() for rate in unit]
+        """Return the mean of a cell's runs."""
+        rates = self._by_run(cell)
         return round(statistics.fmean(rates), 1) if rates else None
 
     def ratio(self, baseline: _PageIns, cell: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
         """Return the ratio to the baseline's rate, with its interval; None if one of the rates is zero or unknown."""
-        mine, theirs = (
-            [statistics.fmean(unit) for unit in each._rates.get(_key(cell), {}).values()] for each in (self, baseline)
-        )
-        if not mine or not theirs or not statistics.fmean(theirs) or not statistics.fmean(mine):
+        mine, theirs = self._by_run(cell), baseline._by_run(cell)
+        if not mine or not theirs or not all(mine) or not all(theirs):
             return None
-        value = statistics.fmean(mine) / statistics.fmean(theirs)
-        return {
-            "value": round(value, 3),
-            "interval": ratio_bounds(value, [_relative_variance(mine), _relative_variance(theirs)]),
-        }
-
-
-def _relative_variance(values: t.Sequence[float]) -> tuple[float, int] | None:
-    """Return the variance of the logarithm of the mean, and its degrees of freedom; None for fewer than two values."""
-    if len(values) < 2:
-        return None
-    return statistics.variance(values) / len(values) / statistics.fmean(values) ** 2, len(values) - 1
+        pairs = paired_ratio(mine, theirs)
+        value = pairs[0] if pairs else statistics.fmean(mine) / statistics.fmean(theirs)
+        return {"value": round(value, 3), "interval": pairs and pairs[1]}
 
 
 def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list[str]:

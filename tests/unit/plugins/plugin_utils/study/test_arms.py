@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import collections
 import json
 import pathlib
 
@@ -59,7 +60,21 @@ def test_blocks_and_interleaved():
 
     assert order("blocks", 2) == "a1a2b1b2c1c2"
     assert order("interleaved", 1) == "a1b1c1"
-    assert order("interleaved", 3) == "a1b1c1b2c2a2c3a3b3"
+    assert order("interleaved", 3) == "a1b1c1c2b2a2b3c3a3"
+
+
+@pytest.mark.parametrize("size", range(2, 9))
+def test_each_arm_follows_each_other_one_equally_often(size):
+    arms = [study_arms.Arm(str(number), {}) for number in range(size)]
+    rows = size if size % 2 == 0 else 2 * size
+    rounds = [
+        [arm.name for arm, number in study_arms.schedule(arms, "interleaved", rows) if number == wanted]
+        for wanted in range(1, rows + 1)
+    ]
+    followers = collections.Counter(pair for names in rounds for pair in zip(names, names[1:]))
+    places = collections.Counter((place, name) for names in rounds for place, name in enumerate(names))
+    assert len(followers) == size * (size - 1) and set(followers.values()) == {rows // size}
+    assert len(places) == size * size and set(places.values()) == {rows // size}
 
 
 def test_each_setting_of_a_profile_is_left_out_once():

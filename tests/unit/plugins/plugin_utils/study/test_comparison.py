@@ -38,34 +38,56 @@ def test_a_comparison_names_all_differences_except_the_profile(record):
     ]
 
 
+def paging(record, name, per_phase):
+    def change(phase, host, result):
+        return {**result, "pressure": {"counters": {"clock_s": 1.0, "pswpin": per_phase}, "gauges": {}, "doubtful": []}}
+
+    return record(change, name=name)[0]
+
+
 def test_page_ins_have_a_ratio_with_an_interval(record):
-    def paging(name, per_phase):
-        def change(phase, host, result):
-            pages = per_phase * (1 + 0.1 * (phase.get("iteration") or 0))
-            return {**result, "pressure": {"counters": {"clock_s": 1.0, "pswpin": pages}, "gauges": {}, "doubtful": []}}
-
-        return record(change, name=name)[0]
-
-    quiet = paging("quiet", 100)
-    row = compare([ArmRuns(None, [quiet]), ArmRuns(None, [paging("busy", 300)])])[0]["cells"][1]
-    assert row["page_ins_ratio"]["value"] == 3
+    quiet = ArmRuns("quiet", [paging(record, f"quiet{number}", 100 * number) for number in (1, 2, 3)])
+    busy = ArmRuns("busy", [paging(record, f"busy{number}", pages) for number, pages in enumerate((310, 590, 900))])
+    row = compare([quiet, busy])[0]["cells"][1]
+    assert row["page_ins_ratio"]["value"] == pytest.approx(3, rel=0.02)
     low, high = row["page_ins_ratio"]["interval"]
-    assert low < 3 < high
-    none = compare([ArmRuns(None, [paging("none", 0)]), ArmRuns(None, [quiet])])[0]
+    assert 2.7 < low < 3 < high < 3.3
+    one = compare([ArmRuns(None, quiet.runs[:1]), ArmRuns(None, busy.runs[:1])])[0]["cells"][1]["page_ins_ratio"]
+    assert one == {"value": 3.1, "interval": None}
+    none = compare([ArmRuns(None, [paging(record, "none", 0)]), ArmRuns(None, quiet.runs[:1])])[0]
     assert none["cells"][1]["page_ins_ratio"] is None
 
 
-def test_a_comparison_has_intervals_of_its_ratios(record, make_result):
-    def slow(phase, host, result):
-        number = "abc".index(host)
-        return make_result(phase, number, values=latencies(average_us=40, seed=number))
+def test_ratios_have_intervals_over_the_runs(record, make_result):
+    """The slow arm takes twice as long; runs of both arms vary by up to a fifth, in the same rounds."""
 
-    document, details = compare([ArmRuns(None, [record()[0]]), ArmRuns(None, [record(slow, name="slow")[0]])])
+    def runs(name, factor, of_rounds):
+        def change(average_us):
+            return lambda phase, host, result: make_result(
+                phase, "abc".index(host), values=latencies(average_us=average_us, seed="abc".index(host))
+            )
+
+        return [
+            record(change(20 * factor * of_round), name=f"{name}{number}")[0]
+            for number, of_round in enumerate(of_rounds)
+        ]
+
+    fast, slow = runs("fast", 1, (1, 1.2, 0.9)), runs("slow", 2, (1.02, 1.18, 0.9))
+    document, details = compare([ArmRuns("fast", fast), ArmRuns("slow", slow)])
     assert [list(cells) for cells in details] == [["i0-r100", "i0-r70", "i10-r100", "i10-r70"]] * 2
     for row in document["cells"]:
-        if row["run_id"] == "run":
-            assert row["ratio_interval"] is None
+        if row["name"] == "fast":
+            assert row["ratio_interval"] is None and not row["indicative"]
         else:
             low, high = row["ratio_interval"]["avg_us"]
             assert row["ratio"]["avg_us"] == pytest.approx(2, rel=0.02)
-            assert low <= row["ratio"]["avg_us"] + 0.001 and row["ratio"]["avg_us"] - 0.001 <= high < 2.5
+            assert 1.8 < low < row["ratio"]["avg_us"] < high < 2.2, "what rounds have in common cancels out"
+            assert not row["indicative"] and row["runs"] == 3
+
+    for count in (1, 2):
+        few = compare([ArmRuns("fast", fast[:count]), ArmRuns("slow", slow[:count])])[0]
+        rows = [row for row in few["cells"] if row["name"] == "slow"]
+        assert all(row["ratio_interval"] is None and row["indicative"] for row in rows)
+        assert rows[0]["ratio"]["avg_us"] == pytest.approx(2, rel=0.03)
+    uneven = compare([ArmRuns("fast", fast), ArmRuns("slow", slow[:2])])[0]["cells"][1]
+    assert uneven["indicative"] and uneven["ratio_interval"] is None and uneven["ratio"]["avg_us"] > 1.9
