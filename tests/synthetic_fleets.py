@@ -211,7 +211,7 @@ def fleet_run(
         fails: names of hosts that are lost in the last phase.
         name: of the run.
     """
-    chance = random.Random(f"{profile}{hosts}")
+    chance = random.Random(f"{profile}{hosts}{name or ''}")
     config = run_config(
         profile=profile,
         key_count=100000,

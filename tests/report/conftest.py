@@ -35,10 +35,13 @@ def fleet(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def comparison(tmp_path_factory):
-    """The comparison of three profiles on the same hosts."""
+    """The comparison of three profiles on the same hosts, with three runs of each."""
     place = tmp_path_factory.mktemp("comparison")
-    runs = [fleet_run(place, hosts=4, profile=profile) for profile in ("dram", "swap", "zram")]
-    document, details = compare([ArmRuns(None, [run]) for run in runs])
+    arms = [
+        [fleet_run(place, hosts=4, profile=profile, name=f"{profile}-{number}") for number in (1, 2, 3)]
+        for profile in ("dram", "swap", "zram")
+    ]
+    document, details = compare([ArmRuns(None, runs) for runs in arms])
     page = place / "comparison.html"
     page.write_text(comparison_page(json.loads(json.dumps(document)), details), encoding="utf-8")
     return page
