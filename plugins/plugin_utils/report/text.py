@@ -133,9 +133,11 @@ def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] 
 
 def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
     """Return the table of a comparison, and the verdicts, notes and other differences of its runs."""
+    first = document["runs"][0]
+    baseline = first["name"] if len(first["parts"]) > 1 else first["run_id"]
     lines = [
         "",
-        f"Response time of the fleet, and its ratio (x) to the first run, {document['baseline']}:",
+        f"Response time of the fleet, and its ratio (x) to {baseline}:",
         *grid(_COMPARISON_COLUMNS, document["cells"]),
         "",
         *(
