@@ -278,7 +278,7 @@ def _scsi(disk):
 
 @situation("blank, another drive has its serial number")
 def _twin_drive(disk):
-    other = next(name for name in sorted(os.listdir("/sys/block")) if name != disk.name)
+    other = min(name for name in os.listdir("/sys/block") if name != disk.name)
     identity = {"wwid": "nvme.1234-53414d45-00000001\n", "serial": "SAME\n"}
 
     def show():

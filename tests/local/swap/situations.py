@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import glob
+import importlib
 import os
 import re
 import subprocess
@@ -25,8 +26,6 @@ import sys
 import time
 import typing as t
 
-import contents  # noqa: F401 (registers its situations)
-import disk_users  # noqa: F401
 from trial import BY_ID, SITUATIONS, Attempt, CannotMakeError, TrialDisk, call_module, run, situation
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
@@ -35,6 +34,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.format imp
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, read
 from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import SwapChange
+
+for _name in ("contents", "disk_users"):
+    importlib.import_module(_name)  # registers its situations
 
 PACKAGES = "btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 util-linux xfsprogs"
 
