@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build a disk with a Debian system from packages, by mmdebstrap, without loop devices and without mounts that others see.
+"""Build a disk with a Debian system from packages, by mmdebstrap, without loop devices.
 
 As a command it builds the golden image of a VM fleet. A clone of that image gets its address by DHCP, and at each boot
 it reads its name from the firmware and its keys from the seed disk. The throwaway machines of the tests use it as a
@@ -266,7 +266,7 @@ class Recipe:
         for hook in hooks.iterdir():
             hook.chmod(0o755)
         packages = [*PACKAGES_THERE, self.kernel, *(["grub-pc"] if self.boot == "grub" else []), *self.include]
-        # In a mount namespace of its own, so that what it mounts in the tree is gone when it ends, even if it was killed.
+        # In a mount namespace of its own: what it mounts in the tree is gone when it ends, even if it was killed.
         run(
             "unshare",
             "--mount",
