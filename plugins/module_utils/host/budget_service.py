@@ -88,7 +88,8 @@ if [ "$total_kib" -le "$budget_kib" ]; then
 fi
 pages=$((original_pages + (total_kib - budget_kib) / page_kib))
 echo "$pages" >"$target"
-read -r reserved <"$target"
+# Not "read": it reads byte by byte, and a file of sysctl returns only its first byte then.
+reserved=$(cat "$target")
 echo "$reserved of $pages huge pages are reserved, so that a DRAM budget of $((budget_kib / 1024)) MiB is left."
 """
 

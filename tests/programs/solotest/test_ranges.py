@@ -26,6 +26,7 @@ SETTINGS = {
     "influence": 0.0,
     "rate": 1000.0,
     "read_mix": 100,
+    "arrivals": "periodic",
     "pacing": "hybrid",
     "pattern": "gaussian",
     "raw_samples": None,
