@@ -57,9 +57,10 @@ _FIRST_PORT = 20000 + _PORTS_OF_WORKER * (int(os.environ.get("PYTEST_XDIST_WORKE
 _ports = itertools.count(random.randrange(_PORTS_OF_WORKER))
 
 
-# Their tests change this machine (swap, sysctl, control groups), or fail if another test changes it meanwhile.
+# Their tests change this machine (swap, sysctl, control groups, loop devices), or fail if another does meanwhile.
 CHANGES_THIS_MACHINE = tuple(
-    f"tests/local/{name}" for name in ("swap/", "test_study.py::", "test_tuning.py::", "test_writeback.py::")
+    f"tests/local/{name}"
+    for name in ("swap/", "test_boot_loader.py::", "test_study.py::", "test_tuning.py::", "test_writeback.py::")
 )
 
 

@@ -114,6 +114,7 @@ def test_every_setting_reaches_the_run_and_the_client(fleet):
         "pattern": "sequential",
         "connections": 4,
         "pipeline": 2,
+        "arrivals": "poisson",
         "pacing": "sleep",
         "cpu": CPUS[0],
     }

@@ -241,7 +241,7 @@ def test_the_collection_runs_where_galaxy_installs_it(fleet, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [path.name for path in (tmp_path / "cache").glob("solotest-*") if os.access(path, os.X_OK)]
+    assert [path.name for path in (tmp_path / "cache" / "controller").glob("solotest-*") if os.access(path, os.X_OK)]
     assert (
         json.loads((tmp_path / "results" / "latest" / "summary.json").read_text(encoding="utf-8"))["verdict"] == "pass"
     )
