@@ -77,7 +77,7 @@ struct reading {
  * (tests/programs/solotest/virtual/test_bounds.c).
  */
 struct server_bound {
-    uint64_t period;     /* ns between two requests of the schedule */
+    uint64_t period;     /* ns between two requests of the schedule; 0: no time stamps, no bound */
     uint64_t free;       /* when the ideal client has its latest reply */
     uint64_t busy;       /* the sum of all times that the server took, without the rest of long ones */
     uint64_t arrived;    /* the latest reply with a known time */
@@ -149,7 +149,9 @@ static inline struct latencies slot_complete(struct slot *s, struct server_bound
     l.response = s->ideal_free - s->intended;
     l.intended = since(r->at, s->intended);
     l.lateness = since(l.intended, l.response);
-    server_bound_add(b, s, r, is_last, &l);
+    l.server = l.server_if_overloaded = 0;
+    if (b->period > 0)
+        server_bound_add(b, s, r, is_last, &l);
     l.stamped = r->stamped;
     s->replied = r->at;
     return l;

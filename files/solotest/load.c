@@ -241,7 +241,7 @@ static void load_count_lost(struct load *l)
 bool load_run(struct load *l)
 {
     l->next_progress = now_ns() + NS_PER_S;
-    l->bound.period = (uint64_t)l->pacer.period;
+    l->bound.period = l->conns[0].stamped ? (uint64_t)l->pacer.period : 0;
     heartbeat_every(fmin(l->settings->timeout / 4, HEARTBEAT_MAX));
     bool complete = load_loop(l);
     heartbeat_every(0);
