@@ -259,14 +259,14 @@ def test_an_interrupted_run_is_resumed(fleet):
 
 def test_a_results_directory_that_exists(fleet):
     fleet.add("a")
-    mine = ["-e", "run_id=mine"]
+    mine = ["-e", "run_id=mine", *UNRECORDED]
     first = fleet.run_playbook(*mine)
     assert first.status == 0, first.output
     written = {path: path.read_bytes() for path in first.run.rglob("*.json")}
     same = fleet.run_playbook(*mine)
-    assert same.status != 0 and "its run is finished" in same.output
+    assert same.status != 0 and "its run is finished" in same.output, same.output
     other = fleet.run_playbook(*mine, "-e", "latency_benchmark_rate=900")
-    assert other.status != 0 and "load.rate: 1000.0 -> 900.0" in other.output
+    assert other.status != 0 and "load.rate: 1000.0 -> 900.0" in other.output, other.output
     (fleet.results / "theirs").mkdir()
     (fleet.results / "theirs" / "thesis.txt").write_text("x", encoding="utf-8")
     foreign = fleet.run_playbook("-e", "run_id=theirs")
