@@ -51,20 +51,16 @@ BOOT_CODE = 440  # bytes of the first sector; the partition table follows
 MENU_TIMEOUT_S = 900
 GRUB = "usr/lib/grub/i386-pc"
 # Runs once when an image with a boot loader is built: only the system itself, on its own disk, can write its menu.
+# The first boot starts this unit and what it depends on, but no network and no logins, which take a minute.
 FIRST_BOOT_UNIT = """[Unit]
 Description=Write the boot menu of a new image, and power off
-After=multi-user.target
 
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -ec 'update-grub; systemctl disable vm-first-boot.service; \
-  rm /etc/systemd/system/vm-first-boot.service; echo MENU-WRITTEN'
+ExecStart=/bin/sh -ec 'update-grub; rm /etc/systemd/system/vm-first-boot.service; echo MENU-WRITTEN'
 ExecStopPost=/bin/systemctl --no-block poweroff
 StandardOutput=journal+console
 StandardError=journal+console
-
-[Install]
-WantedBy=multi-user.target
 """
 # Units that run at or after each boot and take minutes on a slow machine.
 UNITS_OFF = [
@@ -335,10 +331,10 @@ GRUB_TERMINAL=serial
         kernel, initrd = (next((tree / "boot").glob(f"{name}-*")).name for name in ("vmlinuz", "initrd.img"))
         write(
             "boot/grub/grub.cfg",
-            f"linux /boot/{kernel} root=/dev/vda1 ro {KERNEL_ARGUMENTS}\ninitrd /boot/{initrd}\nboot\n",
+            f"linux /boot/{kernel} root=/dev/vda1 ro {KERNEL_ARGUMENTS} systemd.unit=vm-first-boot.service\n"
+            f"initrd /boot/{initrd}\nboot\n",
         )
         write("etc/systemd/system/vm-first-boot.service", FIRST_BOOT_UNIT)
-        run("chroot", tree, "systemctl", "--quiet", "enable", "vm-first-boot.service")
         run(
             "chroot",
             tree,
