@@ -13,7 +13,12 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.histog
     highest_of,
     microseconds,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase, time_series
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
+    charged_dram,
+    configuration,
+    fleet_phase,
+    time_series,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, CellSample, Spread
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
@@ -99,9 +104,8 @@ def evaluate_together(
     }
     reported_cells = [cell for cell, _details in evaluated.values()]
     invalid_because = phases.problems if futile else phases.invalid_because
-    failures = ([futile] if futile and phases.missing else []) + _failures(
-        reported_cells, used_slo, len(run["expected"])
-    )
+    failures = ([futile] if futile and phases.missing else []) + phases.dram.failures()
+    failures += _failures(reported_cells, used_slo, len(run["expected"]))
     summary = {
         "schema": SCHEMA,
         "run_id": run["run_id"],
@@ -117,6 +121,7 @@ def evaluate_together(
         },
         "placement": phases.placement(run["config"]),
         "slo": used_slo,
+        "dram": phases.dram.document(),
         "verdict": "invalid" if invalid_because else "fail" if failures else "pass",
         "reasons": invalid_because or failures,
         "cells": reported_cells,
@@ -225,6 +230,7 @@ class _Phases:
         self.problems: list[str] = []
         self.missing: list[str] = []
         self._sharing: dict[str, set[str]] = {}
+        self.dram = charged_dram.Summary()
 
     @property
     def invalid_because(self) -> list[str]:
@@ -252,6 +258,7 @@ class _Phases:
         self.failed |= set(document["failed"])
         if document["finished_at"]:
             self.finished_at = max(self.finished_at or 0, document["finished_at"])
+        self.dram.add(document)
         if phase["kind"] == "iteration":
             for name, result in document["hosts"].items():
                 shares_cpu = (result.get("placement") or {}).get("shares_cpu") or "unknown"
