@@ -21,6 +21,8 @@ _DAMPING, _LONGEST_STEP = 0.8, 0.25
 _MOST_STEPS = 40
 # The first step is made without a measurement of r. Compressed memory so far may have stored other pages.
 _FIRST_RATIO = 2.0
+# The kernel rounds limits down to pages, the largest of which are so large.
+_PAGE = 64 * 1024
 # A smaller movement measures nothing.
 _LEAST_MOVED = 256 * 1024
 
@@ -59,7 +61,7 @@ def fit(budget: int, limit: int, floor: int, read: t.Callable[[], State], set_li
     Args:
         budget: in bytes.
         limit: the present limit of the group, at most the budget.
-        floor: the least limit.
+        floor: the least limit, whole pages.
         read: measures the present state.
         set_limit: sets the limit and returns when the group is below it; False if the kernel cannot do it.
     """
@@ -70,7 +72,7 @@ def fit(budget: int, limit: int, floor: int, read: t.Callable[[], State], set_li
         if state.group + state.outside <= HIGH * budget:
             if state.group + state.outside >= LOW * budget or limit >= budget or state.group < LOW * limit:
                 return Fit(True, limit, steps, ratio, "")
-            limit = min(budget, int(limit - excess * _DAMPING))
+            limit = min(budget, rounded(limit - excess * _DAMPING))
             set_limit(limit)
             return Fit(True, limit, steps + 1, ratio, "")
         if ratio is not None and ratio < LEAST_RATIO:
@@ -81,7 +83,7 @@ def fit(budget: int, limit: int, floor: int, read: t.Callable[[], State], set_li
             return Fit(False, limit, steps, ratio, "the group is at the least limit that it can have")
         present = min(limit, state.group)
         step = min(_DAMPING * excess / (1 - 1 / (ratio or _FIRST_RATIO)), _LONGEST_STEP * present)
-        limit = max(floor, int(present - step))
+        limit = max(floor, rounded(present - step))
         if not set_limit(limit):
             return Fit(False, limit, steps, ratio, "the kernel cannot move more of its pages to swap; is swap full?")
         before, state = state, read()
@@ -91,3 +93,8 @@ def fit(budget: int, limit: int, floor: int, read: t.Callable[[], State], set_li
             if state.outside <= before.outside:
                 ratio = 1000.0  # to a drive
     return Fit(False, limit, _MOST_STEPS, ratio, f"it was not within the budget after {_MOST_STEPS} steps")
+
+
+def rounded(limit: float) -> int:
+    """Return a limit in whole pages."""
+    return int(limit) // _PAGE * _PAGE

@@ -90,7 +90,7 @@ class BudgetedHost:
         return has_group and self._group is not None and self._group.limit() != before
 
     def _fit(self, group: CgroupFiles) -> budget_fit.Fit:
-        floor = int(max(_FLOOR * self._size, (self.charged.unreclaimable() or 0) + _FLOOR_BYTES))
+        floor = budget_fit.rounded(max(_FLOOR * self._size, (self.charged.unreclaimable() or 0) + _FLOOR_BYTES))
         fit = budget_fit.fit(
             self._size, min(group.limit() or self._size, self._size), floor, self._state, group.squeeze
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import PAIRS_FOR_AN_INTERVAL
@@ -98,7 +99,7 @@ def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
             f"rate {_share(document['achieved_rate_ratio'])}, overlap {_share(document['overlap'])}"
         )
     lines = [f"{_where(phase)}  {figures}" + ("" if document["valid"] else "  INVALID")]
-    return lines + [f"{'':8}{reason}" for reason in _cut(document["reasons"])]
+    return lines + [f"{'':8}{reason}" for reason in (*_cut(document["reasons"]), *document.get("warnings", []))]
 
 
 def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] = ()) -> list[str]:
@@ -124,6 +125,7 @@ def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] 
         *more,
         "",
         *_placement(summary["placement"]),
+        *(f"DRAM: {line}" for line in _charged(summary["dram"])),
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"
         + (f"; fewer than {ITERATIONS_FOR_A_CLAIM} iterations: indicative" if _is_indicative(cells) else ""),
         *(f"  - {reason}" for reason in _cut(summary["reasons"])),
@@ -156,6 +158,7 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
     for run in runs:
         parts = f"run{'s' if len(run['parts']) > 1 else ''} {', '.join(run['parts'])}"
         lines.append(f"  {run['name']}: {run['verdict'].upper()}, {run['fleet']} hosts, {parts}")
+        lines += [f"    DRAM: {line}" for line in _charged(run["dram"])]
         lines += [f"  {note}" for note in _notes([label for label in run["labels"] if label not in of_all])]
         lines += [
             f"    differs from {document['baseline']}: {text}"
@@ -183,6 +186,17 @@ def _placement(placement: t.Mapping[str, t.Any]) -> list[str]:
     hosts = [f"{how} on {count}" for how, count in placement["shares_cpu"].items() if count]
     requested = "" if placement["requested"] is None else f"{placement['requested']} requested; "
     return [f"Client's CPU: {requested}shared with Redis {', '.join(hosts)} of the hosts"] if hosts else []
+
+
+def _charged(dram: t.Mapping[str, t.Any] | None) -> list[str]:
+    """Return a line on the charged DRAM of a run; nothing if it had no DRAM budget."""
+    if not dram:
+        return []
+    taken = "an unknown part" if dram["charged_bytes"] is None else size_text(dram["charged_bytes"])
+    text = f"the fleet took {taken} of its budget of {size_text(dram['budget_bytes'])}"
+    if dram["compression_ratio"]:
+        text += f"; compressed {dram['compression_ratio']:.2f}:1"
+    return [text + ("; DOES NOT FIT" if dram["fits"] is False else "")]
 
 
 def clock(seconds: float) -> str:

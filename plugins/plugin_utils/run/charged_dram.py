@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The charged DRAM of a run: what the fleet really took from its DRAM budget, and what follows for phases and verdict."""
+"""The charged DRAM of a run: what its fleet really took from its DRAM budget, and what follows from that."""
 
 from __future__ import annotations
 
@@ -97,17 +97,18 @@ def reasons(charged: _Document, expected: _Document) -> list[str]:
     """
     found = []
     for host, machine in expected.items():
-        document = charged.get(machine) or {}
-        if document.get("fits") is False:
+        document = charged.get(machine)
+        taken = document and document["charged_bytes"]
+        if document and document["fits"] is False:
             continue
-        taken, budget = document.get("charged_bytes"), document.get("budget_bytes")
-        if not taken:
+        if not document or not taken:
             found.append(f"{host}: its charged DRAM is unknown, so the fleet may have taken more than its DRAM budget")
-        elif taken["maximum"] > MOST_OF_BUDGET * budget:
+        elif taken["maximum"] > MOST_OF_BUDGET * document["budget_bytes"]:
+            budget = document["budget_bytes"]
             found.append(
                 f"{host}: over budget, the fleet took up to {size_text(taken['maximum'])} of DRAM, "
-                f"{taken['maximum'] / budget:.1%} of its budget of {size_text(budget)}; at most {MOST_OF_BUDGET:.0%} is "
-                f"allowed. A longer warm-up lets compressed memory settle before the limit is fixed"
+                f"{taken['maximum'] / budget:.1%} of its budget of {size_text(budget)}; at most {MOST_OF_BUDGET:.0%} "
+                f"is allowed. A longer warm-up lets compressed memory settle before the limit is fixed"
             )
     return found
 
@@ -115,9 +116,9 @@ def reasons(charged: _Document, expected: _Document) -> list[str]:
 def warnings(charged: _Document) -> list[str]:
     """Return where the host's own free memory disagrees with the charged DRAM of a phase."""
     return [
-        f"host check: the memory in use of the host grew by {size_text(check['host_bytes'])}, and the charged DRAM by "
-        f"{size_text(check['charged_bytes'])}; they differ by {check['difference']:+.1%} of the charged DRAM, more than "
-        f"{HOST_TOLERANCE:.0%}. Did other programs of the host allocate or free memory?"
+        f"host check: the host's memory in use grew by {size_text(check['host_bytes'])} and the charged DRAM by "
+        f"{size_text(check['charged_bytes'])}, a difference of {check['difference']:+.1%} of the charged DRAM; up to "
+        f"{HOST_TOLERANCE:.0%} is expected. Did other programs of the host allocate or free memory?"
         for document in charged.values()
         if (check := document.get("host_check")) and abs(check["difference"]) > HOST_TOLERANCE
     ]
@@ -166,9 +167,10 @@ class Summary:
             for document in documents:
                 if document["fits"] is False:
                     taken = document["charged_bytes"]
+                    size = size_text(taken["maximum"]) if taken else "an unknown part"
+                    why = (document.get("fit") or {}).get("why") or "it could not be brought to it"
                     sentences[machine] = (
-                        f"does not fit: the fleet took {size_text(taken['maximum']) if taken else 'an unknown part'} of "
-                        f"DRAM, its budget is {size_text(document['budget_bytes'])}, and "
-                        f"{(document.get('fit') or {}).get('why') or 'it could not be brought to it'}"
+                        f"does not fit: the fleet took {size} of DRAM, its budget is "
+                        f"{size_text(document['budget_bytes'])}, and {why}"
                     )
         return list(sentences.values())
