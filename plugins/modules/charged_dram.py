@@ -141,9 +141,9 @@ charged_dram:
       elements: int
     host_check:
       description:
-        - How the memory in use of the host (from MemFree, clean page cache and SReclaimable) and the charged DRAM have
-          changed since the limit was released, C(host_bytes) and C(charged_bytes), and C(difference), what the host
-          lost besides as a share of the charged DRAM. Null if one is unknown.
+        - How the memory in use of the host (neither free, in the CPUs' lists too, nor clean page cache nor reclaimable
+          slab) and the charged DRAM have changed since the limit was released, C(host_bytes) and C(charged_bytes), and
+          C(difference), what the host lost besides as a share of the charged DRAM. Null if one is unknown.
       returned: O(state=ended)
       type: dict
 """

@@ -103,8 +103,8 @@ class ChargedDram:
         }
 
     def host_in_use(self) -> int | None:
-        """Return the memory of the host that cannot be had without swapping, from MemFree, caches and SReclaimable."""
-        return in_use(meminfo(self._files))
+        """Return the memory of the host that is neither free nor clean page cache nor reclaimable slab."""
+        return in_use(meminfo(self._files), self._free_per_cpu())
 
     def unreclaimable(self) -> int | None:
         """Return the bytes of the control group that no reclaim can take: kernel memory and locked pages."""
@@ -137,11 +137,16 @@ class ChargedDram:
 
     def _host(self, info: t.Mapping[str, int]) -> int | None:
         """Return the memory in use of the small host that the huge pages leave."""
-        used = in_use(info)
+        used = self.host_in_use()
         names = ("HugePages_Total", "Hugepagesize")
         if used is None or any(name not in info for name in names):
             return None
         return used - max(0, info["HugePages_Total"] - self._budget["original_pages"]) * info["Hugepagesize"]
+
+    def _free_per_cpu(self) -> int | None:
+        """Return the free pages in the lists of the CPUs, which MemFree leaves out: 220 MiB were seen on 2 CPUs."""
+        counts = re.findall(r"^ +count: +(\d+)$", self._files.text("/proc/zoneinfo") or "", re.MULTILINE)
+        return sum(map(int, counts)) * os.sysconf("SC_PAGE_SIZE") if counts else None
 
     def _zram(self) -> dict[str, int | None]:
         """Return the memory, the table and the stored bytes of all zram devices."""
@@ -186,13 +191,13 @@ def total(values: t.Iterable[int | None]) -> int | None:
     return None if None in known else sum(value for value in known if value is not None)
 
 
-def in_use(info: t.Mapping[str, int]) -> int | None:
-    """Return MemTotal less MemFree, clean page cache and SReclaimable; None if /proc/meminfo lacks one of them."""
+def in_use(info: t.Mapping[str, int], free_per_cpu: int | None) -> int | None:
+    """Return MemTotal less MemFree, the CPUs' free pages, clean page cache and SReclaimable; None if one is unknown."""
     names = ("MemTotal", "MemFree", "Active(file)", "Inactive(file)", "Dirty", "Writeback", "SReclaimable")
-    if any(name not in info for name in names):
+    if free_per_cpu is None or any(name not in info for name in names):
         return None
     clean = info["Active(file)"] + info["Inactive(file)"] - info["Dirty"] - info["Writeback"]
-    return info["MemTotal"] - info["MemFree"] - max(0, clean) - info["SReclaimable"]
+    return info["MemTotal"] - info["MemFree"] - free_per_cpu - max(0, clean) - info["SReclaimable"]
 
 
 def cached_bytes(path: str) -> int | None:

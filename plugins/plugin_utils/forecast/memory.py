@@ -146,7 +146,7 @@ class HostMemory:
         return [Level("dram", self.dram), Level(self.kind, needs)]
 
     def _with_zram(self, needs: float, beyond: float) -> list[Level]:
-        """Compressed pages take the fleet's own DRAM, also under a budget by control group: it means the charged DRAM."""
+        """Compressed pages take the fleet's own DRAM; a budget by control group means the charged DRAM, too."""
         if self.ratio >= 1:
             raise DoesNotFit(
                 f"{self.name}: the fleet needs {size_text(needs)}, but has {size_text(self.dram)} of DRAM, "

@@ -29,7 +29,18 @@ Zswapped: 9216 kB
 HugePages_Total: 1100
 Hugepagesize: 2048 kB
 """
+# Free pages in the lists of the CPUs, as zone and CPU show them.
+ZONEINFO = """Node 0, zone   Normal
+  pages free     250000
+  pagesets
+    cpu: 0
+              count:    100
+              high:     378
+    cpu: 1
+              count:    28
+"""
 FILES = {
+    "/proc/zoneinfo": ZONEINFO,
     "/proc/meminfo": MEMINFO,
     "/proc/swaps": "Filename Type Size Used Priority\n/dev/zram0 partition 1048572 500000 100\n",
     "/proc/sys/kernel/osrelease": "6.1.0\n",
@@ -128,7 +139,7 @@ def test_the_page_cache_of_a_buffered_swap_file_is_charged(host, tmp_path, write
 
 def test_huge_pages_leave_a_small_host_and_all_it_uses_is_charged(host):
     found = host(mechanism="hugepages").read()
-    used = (8192000 - 1000000 - (300000 + 200000 - 1000) - 100000) * 1024
+    used = (8192000 - 1000000 - (300000 + 200000 - 1000) - 100000) * 1024 - 128 * PAGE
     assert found["charged_bytes"] == found["host_bytes"] == used - 1000 * 2 * MIB, "100 pages were there before"
     assert host({"/proc/meminfo": "MemTotal: 1 kB\n"}, mechanism="hugepages").read()["charged_bytes"] is None
 
@@ -184,4 +195,4 @@ def test_the_figures_of_a_phase_are_the_maximum_and_the_mean():
 
 
 def test_memory_in_use_is_unknown_without_one_of_its_figures():
-    assert in_use({"MemTotal": 5, "MemFree": 1}) is None
+    assert in_use({"MemTotal": 5, "MemFree": 1}, 0) is None

@@ -11,7 +11,6 @@ from synthetic_fleets import START, begun_run, host_result, latencies, run_confi
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import LATENCIES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import MeasurementError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
 
@@ -52,9 +51,7 @@ def record(tmp_path):
             start = None if phase["kind"] == "fill" else START
             recorder.begin_phase({"phase": phase, "begun_at": START - 1, "start_at": start})
             for name in ("a", "b"):
-                recorder.add(
-                    name, host_result(config, phase, dict.fromkeys(LATENCIES, figures))
-                )
+                recorder.add(name, host_result(config, phase, figures))
             if phase["kind"] != "fill":
                 assert recorder.phase, "the phase waits for the charged DRAM"
                 document = charged[phase["index"] - 2]
