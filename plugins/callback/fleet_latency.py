@@ -67,7 +67,8 @@ _RUN = "memstretch.density.benchmark_run"
 _PHASE = "memstretch.density.benchmark_phase"
 _REPORT = "memstretch.density.density_report"
 _CHARGED = "memstretch.density.charged_dram"
-_MEASURING = ("memstretch.density.solotest", "memstretch.density.solotest_result")
+_RESULT = "memstretch.density.solotest_result"
+_MEASURING = ("memstretch.density.solotest", _RESULT)
 
 
 class CallbackModule(CallbackBase):
@@ -91,7 +92,7 @@ class CallbackModule(CallbackBase):
         self._guard(self._take_failure, result)
 
     def v2_runner_on_unreachable(self, result: t.Any) -> None:
-        self._guard(self._take_failure, result)
+        self._guard(self._take_failure, result, True)
 
     def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
         self._guard(self._end_adhoc_phase)
@@ -145,7 +146,7 @@ class CallbackModule(CallbackBase):
             if self._recorder and document and "samples" in document:
                 self._recorder.add_charged(document)
 
-    def _take_failure(self, result: t.Any) -> None:
+    def _take_failure(self, result: t.Any, unreachable: bool = False) -> None:
         action, answer, host = _action(result), result.result, result.host.name
         if action == _REPORT and "density_report" in answer:
             self._reported = True
@@ -156,7 +157,9 @@ class CallbackModule(CallbackBase):
             if action == _CHARGED:
                 self._take_charged(answer)
                 self._recorder.fail_charged()
-            self._recorder.fail(host, text, partial)
+            # Its client had been launched: the machine died, or is too busy to answer.
+            died = action == _RESULT and (unreachable or answer.get("host_hangs") is True)
+            self._recorder.fail(host, text, partial, died)
         elif "results" not in answer and action in _MEASURING and _mode(result, partial) != "ping":
             self._collector().fail(host, result.task_name, text, partial)
 

@@ -81,7 +81,10 @@ class BudgetedHost:
                 self._group.set_limit(self._size)
             fitted: dict[str, t.Any] = {"baseline": self._memory()}
         elif self._group and has_group:
-            fitted = {**(self._content.get("fitted") or {}), **self._fit(self._group)._asdict()}
+            earlier = self._content.get("fitted") or {}
+            fit = self._fit(self._group)
+            # A second fit that changes nothing measures no ratio.
+            fitted = {**earlier, **fit._replace(ratio=fit.ratio or earlier.get("ratio"))._asdict()}
         else:
             return False
         with self._record.locked():
