@@ -67,7 +67,8 @@ def opening(run: t.Mapping[str, t.Any]) -> list[str]:
     return [
         f"{'Resuming run' if run['resumed'] else 'Run'} {run['run_id']}: profile {config['profile']}",
         *_notes(run["labels"]),
-        f"fleet of {len(run['expected'])}: {load['key_count']:,} keys of {load['value_size']:,} bytes and "
+        f"fleet of {len(run['expected'])}: {load['key_count']:,} keys of {load['value_size']:,} bytes "
+        f"(compressibility {load['compressibility']:g}) and "
         f"{load['rate']:g} requests/s each; SLO avg <= {slo['avg_us']:g} us, p99 <= {slo['p99_us']:g} us",
         f"{len(todo)} of {len(run['phases'])} phases to measure, about {clock(seconds)} of load; "
         f"results in {run['directory']}",
