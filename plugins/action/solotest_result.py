@@ -11,7 +11,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, measurement
 
 # Seconds between two checks of a client that is late.
 POLL_SECONDS = 0.25
@@ -48,6 +48,7 @@ class ActionModule(ActionBase):
         except measurement.MeasurementError as error:
             raise AnsibleActionFail(str(error)) from error
         path, pid = shlex.quote(job["path"]), job["pid"]
+        self._clock: clocks.Reading | None = None
         time.sleep(max(0.0, options["not_before"] - time.time()))
         deadline = time.monotonic() + options["timeout"]
         while True:
@@ -67,19 +68,28 @@ class ActionModule(ActionBase):
                 )
             time.sleep(POLL_SECONDS)
         self._low_level_execute_command(f"rm -f {path}")
-        return {**result, **measurement.result(answer)}
+        accepted = measurement.result(answer)
+        if accepted.get("solotest") and self._clock:
+            accepted["solotest"]["collected"] = self._clock._asdict()
+        return {**result, **accepted}
 
     def _read(self, path: str) -> t.Any:
-        """Return the job's result, or None if it is not there yet."""
+        """Return the job's result, or None if it is not there yet. The host's clock is read in the same exchange."""
+        before = time.time()
         # One byte more than is allowed shows that the file is too large.
-        shown = self._low_level_execute_command(f"head -c {measurement.MAX_BYTES + 1} {path}")
+        shown = self._low_level_execute_command(
+            f"head -c {measurement.MAX_BYTES + 1} {path} && echo && {clocks.COMMAND}"
+        )
+        after = time.time()
         if shown["rc"] != 0:
             reason = measurement.message(shown["stderr"].strip(), 400)
             raise AnsibleActionFail(f"the file for the result cannot be read: {reason}")
-        if not shown["stdout"].strip():
+        text, _newline, clock = shown["stdout"].rstrip().rpartition("\n")
+        self._clock = clocks.read(before, after, clock)
+        if not text.strip():
             return None
         try:
-            return measurement.parse(shown["stdout"])
+            return measurement.parse(text)
         except measurement.MeasurementError as error:
             raise AnsibleActionFail(f"the file for the result cannot be used: {error}") from None
 

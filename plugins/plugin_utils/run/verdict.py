@@ -13,7 +13,12 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.histog
     highest_of,
     microseconds,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase, time_series
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
+    clocks,
+    configuration,
+    fleet_phase,
+    time_series,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, CellSample, Spread
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
@@ -157,6 +162,8 @@ def _read(
             if phase["kind"] != "fill":
                 cell = cells.setdefault((phase["influence"], phase["read_mix"]), _Cell(phase, slo["basis"]))
                 cell.add(phase, document, number, number if several else phase["iteration"])
+        prefix = f"{run['run_id']}: " if several else ""
+        phases.problems += [f"{prefix}{host}: {text}" for host, text in clocks.changes(run).items()]
         futile = futile or futility.reason
     return phases, cells, futile
 
