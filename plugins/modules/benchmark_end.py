@@ -14,8 +14,8 @@ version_added: 0.1.0
 description:
   - Takes what P(memstretch.density.clock_offset#module) measured after the last phase. The callback
     P(memstretch.density.fleet_latency#callback) writes it to C(run.json), next to what was measured before the run.
-  - A run is invalid if the clock of a host moved meanwhile by more than the uncertainty of both measurements and 100 ppm
-    of the time between them, or could not be measured again.
+  - A run is invalid if the clock of a host moved meanwhile by more than the uncertainty of both measurements and
+    100 ppm of the time between them, or could not be measured again.
   - Runs on the controller. Use it with C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action

@@ -14,9 +14,9 @@ version_added: 0.1.0
 description:
   - Checks the settings of a run before anything is changed, and works out its phases.
   - With O(state=begun) it also chooses the directory of the run. An interrupted run is resumed if its settings are
-    still the same and its data is still in Redis; its measured phases are kept, valid or not. A run is finished when its
-    last phase was measured, when a host was lost, or when it stopped early; it is never measured again. The callback
-    P(memstretch.density.fleet_latency#callback) then writes the files of the run.
+    still the same and its data is still in Redis; its measured phases are kept, valid or not. A run is finished when
+    its last phase was measured, when a host was lost, or when it stopped early; it is never measured again. The
+    callback P(memstretch.density.fleet_latency#callback) then writes the files of the run.
   - Runs on the controller. Use it with C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action
@@ -45,8 +45,8 @@ options:
     description:
       - Name of the run's directory. An existing directory is an error, unless its run is unfinished and has the same
         settings.
-      - Without a name, the newest run is resumed if it is unfinished, has the same settings, and has its data. Otherwise
-        a run called C(<profile>-<time>) begins.
+      - Without a name, the newest run is resumed if it is unfinished, has the same settings, and has its data.
+        Otherwise a run called C(<profile>-<time>) begins.
     type: str
   resume:
     description: Whether to resume an unfinished run.

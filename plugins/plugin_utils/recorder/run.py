@@ -124,7 +124,10 @@ class RunRecorder:
         self.end_phase()
         run = self.directory.read_json("run.json")
         run["sessions"][-1]["clocks"] = {
-            host: {"before": self._clocks.before[host]._asdict() if host in self._clocks.before else None, "after": after}
+            host: {
+                "before": self._clocks.before[host]._asdict() if host in self._clocks.before else None,
+                "after": after,
+            }
             for host, after in sorted(ended["clocks"].items())
         }
         self.directory.write_json("run.json", run)

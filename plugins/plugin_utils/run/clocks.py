@@ -55,7 +55,9 @@ def read(before: float, after: float, text: str) -> Reading | None:
     lines = text.strip().splitlines()
     if not lines or not _SECONDS.fullmatch(lines[-1]):
         return None
-    return Reading(round(after, 6), round(float(lines[-1]) - (before + after) / 2, 6), round(abs(after - before) / 2, 6))
+    return Reading(
+        round(after, 6), round(float(lines[-1]) - (before + after) / 2, 6), round(abs(after - before) / 2, 6)
+    )
 
 
 def reading_of(measured: t.Mapping[str, t.Any]) -> Reading:

@@ -74,7 +74,7 @@ def fleet_run(begun, make_result):
         return START + 10 * (index - 1)
 
     def record(offset=lambda host, index: 0.0, change=lambda phase, host, result: result, after=None):
-        for host, each in begun["fleet"].items():
+        for _host, each in begun["fleet"].items():
             each.update(clock_offset=0.0, clock_uncertainty=UNCERTAINTY, clock_read_at=START - 5)
 
         def measure(phase, number, host):
@@ -156,7 +156,7 @@ def test_stamps_outside_of_launch_and_collection_are_invalid(fleet_run, name, di
 
 def test_a_large_offset_that_stays_is_corrected(begun, fleet_run, make_result):
     """Stamps of a host whose clock is 4 s ahead all the time lie within launch and collection."""
-    for host, each in begun["fleet"].items():
+    for _host, each in begun["fleet"].items():
         each.update(clock_offset=4.0, clock_correction=4.0, clock_uncertainty=UNCERTAINTY, clock_read_at=START - 5)
     corrected = clocks.HostClocks(begun["fleet"])
     result = make_result(begun["phases"][2], 0, START + 4)
