@@ -85,7 +85,7 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     assert other.status != 0 and "has other settings (load.rate: 1000.0 -> 777.0)" in " ".join(other.output.split()), (
         other.output
     )
-    # The instances were removed, so the interrupted run cannot go on. The next attempt at it is cut off, so it is invalid.
+    # The instances were removed, so the interrupted run cannot go on. The next attempt at it is cut off and invalid.
     script = f"if ls -d {fleet.results}/*-swap-1-attempt3 >&2; then echo 60; else echo 0.05; fi"
     cut_off = {"latency_benchmark_max_phase_seconds": f"{{{{ lookup('ansible.builtin.pipe', '{script}') }}}}"}
     again = studies.run_playbook("study", {**variables, **cut_off})
