@@ -85,10 +85,22 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     assert other.status != 0 and "has other settings (load.rate: 1000.0 -> 777.0)" in " ".join(other.output.split()), (
         other.output
     )
-    # The instances were removed, so the interrupted run cannot go on. The next attempt at it is cut off and invalid.
-    script = f"if ls -d {fleet.results}/*-swap-1-attempt3 >&2; then echo 60; else echo 0.05; fi"
-    cut_off = {"latency_benchmark_max_phase_seconds": f"{{{{ lookup('ansible.builtin.pipe', '{script}') }}}}"}
-    again = studies.run_playbook("study", {**variables, **cut_off})
+    # The instances were removed, so the interrupted run cannot go on. In the next attempt at it, the host's clock lags.
+    shell = tmp_path / "sh"
+    shell.write_text(
+        f'#!/bin/sh\nls -d {fleet.results}/*-swap-1-attempt3 >&2 || PATH={tmp_path}/late:$PATH\nexec /bin/sh "$@"\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "late").mkdir()
+    date = tmp_path / "late" / "date"
+    date.write_text(
+        f"#!/bin/sh\n[ ! -e {fleet.results}/*-swap-1-attempt2/phases/01-fill.json ] || set -- -d '-1 second' \"$@\"\n"
+        'exec /bin/date "$@"\n',
+        encoding="utf-8",
+    )
+    for program in (shell, date):
+        program.chmod(0o755)
+    again = studies.run_playbook("study", {**variables, "ansible_shell_executable": str(shell)})
     assert again.status == 0, again.output
     assert "Resuming study" in again.output and "3 of 4 runs to measure" in again.output
     assert {path: phase_files(fleet.results)[path] for path in kept} == kept
@@ -111,7 +123,7 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
         ("-dram-2", "finished", 1),
     ]
     reasons = [each["reason"] for each in document["attempts"]]
-    assert "the data of its fill is gone: a has 0 of 300 keys" in reasons[1] and "cut off" in reasons[2]
+    assert "the data of its fill is gone: a has 0 of 300 keys" in reasons[1] and "clock moved by -1" in reasons[2]
     assert document["runs"][1]["run_id"] == f"{name}-swap-1-attempt3"
     comparison = json.loads((fleet.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
     assert [run["name"] for run in comparison["runs"]] == ["dram", "swap"]
@@ -127,7 +139,7 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     assert "indicative" in again.output
     for run in comparison["runs"]:
         merged = sum(
-            json.loads((fleet.results / part / "summary.json").read_text(encoding="utf-8"))["cells"][0]["response"][
+            json.loads((fleet.results / part / "summary.json").read_text(encoding="utf-8"))["cells"][0]["intended"][
                 "count"
             ]
             for part in run["parts"]

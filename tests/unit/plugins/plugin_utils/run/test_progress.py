@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 from synthetic_fleets import START, begun_run, latencies, record_run, run_config
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import progress
 
 
@@ -35,14 +34,15 @@ def test_a_run_of_which_all_phases_were_measured_is_finished(record):
 
 @pytest.mark.parametrize("index", [3, 13])
 def test_an_invalid_phase_is_not_measured_again(record, index):
-    def cut_off(phase, host, result):
-        return {**result, "cut_off": True} if (phase["index"], host) == (index, "b") else result
+    def other_rate(phase, host, result):
+        settings = {**result["settings"], "rate": 999}
+        return {**result, "settings": settings} if (phase["index"], host) == (index, "b") else result
 
-    directory = record(cut_off)[0]
+    directory = record(other_rate)[0]
     assert not directory.read_phase(directory.read_json("run.json")["phases"][index - 1])["valid"]
     assert finished(directory) == list(range(1, 14))
     assert reason(directory) == "all its phases were measured"
-    interrupted = record(cut_off, skip=(12, 13), name="interrupted")[0]
+    interrupted = record(other_rate, skip=(12, 13), name="interrupted")[0]
     assert finished(interrupted) == list(range(1, 11)) and reason(interrupted) is None
 
 
@@ -69,15 +69,10 @@ def test_a_run_that_lost_a_host_as_a_cell_was_warmed_up_again_is_finished(begun,
 def test_a_run_that_stopped_early_is_finished(tmp_path, make_result):
     """The same command must begin a new run, not resume this one forever with nothing to measure."""
     begun = begun_run(tmp_path / "run", run_config(stop_when_failed=True), ["a"])
-    slow = Histogram.from_values(latencies(average_us=5000)).figures()
 
     def measure(phase, number, host):
-        result = make_result(phase, number)
-        if phase["kind"] == "iteration":
-            result["latency"] = {**dict.fromkeys(("service", "response", "intended"), slow)} | {
-                "lateness": result["latency"]["lateness"]
-            }
-        return result
+        slow = latencies(average_us=5000) if phase["kind"] == "iteration" else None
+        return make_result(phase, number, values=slow)
 
     directory = record_run(begun, measure, skip=range(4, 14))[0]
     assert reason(directory).startswith("stopped early: a cannot meet the SLO")

@@ -63,7 +63,7 @@ def measure(tmp_path, config, make_result):
 
 
 def invalid(phase, result):
-    return {**result, "cut_off": True} if phase["index"] == 3 else result
+    return {**result, "settings": {**result["settings"], "rate": 999}} if phase["index"] == 3 else result
 
 
 def interrupt(run_id):
@@ -109,7 +109,7 @@ def test_an_invalid_run_is_repeated_as_a_new_one_and_kept(begin, measure, tmp_pa
     outcome = until_valid(sequence)
     assert (outcome["run_id"], outcome["state"]) == ("z-attempt2", "finished")
     assert ledger(sequence) == [("z", "invalid", "invalid"), ("z-attempt2", "finished", "pass")]
-    assert "cut off" in sequence.document["attempts"][0]["reason"]
+    assert "measured with rate 999" in sequence.document["attempts"][0]["reason"]
     assert (tmp_path / "z" / "phases" / "03-i0-r100-1.json").exists()
     # Both start alike: what the first has set up is removed.
     assert sequence.playbooks.ran == [("site", "z"), ("teardown", None), ("site", "z-attempt2")]
