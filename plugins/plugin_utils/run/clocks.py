@@ -98,8 +98,10 @@ class HostClocks:
             begun_at: when the controller began to launch the phase, in seconds since the epoch.
         """
         first = self.before.get(host)
-        if first is None or not result.get("collected"):
+        if first is None:
             return []
+        if not result.get("collected"):
+            return [f"its clock could not be read with its result: {COMMAND} printed no time on it"]
         now = Reading(**result["collected"])
         last, self._last[host] = self._last[host], now
         # The last reading allows for less drift; the first one is that which the stamps are corrected by.

@@ -167,6 +167,14 @@ def test_a_large_offset_that_stays_is_corrected(begun, fleet_run, make_result):
     assert corrected.problems("a", uncorrected, START - 1)
 
 
+def test_a_host_whose_clock_can_no_longer_be_read_is_named(fleet_run):
+    def unread(phase, host, result):
+        return {**result, "collected": None} if (phase["index"], host) == (7, "c") else result
+
+    summary = fleet_run(change=unread)
+    assert summary["verdict"] == "invalid" and "c: its clock could not be read with its result" in summary["reasons"][0]
+
+
 def test_results_without_readings_are_not_accused(begun, make_result):
     """Those of older versions and of custom playbooks."""
     assert clocks.HostClocks(begun["fleet"]).problems("a", make_result(begun["phases"][2]), START - 1) == []
