@@ -166,8 +166,9 @@ class PhaseResults:
                 f"at least {least_overlap} is required"
             )
         for host, result in document["hosts"].items():
-            found = (*self._other_settings(result), *self._clock_steps(host, result))
-            reasons += [f"{host}: {text}" for text in (*found, *self.clock_problems(host, result, self.begun_at))]
+            found = (*_cut_short(result), *self._other_settings(result), *self._clock_steps(host, result))
+            reasons += [f"{host}: {text}" for text in found]
+            reasons += [f"{host}: {text}" for text in self.clock_problems(host, result, self.begun_at)]
         return reasons
 
     def _clock_steps(self, host: str, result: t.Mapping[str, t.Any]) -> list[str]:
@@ -196,6 +197,18 @@ def _server_died(partial: t.Mapping[str, t.Any] | None) -> bool:
     partial = partial or {}
     written = (partial.get("fill") or {}).get("keys") or (partial.get("requests") or {}).get("sent")
     return (partial.get("error") or {}).get("kind") in ("lost", "timeout") and bool(written)
+
+
+def _cut_short(result: t.Mapping[str, t.Any]) -> list[str]:
+    """Return that a host ended before all requests of its schedule were due. Those that were due count as lost."""
+    requests = result.get("requests") or {}
+    left = (requests.get("planned") or 0) - (requests.get("sent") or 0) - (requests.get("not_sent") or 0)
+    if not result.get("cut_off") or left <= 0:
+        return []
+    return [
+        f"cut off when {left:,} of its {requests['planned']:,} requests were not due yet; a larger max_phase_seconds "
+        f"lets it end"
+    ]
 
 
 def _planned_seconds(result: t.Mapping[str, t.Any]) -> float:
