@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+
 
 def detach(work: t.Callable[[], None]) -> int:
     """Do work in a process without a terminal that outlives this one, and return its pid."""
@@ -31,3 +33,9 @@ def detach(work: t.Callable[[], None]) -> int:
             work()
     finally:
         os._exit(0)
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process of that number exists and has not ended."""
+    stat = HostFiles().text(f"/proc/{pid}/stat")
+    return stat is not None and stat.rpartition(")")[2].split()[0] not in ("Z", "X")

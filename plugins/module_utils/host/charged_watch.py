@@ -12,7 +12,7 @@ import tempfile
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
+from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach, is_running
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import PARTS, ChargedDram
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, private_directory
 
@@ -57,20 +57,24 @@ def end(job: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """End a watch and return its samples.
 
     Raises:
-        WatchError: there are none.
+        WatchError: there are none, or the watch has ended before.
     """
     path = job["path"]
     name = os.path.basename(path)
     if os.path.dirname(path) != private_directory() or not re.match(r"^charged-\w+\.samples$", name):
         raise WatchError(f"job.path: {path} is not the file of a watch")
+    has_watched = is_running(job["pid"])  # to the end
     try:
         with open(path, encoding="ascii") as file:
             lines = file.read().splitlines()
         os.unlink(path)
     except OSError as error:
         raise WatchError(f"the samples of the charged DRAM cannot be read: {error}") from error
-    if not lines:
-        raise WatchError(f"{path} has no samples: the process {job['pid']} that should write them has ended")
+    if not lines or not has_watched:
+        raise WatchError(
+            f"the process {job['pid']} that watched the charged DRAM has ended before the phase did, after "
+            f"{len(lines)} samples; was it killed?"
+        )
     return [json.loads(line) for line in lines]
 
 

@@ -110,6 +110,11 @@ def reasons(charged: _Document, expected: _Document) -> list[str]:
                 f"{taken['maximum'] / budget:.1%} of its budget of {size_text(budget)}; at most {MOST_OF_BUDGET:.0%} "
                 f"is allowed. A longer warm-up lets compressed memory settle before the limit is fixed"
             )
+        elif document["limit_bytes"] and document["limit_bytes"][0] != document["limit_bytes"][1]:
+            low, high = map(size_text, document["limit_bytes"])
+            found.append(
+                f"{host}: the limit of the fleet's control group changed between {low} and {high} in the phase"
+            )
     return found
 
 

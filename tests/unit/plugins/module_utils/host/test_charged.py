@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import charged_watch
+from ansible_collections.memstretch.density.plugins.module_utils.host.background import is_running
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram, cached_bytes, in_use
 
 MIB = 2**20
@@ -163,15 +165,27 @@ def test_a_watch_reads_until_its_file_is_removed():
     charged = ChargedDram({"mechanism": "hugepages", "original_pages": 0})
     job = charged_watch.begin(charged, 60)
     while not os.path.getsize(job["path"]):
-        assert os.path.isdir(f"/proc/{job['pid']}")
+        assert is_running(job["pid"])
     samples = charged_watch.end(job)
     assert samples[0]["charged_bytes"] > 0 and not os.path.exists(job["path"])
     with pytest.raises(charged_watch.WatchError, match="cannot be read"):
         charged_watch.end(job)
     with pytest.raises(charged_watch.WatchError, match="is not the file of a watch"):
         charged_watch.end({"path": "/etc/passwd", "pid": 1})
-    while os.path.isdir(f"/proc/{job['pid']}"):
+    while is_running(job["pid"]):
         pass
+
+
+def test_a_watch_that_was_killed_is_not_a_measurement():
+    job = charged_watch.begin(ChargedDram({"mechanism": "hugepages", "original_pages": 0}), 60)
+    while not os.path.getsize(job["path"]):
+        pass
+    os.kill(job["pid"], signal.SIGKILL)
+    while is_running(job["pid"]):
+        pass
+    with pytest.raises(charged_watch.WatchError, match="has ended before the phase did"):
+        charged_watch.end(job)
+    assert not os.path.exists(job["path"])
 
 
 def sample(charged, limit=100, **changes):

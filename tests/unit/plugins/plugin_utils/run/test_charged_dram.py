@@ -84,6 +84,7 @@ def test_a_fleet_within_its_budget_passes_and_the_summary_has_what_it_took(recor
     [
         (taken(1.021), "kvm: over budget, the fleet took up to 102.1 MiB of DRAM, 102.1% of its budget of 100 MiB"),
         (taken(1.8, fits=None), "kvm: over budget"),
+        (taken(limit_bytes=[60 * MIB, 61 * MIB]), "kvm: the limit of the fleet's control group changed between 60 MiB"),
         (taken(None), "kvm: its charged DRAM is unknown"),
         (None, "kvm: its charged DRAM is unknown"),
     ],
