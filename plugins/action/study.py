@@ -23,6 +23,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms impo
     Arm,
     ablation_arms,
     profile_arms,
+    repeated,
     run_names,
     schedule,
     split_names,
@@ -73,6 +74,11 @@ class ActionModule(ControllerAction):
         order, rounds = options["order"], number("study_rounds", options["rounds"], RANGES["study_rounds"])
         if order not in ORDERS:
             raise SettingError(f"study_order: {order!r} is not allowed; it must be one of {', '.join(ORDERS)}")
+        if options["ablation"] and order != "interleaved":
+            raise SettingError(
+                f"study_order: {order!r} is not allowed for an ablation; it must be interleaved, since an ablation "
+                f"repeats its first arm in each round"
+            )
         arms = _arms(options)
         definition = {
             "arms": [arm._asdict() for arm in arms],
@@ -185,10 +191,12 @@ def _conclude(
 ) -> dict[str, t.Any]:
     """Compare the measured runs, and name the others."""
     measured = [run for run in document["runs"] if run["state"] in (FINISHED, INVALID)]
+    repeats = repeated([(arm["name"], arm["variables"]) for arm in document["definition"]["arms"]])
     arms = [
         ArmRuns(
             arm["name"],
             [RunDirectory(directory.results_dir, run["run_id"]) for run in measured if run["arm"] == arm["name"]],
+            repeats.get(arm["name"]),
         )
         for arm in document["definition"]["arms"]
     ]

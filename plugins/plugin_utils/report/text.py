@@ -53,6 +53,14 @@ _COMPARISON_COLUMNS = (
     ("within SLO", lambda row: str(row["hosts_within_slo"])),
     ("", lambda row: "INVALID" if not row["valid"] else "indicative" if row["indicative"] else ""),
 )
+_NOISE_COLUMNS = (
+    ("influence", lambda row: f"{row['influence']:g}"),
+    ("GET %", lambda row: f"{row['read_mix']:g}"),
+    ("", operator.itemgetter("name")),
+    ("avg", operator.itemgetter("avg_us")),
+    ("p99", operator.itemgetter("p99_us")),
+    ("max", operator.itemgetter("max_us")),
+)
 # The terminal shows at most this many reasons; summary.json has all of them.
 _REASONS_SHOWN = 12
 
@@ -148,8 +156,11 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
             if any(row["indicative"] for row in document["cells"])
             else ["In brackets: 95 % interval over the runs. If it includes 1, the difference is not significant."]
         ),
+        *_corrected(document["cells"]),
+        *_certainty(document),
         f"SLO: avg <= {document['slo']['avg_us']:g} us and p99 <= {document['slo']['p99_us']:g} us for every host",
     ]
+    lines += _notes(document["labels"])
     runs = document["runs"]
     of_all = [label for label in runs[0]["labels"] if all(label in run["labels"] for run in runs)]
     lines += ["All runs:", *_notes(of_all)] if of_all else []
@@ -162,6 +173,61 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
             for text in document["differences"].get(run["run_id"], [])
         ]
     return lines
+
+
+def _corrected(rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return what a star means, if the table has ratios that could have one."""
+    tests = sum(row["significant"]["avg_us"] is not None for row in rows)
+    if not tests:
+        return []
+    return [
+        f"*: significant also after Holm's correction for all {tests} ratios of that figure; the probability of even "
+        f"one false star is at most 5 % for each figure."
+    ]
+
+
+def _certainty(document: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the A/A tests of a comparison, how much its runs vary, and the smallest effect that it could have seen."""
+    lines = [aa_sentence(test) for test in document["aa_tests"]]
+    noise = document["noise"]
+    if noise:
+        rows = []
+        for cell in noise["cells"]:
+            key = (cell["influence"], cell["read_mix"])
+            rows += [
+                {**row, **{name: _percent(spread) for name, spread in row["spread"].items()}}
+                for row in document["cells"]
+                if (row["influence"], row["read_mix"]) == key
+            ]
+            smallest = {name: f"{effect:.2f}" for name, effect in cell["smallest_effect"].items()}
+            rows.append({**cell, "name": "smallest effect", **smallest})
+        lines += ["", "Run-to-run spread of each profile, and the smallest effect:", *grid(_NOISE_COLUMNS, rows)]
+        lines += ["", noise_sentence(noise), ""]
+    return lines
+
+
+def aa_sentence(test: t.Mapping[str, t.Any]) -> str:
+    """Return the outcome of an A/A test."""
+    which = f"A/A test: {test['arm']} is {test['repeats']} again"
+    if test["holds"] is None:
+        return f"{which}; it has an interval only with {PAIRS_FOR_AN_INTERVAL} or more runs of each (study_rounds)."
+    held = f"{test['hold_1']} of {test['intervals']} intervals of their ratio include 1"
+    outside = f" (not {'; '.join(test['outside'])})" if test["outside"] else ""
+    if test["holds"]:
+        chance = ", no more than chance leaves out" if outside else ""
+        return f"{which}, and {held}{outside}{chance}."
+    return f"{which}, and only {held}{outside}: the site is not as steady as the intervals claim."
+
+
+def noise_sentence(noise: t.Mapping[str, t.Any]) -> str:
+    """Return how the smallest effect was found."""
+    names = ", ".join(noise["arms"])
+    source = f"the A/A arms {names}" if noise["source"] == "aa" else f"the pairs of {names}"
+    return (
+        f"The spread is the standard deviation of the logarithm over the runs of a profile. The smallest effect is the "
+        f"ratio (or 1 / ratio) that {noise['rounds']} rounds find with a probability of 80 %, if runs differ as much as "
+        f"in {source}, without what rounds have in common."
+    )
 
 
 def section(shown: experiments.Section) -> list[str]:
@@ -229,7 +295,8 @@ def _times(row: t.Mapping[str, t.Any], figure: str) -> str:
     if value is None:
         return "-"
     interval = row["ratio_interval"]
-    return f"{value:.2f}" + (f" ({interval[figure][0]:.2f} to {interval[figure][1]:.2f})" if interval else "")
+    star = "*" if row["significant"][figure] else ""
+    return f"{value:.2f}{star}" + (f" ({interval[figure][0]:.2f} to {interval[figure][1]:.2f})" if interval else "")
 
 
 def _ms(value: float | None) -> str:
@@ -238,6 +305,10 @@ def _ms(value: float | None) -> str:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
 
 
 def _worst(host: t.Mapping[str, t.Any] | None) -> str:
