@@ -225,8 +225,8 @@ def noise_sentence(noise: t.Mapping[str, t.Any]) -> str:
     source = f"the A/A arms {names}" if noise["source"] == "aa" else f"the pairs of {names}"
     return (
         f"The spread is the standard deviation of the logarithm over the runs of a profile. The smallest effect is the "
-        f"ratio (or 1 / ratio) that {noise['rounds']} rounds find with a probability of 80 %, if runs differ as much as "
-        f"in {source}, without what rounds have in common."
+        f"ratio (or 1 / ratio) that {noise['rounds']} rounds find with a probability of 80 %, if runs differ as "
+        f"much as in {source}, without what rounds have in common."
     )
 
 
