@@ -156,8 +156,8 @@ def main() -> None:
     failed = sum(document["aa_tests"][0]["holds"] is False for document in studies)
     lines += [
         "",
-        f"Spread and smallest effect are medians. {failed} of {len(studies)} studies were labelled, because their three "
-        "intervals together do not hold 1; 5 of 100 are expected at most.",
+        f"Spread and smallest effect are medians. {failed} of {len(studies)} studies were labelled, because their "
+        "three intervals together do not hold 1; 5 of 100 are expected at most.",
     ]
     hits = [int(line.split("|")[2].split()[0]) for line in lines[2:5]]
     met = all(100 * each >= LEAST * len(studies) for each in hits)
