@@ -61,6 +61,8 @@ _NOISE_COLUMNS = (
     ("p99", operator.itemgetter("p99_us")),
     ("max", operator.itemgetter("max_us")),
 )
+# The figures that are tested for a steady state.
+STEADY_FIGURES = {"avg_us": "the average", "p99_us": "the p99", "page_ins": "page-ins"}
 # The terminal shows at most this many reasons; summary.json has all of them.
 _REASONS_SHOWN = 12
 
@@ -132,6 +134,7 @@ def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] 
         *more,
         "",
         *_placement(summary["placement"]),
+        *(f"Warning: {sentence}" for sentence in unsteady(cells)),
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"
         + (f"; fewer than {ITERATIONS_FOR_A_CLAIM} iterations: indicative" if _is_indicative(cells) else ""),
         *(f"  - {reason}" for reason in _cut(summary["reasons"])),
@@ -238,6 +241,24 @@ def section(shown: experiments.Section) -> list[str]:
         lines += ["", f"{each.title[:1].upper()}{each.title[1:]}:", *grid(columns, each.rows)]
     lines += ["", *shown.sentences]
     return lines + [f"  - DOUBTFUL: {text}" for text in _cut(shown.doubts)]
+
+
+def unsteady(cells: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return a sentence for each figure that changed while a cell was measured."""
+    return [
+        f"{configuration.cell_title(cell)}: not in a steady state; {_change(STEADY_FIGURES[figure], test)}."
+        for cell in cells
+        for figure, test in (cell.get("steady") or {}).items()
+        if test and not test["steady"]
+    ]
+
+
+def _change(name: str, test: t.Mapping[str, t.Any]) -> str:
+    moved = f"{name} {'rose' if test['change'] > 0 else 'fell'} by {100 * abs(test['change']):.0f} %"
+    if "iteration" not in test:
+        return f"{moved} from the first to the last iteration"
+    how = f"in a step at {100 * test['step_at']:.0f} % of" if test["step_at"] else "during"
+    return f"{moved} {how} iteration {test['iteration']}"
 
 
 def _is_indicative(cells: t.Sequence[t.Mapping[str, t.Any]]) -> bool:

@@ -13,7 +13,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.histog
     highest_of,
     microseconds,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase, time_series
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, CellSample, Spread
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
@@ -21,6 +21,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
     RunError,
     utc,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.steady_state import SteadyState
 
 # Fewer iterations of a cell are too few for a claim (docs/results.md).
 ITERATIONS_FOR_A_CLAIM = 10
@@ -287,7 +288,7 @@ class _Cell:
         self.basis = basis
         self.expected_iterations = 0
         self.all_valid = True
-        self.warm_up: dict[str, t.Any] | None = None
+        self.steady = SteadyState()
         self.overlaps: list[float] = []
         self.rate_ratios: list[float | None] = []
         self.hosts_reported: list[int] = []
@@ -303,8 +304,7 @@ class _Cell:
         self.expected_iterations += 1
         if document is None or not document["hosts"]:
             return
-        if not self.overlaps:
-            self.warm_up = time_series.trend(time_series.merged(document["hosts"].values()))
+        self.steady.add(document, run)
         self.all_valid &= document["valid"]
         self.overlaps.append(document["overlap"])
         self.rate_ratios.append(document["achieved_rate_ratio"])
@@ -347,7 +347,7 @@ class _Cell:
             "hosts_within_slo": within,
             "within_slo": valid and within == len(names),
             "worst_host": worst and {name: worst[name] for name in ("name", "avg_us", "p99_us")},
-            "warm_up": self.warm_up,
+            "steady": self.steady.summary(),
             "interval": spread and spread.interval(merged[self.basis].figures()),
             "brief": {**fleet_phase.brief(self.service), "hosts": min(self.hosts_reported, default=0)},
             **{name: _without_counts(each.figures()) for name, each in merged.items()},
