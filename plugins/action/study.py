@@ -192,15 +192,11 @@ def _conclude(
     """Compare the measured runs, and name the others."""
     measured = [run for run in document["runs"] if run["state"] in (FINISHED, INVALID)]
     repeats = repeated([(arm["name"], arm["variables"]) for arm in document["definition"]["arms"]])
-    arms = [
-        ArmRuns(
-            arm["name"],
-            [RunDirectory(directory.results_dir, run["run_id"]) for run in measured if run["arm"] == arm["name"]],
-            repeats.get(arm["name"]),
-        )
-        for arm in document["definition"]["arms"]
-    ]
-    arms = [arm for arm in arms if arm.runs]
+    arms = []
+    for arm in document["definition"]["arms"]:
+        own = [run for run in measured if run["arm"] == arm["name"]]
+        runs = [RunDirectory(directory.results_dir, run["run_id"]) for run in own]
+        arms += [ArmRuns(arm["name"], runs, repeats.get(arm["name"]), [run["round"] for run in own])] if runs else []
     result: dict[str, t.Any] = {"study": {"id": document["id"], "directory": directory.path}}
     if len(arms) > 1:
         publish(directory, arms, Display().display, paid)

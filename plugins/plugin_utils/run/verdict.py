@@ -37,13 +37,13 @@ class CellDetails:
         hosts: name, avg_us, p99_us, max_us and iterations of each host.
         merged: the histograms of the whole fleet and all iterations, by latency.
         spread: how the figures vary with hosts and iterations; None if there are too few iterations.
-        runs: C(avg_us), C(p99_us) and C(max_us) of the fleet in each run, in the order of the runs.
+        runs: C(avg_us), C(p99_us) and C(max_us) of the fleet in each run, by the number of the run.
     """
 
     hosts: list[dict[str, t.Any]]
     merged: dict[str, Histogram]
     spread: Spread | None
-    runs: list[dict[str, float]]
+    runs: dict[int, dict[str, float]]
 
 
 def summarise(
@@ -352,8 +352,9 @@ class _Cell:
             "brief": {**fleet_phase.brief(self.service), "hosts": min(self.hosts_reported, default=0)},
             **{name: _without_counts(each.figures()) for name, each in merged.items()},
         }
-        runs = [Histogram.from_figures(*each).figures() for _run, each in sorted(self.by_run.items())]
-        return summary, CellDetails(hosts, merged, spread, [{name: run[name] for name in FIGURES} for run in runs])
+        runs = {run: Histogram.from_figures(*each).figures() for run, each in sorted(self.by_run.items())}
+        by_run = {run: {name: figures[name] for name in FIGURES} for run, figures in runs.items()}
+        return summary, CellDetails(hosts, merged, spread, by_run)
 
 
 def slo_ratio(host: _Document, slo: _Document) -> float:

@@ -25,6 +25,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, evaluate_together
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import significance
 
+_Figures = t.TypeVar("_Figures")
+
 
 class ArmRuns(t.NamedTuple):
     """The runs of one arm: one run, or several of one configuration that are evaluated together.
@@ -33,11 +35,18 @@ class ArmRuns(t.NamedTuple):
         name: of the arm; None to use the profile's name.
         runs: directories of the runs.
         repeats: the name of the arm of which it is an A/A test; None if it is none.
+        rounds: the round of each run; None if they are in the order of the rounds and none is missing. Only runs of the
+            same round are a pair.
     """
 
     name: str | None
     runs: t.Sequence[RunDirectory]
     repeats: str | None = None
+    rounds: t.Sequence[int] | None = None
+
+    def by_round(self, runs: t.Mapping[int, _Figures]) -> dict[int, _Figures]:
+        """Return what is known of runs, by their round instead of their number."""
+        return {self.rounds[number] if self.rounds else number: each for number, each in runs.items()}
 
 
 def publish(
@@ -95,7 +104,7 @@ def compare(
             "a comparison needs two or more different runs"
         )
     documents = [arm.runs[0].read_json("run.json") for arm in arms]
-    page_ins = [_PageIns() for _arm in arms]
+    page_ins = [_PageIns(arm) for arm in arms]
     writes = [cost.SwapWrites(document) for document in documents]
     evaluated = [
         evaluate_together(arm.runs, also=_each(paging.add, written.add))
@@ -105,7 +114,9 @@ def compare(
     first = summaries[0]
     measured = [
         significance.MeasuredArm(
-            arm.name or summary["profile"], arm.repeats, {name: each.runs for name, each in details.items()}
+            arm.name or summary["profile"],
+            arm.repeats,
+            {name: arm.by_round(each.runs) for name, each in details.items()},
         )
         for arm, (summary, details) in zip(arms, evaluated)
     ]
@@ -224,7 +235,7 @@ class _Ratios:
     def document(self) -> dict[str, t.Any]:
         """Return the ratios, their intervals, the spread of the runs, and whether there are too few runs for these."""
         ratios = {figure: pairs.value if pairs else self._shown[figure] for figure, pairs in self._pairs.items()}
-        spreads = {figure: spread_of_runs([run[figure] for run in self._runs]) for figure in FIGURES}
+        spreads = {figure: spread_of_runs([run[figure] for run in self._runs.values()]) for figure in FIGURES}
         return {
             "runs": len(self._runs),
             "indicative": not self._is_baseline and not self._intervals,
@@ -243,10 +254,11 @@ def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
 
 
 class _PageIns:
-    """Pages read back from swap or zswap per second, summed over all machines, by cell and run."""
+    """Pages read back from swap or zswap per second, summed over all machines, by cell and round."""
 
-    def __init__(self) -> None:
-        self._runs = 0
+    def __init__(self, arm: ArmRuns) -> None:
+        self._arm = arm
+        self._runs = -1
         self._rates: dict[tuple[float, float], dict[int, list[float]]] = {}
 
     def add(self, document: t.Mapping[str, t.Any]) -> None:
@@ -259,21 +271,24 @@ class _PageIns:
                 sum((each.get("pswpin", 0) + each.get("zswpin", 0)) / each["clock_s"] for each in counters)
             )
 
-    def _by_run(self, cell: t.Mapping[str, t.Any]) -> list[float]:
-        return [statistics.fmean(rates) for _run, rates in sorted(self._rates.get(_key(cell), {}).items())]
+    def _by_round(self, cell: t.Mapping[str, t.Any]) -> dict[int, float]:
+        return self._arm.by_round(
+            {run: statistics.fmean(rates) for run, rates in self._rates.get(_key(cell), {}).items()}
+        )
 
     def rate(self, cell: t.Mapping[str, t.Any]) -> float | None:
         """Return the mean of a cell's runs."""
-        rates = self._by_run(cell)
-        return round(statistics.fmean(rates), 1) if rates else None
+        rates = self._by_round(cell)
+        return round(statistics.fmean(rates.values()), 1) if rates else None
 
     def ratio(self, baseline: _PageIns, cell: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
         """Return the ratio to the baseline's rate, with its interval; None if one of the rates is zero or unknown."""
-        mine, theirs = self._by_run(cell), baseline._by_run(cell)
-        if not mine or not theirs or not all(mine) or not all(theirs):
+        mine, theirs = self._by_round(cell), baseline._by_round(cell)
+        if not mine or not theirs or not all(mine.values()) or not all(theirs.values()):
             return None
-        pairs = paired_ratio(mine, theirs)
-        value = pairs.value if pairs else statistics.fmean(mine) / statistics.fmean(theirs)
+        both = sorted(mine.keys() & theirs.keys())
+        pairs = paired_ratio([mine[number] for number in both], [theirs[number] for number in both])
+        value = pairs.value if pairs else statistics.fmean(mine.values()) / statistics.fmean(theirs.values())
         return {"value": round(value, 3), "interval": pairs and pairs.interval}
 
 

@@ -20,7 +20,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence 
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.student import holm
 
-Runs = t.Sequence[t.Mapping[str, float]]
+# The figures of runs, by their round.
+Runs = t.Mapping[int, t.Mapping[str, float]]
 _NAMES = {"avg_us": "average", "p99_us": "p99", "max_us": "maximum"}
 
 
@@ -39,10 +40,10 @@ class MeasuredArm(t.NamedTuple):
 
 
 def paired(mine: Runs, other: Runs) -> dict[str, PairedRatio | None]:
-    """Return the ratio of each figure of two arms; None where it cannot be had."""
-    found = {}
+    """Return the ratio of each figure of two arms, over the rounds that both have; None where it cannot be had."""
+    found, rounds = {}, sorted(mine.keys() & other.keys())
     for figure in FIGURES:
-        values, others = [run[figure] for run in mine], [run[figure] for run in other]
+        values, others = [mine[number][figure] for number in rounds], [other[number][figure] for number in rounds]
         found[figure] = paired_ratio(values, others) if all(values) and all(others) else None
     return found
 
@@ -136,7 +137,7 @@ def noise(arms: t.Sequence[MeasuredArm], cells: t.Sequence[t.Mapping[str, t.Any]
         spreads = {figure: _pooled([each[figure] for each in ratios]) for figure in FIGURES}
         if any(spread is None for spread in spreads.values()):
             continue
-        rounds = min(len(mine) for mine, other in both if len(mine) == len(other))
+        rounds = min(ratio.rounds for each in ratios for ratio in each.values() if ratio and ratio.interval)
         rows.append(
             {
                 **{key: cell[key] for key in ("influence", "read_mix")},

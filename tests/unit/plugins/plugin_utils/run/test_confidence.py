@@ -103,6 +103,14 @@ def test_intervals_hold_the_truth_in_95_percent_of_studies(rounds, spread, of_ro
     assert 9_450 <= held <= 9_550
 
 
+@pytest.mark.parametrize("effect", [1.0, 1.3])
+def test_runs_that_do_not_vary_have_the_exact_ratio(effect):
+    chance = random.Random(16)
+    for _study in range(100):
+        ratio = synthetic_ratio(chance, 5, (0.0, 0.0), 0.3, effect)
+        assert ratio.interval[0] <= effect <= ratio.interval[1] and ratio.spread < 1e-12
+
+
 @pytest.mark.parametrize("rounds, power", [(3, 0.330), (5, 0.735), (10, 0.991)])
 def test_an_effect_is_found_with_the_power_of_a_paired_t_test(rounds, power):
     """An effect of 30 % where runs vary by 12 %: the power is that of the noncentral t distribution."""

@@ -28,13 +28,13 @@ def measured(chance, arms, rounds=5, spread=0.1, of_rounds=0.3):
             arm,
             repeats,
             {
-                name: [
-                    {
+                name: {
+                    number: {
                         figure: 100 * effect * math.exp(shift + chance.gauss(0, spread))
                         for figure, shift in zip(FIGURES, shifts)
                     }
-                    for shifts in both[name]
-                ]
+                    for number, shifts in enumerate(both[name])
+                }
                 for name in NAMES
             },
         )
@@ -77,6 +77,16 @@ def test_two_rounds_are_too_few_for_an_aa_test():
     arms = measured(random.Random(3), [("dram", None, 1), ("dram#2", "dram", 1)], rounds=2)
     (test,) = aa_tests(arms, CELLS)
     assert test["holds"] is None and test["intervals"] == 0 and labels([test]) == [] and noise(arms, CELLS) is None
+
+
+def test_only_runs_of_the_same_round_are_pairs():
+    """Each arm has lost a run, of another round; rounds differ by far more than runs."""
+    first, other = measured(random.Random(7), [("dram", None, 1), ("swap", None, 2)], spread=0.01, of_rounds=1)
+    first.runs[NAMES[0]].pop(1)
+    other.runs[NAMES[0]].pop(4)
+    ratio = paired(other.runs[NAMES[0]], first.runs[NAMES[0]])["avg_us"]
+    assert ratio.rounds == 3 and ratio.value == pytest.approx(2, rel=0.05)
+    assert ratio.interval[1] / ratio.interval[0] < 1.1
 
 
 def test_the_smallest_effect_comes_from_the_aa_arms():
