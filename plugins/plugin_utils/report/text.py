@@ -215,7 +215,7 @@ def aa_sentence(test: t.Mapping[str, t.Any]) -> str:
     if test["holds"] is None:
         return f"{which}; it has an interval only with {PAIRS_FOR_AN_INTERVAL} or more runs of each (study_rounds)."
     held = f"{test['hold_1']} of {test['intervals']} intervals of their ratio include 1"
-    outside = f" (not {'; '.join(test['outside'])})" if test["outside"] else ""
+    outside = f" (not {'; '.join(_cut(test['outside']))})" if test["outside"] else ""
     if test["holds"]:
         chance = ", no more than chance leaves out" if outside else ""
         return f"{which}, and {held}{outside}{chance}."
@@ -229,7 +229,7 @@ def noise_sentence(noise: t.Mapping[str, t.Any]) -> str:
     return (
         f"The spread is the standard deviation of the logarithm over the runs of a profile. The smallest effect is the "
         f"ratio (or 1 / ratio) that {noise['rounds']} rounds find with a probability of 80 %, if runs differ as "
-        f"much as in {source}, without what rounds have in common."
+        f"much as in {source}, without what rounds have in common. It is that of a single ratio; a star takes more."
     )
 
 

@@ -94,8 +94,8 @@ def _aa_test(arm: MeasuredArm, first: MeasuredArm, cells: t.Sequence[t.Mapping[s
             if ratio and ratio.p_value is not None and ratio.interval:
                 low, high = ratio.interval
                 p_values.append(ratio.p_value)
-                text = f"{_NAMES[figure]} at {configuration.cell_title(cell)}: {ratio.value:.2f}"
-                outside += [] if ratio.p_value > 1 - LEVEL else [f"{text} ({low:.2f} to {high:.2f})"]
+                text = f"{_NAMES[figure]} at {configuration.cell_title(cell)}: {ratio.value:.3f}"
+                outside += [] if ratio.p_value > 1 - LEVEL else [f"{text} ({low:.3f} to {high:.3f})"]
     return {
         "arm": arm.name,
         "repeats": first.name,
@@ -111,7 +111,7 @@ def labels(tests: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
     """Return a label for each A/A test that failed."""
     return [
         f"the site is not as steady as the intervals claim: {test['arm']} and {test['repeats']} are the same, and yet "
-        f"their ratio is not 1: {'; '.join(test['outside'])}"
+        f"only {test['hold_1']} of {test['intervals']} intervals of their ratio include 1"
         for test in tests
         if test["holds"] is False
     ]
