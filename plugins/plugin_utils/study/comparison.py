@@ -16,13 +16,15 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report import c
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import UPPER
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (
     FIGURES,
     paired_ratio,
     spread_of_runs,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, evaluate_together
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate_together
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import significance
 
 _Figures = t.TypeVar("_Figures")
@@ -192,7 +194,8 @@ def _row(
         "run_id": summary["run_id"],
         "profile": summary["profile"],
         "name": name,
-        "response": {name: cell["response"][name] for name in FIGURES},
+        "verdict": cell["verdict"],
+        UPPER: {name: cell[UPPER][name] for name in FIGURES},
         "page_ins_per_second": page_ins,
     }
 
@@ -215,9 +218,7 @@ class _Ratios:
         name = configuration.cell_name(cell)
         self._runs = runs[name]
         self._is_baseline = is_baseline
-        self._shown = {
-            figure: _quotient(cell["response"][figure], of_baseline["response"][figure]) for figure in FIGURES
-        }
+        self._shown = {figure: _quotient(cell[UPPER][figure], of_baseline[UPPER][figure]) for figure in FIGURES}
         several = len(self._runs) > 1
         self._pairs = significance.paired(self._runs, baseline[name]) if several else dict.fromkeys(FIGURES)
 
