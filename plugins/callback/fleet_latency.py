@@ -66,7 +66,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement
 _RUN = "memstretch.density.benchmark_run"
 _PHASE = "memstretch.density.benchmark_phase"
 _REPORT = "memstretch.density.density_report"
-_MEASURING = ("memstretch.density.solotest", "memstretch.density.solotest_result")
+_RESULT = "memstretch.density.solotest_result"
+_MEASURING = ("memstretch.density.solotest", _RESULT)
 
 
 class CallbackModule(CallbackBase):
@@ -90,7 +91,7 @@ class CallbackModule(CallbackBase):
         self._guard(self._take_failure, result)
 
     def v2_runner_on_unreachable(self, result: t.Any) -> None:
-        self._guard(self._take_failure, result)
+        self._guard(self._take_failure, result, True)
 
     def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
         self._guard(self._end_adhoc_phase)
@@ -136,7 +137,7 @@ class CallbackModule(CallbackBase):
         elif measured["mode"] in ("test", "fill"):
             self._collector().add(result.host.name, result.task_name, measured)
 
-    def _take_failure(self, result: t.Any) -> None:
+    def _take_failure(self, result: t.Any, unreachable: bool = False) -> None:
         action, answer, host = _action(result), result.result, result.host.name
         if action == _REPORT and "density_report" in answer:
             self._reported = True
@@ -144,7 +145,9 @@ class CallbackModule(CallbackBase):
         partial = answer.get("solotest") if action in _MEASURING else None
         text = message(answer.get("msg", "failed without a message"))
         if self._recorder:
-            self._recorder.fail(host, text, partial)
+            # Its client had been launched: the machine died, or is too busy to answer.
+            died = action == _RESULT and (unreachable or answer.get("host_hangs") is True)
+            self._recorder.fail(host, text, partial, died)
         elif "results" not in answer and action in _MEASURING and _mode(result, partial) != "ping":
             self._collector().fail(host, result.task_name, text, partial)
 

@@ -32,7 +32,7 @@ options:
         C(value_size), C(compressibility), C(requests) and C(duration) of a phase (C(key_count) requests if both are
         null), C(rate) (requests per second and host), C(pattern), C(connections), C(pipeline), C(arrivals), C(pacing),
         C(cpu), C(influences), C(read_mixes), C(warmups), C(iterations), C(slo_avg_us), C(slo_p99_us), C(min_overlap),
-        C(min_rate_ratio), C(max_lateness_p99_us), C(stop_when_failed)."
+        C(stop_when_failed)."
       - The role P(memstretch.density.latency_benchmark#role) documents each of them and its range.
     type: dict
     required: true

@@ -188,14 +188,14 @@ def test_a_redis_that_dies_in_a_phase(fleet):
     outcome = fleet.wait(process)
     assert outcome.status != 0
     summary = outcome.summary
-    assert summary["verdict"] == "invalid"
+    assert summary["verdict"] == "fail"
     assert summary["fleet"]["failed"] == ["b"]
-    assert any("b: Redis 127.0.0.1" in reason for reason in summary["reasons"])
+    assert any("b died under the load: Redis 127.0.0.1" in reason for reason in summary["reasons"])
     # The others' results and the earlier phases are kept.
     assert outcome.phase_files == ["01-fill.json", "02-i0-r70-1.json", "03-i10-r70-1.json"]
     last = outcome.phase("03-i10-r70-1.json")
-    assert sorted(last["hosts"]) == ["a", "c"] and not last["valid"]
-    assert outcome.output.count("Verdict: INVALID") == 1
+    assert sorted(last["hosts"]) == ["a", "c"] and last["died"] == ["b"]
+    assert outcome.output.count("Verdict: FAIL") == 1
     kept = outcome.phase("02-i0-r70-1.json")
 
     # Repaired, the same command finishes the run. The data of b is gone, so the fleet is filled again.

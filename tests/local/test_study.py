@@ -115,7 +115,7 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     assert "indicative" in again.output
     for run in comparison["runs"]:
         merged = sum(
-            json.loads((fleet.results / part / "summary.json").read_text(encoding="utf-8"))["cells"][0]["response"][
+            json.loads((fleet.results / part / "summary.json").read_text(encoding="utf-8"))["cells"][0]["intended"][
                 "count"
             ]
             for part in run["parts"]

@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost.options import PRICES
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 
 REQUIRED = ("date", "currency", "server", "dram_per_gb", "months")
@@ -293,11 +294,12 @@ def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writ
         hosts: the size of its fleet.
         writes: has all phases of the run.
     """
-    records = {
-        (record.get("kernel") or {}).get("boot_id") or host: record for host, record in run.get("hosts", {}).items()
-    }
-    servers = list(records.values())
-    why = {"pass": "", "fail": "the fleet misses the SLO"}.get(verdict, "the run is not valid")
+    servers = _servers(run)
+    why = {
+        PASS: "",
+        FAIL: "the fleet misses the SLO",
+        UNDECIDED: "whether the fleet meets the SLO is undecided",
+    }.get(verdict, "the run is not valid")
     vms = None if why else math.floor(hosts / max(1, len(servers)))
     areas = [area for record in servers for area in (record.get("swap") or {}).get("areas") or []]
     drives = [area for area in areas if not area["name"].startswith("/dev/zram")]
@@ -351,11 +353,20 @@ def of_runs(paid: t.Mapping[str, t.Any], measured: t.Sequence[Measured]) -> dict
                     writes.add(document_of_phase)
         arm = arm_of(each.name, run, each.verdict, each.hosts, writes)
         if each.hosts_interval:
-            servers = max(1, servers_of(run))
-            low, high = (None if hosts is None else hosts // servers for hosts in each.hosts_interval)
-            arm = arm._replace(vms_interval=(low or 0, high), vms_ratio=each.ratio)
+            servers, (low, high) = max(1, len(_servers(run))), each.hosts_interval
+            arm = arm._replace(
+                vms_interval=(low // servers, None if high is None else high // servers), vms_ratio=each.ratio
+            )
         arms.append(arm)
     return document(paid, arms, arms[0].name)
+
+
+def _servers(run: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
+    """Return the record of each server of a run; several hosts may be on one."""
+    records = {
+        (record.get("kernel") or {}).get("boot_id") or host: record for host, record in run.get("hosts", {}).items()
+    }
+    return list(records.values())
 
 
 def _dram(record: t.Mapping[str, t.Any]) -> float:

@@ -96,10 +96,10 @@ class RunRecorder:
         self.phase.add(host, result)
         self._end_if_complete()
 
-    def fail(self, host: str, message: str, partial: dict[str, t.Any] | None = None) -> None:
+    def fail(self, host: str, message: str, partial: dict[str, t.Any] | None = None, died: bool = False) -> None:
         """Record that a host failed in the current phase."""
         if self.phase and host in self.phase.expected:
-            self.phase.fail(host, message, partial)
+            self.phase.fail(host, message, partial, died)
             self._end_if_complete()
 
     def _end_if_complete(self) -> None:

@@ -35,7 +35,11 @@ def ratio(found: _Found) -> str:
         return "-"
     low, high = found["ratio"]["interval"]
     span = (
-        f"{low:.2f} to {high:.2f}" if high is not None else f"{low:.2f} or more" if low else "anything, nothing is known"
+        f"{low:.2f} to {high:.2f}"
+        if high is not None
+        else f"{low:.2f} or more"
+        if low
+        else "anything, nothing is known"
     )
     if found["ratio"]["indicative"]:
         return f"indicative: {span}"
@@ -97,8 +101,7 @@ def lines(document: _Found) -> list[str]:
     )
     return [
         "",
-        f"Density: the largest fleet whose hosts all meet avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us "
-        f"({slo['basis']} time)",
+        f"Density: the largest fleet whose hosts all meet avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us",
         "in 90 % of its probes (N90), with 95 % intervals; N50: in half of them",
         *grid(columns, found),
         "",

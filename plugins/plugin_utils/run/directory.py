@@ -16,7 +16,9 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
-SCHEMA = 1
+SCHEMA = 2
+# Results of schema 1 have no lower bound, so a run of them can pass or be undecided, but not fail.
+READABLE_SCHEMAS = (1, SCHEMA)
 # An upper bound for the result of one host in one phase (measured: see docs/results.md).
 BYTES_PER_RESULT = 16 * 1024
 
@@ -114,8 +116,11 @@ class RunDirectory:
             raise RunError(f"{path}: {error.strerror}") from error
         except ValueError as error:
             raise RunError(f"{path} is damaged: {error}") from error
-        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-            raise RunError(f"{path} was not written by this version of the collection (expected schema {SCHEMA})")
+        if not isinstance(document, dict) or document.get("schema") not in READABLE_SCHEMAS:
+            raise RunError(
+                f"{path} was not written by this version of the collection (expected schema "
+                f"{' or '.join(map(str, READABLE_SCHEMAS))})"
+            )
         return document
 
     def read_phase(self, phase: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:

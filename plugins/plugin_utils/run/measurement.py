@@ -532,6 +532,20 @@ def measurement(value: t.Any, failed: bool = False) -> dict[str, t.Any]:
     return accepted
 
 
+def is_complete(measured: t.Mapping[str, t.Any]) -> bool:
+    """Return whether a client that failed has measured to the end, and failed only because requests did.
+
+    Its result counts: the requests without a reply are in the upper bound, and the host cannot pass.
+    """
+    if measured["mode"] != "test" or (measured["error"] or {}).get("kind") != "reply":
+        return False
+    try:
+        _COMPLETE["test"].check("solotest", dict(measured))
+    except MeasurementError:
+        return False
+    return True
+
+
 def endpoints(fleet: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the accepted state of the endpoints of a fleet, by host.
 

@@ -16,9 +16,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report import c
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import UPPER
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, paired_ratio
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, evaluate_together
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate_together
 
 
 class ArmRuns(t.NamedTuple):
@@ -159,7 +161,8 @@ def _row(
         "run_id": summary["run_id"],
         "profile": summary["profile"],
         "name": name or summary["profile"],
-        "response": {name: cell["response"][name] for name in FIGURES},
+        "verdict": cell["verdict"],
+        UPPER: {name: cell[UPPER][name] for name in FIGURES},
         "page_ins_per_second": page_ins,
     }
 
@@ -181,7 +184,7 @@ def _ratios(
     ratios, intervals = {}, {}
     for figure in FIGURES:
         pairs = _paired(mine, other, figure) if len(mine) > 1 else None
-        ratio = pairs[0] if pairs else _quotient(cell["response"][figure], of_baseline["response"][figure])
+        ratio = pairs[0] if pairs else _quotient(cell[UPPER][figure], of_baseline[UPPER][figure])
         ratios[figure] = None if ratio is None else round(ratio, 3)
         intervals[figure] = pairs and pairs[1]
     known = all(intervals.values())

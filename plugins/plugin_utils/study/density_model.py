@@ -89,9 +89,7 @@ class Grid:
         self.maximum = maximum
         start, end = math.log(LOWEST), math.log(HIGHEST * maximum)
         middles = [start + STEP * number for number in range(math.ceil((end - start) / STEP) + 1)]
-        points = sorted(
-            (log_size_of(0.9, middle, shape), middle, shape) for middle in middles for shape in shapes()
-        )
+        points = sorted((log_size_of(0.9, middle, shape), middle, shape) for middle in middles for shape in shapes())
         self.n90 = [n90 for n90, _middle, _shape in points]
         self.prior = [shape.prior / len(middles) for _n90, _middle, shape in points]
         self._points = [(middle, shape) for _n90, middle, shape in points]
@@ -144,7 +142,7 @@ class Posterior:
 
     @functools.cached_property
     def whole_n90(self) -> dict[float, float]:
-        """The probability of each whole N90: 0, and infinity above the largest size. Large numbers are rounded to 1 %."""
+        """The probability of each whole N90; it is infinity above the largest size. Above 100 it is rounded to 1 %."""
         found: dict[float, float] = {}
         end = math.log(self.grid.maximum)
         for value, weight in zip(self.grid.n90, self._weights):

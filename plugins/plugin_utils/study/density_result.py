@@ -12,15 +12,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.cost import fig
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, density_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.density_page import density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import microseconds
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, INVALID, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import ratio_bound
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import (
-    FAIL,
-    INVALID,
-    PASS,
-    UNDECIDED,
-    DensitySearch,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import DensitySearch
 
 # A host that misses the SLO in every probe that holds it is called sick after this many probes.
 SICK_PROBES = 3

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Search for the number of hosts that all meet the SLO: which size to probe next, and what is known so far.
 
-Each profile has two densities. Its hosts are sure to meet the SLO in a probe that passes, and are not sure to miss it in
-one that passes or is undecided. Without undecided probes the two are the same. density_model.py works out N90 and N50
-of both.
+Each profile has two densities: of the probes that pass, in which all hosts are sure to meet the SLO, and of those that
+do not fail, in which none is sure to miss it. Without undecided probes the two are the same. density_model.py works out
+N90 and N50 of both.
 
 The only state is the list of attempts, so an interrupted search continues from their record.
 """
@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, INVALID, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import Known, Posterior, grid
 
-PASS, FAIL, UNDECIDED, INVALID = "pass", "fail", "undecided", "invalid"
 # Why an arm is not probed any more: its N90 is known, its probes are used up, or its fleets cannot be judged.
 KNOWN, USED_UP = "factor", "probes"
 
