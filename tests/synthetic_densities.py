@@ -137,16 +137,16 @@ def empty(arms: t.Iterable[str], maximum: int = MAXIMUM, **changes: t.Any) -> di
 
 
 def search(
-    probes: t.Mapping[str, t.Callable[[int], str]], maximum: int = MAXIMUM, **changes: t.Any
+    fleets: t.Mapping[str, t.Callable[[int], str]], maximum: int = MAXIMUM, **changes: t.Any
 ) -> dict[str, t.Any]:
     """Search as the playbook does, with functions that return the outcome of a probe, and return density.json."""
-    document = empty(probes, maximum, **changes)
+    document = empty(fleets, maximum, **changes)
     searches = density_result.searches(document)
     while (chosen := next_probe(searches)) is not None:
         name, size = chosen
         assert 1 <= size <= maximum
-        assert len(document["runs"]) < 3 * document["definition"]["probes"] * len(probes), "it does not end"
-        run = entry(name, size, probes[name](size))
+        assert len(document["runs"]) < 3 * document["definition"]["probes"] * len(fleets), "it does not end"
+        run = entry(name, size, fleets[name](size))
         searches[name].add(size, run["outcome"])
         document["runs"].append(run)
     density_result.conclude(document)

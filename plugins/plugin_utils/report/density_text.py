@@ -53,7 +53,7 @@ def stopped(found: _Found, definition: _Found) -> str:
     why = {
         "factor": f"known within a factor of {definition['factor']:g} after {probes}",
         "probes": f"all {probes} used, and the interval is wider than a factor of {definition['factor']:g}",
-        "invalid": f"stopped after {probes}: the last sizes could not be judged",
+        "invalid": f"stopped after {probes}: too many could not be judged",
         None: f"not finished, {probes} so far",
     }[found["stopped_by"]]
     return f"{'indicative; ' if found['indicative'] else ''}{why}"
@@ -70,7 +70,7 @@ def notes(found: _Found) -> list[str]:
             f"failed, the density would be {size(found['if_discarded_failed'])}"
         )
     if found["stopped_by"] == "invalid":
-        lines.append("the last sizes could not be judged, whatever the number of attempts; see their reasons")
+        lines.append("too many probes could not be judged in any of their attempts; see their reasons")
     lines += [
         f"{each['name']} missed the SLO in all {each['probes']} probes that held it, while most other hosts met it: it "
         "is sick, and the density is its own more than the profile's"

@@ -21,16 +21,17 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_m
 # Why an arm is not probed any more: its N90 is known, its probes are used up, or its fleets cannot be judged.
 KNOWN, USED_UP = "factor", "probes"
 
-# An invalid probe is repeated as a whole. A size with so many invalid attempts in a row is given up and counts as an
+# An invalid probe is repeated as a whole. After so many invalid attempts in a row it is given up and counts as an
 # undecided probe: it does not pass, and is not known to fail.
 ATTEMPTS = 3
-# An arm with so many sizes given up in a row cannot be judged.
-GIVEN_UP = 2
+# An arm with so many probes given up cannot be judged.
+GIVEN_UP = 4
 # With fewer probes the prior decides too much, so the result is called indicative and the search goes on.
 ENOUGH_PROBES = 8
 # A wider interval of N90 is called indicative too.
 INDICATIVE_FACTOR = 2.0
-# The next size is at most this multiple of the largest one so far, so that a guess never fills a host by far too much.
+# The next size is at most this multiple of the largest one that was judged, so that no guess fills a host by far too
+# much.
 GROWTH = 2
 
 
@@ -75,22 +76,21 @@ class DensitySearch:
         self.passes = self.not_fails = Posterior(grid(maximum))
         self._judged: list[tuple[int, str]] = []
         self._largest = 0
-        self._invalid_in_a_row = self._given_up_in_a_row = 0
+        self._invalid_in_a_row = self._given_up = 0
 
     def add(self, size: int, outcome: str) -> None:
         """Add the outcome of an attempt: PASS, FAIL, UNDECIDED or INVALID."""
         self.attempts += 1
-        self._largest = max(self._largest, size)
         if outcome == INVALID:
             self.discarded.append(size)
             self._invalid_in_a_row += 1
             if self._invalid_in_a_row < ATTEMPTS:
                 return
-            self._given_up_in_a_row += 1
+            self._given_up += 1
             outcome = UNDECIDED
         else:
-            self._given_up_in_a_row = 0
             self._judged.append((size, outcome))
+            self._largest = max(self._largest, size)
         self._invalid_in_a_row = 0
         self.probed += 1
         alike = self.passes is self.not_fails and outcome != UNDECIDED
@@ -105,7 +105,7 @@ class DensitySearch:
     @property
     def stopped_by(self) -> str | None:
         """KNOWN, USED_UP or INVALID; None as long as the search goes on."""
-        if self._given_up_in_a_row >= GIVEN_UP:
+        if self._given_up >= GIVEN_UP:
             return INVALID
         if self.repeats:
             return None
