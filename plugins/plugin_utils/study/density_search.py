@@ -123,7 +123,8 @@ class DensitySearch:
     def next_size(self) -> int | None:
         """Return the size to probe next, or None at the end.
 
-        N90 and N50 of the curve that is known less well are probed in turn, each at its median.
+        N90 and N50 of the curve that is known less well are probed in turn, each at its median; N50 only until it is
+        known well enough.
         """
         if self.stopped_by:
             return None
@@ -132,7 +133,7 @@ class DensitySearch:
         if not self.probed and self.start:
             return self.start
         curve = max(self._curves(), key=lambda each: self._width(each.n90))
-        aim = (curve.n50 if self.probed % 2 else curve.n90).median
+        aim = (curve.n50 if self.probed % 2 and not self._is_known(curve.n50) else curve.n90).median
         largest = min(self.maximum, GROWTH * self._largest or self.maximum)
         return max(1, min(round(aim), largest))
 
@@ -158,9 +159,9 @@ class DensitySearch:
         return high / low
 
     def _is_known(self, known: Known) -> bool:
-        """Return whether the interval is narrow enough, or leaves one whole number of hosts."""
+        """Return whether the interval, in whole hosts, is narrow enough."""
         low, high = (math.floor(min(end, self.maximum)) for end in (known.low, known.high))
-        return low == high or (low > 0 and self._width(known) <= self.factor)
+        return high <= self.factor * low or low == high
 
     def _whole(self, curve: Posterior) -> Estimate:
         def interval(known: Known) -> tuple[int, int | None]:

@@ -19,8 +19,16 @@ def test_the_figures_of_an_invalid_probe_are_no_figures():
     probes += [entry("dram", 3, "invalid", p99_us=900000, hosts_within_slo=0)]
     found = concluded(*probes)["density"][0]
     assert found["curve"][-1] == {
-        "size": 3, "passed": 0, "undecided": 0, "failed": 0, "invalid": 1, "hosts_within_slo": 0,
-        "avg_us": None, "p99_us": None, "worst_host_p99_us": None, "lost": [],
+        "size": 3,
+        "passed": 0,
+        "undecided": 0,
+        "failed": 0,
+        "invalid": 1,
+        "hosts_within_slo": 0,
+        "avg_us": None,
+        "p99_us": None,
+        "worst_host_p99_us": None,
+        "lost": [],
     }
     probes.append(entry("dram", 3, "pass", p99_us=160, worst_host_p99_us=320))
     last = concluded(*probes)["density"][0]["curve"][-1]
