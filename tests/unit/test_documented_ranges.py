@@ -34,7 +34,7 @@ MODULE_RANGES = {
         "probes": study.RANGES["density_probes"],
         "factor": study.RANGES["density_factor"],
     },
-    "study": {"rounds": study.RANGES["study_rounds"]},
+    "study": {"rounds": study.RANGES["study_rounds"], "attempts": study.RANGES["study_attempts"]},
 }
 ROLE_RANGES = {
     "latency_benchmark": {

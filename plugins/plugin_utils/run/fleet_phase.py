@@ -55,6 +55,7 @@ class PhaseResults:
         begun_at: float,
         start_at: float | None,
         wall_offsets: t.Mapping[str, float] | None = None,
+        clock_problems: t.Callable[[str, dict[str, t.Any], float], list[str]] = lambda host, result, begun_at: [],
     ) -> None:
         """Begin a phase.
 
@@ -66,6 +67,7 @@ class PhaseResults:
             begun_at: when the launch began.
             start_at: the common start of all hosts; None for a fill.
             wall_offsets: each host's wall clock minus its monotonic clock when its offset was measured, in seconds.
+            clock_problems: of HostClocks.
         """
         self.config = config
         self.phase = phase
@@ -74,6 +76,7 @@ class PhaseResults:
         self.begun_at = begun_at
         self.start_at = start_at
         self.wall_offsets = wall_offsets or {}
+        self.clock_problems = clock_problems
         self.results: dict[str, dict[str, t.Any]] = {}
         self.failed: dict[str, str] = {}
         self.partial: dict[str, dict[str, t.Any]] = {}
@@ -163,8 +166,9 @@ class PhaseResults:
                 f"at least {least_overlap} is required"
             )
         for host, result in document["hosts"].items():
-            found = (*self._other_settings(result), *self._clock_steps(host, result))
+            found = (*_cut_short(result), *self._other_settings(result), *self._clock_steps(host, result))
             reasons += [f"{host}: {text}" for text in found]
+            reasons += [f"{host}: {text}" for text in self.clock_problems(host, result, self.begun_at)]
         return reasons
 
     def _clock_steps(self, host: str, result: t.Mapping[str, t.Any]) -> list[str]:
@@ -193,6 +197,18 @@ def _server_died(partial: t.Mapping[str, t.Any] | None) -> bool:
     partial = partial or {}
     written = (partial.get("fill") or {}).get("keys") or (partial.get("requests") or {}).get("sent")
     return (partial.get("error") or {}).get("kind") in ("lost", "timeout") and bool(written)
+
+
+def _cut_short(result: t.Mapping[str, t.Any]) -> list[str]:
+    """Return that a host ended before all requests of its schedule were due. Those that were due count as lost."""
+    requests = result.get("requests") or {}
+    left = (requests.get("planned") or 0) - (requests.get("sent") or 0) - (requests.get("not_sent") or 0)
+    if not result.get("cut_off") or left <= 0:
+        return []
+    return [
+        f"cut off when {left:,} of its {requests['planned']:,} requests were not due yet; a larger max_phase_seconds "
+        f"lets it end"
+    ]
 
 
 def _planned_seconds(result: t.Mapping[str, t.Any]) -> float:

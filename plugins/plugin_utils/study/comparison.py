@@ -21,6 +21,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, paired_ratio
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate_together
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
 
 
 class ArmRuns(t.NamedTuple):
@@ -41,6 +42,7 @@ def publish(
     say: t.Callable[[str], None],
     prices: t.Mapping[str, t.Any] | None = None,
     write: bool = True,
+    ledger: t.Mapping[str, t.Any] | None = None,
 ) -> tuple[dict[str, t.Any], bool]:
     """Compare arms with the first one; show the result and write comparison.json, .txt and .html.
 
@@ -50,6 +52,7 @@ def publish(
         say: receives lines for the terminal.
         prices: from cost.prices().
         write: whether to write files.
+        ledger: the attempts at the runs, from attempts.summary().
 
     Returns:
         The comparison, and whether a file changed.
@@ -58,7 +61,9 @@ def publish(
         RunError: see compare().
     """
     document, details = compare(arms, prices)
-    lines = report_text.comparison(document) + cost_text.lines(document["cost"])
+    document["attempts"] = ledger
+    lines = report_text.comparison(document) + (attempts.lines(ledger) if ledger else [])
+    lines += cost_text.lines(document["cost"])
     page = comparison_page(document, details)
     changed = False
     if write:

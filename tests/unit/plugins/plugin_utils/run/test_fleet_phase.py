@@ -171,6 +171,16 @@ def test_neither_a_late_client_nor_a_missed_rate_nor_a_time_limit_makes_a_phase_
     assert document["achieved_rate_ratio"] == 0
 
 
+def test_a_schedule_that_was_cut_off_makes_the_phase_invalid(results, make_result):
+    """What was due and not sent is lost, which the bounds count; of the rest nothing is known."""
+    report_all(results, make_result)
+    requests = {"planned": 1000, "sent": 600, "ok": 600, "gets": 600, "sets": 0, "lost": 50, "not_sent": 50}
+    results.add("b", make_result(results.phase, 1, START, cut_off=True, requests=requests))
+    assert results.document()["reasons"] == [
+        "b: cut off when 350 of its 1,000 requests were not due yet; a larger max_phase_seconds lets it end"
+    ]
+
+
 def test_an_overloaded_host_that_ends_late_had_company_all_the_time(results, make_result):
     report_all(results, make_result)
     overloaded = make_result(results.phase, 1, START)
