@@ -99,7 +99,7 @@ def entry(arm: str, size: int, outcome: str, **changes: t.Any) -> dict[str, t.An
         "outcome": outcome,
         "state": "invalid" if outcome == "invalid" else "finished",
         "verdict": outcome,
-        "note": "" if outcome == "pass" else "why",
+        "reason": "" if outcome == "pass" else "why",
         "hosts": hosts,
         "missed": hosts[size // 2 :] if outcome == "fail" else [],
         "lost": [],

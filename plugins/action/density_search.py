@@ -22,10 +22,15 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import Arm, profile_arms, run_names
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import next_probe
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.attempts import (
+    FAILED,
+    FINISHED,
+    INVALID,
+    Ledger,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import ATTEMPTS, next_probe
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
-    FAILED,
     Sequence,
     choose,
     common_settings,
@@ -131,24 +136,25 @@ def _search(sequence: Sequence, arms: t.Mapping[str, Arm]) -> None:
     before: str | None = None
     while (probe := next_probe(searches)) is not None:
         (name, size), arm, search = probe, arms[probe[0]], searches[probe[0]]
-        attempt = 1 + sum((run["arm"], run["size"]) == (name, size) for run in document["runs"])
-        run_id = run_names(document["id"], [(arm, 1)])[0] + f"-n{size:04d}-{attempt}"
-        again = ", again, since the last attempt was invalid" if search.repeats else ""
-        sequence.announce(f"{name}: probe {search.probed + 1} of at most {search.budget}, a fleet of {size}{again}")
+        run_id = run_names(document["id"], [(arm, 1)])[0] + f"-n{size:04d}-{search.probed + 1}"
+        sequence.announce(f"{name}: probe {search.probed + 1} of at most {search.budget}, a fleet of {size}")
         # The fleet of one profile may grow and shrink; another profile must not meet what it left.
-        measured = sequence.measure(run_id, _variables(arm, size, definition), clean=name != before)
+        measured = sequence.measure_until_valid(
+            run_id, {"arm": name, "size": size}, _variables(arm, size, definition), ATTEMPTS, clean=name != before
+        )
         before = name
         if measured["state"] == FAILED:
             raise RunError(
                 f"the probe of {size} hosts under {name} failed: {measured['note']}. "
                 "Run the same command again to continue"
             )
-        run = {"run_id": run_id, "arm": name, "size": size, **measured}
-        run.update(_figures(RunDirectory(sequence.directory.results_dir, run["run_id"]), size))
-        search.add(size, run["outcome"])
-        document["runs"].append(run)
+        judged = [each for each in Ledger(document).of(run_id) if each["state"] in (FINISHED, INVALID)]
+        for attempt in judged:
+            directory = RunDirectory(sequence.directory.results_dir, attempt["run_id"])
+            document["runs"].append({**attempt, **_figures(directory, size)})
+            search.add(size, document["runs"][-1]["outcome"])
         sequence.save()
-        for line in density_result.probed(run, search):
+        for line in density_result.probed(document["runs"][-1], search):
             sequence.say(line)
 
 

@@ -250,7 +250,7 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
     variables = {"profiles": "dram", "density_probes": 2}
 
     # The second Redis is killed while it is filled, so the fill is where the search can be interrupted for certain.
-    held = HeldPhase(tmp_path, f"{fleet.results}/*-n0002-1/run.json", ports)
+    held = HeldPhase(tmp_path, f"{fleet.results}/*-n0002-2/run.json", ports)
     interrupted = studies.interrupt("density", variables, held)
     assert interrupted.status != 0
     document = studies.document("density")

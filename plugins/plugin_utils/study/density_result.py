@@ -14,6 +14,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.density_
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import microseconds
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, INVALID, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import ratio_bound
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import DensitySearch
 
@@ -71,7 +72,10 @@ def publish(
     document["cost"] = prices and cost.of_runs(
         prices, [_at_density(directory, document, each) for each in document["density"]]
     )
-    lines = density_text.lines(document) + cost_text.lines(document["cost"])
+    document["attempts_summary"] = attempts.summary(document.get("attempts", []), ("arm", "size"))
+    lines = (
+        density_text.lines(document) + attempts.lines(document["attempts_summary"]) + cost_text.lines(document["cost"])
+    )
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join(lines).strip() + "\n")
     directory.write_text("density.html", density_page(document))
