@@ -188,6 +188,7 @@ bench: setup-test ## Measure speed claims, side by side; needs root (about 25 mi
 	@$(BIN)/python tests/bench/client/run.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/bounds.py
 	@$(BIN)/python tests/bench/fleet.py
+	@$(BIN)/python tests/bench/density_search.py
 	$(call install,$(BENCH_PACKAGES) $$(python3 tools/lab.py packages))
 	@$(BIN)/python tests/bench/memory_bandwidth.py
 	@$(BIN)/python tests/bench/throughput.py

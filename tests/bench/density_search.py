@@ -2,16 +2,18 @@
 """Measure how often a search finds a known density: the intervals of N90, N50 and of the ratio of two profiles.
 
 python tests/bench/density_search.py [--searches N] [--write]
+
+Ctrl-C evaluates what was measured so far.
 """
 
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
 import math
-import os
+import multiprocessing
 import pathlib
 import random
+import signal
 import statistics
 import sys
 import time
@@ -43,6 +45,11 @@ def measure(world: World, number: int) -> dict[str, t.Any]:
         ratio = holds(found[1]["ratio"]["interval"], ours / base_most, our_most / base)
     plain = found[1]["ratio"] and found[1]["ratio"]["estimate"]
     return {"arms": arms, "ratio": ratio, "plain": plain is not None, "seconds": seconds}
+
+
+def _measure_task(task: tuple[World, int]) -> dict[str, t.Any]:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return measure(*task)
 
 
 def _arm(found: dict[str, t.Any], fleet: Fleet) -> dict[str, t.Any]:
@@ -100,16 +107,19 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the table of docs/bench/density_search.md")
     options = parser.parse_args()
     pairs = max(1, options.searches // 2 // len(WORLDS))
-    lines, every = [], []
-    print(HEADER, flush=True)
-    with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
-        for world in WORLDS:
-            results = list(pool.map(measure, [world] * pairs, range(pairs)))
-            every += results
-            lines.append(row(world, results))
-            print(lines[-1], flush=True)
-    lines.append(row(World("**all**", 0), every))
-    print(lines[-1])
+    found: dict[World, list[dict[str, t.Any]]] = {world: [] for world in WORLDS}
+    tasks = [(world, number) for number in range(pairs) for world in WORLDS]
+    with multiprocessing.Pool() as pool:
+        try:
+            for (world, number), result in zip(tasks, pool.imap(_measure_task, tasks)):
+                found[world].append(result)
+                if world is WORLDS[-1]:
+                    print(f"{len(tasks) - len(WORLDS) * (number + 1)} left", end="\r", flush=True)
+        except KeyboardInterrupt:
+            pool.terminate()
+    every = [result for results in found.values() for result in results]
+    lines = [row(world, results) for world, results in found.items()] + [row(World("**all**", 0), every)]
+    print(HEADER, *lines, sep="\n")
     seconds = sum(each["seconds"] for each in every)
     probes = sum(arm["probes"] for each in every for arm in each["arms"])
     took = f"{1000 * seconds / probes:.0f} ms of CPU time for each probe"

@@ -36,6 +36,7 @@ SICK_SOFTNESS = (0.03, 0.1, 0.3)
 # An interval leaves out this much at each end. That is 97 % of the posterior, so that at least 95 % of the intervals
 # hold the truth also where the truth is not a curve of the model (docs/bench/density_search.md).
 TAIL = 0.015
+_SMALL = 1e-100
 
 
 class Shape(t.NamedTuple):
@@ -127,8 +128,10 @@ class Posterior:
     def with_probe(self, size: int, passed: bool) -> Posterior:
         """Return the posterior after one more probe."""
         weights = list(map(operator.mul, self._weights, self.grid.chances(size)[passed]))
-        total = math.fsum(weights)
-        return Posterior(self.grid, [weight / total for weight in weights])
+        total = sum(weights)
+        if total < _SMALL:  # before they vanish; only their proportions count
+            weights = [weight / total for weight in weights]
+        return Posterior(self.grid, weights)
 
     @functools.cached_property
     def n90(self) -> Known:
@@ -180,7 +183,7 @@ def ratio_bound(above: Posterior, below: Posterior, upper: bool) -> float:
             if not high and not low and not upper:
                 quotient = 0.0
             quotients[quotient] = quotients.get(quotient, 0.0) + share * weight
-    left = TAIL * math.fsum(quotients.values())
+    left = TAIL * sum(quotients.values())
     for quotient in sorted(quotients, reverse=upper):
         left -= quotients[quotient]
         if left <= 0:
