@@ -160,7 +160,8 @@ def _search(sequence: Sequence, arms: t.Mapping[str, Arm]) -> None:
 
 def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
     """Return the outcome of a probe, its hosts, and its figures: those of its worst cell."""
-    summary, details = evaluate(directory)
+    summary = directory.read_json("summary.json")
+    details = evaluate(directory, summary["slo"])[1]
     if summary["fleet"]["expected"] != size:
         raise RunError(
             f"{directory.path} is a run of {summary['fleet']['expected']} hosts, not of {size}; "
