@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost.options import PRICES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.pressure import of_carriers
 
 REQUIRED = ("date", "currency", "server", "dram_per_gb", "months")
 _DEFAULTS = {
@@ -228,10 +229,12 @@ class SwapWrites:
     """
 
     def __init__(self, run: t.Mapping[str, t.Any]) -> None:
-        self._servers = {
-            name: record
-            for record in run.get("hosts", {}).values()
-            if (name := (record.get("kernel") or {}).get("boot_id"))
+        # By inventory name and by boot id, as of_carriers() names them.
+        self._servers: dict[str, t.Any] = {
+            key: record
+            for host, record in run.get("hosts", {}).items()
+            for key in (host, (record.get("kernel") or {}).get("boot_id"))
+            if key
         }
         self._written, self._seconds, self._known = 0.0, 0.0, True
 
@@ -239,12 +242,12 @@ class SwapWrites:
         """Add the document of a phase."""
         if phase["phase"]["kind"] != "iteration":
             return
-        for machine, pressure in phase["pressure"].items():
-            counters = pressure.get("counters", {})
-            if machine not in self._servers or "pswpout" not in counters or not counters.get("clock_s"):
+        for name, pressure in of_carriers(phase).items():
+            counters = (pressure or {}).get("counters", {})
+            if name not in self._servers or "pswpout" not in counters or not counters.get("clock_s"):
                 self._known = False
                 continue
-            page_bytes = (self._servers[machine].get("memory") or {}).get("page_bytes") or 4096
+            page_bytes = (self._servers[name].get("memory") or {}).get("page_bytes") or 4096
             self._written += counters["pswpout"] * page_bytes
             self._seconds += counters["clock_s"]
 

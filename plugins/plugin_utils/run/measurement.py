@@ -105,6 +105,18 @@ class Message(Kind):
         return message(value)
 
 
+@dataclasses.dataclass(frozen=True)
+class LongText(Kind):
+    """A text of several lines, such as a file, which is made printable."""
+
+    longest: int
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not isinstance(value, str) or len(value) > self.longest:
+            _refuse(name, value, f"a text of at most {self.longest:,} characters")
+        return message(value.replace("\t", " "), self.longest)
+
+
 class Flag(Kind):
     """True or false."""
 
@@ -326,7 +338,7 @@ _SERIES = Fields(
     }
 )
 
-_PRESSURE = Fields(
+PRESSURE = Fields(
     {
         "counters": Table(Real(), 200),
         "gauges": Table(Row((Real(), Real()))),
@@ -370,7 +382,7 @@ _MEASUREMENT = Fields(
         "mode": OneOf(("test", "fill", "ping")),
         "settings": _SETTINGS,
         "machine": Text(),
-        "pressure": _PRESSURE,
+        "pressure": PRESSURE,
     },
     {
         "phase": _NAME,
@@ -437,6 +449,7 @@ _ENDPOINT = Fields(
     },
     {
         "redis_version": _NAME,
+        "machine": _NAME,
         "clock_uncertainty": Real(0, _MAX_EPOCH),
         "wall_offset": Real(-_MAX_EPOCH, _MAX_EPOCH),
     },

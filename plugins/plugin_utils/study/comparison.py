@@ -12,10 +12,10 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, pressure_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, pressure
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, paired_ratio
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, evaluate_together
@@ -56,7 +56,9 @@ def publish(
         RunError: see compare().
     """
     document, details = compare(arms, prices)
-    lines = report_text.comparison(document) + cost_text.lines(document["cost"])
+    lines = (
+        report_text.comparison(document) + pressure_text.lines(document["cells"]) + cost_text.lines(document["cost"])
+    )
     page = comparison_page(document, details)
     changed = False
     if write:
@@ -89,10 +91,11 @@ def compare(
         )
     documents = [arm.runs[0].read_json("run.json") for arm in arms]
     page_ins = [_PageIns() for _arm in arms]
+    machines = [pressure.PressureByMachine() for _arm in arms]
     writes = [cost.SwapWrites(document) for document in documents]
     evaluated = [
-        evaluate_together(arm.runs, also=_each(paging.add, written.add))
-        for arm, paging, written in zip(arms, page_ins, writes)
+        evaluate_together(arm.runs, also=_each(paging.add, written.add, machine.add))
+        for arm, paging, written, machine in zip(arms, page_ins, writes, machines)
     ]
     summaries = [summary for summary, _details in evaluated]
     first = summaries[0]
@@ -130,6 +133,7 @@ def compare(
                 **_row(cell, summary, arms[number].name, paging.rate(cell)),
                 **_ratios(cell, cell_of_first, details, evaluated[0][1], number == 0),
                 "page_ins_ratio": None if number == 0 else paging.ratio(page_ins[0], cell),
+                "pressure": machines[number].of(cell),
             }
             for cell_of_first in first["cells"]
             for number, ((summary, details), paging) in enumerate(zip(evaluated, page_ins))
@@ -209,27 +213,28 @@ def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
 
 
 class _PageIns:
-    """Pages read back from swap or zswap per second, summed over all machines, by cell and run."""
+    """Pages read back from swap or zswap per second, summed over the machines that hold the data, by cell and run."""
 
     def __init__(self) -> None:
         self._runs = 0
-        self._rates: dict[tuple[float, float], dict[int, list[float]]] = {}
+        self._rates: dict[tuple[float, float], dict[int, list[float | None]]] = {}
 
     def add(self, document: t.Mapping[str, t.Any]) -> None:
         """Add a phase."""
         phase = document["phase"]
         self._runs += phase["index"] == 1
         if phase["kind"] == "iteration":
-            counters = [pressure["counters"] for pressure in document["pressure"].values()]
-            self._rates.setdefault(_key(phase), {}).setdefault(self._runs, []).append(
-                sum((each.get("pswpin", 0) + each.get("zswpin", 0)) / each["clock_s"] for each in counters)
-            )
+            rate = pressure.figures(pressure.of_carriers(document).values())["page_ins"]
+            self._rates.setdefault(_key(phase), {}).setdefault(self._runs, []).append(rate)
 
     def _by_run(self, cell: t.Mapping[str, t.Any]) -> list[float]:
-        return [statistics.fmean(rates) for _run, rates in sorted(self._rates.get(_key(cell), {}).items())]
+        """Return the mean of each run; none if a phase of one of them has no known rate."""
+        runs = [rates for _run, rates in sorted(self._rates.get(_key(cell), {}).items())]
+        known = [[rate for rate in rates if rate is not None] for rates in runs]
+        return [statistics.fmean(rates) for rates in known] if known == runs else []
 
     def rate(self, cell: t.Mapping[str, t.Any]) -> float | None:
-        """Return the mean of a cell's runs."""
+        """Return the mean of a cell's runs; None if it is unknown."""
         rates = self._by_run(cell)
         return round(statistics.fmean(rates), 1) if rates else None
 
