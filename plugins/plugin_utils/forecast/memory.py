@@ -13,7 +13,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access
 # CPU time of a request (client and Redis), and of the client's spin before it with pacing hybrid
 # (docs/bench/client.md).
 REQUEST_CPU_US, SPIN_US = 25, 40
-# A page that compresses to more than this share is stored uncompressed (zsmalloc's largest class below a page).
+# A page that compresses to this share or more is stored uncompressed (zsmalloc's largest class below a page).
 INCOMPRESSIBLE = 0.8
 
 
@@ -190,4 +190,4 @@ class HostMemory:
 def compression(load: t.Mapping[str, t.Any]) -> float:
     """Return the compressed size of a page of values as a share; 1 if it would be stored uncompressed."""
     random_part = (1 - load["compressibility"]) * load["value_size"] / value_bytes(load["value_size"])
-    return 1.0 if random_part > INCOMPRESSIBLE else random_part + 0.03
+    return 1.0 if random_part >= INCOMPRESSIBLE else random_part + 0.03
