@@ -18,6 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
     configuration,
+    guests,
     measurement,
     reproduction,
 )
@@ -50,6 +51,8 @@ class ActionModule(ControllerAction):
         "expected": {"type": "list", "elements": "str", "default": []},
         "fleet": {"type": "dict", "default": {}},
         "host_records": {"type": "dict", "default": {}},
+        "guests": {"type": "list", "elements": "str", "default": []},
+        "coarse_timers": {"type": "str", "choices": ["accept", "refuse"], "default": "accept"},
         "max_clock_offset": {"type": "raw", "default": 5},
         "settings": {"type": "dict", "required": True},
     }
@@ -72,6 +75,11 @@ class ActionModule(ControllerAction):
         check_space(options["results_dir"], len(phases) * len(options["expected"]))
         if options["state"] == "checked" or self._task.check_mode:
             return {"changed": False, "config": config, "phases": phases, "expected": sorted(options["expected"])}
+        pacing = config["load"]["pacing"]
+        ticks = guests.coarse(options["fleet"])
+        if ticks and pacing in ("sleep", "hybrid") and options["coarse_timers"] == "refuse":
+            raise RunError(guests.coarse_choices(ticks, options["option_prefix"]))
+        options["labels"] = options["labels"] + guests.labels(options["fleet"], pacing, options["guests"])
         return {"changed": True, "benchmark_run": {**_begin(options, config, phases), **reproduction.record(task_vars)}}
 
 

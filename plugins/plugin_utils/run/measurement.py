@@ -375,6 +375,10 @@ _LATENCIES = ("service", "response", "intended", "lateness")
 # The client needs time stamps of the kernel for these.
 _STAMPED = ("wakeup", "server")
 
+_KERNEL = Fields(
+    {}, {"cmdline": Optional(Text(2000)), "timer_resolution_ns": Optional(Whole(1, 10**9)), "swap_bytes": _COUNT}
+)
+
 # What the module solotest documents as RV(solotest).
 _MEASUREMENT = Fields(
     {
@@ -386,6 +390,7 @@ _MEASUREMENT = Fields(
     },
     {
         "phase": _NAME,
+        "kernel": Optional(_KERNEL),
         "wall_offset": Optional(Real(-_MAX_EPOCH, _MAX_EPOCH)),
         "client": Optional(
             Fields(
@@ -450,6 +455,7 @@ _ENDPOINT = Fields(
     {
         "redis_version": _NAME,
         "machine": _NAME,
+        "kernel": _KERNEL,
         "clock_uncertainty": Real(0, _MAX_EPOCH),
         "wall_offset": Real(-_MAX_EPOCH, _MAX_EPOCH),
     },

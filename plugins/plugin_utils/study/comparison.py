@@ -15,7 +15,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.cost import fig
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, pressure_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, pressure
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, guests, pressure
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, paired_ratio
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, evaluate_together
@@ -295,6 +295,7 @@ _CIRCUMSTANCES: tuple[tuple[str, t.Callable[[t.Mapping[str, t.Any]], str]], ...]
     ("processors of the hosts", _of_hosts("cpu", "model")),
     ("processors online", _of_hosts("cpu", "online")),
     ("hosts", lambda run: ", ".join(sorted(run.get("hosts", {})))),
+    ("kernel command lines of the guests", guests.command_lines),
     ("Redis", _redis),
 )
 

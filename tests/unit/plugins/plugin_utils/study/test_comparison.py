@@ -91,3 +91,17 @@ def test_ratios_have_intervals_over_the_runs(record, make_result):
         assert rows[0]["ratio"]["avg_us"] == pytest.approx(2, rel=0.03)
     uneven = compare([ArmRuns("fast", fast), ArmRuns("slow", slow[:2])])[0]["cells"][1]
     assert uneven["indicative"] and uneven["ratio_interval"] is None and uneven["ratio"]["avg_us"] > 1.9
+
+
+def test_other_command_lines_of_the_guests_are_more_than_the_profile(record):
+    def boot(directory, line):
+        def change(run):
+            for name, each in run["fleet"].items():
+                each.update(machine=f"boot-{name}", kernel={"cmdline": line})
+
+        return edit_run(directory, change)
+
+    plain = boot(record(name="plain")[0], "BOOT_IMAGE=/vmlinuz quiet")
+    coarse = boot(record(name="coarse")[0], "BOOT_IMAGE=/vmlinuz quiet highres=off")
+    found = compare([ArmRuns(None, [plain]), ArmRuns(None, [coarse])])[0]["differences"]["coarse"]
+    assert found == ["kernel command lines of the guests: quiet -> quiet highres=off"]
