@@ -16,6 +16,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     RESULTS_DIR,
     ControllerAction,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import (
+    GUEST_SYSTEM_BYTES,
+    data_bytes,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
     configuration,
     guests,
@@ -74,7 +78,14 @@ class ActionModule(ControllerAction):
         _check_fleet(options)
         check_space(options["results_dir"], len(phases) * len(options["expected"]))
         if options["state"] == "checked" or self._task.check_mode:
-            return {"changed": False, "config": config, "phases": phases, "expected": sorted(options["expected"])}
+            return {
+                "changed": False,
+                "config": config,
+                "phases": phases,
+                "expected": sorted(options["expected"]),
+                "data_bytes": data_bytes(config["load"]["key_count"], config["load"]["value_size"]),
+                "guest_bytes": GUEST_SYSTEM_BYTES,
+            }
         pacing = config["load"]["pacing"]
         ticks = guests.coarse(options["fleet"])
         if ticks and pacing in ("sleep", "hybrid") and options["coarse_timers"] == "refuse":

@@ -30,6 +30,8 @@ PULLS = 100
 # slots.
 INDEX_BYTES = 56
 SLOT_BYTES = 8
+# What the kernel and the services of a small guest need besides Redis.
+GUEST_SYSTEM_BYTES = 128 * 2**20
 # jemalloc's size classes: four per power of two, at least this many bytes apart (http://jemalloc.net/jemalloc.3.html).
 _QUANTUM = 16
 # Redis' string header and final zero (its sds.h): 4 bytes, for strings of 64 KiB and more 10 bytes.

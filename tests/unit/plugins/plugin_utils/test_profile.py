@@ -73,6 +73,11 @@ def test_the_profile_of_2018_has_the_settings_of_its_script():
     assert kernel_arguments(advice, RECORD)["arguments"] == ["nvme.io_queue_depth=64", "rcu_nocbs=0-15"]
 
 
+def test_rcu_nocbs_ends_at_the_highest_processor_although_some_are_offline():
+    record = {"cpu": {"online": 12, "last": 15, "rcu_nocb_config": True}}
+    assert "rcu_nocbs=0-15" in kernel_arguments(load("swap_2018_advice", OURS, []), record)["arguments"]
+
+
 def test_zram_and_zswap_exclude_each_other():
     assert load("zram", OURS, [])["sysfs"]["/sys/module/zswap/parameters/enabled"]["value"] is False
     assert load("zswap", OURS, [])["swap"]["kind"] == "devices"
