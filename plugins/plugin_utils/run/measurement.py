@@ -105,18 +105,6 @@ class Message(Kind):
         return message(value)
 
 
-@dataclasses.dataclass(frozen=True)
-class LongText(Kind):
-    """A text of several lines, such as a file, which is made printable."""
-
-    longest: int
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        if not isinstance(value, str) or len(value) > self.longest:
-            _refuse(name, value, f"a text of at most {self.longest:,} characters")
-        return message(value.replace("\t", " "), self.longest)
-
-
 class Flag(Kind):
     """True or false."""
 
@@ -457,6 +445,7 @@ _ENDPOINT = Fields(
         "machine": _NAME,
         "kernel": _KERNEL,
         "clock_uncertainty": Real(0, _MAX_EPOCH),
+        "clock_read_at": Real(0, _MAX_EPOCH),
         "wall_offset": Real(-_MAX_EPOCH, _MAX_EPOCH),
     },
 )
@@ -549,6 +538,20 @@ def measurement(value: t.Any, failed: bool = False) -> dict[str, t.Any]:
             raise MeasurementError("solotest.error is set, although the client did not fail")
         _COMPLETE[accepted["mode"]].check("solotest", accepted)
     return accepted
+
+
+def is_complete(measured: t.Mapping[str, t.Any]) -> bool:
+    """Return whether a client that failed has measured to the end, and failed only because requests did.
+
+    Its result counts: the requests without a reply are in the upper bound, and the host cannot pass.
+    """
+    if measured["mode"] != "test" or (measured["error"] or {}).get("kind") != "reply":
+        return False
+    try:
+        _COMPLETE["test"].check("solotest", dict(measured))
+    except MeasurementError:
+        return False
+    return True
 
 
 def endpoints(fleet: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -16,7 +16,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import conf
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import (
     PRESSURE,
     Fields,
-    LongText,
+    Kind,
     MeasurementError,
     Message,
     Optional,
@@ -34,6 +34,19 @@ _Machines = t.Iterable[t.Optional[t.Mapping[str, t.Any]]]
 # A counter that a kernel does not have because it lacks what would be counted, and which of them shows that.
 _PART_OF = {"zswpin": "pswpin", "zswpout": "pswpout"}
 _DISK_READS = re.compile(r"disk\.(?P<name>.+)\.reads")
+
+
+class LongText(Kind):
+    """A text of several lines, such as a file, which is made printable."""
+
+    def __init__(self, longest: int) -> None:
+        self.longest = longest
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not isinstance(value, str) or len(value) > self.longest:
+            raise MeasurementError(f"{name} must be a text of at most {self.longest:,} characters")
+        return message(value.replace("\t", " "), self.longest)
+
 
 # What the module host_pressure documents as RV(host_pressure).
 _READING = Fields(
