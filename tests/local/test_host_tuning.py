@@ -6,7 +6,10 @@ from __future__ import annotations
 import pytest
 
 ROLE = "memstretch.density.host_tuning"
-SHOW = "{{ host_tuning_profile_name }}: {{ host_tuning_labels | join(' / ') }}; {{ host_tuning_record.kernel.release }} ksm {{ host_tuning_profile_data.sysfs['/sys/kernel/mm/ksm/run'].value | default('-') }}"
+SHOW = (
+    "{{ host_tuning_profile_name }}: {{ host_tuning_labels | join(' / ') }}; {{ host_tuning_record.kernel.release }} "
+    "ksm {{ host_tuning_profile_data.sysfs['/sys/kernel/mm/ksm/run'].value | default('-') }}"
+)
 
 
 @pytest.fixture
