@@ -62,12 +62,13 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import message
 
 # Results are told apart by the action that made them, never by their keys: any host can return any key. The first four
-# actions run on the controller only; the last three return only what they accept of a host's answer.
+# actions run on the controller only; the others return only what they accept of a host's answer.
 _RUN = "memstretch.density.benchmark_run"
 _PHASE = "memstretch.density.benchmark_phase"
 _END = "memstretch.density.benchmark_end"
 _REPORT = "memstretch.density.density_report"
 _CHARGED = "memstretch.density.charged_dram"
+_PRESSURE = "memstretch.density.host_pressure"
 _RESULT = "memstretch.density.solotest_result"
 _MEASURING = ("memstretch.density.solotest", _RESULT)
 
@@ -128,6 +129,10 @@ class CallbackModule(CallbackBase):
             self._reported = True
         elif action == _CHARGED and self._recorder:
             self._take_charged(answer)
+        elif action == _PRESSURE and self._recorder:
+            for each in answer.get("results", [answer]):
+                if "host_pressure" in each:
+                    self._recorder.add_pressure(each["host_pressure"])
         elif action in _MEASURING and answer.get("solotest"):
             self._take_measurement(result, answer["solotest"])
 
@@ -190,7 +195,7 @@ class CallbackModule(CallbackBase):
 def _action(result: t.Any) -> str:
     """Return the fully qualified name of the action that made a result."""
     written: str = result.task.action
-    known = (_RUN, _PHASE, _END, _REPORT, _CHARGED, *_MEASURING)
+    known = (_RUN, _PHASE, _END, _REPORT, _CHARGED, _PRESSURE, *_MEASURING)
     if written in known or not any(written.endswith(each.rpartition(".")[2]) for each in known) and "{" not in written:
         return written
     return result.task.resolved_action or written

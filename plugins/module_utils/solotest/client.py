@@ -308,6 +308,7 @@ def facts(
         "phase": phase,
         "settings": {name: value for name, value in report["settings"].items() if value is not None},
         "machine": _boot_id(),
+        "kernel": _kernel() if report["mode"] == "ping" else None,
         "wall_offset": wall_offset(),
         "client": report["client"],
         "server": {"before": report["server_before"], "after": report["server_after"]},
@@ -344,6 +345,17 @@ def wall_offset() -> float:
     ]
     before, wall, after = min(readings, key=lambda reading: reading[2] - reading[0])
     return (wall - (before + after) // 2) / 1e9
+
+
+def _kernel() -> dict[str, t.Any]:
+    """Return what the kernel does to a client that sleeps, and to memory, before anything is measured."""
+    files = memory_pressure.HostFiles()
+    return {
+        "cmdline": files.text("/proc/cmdline", 2000),
+        # 1 ns with high-resolution timers, otherwise a tick: then sleeps end only at ticks.
+        "timer_resolution_ns": round(time.clock_getres(time.CLOCK_MONOTONIC) * 1e9),
+        "swap_bytes": memory_pressure.meminfo(files).get("SwapTotal"),
+    }
 
 
 def _boot_id() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.machines import Machines
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
@@ -42,6 +43,7 @@ class RunRecorder:
         self.phase: PhaseResults | None = None
         self.directory.create()
         self._lock = self.directory.lock()
+        self._machines = Machines(begun, self.directory)
         self._write_run()
         for line in report_text.opening(begun):
             self.say(line)
@@ -119,8 +121,15 @@ class RunRecorder:
             self.phase.charged_failed = True
             self._end_if_complete()
 
+    def add_pressure(self, reading: dict[str, t.Any]) -> None:
+        """Add what was read of the memory of a hypervisor, or of another machine of the run."""
+        self._machines.add(reading)
+        if reading["moment"] == "after":
+            self._end_if_complete()
+
     def _end_if_complete(self) -> None:
-        if self.phase and self.phase.complete:
+        """End the phase when nothing more can arrive. If all hosts failed, nobody is left to read the hypervisors."""
+        if self.phase and self.phase.complete and not (self._machines.awaited and self.phase.results):
             self.end_phase()
 
     def end_phase(self) -> None:
@@ -129,6 +138,7 @@ class RunRecorder:
             return
         ended, self.phase = self.phase, None
         document = ended.document()
+        self._machines.take(document)
         self.directory.write_phase(document)
         self._overheads.append(max(0.0, time.time() - ended.begun_at - ended.phase["seconds"]))
         for line in report_text.outcome(document):

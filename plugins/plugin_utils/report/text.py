@@ -51,7 +51,10 @@ _COMPARISON_COLUMNS = (
     ("x", lambda row: _times(row, "p99_us")),
     ("max us", lambda row: microseconds(row[UPPER]["max_us"])),
     ("x", lambda row: _times(row, "max_us")),
-    ("page-ins/s", lambda row: "-" if row["page_ins_per_second"] is None else f"{row['page_ins_per_second']:,.0f}"),
+    (
+        "page-ins/s",
+        lambda row: "unknown" if row["page_ins_per_second"] is None else f"{row['page_ins_per_second']:,.0f}",
+    ),
     ("within SLO", lambda row: str(row["hosts_within_slo"])),
     ("", lambda row: "INVALID" if not row["valid"] else "indicative" if row["indicative"] else ""),
 )
