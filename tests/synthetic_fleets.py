@@ -145,6 +145,7 @@ def record_run(
     measure: t.Callable[[_Phase, int, str], dict[str, t.Any] | str | tuple[str, dict[str, t.Any]] | None],
     skip: t.Collection[int] = (),
     start_of: t.Callable[[_Phase], float] = lambda phase: START,
+    end: t.Callable[[RunRecorder], None] = lambda recorder: None,
 ) -> tuple[RunDirectory, list[str]]:
     """Record a run like the callback does.
 
@@ -154,6 +155,7 @@ def record_run(
             with which it failed (with what it had measured by then, if anything), or None if it does not report.
         skip: the indices of phases that are not measured.
         start_of: returns the common start of a phase.
+        end: called after the last phase.
 
     Returns:
         The directory of the run, and the lines that were printed.
@@ -176,6 +178,7 @@ def record_run(
             elif result:
                 recorder.add(host, result)
     recorder.end_phase()
+    end(recorder)
     recorder.close()
     return recorder.directory, printed
 

@@ -61,10 +61,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run im
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import message
 
-# Results are told apart by the action that made them, never by their keys: any host can return any key. The first three
+# Results are told apart by the action that made them, never by their keys: any host can return any key. The first four
 # actions run on the controller only; the last two return only what they accept of a host's answer.
 _RUN = "memstretch.density.benchmark_run"
 _PHASE = "memstretch.density.benchmark_phase"
+_END = "memstretch.density.benchmark_end"
 _REPORT = "memstretch.density.density_report"
 _RESULT = "memstretch.density.solotest_result"
 _MEASURING = ("memstretch.density.solotest", _RESULT)
@@ -120,6 +121,8 @@ class CallbackModule(CallbackBase):
             self._begin_run(answer["benchmark_run"])
         elif action == _PHASE and "benchmark_phase" in answer and self._recorder:
             self._recorder.begin_phase(answer["benchmark_phase"])
+        elif action == _END and "benchmark_end" in answer and self._recorder:
+            self._recorder.end_run(answer["benchmark_end"])
         elif action == _REPORT and "density_report" in answer:
             self._reported = True
         elif action in _MEASURING and answer.get("solotest"):
@@ -175,7 +178,7 @@ class CallbackModule(CallbackBase):
 def _action(result: t.Any) -> str:
     """Return the fully qualified name of the action that made a result."""
     written: str = result.task.action
-    known = (_RUN, _PHASE, _REPORT, *_MEASURING)
+    known = (_RUN, _PHASE, _END, _REPORT, *_MEASURING)
     if written in known or not any(written.endswith(each.rpartition(".")[2]) for each in known) and "{" not in written:
         return written
     return result.task.resolved_action or written

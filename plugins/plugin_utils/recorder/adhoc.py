@@ -12,8 +12,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, measurement
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
-    RunDirectory,
     compact_utc,
+    unused,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import PhaseResults
 
@@ -35,7 +35,7 @@ class Collector:
         self._say = say
         self._slo = dict(slo)
         self._started_at = now
-        self.directory = RunDirectory(results_dir, f"adhoc-{compact_utc(now)}")
+        self.directory = unused(results_dir, f"adhoc-{compact_utc(now)}")
         self._documents: list[dict[str, t.Any]] = []
         self._task: str | None = None
         self._results: dict[str, dict[str, t.Any]] = {}

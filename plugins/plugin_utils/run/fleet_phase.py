@@ -55,6 +55,7 @@ class PhaseResults:
         begun_at: float,
         start_at: float | None,
         wall_offsets: t.Mapping[str, float] | None = None,
+        clock_problems: t.Callable[[str, dict[str, t.Any], float], list[str]] = lambda host, result, begun_at: [],
     ) -> None:
         """Begin a phase.
 
@@ -66,6 +67,7 @@ class PhaseResults:
             begun_at: when the launch began.
             start_at: the common start of all hosts; None for a fill.
             wall_offsets: each host's wall clock minus its monotonic clock when its offset was measured, in seconds.
+            clock_problems: of HostClocks.
         """
         self.config = config
         self.phase = phase
@@ -74,6 +76,7 @@ class PhaseResults:
         self.begun_at = begun_at
         self.start_at = start_at
         self.wall_offsets = wall_offsets or {}
+        self.clock_problems = clock_problems
         self.results: dict[str, dict[str, t.Any]] = {}
         self.failed: dict[str, str] = {}
         self.partial: dict[str, dict[str, t.Any]] = {}
@@ -165,6 +168,7 @@ class PhaseResults:
         for host, result in document["hosts"].items():
             found = (*_cut_short(result), *self._other_settings(result), *self._clock_steps(host, result))
             reasons += [f"{host}: {text}" for text in found]
+            reasons += [f"{host}: {text}" for text in self.clock_problems(host, result, self.begun_at)]
         return reasons
 
     def _clock_steps(self, host: str, result: t.Mapping[str, t.Any]) -> list[str]:

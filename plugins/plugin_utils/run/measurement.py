@@ -438,6 +438,7 @@ _ENDPOINT = Fields(
     {
         "redis_version": _NAME,
         "clock_uncertainty": Real(0, _MAX_EPOCH),
+        "clock_read_at": Real(0, _MAX_EPOCH),
         "wall_offset": Real(-_MAX_EPOCH, _MAX_EPOCH),
     },
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
     FAIL,
     INVALID,
@@ -161,6 +161,8 @@ def _read(
             if phase["kind"] != "fill":
                 cell = cells.setdefault((phase["influence"], phase["read_mix"]), Cell(phase))
                 cell.add(phase, document, number, number if several else phase["iteration"])
+        prefix = f"{run['run_id']}: " if several else ""
+        phases.problems += [f"{prefix}{host}: {text}" for host, text in clocks.changes(run).items()]
         futile = futile or futility.reason
     return phases, cells, futile
 

@@ -25,7 +25,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence 
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate_together
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import significance
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, significance
 
 _Figures = t.TypeVar("_Figures")
 
@@ -57,6 +57,7 @@ def publish(
     say: t.Callable[[str], None],
     prices: t.Mapping[str, t.Any] | None = None,
     write: bool = True,
+    ledger: t.Mapping[str, t.Any] | None = None,
 ) -> tuple[dict[str, t.Any], bool]:
     """Compare arms with the first one; show the result and write comparison.json, .txt and .html.
 
@@ -66,6 +67,7 @@ def publish(
         say: receives lines for the terminal.
         prices: from cost.prices().
         write: whether to write files.
+        ledger: the attempts at the runs, from attempts.summary().
 
     Returns:
         The comparison, and whether a file changed.
@@ -74,7 +76,9 @@ def publish(
         RunError: see compare().
     """
     document, details = compare(arms, prices)
-    lines = report_text.comparison(document) + cost_text.lines(document["cost"])
+    document["attempts"] = ledger
+    lines = report_text.comparison(document) + (attempts.lines(ledger) if ledger else [])
+    lines += cost_text.lines(document["cost"])
     page = comparison_page(document, details)
     changed = False
     if write:
