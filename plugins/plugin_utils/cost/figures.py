@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost.options import PRICES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, PASS, UNDECIDED
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.charged_dram import Summary
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 
 REQUIRED = ("date", "currency", "server", "dram_per_gb", "months")
@@ -56,7 +57,7 @@ class PricedArm(t.NamedTuple):
         name: the profile, or the run.
         vms: VMs that the server carries within the SLO; None if unknown.
         why: why the VMs are unknown.
-        dram_bytes: DRAM of the server, or its DRAM budget.
+        dram_bytes: DRAM of the server. With a DRAM budget, the charged DRAM, or the budget if that was not measured.
         tier_bytes: size of the swap drives; 0 if there are none.
         written_bytes_per_second: measured writes to these drives; None if unknown.
         vms_interval: the fewest and the most VMs that the server may carry; the most are None if unknown. None as a
@@ -282,7 +283,14 @@ class SwapWrites:
         return round(self._written / self._seconds, 1) if self._known and self._seconds else None
 
 
-def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writes: SwapWrites) -> PricedArm:
+def arm_of(
+    name: str,
+    run: t.Mapping[str, t.Any],
+    verdict: str,
+    hosts: int,
+    writes: SwapWrites,
+    dram: t.Mapping[str, t.Any] | None = None,
+) -> PricedArm:
     """Return a run as an arm: the hardware of its servers, and how many VMs one server carried.
 
     A fleet that misses the SLO has no cost per VM.
@@ -293,6 +301,7 @@ def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writ
         verdict: of the run.
         hosts: the size of its fleet.
         writes: has all phases of the run.
+        dram: C(dram) of its summary; None if its servers have no DRAM budget.
     """
     servers = _servers(run)
     why = {
@@ -307,7 +316,9 @@ def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writ
         name,
         vms,
         why,
-        sum(_dram(record) for record in servers) / max(1, len(servers)),
+        dram["charged_bytes"] / dram["machines"]
+        if dram and dram["charged_bytes"]
+        else sum(_dram(record) for record in servers) / max(1, len(servers)),
         sum(area["size_bytes"] for area in drives) / max(1, len(servers)),
         writes.bytes_per_second if drives and len(drives) == len(areas) else None,
     )
@@ -346,12 +357,13 @@ def of_runs(paid: t.Mapping[str, t.Any], measured: t.Sequence[Measured]) -> dict
     arms = []
     for each in measured:
         run = each.runs[0].read_json("run.json")
-        writes = SwapWrites(run)
+        writes, charged = SwapWrites(run), Summary()
         for directory in each.runs:
             for phase in directory.read_json("run.json")["phases"]:
                 if phase["kind"] == "iteration" and (document_of_phase := directory.read_phase(phase)):
                     writes.add(document_of_phase)
-        arm = arm_of(each.name, run, each.verdict, each.hosts, writes)
+                    charged.add(document_of_phase)
+        arm = arm_of(each.name, run, each.verdict, each.hosts, writes, charged.document())
         if each.hosts_interval:
             servers, (low, high) = max(1, len(_servers(run))), each.hosts_interval
             arm = arm._replace(

@@ -146,23 +146,14 @@ class HostMemory:
         return [Level("dram", self.dram), Level(self.kind, needs)]
 
     def _with_zram(self, needs: float, beyond: float) -> list[Level]:
-        """Compressed pages take DRAM too: the fleet's own, unless a control group caps that and zram is outside of
-        it."""
-        if self._in_cgroup:
-            stored, outside = beyond, self._total - self.dram - self._reserve
-            if stored * self.ratio > outside:
-                raise DoesNotFit(
-                    f"{self.name}: zram would need {size_text(stored * self.ratio)} of the host's memory, "
-                    f"but {size_text(outside)} are left"
-                )
-        elif self.ratio >= 1:
+        """Compressed pages take the fleet's own DRAM; a budget by control group means the charged DRAM, too."""
+        if self.ratio >= 1:
             raise DoesNotFit(
                 f"{self.name}: the fleet needs {size_text(needs)}, but has {size_text(self.dram)} of DRAM, "
                 "and zram adds nothing because these values do not compress "
                 f"(latency_benchmark_compressibility {self._load['compressibility']:g})"
             )
-        else:
-            stored = beyond / (1 - self.ratio)
+        stored = beyond / (1 - self.ratio)
         if stored > min(needs, self.capacity):
             raise DoesNotFit(
                 f"{self.name}: zram would have to store {size_text(stored)} of {size_text(needs)}, "

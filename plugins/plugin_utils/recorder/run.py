@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import HostClocks
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import PhaseResults
@@ -79,6 +80,8 @@ class RunRecorder:
             self._wall_offsets,
             self._clocks.problems,
         )
+        if phase["kind"] != "fill":  # a fill is not watched
+            self.phase.budgets = charged_dram.hosts_with_budget(self.run)
         self.say(report_text.beginning(phase, time.monotonic() - self._clock_started, self._remaining(phase)))
 
     def _remaining(self, current: t.Mapping[str, t.Any]) -> float:
@@ -102,6 +105,18 @@ class RunRecorder:
         """Record that a host failed in the current phase."""
         if self.phase and host in self.phase.expected:
             self.phase.fail(host, message, partial, died)
+            self._end_if_complete()
+
+    def add_charged(self, document: dict[str, t.Any]) -> None:
+        """Add the charged DRAM of a machine to the current phase."""
+        if self.phase:
+            self.phase.charged[document["machine"]] = document
+            self._end_if_complete()
+
+    def fail_charged(self) -> None:
+        """Record that the charged DRAM of a machine could not be fetched in the current phase."""
+        if self.phase:
+            self.phase.charged_failed = True
             self._end_if_complete()
 
     def _end_if_complete(self) -> None:

@@ -47,7 +47,12 @@ def publish(
 
     summary, details = evaluate(directory, slo, also)
     summary["cost"] = prices and cost.document(
-        prices, [cost.arm_of(summary["profile"], run, summary["verdict"], summary["fleet"]["expected"], writes)]
+        prices,
+        [
+            cost.arm_of(
+                summary["profile"], run, summary["verdict"], summary["fleet"]["expected"], writes, summary["dram"]
+            )
+        ],
     )
     changed = logs.write(directory)
     changed |= directory.write_json("summary.json", summary)

@@ -152,6 +152,7 @@ def compare(
                 "name": arm.name or summary["profile"],
                 "parts": [run.run_id for run in arm.runs],
                 "fleet": summary["fleet"]["expected"],
+                "dram": summary["dram"],
             }
             for arm, summary in zip(arms, summaries)
         ],
@@ -165,7 +166,12 @@ def compare(
             prices,
             [
                 cost.arm_of(
-                    arm.name or summary["profile"], document, summary["verdict"], summary["fleet"]["expected"], written
+                    arm.name or summary["profile"],
+                    document,
+                    summary["verdict"],
+                    summary["fleet"]["expected"],
+                    written,
+                    summary["dram"],
                 )
                 for arm, summary, document, written in zip(arms, summaries, documents, writes)
             ],

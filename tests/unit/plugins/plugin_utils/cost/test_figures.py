@@ -161,6 +161,15 @@ def test_a_dram_budget_replaces_the_dram_of_the_host_and_a_server_counts_once():
     assert (arm.vms, arm.dram_bytes) == (6, 16 * GIB)
 
 
+def test_charged_dram_is_priced_where_it_was_measured():
+    """The budget alone would price zram's memory at nothing, and DRAM that a fleet did not use in full."""
+    run = {"hosts": {"kvm": {"tuning": {"dram_budget": {"size_bytes": 16 * GIB}}}}}
+    charged = {"charged_bytes": 2 * 12 * GIB, "machines": 2}
+    assert cost.arm_of("zram", run, "pass", 8, cost.SwapWrites(run), charged).dram_bytes == 12 * GIB
+    unknown = {"charged_bytes": None, "machines": 1}
+    assert cost.arm_of("zram", run, "pass", 8, cost.SwapWrites(run), unknown).dram_bytes == 16 * GIB
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

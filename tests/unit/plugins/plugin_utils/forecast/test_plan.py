@@ -104,9 +104,11 @@ def test_compressed_memory_helps_only_with_what_compresses():
     assert "do not compress" in of(planned({"zram": ZRAM}, [50]), "zram", 50)["reasons"][0]
     half = planned({"zram": ZRAM}, [50], {"compressibility": 0.5})
     assert of(half, "zram", 50)["cells"][0]["hit_rate"] < 0.8 and half["largest"]["zram"] >= 50
-    # A cap on a control group leaves zram the rest of the host.
-    capped = planned({"zram": {**ZRAM, "dram_budget": {"size": "1G", "mechanism": "cgroup"}}}, [20])
-    assert of(capped, "zram", 20)["verdict"] == "meets"
+    # A budget by control group means the charged DRAM: it holds what is in zram, too.
+    capped = {"zram": {**ZRAM, "dram_budget": {"size": "1G", "mechanism": "cgroup"}}}
+    assert "do not compress" in of(planned(capped, [20]), "zram", 20)["reasons"][0]
+    most = {share: planned(capped, [20], {"compressibility": share})["largest"]["zram"] for share in (0, 0.5, 0.75)}
+    assert 0 < most[0] < most[0.5] < most[0.75]
 
 
 def test_zswap_is_between_dram_and_the_drives():
