@@ -46,6 +46,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.compariso
 
 ROUNDS = 5
 LOAD = {"key_count": 2000, "value_size": 1000, "requests": 2500, "rate": 5000}
+CONFIG = run_config(profile="dram", influences=[0], read_mixes=[100], warmups=0, iterations=1, min_overlap=0, **LOAD)
 # Of 100 intervals of 95 %, fewer than this hold the truth by chance in 1 of 100 benches.
 LEAST = 90
 NAMES = {"avg_us": "average", "p99_us": "p99", "max_us": "maximum"}
@@ -68,10 +69,10 @@ def binomial_interval(hits: int, trials: int) -> tuple[float, float]:
     return lowest, bound(lambda share: at_most(hits, share) > 0.025) if hits < trials else 1.0
 
 
-def measure(config: dict[str, t.Any], phase: t.Mapping[str, t.Any], server: Redis) -> dict[str, t.Any]:
+def measure(phase: t.Mapping[str, t.Any], server: Redis) -> dict[str, t.Any]:
     """Run the client for a phase and return what the module solotest returns."""
     test = phase["kind"] != "fill"
-    load = config["load"]
+    load = CONFIG["load"]
     options = collections.defaultdict(
         lambda: None,
         {name: load[name] for name in ("value_size", "key_count", "rate")},
@@ -91,20 +92,9 @@ def measure(config: dict[str, t.Any], phase: t.Mapping[str, t.Any], server: Redi
 
 def record(directory: pathlib.Path) -> RunDirectory:
     """Make one run on a Redis of its own."""
-    config = run_config(
-        profile="dram",
-        influences=[0],
-        read_mixes=[100],
-        warmups=0,
-        iterations=1,
-        min_overlap=0,
-        min_rate_ratio=0,
-        max_lateness_p99_us=1e9,
-        **LOAD,
-    )
     with Redis() as server:
         return record_run(
-            begun_run(directory, config, ["redis"]), lambda phase, _number, _host: measure(config, phase, server)
+            begun_run(directory, CONFIG, ["redis"]), lambda phase, _number, _host: measure(phase, server)
         )[0]
 
 
