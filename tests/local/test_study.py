@@ -85,19 +85,20 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     assert other.status != 0 and "has other settings (load.rate: 1000.0 -> 777.0)" in " ".join(other.output.split()), (
         other.output
     )
-    # The instances were removed, so the interrupted run cannot go on. In the next attempt at it, from its fill until it is
-    # judged, the host's clock lags.
+    # The instances were removed, so the interrupted run cannot go on. In the next attempt at it, from its fill until its
+    # verdict, the host's clock lags.
     late = tmp_path / "late"
     late.mkdir()
-    for path, text in (
-        (tmp_path / "sh", f'PATH="{late}:$PATH" exec /bin/sh "$@"'),
-        (
-            late / "date",
-            f"cd {fleet.results}/*-swap-1-attempt2 2>/dev/null && [ -e phases/01-fill.json ] && [ ! -e summary.json ] && "
-            'set -- -d \'-1 second\' "$@"\nexec /bin/date "$@"',
-        ),
-    ):
-        path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    programs = {
+        tmp_path / "sh": f'PATH="{late}:$PATH" exec /bin/sh "$@"',
+        late / "date": f"""\
+cd {fleet.results}/*-swap-1-attempt2 2>/dev/null && [ -e phases/01-fill.json ] && [ ! -e summary.json ] &&
+    set -- -d '-1 second' "$@"
+exec /bin/date "$@"
+""",
+    }
+    for path, text in programs.items():
+        path.write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
         path.chmod(0o755)
     again = studies.run_playbook("study", {**variables, "ansible_shell_executable": str(tmp_path / "sh")})
     assert again.status == 0, again.output
