@@ -85,7 +85,7 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     assert other.status != 0 and "has other settings (load.rate: 1000.0 -> 777.0)" in " ".join(other.output.split()), (
         other.output
     )
-    # The instances were removed, so the interrupted run cannot go on. In the next attempt at it, from its fill until its
+    # The instances were removed, so the interrupted run cannot go on. In the next attempt, from its fill until its
     # verdict, the host's clock lags.
     late = tmp_path / "late"
     late.mkdir()
