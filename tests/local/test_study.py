@@ -218,7 +218,7 @@ def test_a_damaged_document_is_named(make_studies, fleet):
     outcome = studies.run_playbook("study", {"profiles": "dram,swap"})
     assert (
         outcome.status != 0
-        and "was not written by this version of the collection (expected schema 1)" in outcome.output
+        and "was not written by this version of the collection (expected schema 1 or 2)" in outcome.output
     )
 
 
