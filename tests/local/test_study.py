@@ -184,7 +184,11 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
     cases = [
         ("study", {"profiles": "dram"}, "a comparison needs at least 2"),
         ("study", {"profiles": ""}, "profiles: no name is given"),
-        ("study", {"profiles": "dram,swap,dram"}, "dram is named twice"),
+        (
+            "study",
+            {"ablation": {"profile": "swap", "data": {}}, "order": "blocks"},
+            "study_order: 'blocks' is not allowed for an ablation; it must be interleaved",
+        ),
         (
             "study",
             {**two, "order": "random"},
@@ -194,6 +198,8 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
         ("study", {**two, "attempts": 0}, "study_attempts: 0 is out of range"),
         ("study", {**two, "study_id": "../x"}, "study_id: '../x' is not allowed"),
         ("density_search", {"profiles": "dram", "start": 5}, "density_start: 5 is more than density_max, 2"),
+        ("density_search", {"profiles": "dram", "probes": 0}, "density_probes: 0 is out of range; it must be a whole"),
+        ("density_search", {"profiles": "dram", "factor": 1}, "density_factor: 1 is out of range; it must be a number"),
     ]
     config = {"profile": "dram", "load": {}, "matrix": {}}
     common = {"run": {"config": config, "expected": ["a", "b"]}, "results_dir": str(fleet.results)}
@@ -245,10 +251,10 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
         latency_benchmark_key_count=40000,
         latency_benchmark_requests=500,
     )
-    variables = {"profiles": "dram", "density_repeats": 1}
+    variables = {"profiles": "dram", "density_probes": 2}
 
     # The second Redis is killed while it is filled, so the fill is where the search can be interrupted for certain.
-    held = HeldPhase(tmp_path, f"{fleet.results}/*-n0002-1/run.json", ports)
+    held = HeldPhase(tmp_path, f"{fleet.results}/*-n0002-2/run.json", ports)
     interrupted = studies.interrupt("density", variables, held)
     assert interrupted.status != 0
     document = studies.document("density")
@@ -261,11 +267,12 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
     document = studies.document("density")
     assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(1, "pass"), (2, "fail")]
     (found,) = document["density"]
-    assert (found["density"], found["limited_by"], found["next_size"], found["ratio"]) == (1, "fail", 2, 1)
+    assert found["density"] <= 1 and found["passes"]["n90_interval"][0] == 0, "two probes prove little"
+    assert (found["stopped_by"], found["indicative"], found["ratio"], found["probes"]) == ("probes", True, None, 2)
     lost = document["runs"][-1]["lost"]
     assert lost and set(lost) <= set("ab"), "who was killed is named"
     assert f"lost {', '.join(lost)}" in outcome.output
-    assert "dram 1" in (fleet.results / document["id"] / "density.html").read_text(encoding="utf-8")
+    assert "dram is indicative" in (fleet.results / document["id"] / "density.html").read_text(encoding="utf-8")
     assert not (tmp_path / "state").exists(), "the instances are still there"
 
 
@@ -276,6 +283,7 @@ def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet
         **TINY,
         "profile": "swap",
         "ablation_settings": "vm.swappiness,/sys/kernel/mm/lru_gen/min_ttl_ms",
+        "study_rounds": 3,
         "redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}",
         "latency_benchmark_duration": "",
         "redis_directory": str(tmp_path / "state"),
@@ -293,9 +301,14 @@ def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet
     document = studies.document("ablation", "study")
     states = {run["arm"]: run["state"] for run in document["runs"]}
     has_lru_gen = pathlib.Path("/sys/kernel/mm/lru_gen/min_ttl_ms").exists()
-    assert states["swap"] == states["without vm.swappiness"] == "finished"
+    assert states["swap"] == states["without vm.swappiness"] == states["swap#2"] == "finished"
     assert states["without /sys/kernel/mm/lru_gen/min_ttl_ms"] == "skipped" or has_lru_gen
     comparison = json.loads((fleet.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
     assert [run["name"] for run in comparison["runs"]][:2] == ["swap", "without vm.swappiness"]
+    (test,) = comparison["aa_tests"]
+    assert (test["arm"], test["repeats"], test["intervals"]) == ("swap#2", "swap", 3)
+    assert comparison["noise"]["source"] == "aa" and comparison["noise"]["rounds"] == 3
+    assert comparison["cells"][1]["significant"]["avg_us"] is not None
+    assert "A/A test: swap#2 is swap again, and" in outcome.output and "smallest effect" in outcome.output
     changed = {setting["name"]: setting["values"] for setting in comparison["settings"]}
     assert changed["vm.swappiness"][0] == "100" and changed["vm.swappiness"][1] == ""

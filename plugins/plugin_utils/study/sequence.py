@@ -226,7 +226,12 @@ class Sequence:
         return outcome
 
     def measure_until_valid(
-        self, run_id: str, about: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any], limit: int
+        self,
+        run_id: str,
+        about: t.Mapping[str, t.Any],
+        variables: t.Mapping[str, t.Any],
+        limit: int,
+        clean: bool = True,
     ) -> dict[str, t.Any]:
         """Measure a run; as long as it is invalid, measure it again as a new run. Every attempt is in the ledger.
 
@@ -237,6 +242,7 @@ class Sequence:
             about: what the ledger calls it, such as C(arm) and C(round).
             variables: extra variables.
             limit: the most invalid attempts, those of earlier sessions included.
+            clean: whether to remove first what the previous run has set up.
 
         Returns:
             The outcome of the last attempt, as measure() returns it.
@@ -244,7 +250,7 @@ class Sequence:
         while True:
             attempt = self._next_attempt(run_id)
             try:
-                outcome = self.measure(attempt, variables, clean=True)
+                outcome = self.measure(attempt, variables, clean)
             except Interrupted:
                 attempt = self._newest_attempt(run_id)
                 if self._directory(attempt).exists() and self._outcome(attempt)["state"] == FAILED:
