@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which run is begun, resumed or refused, as the directories of earlier runs have it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.action import benchmark_run
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+
+
+@pytest.fixture
+def choose(config, tmp_path):
+    """A function that chooses a directory for a run of the configuration that record() records."""
+
+    def call(keys=1000, hashed=config, **options):
+        options = {"results_dir": str(tmp_path), "run_id": None, "resume": True, "new_attempt": False, **options}
+        options.update(option_prefix="", fleet={host: {"keys": keys} for host in "abc"})
+        run = RunDirectory(str(tmp_path), "run").read_json("run.json")
+        fingerprint = run["config_hash"] if hashed == config else "other"
+        return benchmark_run._choose(options, hashed, fingerprint, run["phases"], 0)
+
+    return call
+
+
+def test_an_unfinished_run_is_resumed(record, choose):
+    record(skip=(12, 13))
+    for name in (None, "run"):
+        begun = choose(run_id=name)
+        assert begun.resumed and begun.directory.run_id == "run" and begun.instead_of is None
+
+
+def test_a_finished_run_is_not(record, choose):
+    record()
+    begun = choose()
+    assert not begun.resumed and begun.directory.run_id == "swap-19700101T000000Z" and begun.instead_of is None
+    with pytest.raises(RunError, match=r"its run is finished \(all its phases were measured\); choose another run_id"):
+        choose(run_id="run")
+    with pytest.raises(RunError, match="its run is finished"):
+        choose(run_id="run", new_attempt=True)
+
+
+def test_a_run_whose_data_is_gone_is_begun_again_and_kept(record, choose):
+    record(skip=(12, 13))
+    begun = choose(keys=0)
+    assert not begun.resumed and begun.directory.run_id != "run"
+    assert begun.instead_of["run_id"] == "run" and "the data of its fill is gone: a has 0" in begun.instead_of["reason"]
+    with pytest.raises(RunError, match="cannot be continued, because the data of its fill is gone"):
+        choose(keys=0, run_id="run")
+    assert choose(keys=0, run_id="run", new_attempt=True).directory.run_id == "run-attempt2"
+    record(name="run-attempt2", skip=range(2, 14))
+    assert choose(keys=0, run_id="run", new_attempt=True).directory.run_id == "run-attempt3"
+
+
+def test_a_run_on_hosts_with_other_settings_is_begun_again_and_kept(record, choose, config):
+    record(skip=(12, 13))
+    changed = {**config, "hosts": {"kvm": "after an update"}}
+    with pytest.raises(RunError, match="its run has other settings .hosts"):
+        choose(hashed=changed, run_id="run")
+    begun = choose(hashed=changed, run_id="run", new_attempt=True)
+    assert (
+        begun.directory.run_id == "run-attempt2"
+        and "the settings of the hosts have changed" in (begun.instead_of["reason"])
+    )
+    other_load = {**changed, "load": {**config["load"], "rate": 1}}
+    with pytest.raises(RunError, match="load.rate"):
+        choose(hashed=other_load, run_id="run", new_attempt=True)
