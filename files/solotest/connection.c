@@ -46,7 +46,7 @@ static bool fail_wait(struct failure *f, const char *command)
 {
     if (interrupted)
         return fail_interrupted(f);
-    return fail(f, EXIT_LOST, "timeout", "%s: no reply in time", command);
+    return fail_server(f, "timeout", "%s: no reply in time", command);
 }
 
 static bool send_all(int fd, const char *data, size_t size, uint64_t deadline, const char *command,
@@ -61,7 +61,7 @@ static bool send_all(int fd, const char *data, size_t size, uint64_t deadline, c
             if (!wait_ready(fd, POLLOUT, deadline))
                 return fail_wait(f, command);
         } else if (errno != EINTR) {
-            return fail(f, EXIT_LOST, "lost", "%s: connection lost: %s", command, strerror(errno));
+            return fail_server(f, "lost", "%s: connection lost: %s", command, strerror(errno));
         }
     }
     return true;
@@ -74,7 +74,7 @@ static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *
     for (;;) {
         void *reply = NULL;
         if (redisReaderGetReply(c->context->reader, &reply) != REDIS_OK) {
-            (void)fail(f, EXIT_LOST, "protocol", "%s: %s", command, c->context->reader->errstr);
+            (void)fail_server(f, "protocol", "%s: %s", command, c->context->reader->errstr);
             return NULL;
         }
         if (reply != NULL)
@@ -87,13 +87,13 @@ static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *
         if (n > 0)
             c->unfinished += (uint64_t)n;
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-            (void)fail(f, EXIT_LOST, "lost", "%s: connection lost: %s", command,
+            (void)fail_server(f, "lost", "%s: connection lost: %s", command,
                        n == 0 ? "closed by the server" : strerror(errno));
             return NULL;
         }
         if (c->unfinished > REPLY_SLACK ||
             (n > 0 && redisReaderFeed(c->context->reader, buffer, (size_t)n) != REDIS_OK)) {
-            (void)fail(f, EXIT_LOST, "protocol", "%s: endless reply", command);
+            (void)fail_server(f, "protocol", "%s: endless reply", command);
             return NULL;
         }
     }

@@ -24,6 +24,7 @@ enum {
 struct failure {
     int exit_code;
     const char *kind;
+    bool under_load; /* a request of the load was sent */
     char message[512];
 };
 
@@ -36,6 +37,11 @@ __attribute__((format(printf, 4, 5))) bool fail(struct failure *f, int exit_code
                                                 const char *format, ...);
 
 #define fail_usage(failure, ...) fail(failure, EXIT_USAGE, "usage", __VA_ARGS__)
+
+/* The server broke off, sent nonsense or did not answer. Whether it did so under the load or before its first request
+ * decides what the result means, so the kinds `lost`, `protocol` and `timeout` are of a server under load only. */
+#define fail_server(failure, kind, ...) \
+    fail(failure, EXIT_LOST, (failure)->under_load ? (kind) : "not_ready", __VA_ARGS__)
 
 bool fail_memory(struct failure *f);
 

@@ -33,21 +33,21 @@ bool load_abandon(struct load *l, const char *kind)
 
 bool load_lost(struct load *l, const char *why)
 {
-    (void)fail(l->failure, EXIT_LOST, "lost", "connection lost after %" PRIu64 " replies: %s",
+    (void)fail_server(l->failure, "lost", "connection lost after %" PRIu64 " replies: %s",
                l->ok, why);
     return load_abandon(l, "lost");
 }
 
 bool load_protocol_error(struct load *l, const char *why)
 {
-    (void)fail(l->failure, EXIT_LOST, "protocol", "protocol error after %" PRIu64 " replies: %s",
+    (void)fail_server(l->failure, "protocol", "protocol error after %" PRIu64 " replies: %s",
                l->ok, why);
     return load_abandon(l, "protocol");
 }
 
 static bool load_timed_out(struct load *l)
 {
-    (void)fail(l->failure, EXIT_LOST, "timeout", "no reply for %g seconds, after %" PRIu64 " replies",
+    (void)fail_server(l->failure, "timeout", "no reply for %g seconds, after %" PRIu64 " replies",
                l->settings->timeout, l->ok);
     return load_abandon(l, "timeout");
 }
@@ -238,12 +238,26 @@ static void load_count_lost(struct load *l)
         load_count_not_sent(l, min_u64(now, l->stop_at));
 }
 
+/* A Redis that went away while the client waited for the start was not lost under the load. */
+static bool load_is_connected(struct load *l)
+{
+    for (size_t i = 0; i < l->conn_count; i++) {
+        char byte;
+        ssize_t n = recv(l->conns[i].fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (n == 0)
+            return load_lost(l, "closed by the server");
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return load_lost(l, strerror(errno));
+    }
+    return true;
+}
+
 bool load_run(struct load *l)
 {
     l->next_progress = now_ns() + NS_PER_S;
     l->bound.period = l->conns[0].stamped ? (uint64_t)l->pacer.period : 0;
     heartbeat_every(fmin(l->settings->timeout / 4, HEARTBEAT_MAX));
-    bool complete = load_loop(l);
+    bool complete = load_is_connected(l) && load_loop(l);
     heartbeat_every(0);
     if (l->measurement != NULL)
         load_count_lost(l);
@@ -259,6 +273,7 @@ bool load_open(struct load *l, size_t connections, size_t depth,
     l->input = malloc(INPUT_SIZE);
     if (l->conns == NULL || l->polls == NULL || l->input == NULL)
         return fail_memory(l->failure);
+    l->failure->under_load = false; /* a fill may have come before */
     l->value_head_size = (size_t)(put_length(l->value_head, (size_t)s->value_size) - l->value_head);
     size_t share = (size_t)min_u64(OUTPUT_MAX, OUTPUT_BUDGET / connections);
     while (l->conn_count < connections) {

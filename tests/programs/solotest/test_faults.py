@@ -134,6 +134,74 @@ def test_the_password_is_not_in_the_process_table(solotest, locked):
     assert PASSWORD not in result.output + result.messages
 
 
+# ---- there, but not ready: before the first request of the load ----
+
+
+def silent_to(*names):
+    """A script that answers all commands but these."""
+
+    def script(connection, _number):
+        for words in requests(connection):
+            if words[0].upper().decode() not in names:
+                connection.sendall(good_reply(words))
+
+    return script
+
+
+def closing_at(name):
+    def script(connection, _number):
+        for words in requests(connection):
+            if words[0].upper().decode() == name:
+                return
+            connection.sendall(good_reply(words))
+
+    return script
+
+
+@pytest.mark.parametrize("name", ["INFO", "DBSIZE", "FLUSHALL", "SET"])
+def test_a_server_that_goes_away_before_the_load(any_solotest, name):
+    with FakeServer(closing_at(name)) as server:
+        result = any_solotest.run("--json", "fill", server.port, 10, 100)
+    assert result.code == 4 and error(result) == "not_ready" and "connection lost" in result.messages
+
+
+def test_a_server_that_falls_silent_before_the_load(any_solotest):
+    with FakeServer(silent_to("INFO")) as server:
+        result = any_solotest.run("--timeout", 0.3, *measure(server.port))
+    assert result.code == 4 and error(result) == "not_ready" and "no reply in time" in result.messages
+
+
+@pytest.mark.parametrize("mode", ["test", "fill"])
+def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode):
+    start_at = time.time() + 1.5
+    process = any_solotest.start("--json", "--start-at", start_at, mode, fresh.port, 100, 1000, 0, 100)
+    # The load's connection waits after its PING; the one before it has counted the keys.
+    while "cmdstat_exists" not in fresh.command("INFO", "commandstats") or "cmd=ping" not in fresh.command(
+        "CLIENT", "LIST"
+    ):
+        assert process.poll() is None
+    fresh.process.kill()
+    result = any_solotest.finish(process, timeout=20)
+    assert result.code == 4 and error(result) == "not_ready"
+    assert mode == "fill" or result.json["test"]["requests"]["sent"] == 0
+
+
+def test_a_server_that_goes_away_after_the_fill(any_solotest):
+    """The note is written, the first DBSIZE is answered, and the second ends it."""
+
+    def script(connection, _number):
+        filled = False
+        for words in requests(connection):
+            if words[0] == b"DBSIZE" and filled:
+                return
+            filled = filled or words[0] == b"SET" and words[1] == b"99"
+            connection.sendall(good_reply(words))
+
+    with FakeServer(script) as server:
+        result = any_solotest.run("--json", "fill", server.port, 10, 100)
+    assert result.code == 4 and error(result) == "lost" and result.json["fill"]["keys"] == 100
+
+
 # ---- replies ----
 
 
