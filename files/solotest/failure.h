@@ -18,6 +18,7 @@ enum {
     EXIT_LOST = 4, /* connection lost, time-out or protocol error during the run */
     EXIT_REFUSED = 5,
     EXIT_OUTPUT = 6,
+    EXIT_RESOURCES = 7, /* this machine lacks memory or open files for the client */
     EXIT_SIGNAL = 128,
 };
 
@@ -31,6 +32,9 @@ struct failure {
 /* Returns the length of the valid UTF-8 sequence at the start of `s`, or 0 if there is none. */
 size_t utf8_length(const unsigned char *s);
 
+/* True if the valid UTF-8 sequence at the start of `s` is a control character, which a terminal obeys. */
+bool is_control(const unsigned char *s);
+
 /* Records the failure unless there is one already. Returns false, so that a caller can write
  * `return fail(...)`. */
 __attribute__((format(printf, 4, 5))) bool fail(struct failure *f, int exit_code, const char *kind,
@@ -43,6 +47,7 @@ __attribute__((format(printf, 4, 5))) bool fail(struct failure *f, int exit_code
 #define fail_server(failure, kind, ...) \
     fail(failure, EXIT_LOST, (failure)->under_load ? (kind) : "not_ready", __VA_ARGS__)
 
+#define fail_resources(failure, ...) fail(failure, EXIT_RESOURCES, "resources", __VA_ARGS__)
 bool fail_memory(struct failure *f);
 
 /* The value of an option or argument is not allowed; the message names what is. */

@@ -45,6 +45,14 @@ bool load_protocol_error(struct load *l, const char *why)
     return load_abandon(l, "protocol");
 }
 
+bool load_wrong_size(struct load *l, int64_t size)
+{
+    (void)fail(l->failure, EXIT_REQUESTS, "value_size",
+               "a value has %" PRId64 " bytes, and VALUE_SIZE is %" PRId64 ": fill and test with the same size", size,
+               l->settings->value_size);
+    return load_abandon(l, "value_size");
+}
+
 static bool load_timed_out(struct load *l)
 {
     (void)fail_server(l->failure, "timeout", "no reply for %g seconds, after %" PRIu64 " replies",

@@ -73,5 +73,6 @@ void load_close(struct load *l);
 bool load_abandon(struct load *l, const char *kind);
 bool load_lost(struct load *l, const char *why);
 bool load_protocol_error(struct load *l, const char *why);
+bool load_wrong_size(struct load *l, int64_t size);
 
 #endif

@@ -384,6 +384,8 @@ def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
         "lost": "Redis closed the connection or died under the load; see its log.",
         "timeout": "Redis did not answer in time under the load; see its log and the host's memory pressure.",
         "reply": "Redis answered with errors; see requests.errors.",
+        "value_size": "use the value_size of the fill.",
+        "resources": "the client's host lacks them.",
         "interrupted": "the client was ended by a signal.",
     }.get(error["kind"], "")
     return f"Redis {_endpoint(options)}: {error['message']}".rstrip(".") + (f": {advice}" if advice else "")
