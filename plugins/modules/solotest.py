@@ -335,9 +335,9 @@ solotest:
           answer or sent nonsense before the first request of the load if the kind is C(not_ready).
         - It failed under the load, after the first request was sent, if the kind is C(lost) (the connection),
           C(timeout) (no reply in O(reply_timeout)) or C(protocol) (nonsense).
-        - C(reply), some requests got error replies; C(value_size), a value is more than 1 MB larger than O(value_size);
-          C(dbsize), a fill left another number of keys; C(refused_foreign_data); C(interrupted), by a signal; C(output),
-          a file cannot be written; C(resources), the host lacks memory or open files for the client.
+        - C(reply), some requests got error replies; C(value_size), a value is more than 1 MB larger than
+          O(value_size); C(dbsize), a fill left another number of keys; C(refused_foreign_data); C(interrupted), by a
+          signal; C(output), a file cannot be written; C(resources), the host lacks memory or open files for the client.
       type: dict
 """
 
