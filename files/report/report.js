@@ -60,7 +60,7 @@
   }
   function percentiles(colours) {
     const chosen = document.getElementById("latency");
-    const curves = data.curves(chosen ? chosen.value : "response");
+    const curves = data.curves(chosen ? chosen.value : "intended");
     const values = curves.flatMap((each) => each.points.map((point) => point[1])).concat([data.slo.p99_us]);
     const right = Math.pow(10, Math.ceil(Math.log10(Math.max(1000, ...curves.flatMap((each) => each.points.map((point) => point[0]))))));
     const slo = data.slo.p99_us;
@@ -241,6 +241,8 @@
       data: profile.curve.map((point) => ({ value: [point[0], point[column]], point, symbol: point[3] ? "circle" : "emptyCircle" })),
       markLine: grid || index ? undefined : { silent: true, symbol: "none", lineStyle: { color: colours.fail, type: "dashed", width: 1.5 },
         label: { color: colours.fail, position: "insideStartTop", formatter: "SLO: p99 ≤ " + number(data.slo.p99_us) + " µs" }, data: [{ yAxis: data.slo.p99_us }] },
+      markArea: grid ? undefined : { silent: true, itemStyle: { opacity: 0.13 },
+        data: [[{ xAxis: profile.interval[0] }, { xAxis: Math.min(largest, profile.interval[1] === null ? largest : profile.interval[1]) }]] },
     }));
     const x = (grid) => axis(colours, { type: "value", gridIndex: grid, min: 0, max: largest, minInterval: 1, splitLine: { show: false },
       name: grid ? "hosts in the fleet" : "", nameLocation: "middle", nameGap: 28 });

@@ -17,18 +17,20 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     ControllerAction,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import Arm, profile_arms, run_names
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import (
-    FAIL,
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.attempts import (
+    FAILED,
+    FINISHED,
     INVALID,
-    PASS,
-    DensitySearch,
+    Ledger,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import ATTEMPTS, next_probe
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
-    FAILED,
     Sequence,
     choose,
     common_settings,
@@ -40,8 +42,7 @@ PROBE = {"latency_benchmark_iterations": 1, "latency_benchmark_stop_when_failed"
 
 
 class ActionModule(ControllerAction):
-    """Search for the largest fleet whose hosts all meet the SLO, under one profile after another, and restore the
-    hosts."""
+    """Search for the largest fleet whose hosts all meet the SLO, under each profile in turn, and restore the hosts."""
 
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
@@ -49,8 +50,9 @@ class ActionModule(ControllerAction):
         "resume": {"type": "bool", "default": True},
         "profiles": {"type": "raw", "required": True},
         "maximum": {"type": "raw"},
-        "start": {"type": "raw", "default": 1},
-        "repeats": {"type": "raw", "default": 3},
+        "start": {"type": "raw"},
+        "probes": {"type": "raw", "default": 40},
+        "factor": {"type": "raw", "default": 1.25},
         "probe": {"type": "dict", "default": {}},
         "run": CHECKED_RUN,
         "prices": PRICES,
@@ -75,11 +77,8 @@ class ActionModule(ControllerAction):
             return {"changed": False, "density": {"id": document["id"], "directory": directory.path}}
         with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors"))) as sequence:
             for arm in arms:
-                sequence.check(
-                    arm.name, {**arm.variables, **definition["probe"], **_size(definition["start"], definition)}
-                )
-            for arm in arms:
-                _search(sequence, arm)
+                sequence.check(arm.name, _variables(arm, definition["start"] or 1, definition))
+            _search(sequence, {arm.name: arm for arm in arms})
             document["finished"] = True
             sequence.save()
         density_result.publish(directory, document, Display().display, paid)
@@ -88,7 +87,8 @@ class ActionModule(ControllerAction):
 
 
 def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return maximum, start and repeats, and whether the fleet's hosts are VMs of this inventory's hypervisors."""
+    """Return maximum, start, probes and factor, and whether the fleet's hosts are VMs of this inventory's
+    hypervisors."""
     groups = task_vars["groups"]
     fleet = len(groups.get("fleet", []))
     grows = any("vm_fleet_count" in task_vars["hostvars"][name] for name in groups.get("hypervisors", []))
@@ -98,16 +98,24 @@ def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) ->
     maximum = number("density_max", options["maximum"], RANGES["density_max"]) if is_given else fleet
     if maximum > fleet and not grows:
         raise SettingError(f"density_max: {maximum} is more than the {fleet} hosts of the group fleet")
-    start = number("density_start", options["start"], RANGES["density_start"])
-    if start > maximum:
-        raise SettingError(f"density_start: {start} is more than density_max, {maximum}")
-    repeats = number("density_repeats", options["repeats"], RANGES["density_repeats"])
-    return {"maximum": maximum, "start": start, "repeats": repeats, "vms": grows}
+    start = None
+    if options["start"] not in (None, ""):
+        start = number("density_start", options["start"], RANGES["density_start"])
+        if start > maximum:
+            raise SettingError(f"density_start: {start} is more than density_max, {maximum}")
+    return {
+        "maximum": maximum,
+        "start": start,
+        "probes": number("density_probes", options["probes"], RANGES["density_probes"]),
+        "factor": number("density_factor", options["factor"], RANGES["density_factor"]),
+        "vms": grows,
+    }
 
 
-def _size(size: int, definition: t.Mapping[str, t.Any]) -> dict[str, int]:
-    """Return the variables of site.yml for a fleet of this size: its first hosts, or this many VMs."""
-    return {"fleet_size": size, **({"vm_fleet_count": size} if definition["vms"] else {})}
+def _variables(arm: Arm, size: int, definition: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the variables of site.yml for a probe of a fleet of this size: its first hosts, or this many VMs."""
+    of_vms = {"vm_fleet_count": size} if definition["vms"] else {}
+    return {**arm.variables, **definition["probe"], "fleet_size": size, **of_vms}
 
 
 def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[str]:
@@ -115,44 +123,45 @@ def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[s
     return [
         f"{'Resuming density search' if document['runs'] else 'Density search'} {document['id']}: "
         + ", ".join(arm["name"] for arm in definition["arms"]),
-        f"  the largest fleet of 1 to {definition['maximum']} hosts that all meet the SLO; "
-        f"up to {definition['repeats']} probes decide a size",
+        f"  the largest fleet of 1 to {definition['maximum']} hosts that all meet the SLO, known within a factor of "
+        f"{definition['factor']:g}; at most {definition['probes']} probes under each profile",
         f"{len(document['runs'])} probes are done; results in {directory.path}",
     ]
 
 
-def _search(sequence: Sequence, arm: Arm) -> None:
-    """Probe one size after another until the density of an arm is known."""
+def _search(sequence: Sequence, arms: t.Mapping[str, Arm]) -> None:
+    """Probe one size after another, the arms in turn, until the density of each arm is known or its probes are used."""
     document, definition = sequence.document, sequence.document["definition"]
-    search = DensitySearch(definition["maximum"], definition["start"], definition["repeats"])
-    done = [run for run in document["runs"] if run["arm"] == arm.name]
-    for run in done:
-        search.add(run["size"], run["outcome"])
-    clean = True
-    while (size := search.next_size()) is not None:
-        attempt = 1 + sum(1 for run in done if run["size"] == size)
-        run_id = run_names(document["id"], [(arm, 1)])[0] + f"-n{size:04d}-{attempt}"
-        sequence.announce(f"{arm.name}: probe {len(done) + 1}, a fleet of {size}")
-        measured = sequence.measure(run_id, {**arm.variables, **definition["probe"], **_size(size, definition)}, clean)
-        clean = False
+    searches = density_result.searches(document)
+    before: str | None = None
+    while (probe := next_probe(searches)) is not None:
+        (name, size), arm, search = probe, arms[probe[0]], searches[probe[0]]
+        run_id = run_names(document["id"], [(arm, 1)])[0] + f"-n{size:04d}-{search.probed + 1}"
+        sequence.announce(f"{name}: probe {search.probed + 1} of at most {search.budget}, a fleet of {size}")
+        # The fleet of one profile may grow and shrink; another profile must not meet what it left.
+        measured = sequence.measure_until_valid(
+            run_id, {"arm": name, "size": size}, _variables(arm, size, definition), ATTEMPTS, clean=name != before
+        )
+        before = name
         if measured["state"] == FAILED:
             raise RunError(
-                f"the probe of {size} hosts under {arm.name} failed: {measured['note']}. "
+                f"the probe of {size} hosts under {name} failed: {measured['note']}. "
                 "Run the same command again to continue"
             )
-        directory = RunDirectory(sequence.directory.results_dir, run_id)
-        run = {"run_id": run_id, "arm": arm.name, "size": size, **measured, **_figures(directory, size)}
-        search.add(size, run["outcome"])
-        done.append(run)
-        document["runs"].append(run)
+        judged = [each for each in Ledger(document).of(run_id) if each["state"] in (FINISHED, INVALID)]
+        for attempt in judged:
+            directory = RunDirectory(sequence.directory.results_dir, attempt["run_id"])
+            document["runs"].append({**attempt, **_figures(directory, size)})
+            search.add(size, document["runs"][-1]["outcome"])
         sequence.save()
-        for line in density_result.probed(run, search.finding()):
+        for line in density_result.probed(document["runs"][-1], search):
             sequence.say(line)
 
 
 def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
-    """Return the outcome of a probe and its figures: those of its worst cell."""
+    """Return the outcome of a probe, its hosts, and its figures: those of its worst cell."""
     summary = directory.read_json("summary.json")
+    details = evaluate(directory, summary["slo"])[1]
     if summary["fleet"]["expected"] != size:
         raise RunError(
             f"{directory.path} is a run of {summary['fleet']['expected']} hosts, not of {size}; "
@@ -170,14 +179,16 @@ def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
         return max(values, default=None)
 
     lost = summary["fleet"]["failed"]
+    missed = {host["name"] for cell in details.values() for host in cell.hosts if host["answer"] == FAIL}
     return {
-        # A host that died did not meet the SLO; other reasons for an invalid run decide nothing.
-        "outcome": {"pass": PASS, "fail": FAIL, "invalid": FAIL if lost else INVALID}[summary["verdict"]],
+        "outcome": summary["verdict"],
+        "hosts": directory.read_json("run.json")["expected"],
+        "missed": sorted(missed.union(lost)),
         "lost": lost,
         "slo": summary["slo"],
         "labels": summary["labels"],
         "hosts_within_slo": min((cell["hosts_within_slo"] for cell in cells), default=0),
-        "avg_us": worst("response", "avg_us"),
-        "p99_us": worst("response", "p99_us"),
+        "avg_us": worst("intended", "avg_us"),
+        "p99_us": worst("intended", "p99_us"),
         "worst_host_p99_us": worst("worst_host", "p99_us"),
     }

@@ -13,10 +13,13 @@ short_description: Search for the largest fleet whose hosts all meet the SLO
 version_added: 0.1.0
 description:
   - Runs C(site.yml) of this collection with fleets of different sizes, in separate processes, with the inventory,
-    variables and connection options of the current playbook. The size doubles as long as all hosts meet the SLO, then
-    the boundary is bisected, and the sizes on both sides of it are probed again.
-  - The majority of its probes decides a size. A host that dies in a probe counts as a host that misses the SLO. A
-    probe that is invalid for another reason is repeated once and never passes.
+    variables and connection options of the current playbook. The profiles take turns. The next size is where the
+    number of hosts that pass 90 % or 50 % of their probes, N90 and N50, is expected after the probes so far.
+  - Reports N90 and N50 with 95 % intervals, for the probes that pass and for those that do not fail, and their ratios
+    to the first profile's. With few probes or a wide interval they are called indicative.
+  - The search under a profile ends when the interval of N90 is narrow enough, or when its probes are used.
+  - A host that dies in a probe misses the SLO. An invalid probe is repeated as a whole, at most twice; then it counts
+    as undecided. All attempts are reported, with the density if all of the invalid ones had failed.
   - Writes C(density.json), C(density.txt) and C(density.html).
   - At the end, also after a failure or an interruption, runs C(teardown.yml) and C(restore.yml).
   - Continues an interrupted search; its probes are kept.
@@ -37,13 +40,19 @@ options:
       fleet of VMs.
     type: raw
   start:
-    description: The first size to probe. One near the expected density saves probes.
+    description: The first size to probe. By default the median of what is possible; one near the expected density saves
+      a few probes.
     type: raw
-    default: 1
-  repeats:
-    description: How many valid probes decide a size next to the boundary, 1 to 99; two of three that agree are enough.
+  probes:
+    description: The most probes under each profile, 1 to 1,000. To know N90 within 10 % takes about 30 where the fleet
+      fails abruptly, and 70 and more where it fails gradually.
     type: raw
-    default: 3
+    default: 40
+  factor:
+    description: The search under a profile ends when the high end of the interval of N90 is at most this multiple of
+      the low end, 1.01 to 100.
+    type: raw
+    default: 1.25
   probe:
     description:
       - Variables that make a probe shorter than a run. By default one measured iteration of each cell, and no more
@@ -80,7 +89,7 @@ RETURN = r"""
 density:
   description:
     - The C(id) of the search, the C(directory) of C(density.json), and, except in check mode, C(found), the density
-      under each profile.
+      under each profile, the N90 of the probes that pass. C(density.json) has the intervals.
   returned: always
   type: dict
 """

@@ -81,22 +81,28 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     kept = {path: content for path, content in phase_files(fleet.results).items() if "-dram" in str(path)}
     assert sorted(path.name for path in kept) == ["01-fill.json", "02-i0-r70-1.json"]
 
-    (unfinished,) = fleet.results.glob("*-swap-1/run.json")
-    run = json.loads(unfinished.read_text(encoding="utf-8"))
-    run["hashed"]["hosts"] = {"a": "before the kernel was updated"}
-    run["config_hash"] = "of that"
-    unfinished.write_text(json.dumps(run), encoding="utf-8")
-
     other = studies.run_playbook("study", {**variables, "study_id": document["id"], "latency_benchmark_rate": 777})
     assert other.status != 0 and "has other settings (load.rate: 1000.0 -> 777.0)" in " ".join(other.output.split()), (
         other.output
     )
-    again = studies.run_playbook("study", variables)
+    # The instances were removed, so the interrupted run cannot go on. In the next attempt at it, the host's clock lags.
+    shell = tmp_path / "sh"
+    shell.write_text(
+        f'#!/bin/sh\nls -d {fleet.results}/*-swap-1-attempt3 >&2 || PATH={tmp_path}/late:$PATH\nexec /bin/sh "$@"\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "late").mkdir()
+    date = tmp_path / "late" / "date"
+    date.write_text(
+        f"#!/bin/sh\n[ ! -e {fleet.results}/*-swap-1-attempt2/phases/01-fill.json ] || set -- -d '-1 second' \"$@\"\n"
+        'exec /bin/date "$@"\n',
+        encoding="utf-8",
+    )
+    for program in (shell, date):
+        program.chmod(0o755)
+    again = studies.run_playbook("study", {**variables, "ansible_shell_executable": str(shell)})
     assert again.status == 0, again.output
     assert "Resuming study" in again.output and "3 of 4 runs to measure" in again.output
-    assert f"kept as {unfinished.parent.name}-set-aside" in again.output and list(
-        fleet.results.glob("*-swap-1-set-aside/phases/01-*.json")
-    )
     assert {path: phase_files(fleet.results)[path] for path in kept} == kept
     document = studies.document("study")
     assert [(run["arm"], run["round"]) for run in document["runs"]] == [
@@ -106,8 +112,26 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
         ("dram", 2),
     ]
     assert {run["state"] for run in document["runs"]} == {"finished"} and document["finished"] and document["restored"]
+    name = document["id"]
+    ledger = [(each["run_id"].removeprefix(name), each["state"], each["attempt"]) for each in document["attempts"]]
+    assert ledger == [
+        ("-dram-1", "finished", 1),
+        ("-swap-1", "interrupted", 1),
+        ("-swap-1-attempt2", "invalid", 2),
+        ("-swap-1-attempt3", "finished", 3),
+        ("-swap-2", "finished", 1),
+        ("-dram-2", "finished", 1),
+    ]
+    reasons = [each["reason"] for each in document["attempts"]]
+    assert "the data of its fill is gone: a has 0 of 300 keys" in reasons[1] and "clock moved by -1" in reasons[2]
+    assert document["runs"][1]["run_id"] == f"{name}-swap-1-attempt3"
     comparison = json.loads((fleet.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
     assert [run["name"] for run in comparison["runs"]] == ["dram", "swap"]
+    assert [group["passed_share"] for group in comparison["attempts"]["groups"]] == [[1, 1], [0.5, 1]]
+    assert "Attempts: 6, 2 discarded" in again.output and "2 of 4" in again.output
+    assert f"{name}-swap-1-attempt2/report.html" in (fleet.results / name / "comparison.html").read_text(
+        encoding="utf-8"
+    )
     cell = comparison["cells"][1]
     assert [each["name"] for each in comparison["cells"]] == ["dram", "swap"]
     assert cell["iterations"] == cell["runs"] == 2 and cell["ratio"]["p99_us"] > 0
@@ -115,7 +139,7 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     assert "indicative" in again.output
     for run in comparison["runs"]:
         merged = sum(
-            json.loads((fleet.results / part / "summary.json").read_text(encoding="utf-8"))["cells"][0]["response"][
+            json.loads((fleet.results / part / "summary.json").read_text(encoding="utf-8"))["cells"][0]["intended"][
                 "count"
             ]
             for part in run["parts"]
@@ -160,15 +184,22 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
     cases = [
         ("study", {"profiles": "dram"}, "a comparison needs at least 2"),
         ("study", {"profiles": ""}, "profiles: no name is given"),
-        ("study", {"profiles": "dram,swap,dram"}, "dram is named twice"),
+        (
+            "study",
+            {"ablation": {"profile": "swap", "data": {}}, "order": "blocks"},
+            "study_order: 'blocks' is not allowed for an ablation; it must be interleaved",
+        ),
         (
             "study",
             {**two, "order": "random"},
             "study_order: 'random' is not allowed; it must be one of interleaved, blocks",
         ),
         ("study", {**two, "rounds": 0}, "a whole number from 1 to 1,000"),
+        ("study", {**two, "attempts": 0}, "study_attempts: 0 is out of range"),
         ("study", {**two, "study_id": "../x"}, "study_id: '../x' is not allowed"),
         ("density_search", {"profiles": "dram", "start": 5}, "density_start: 5 is more than density_max, 2"),
+        ("density_search", {"profiles": "dram", "probes": 0}, "density_probes: 0 is out of range; it must be a whole"),
+        ("density_search", {"profiles": "dram", "factor": 1}, "density_factor: 1 is out of range; it must be a number"),
     ]
     config = {"profile": "dram", "load": {}, "matrix": {}}
     common = {"run": {"config": config, "expected": ["a", "b"]}, "results_dir": str(fleet.results)}
@@ -220,10 +251,10 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
         latency_benchmark_key_count=40000,
         latency_benchmark_requests=500,
     )
-    variables = {"profiles": "dram", "density_repeats": 1}
+    variables = {"profiles": "dram", "density_probes": 2}
 
     # The second Redis is killed while it is filled, so the fill is where the search can be interrupted for certain.
-    held = HeldPhase(tmp_path, f"{fleet.results}/*-n0002-1/run.json", ports)
+    held = HeldPhase(tmp_path, f"{fleet.results}/*-n0002-2/run.json", ports)
     interrupted = studies.interrupt("density", variables, held)
     assert interrupted.status != 0
     document = studies.document("density")
@@ -236,11 +267,12 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
     document = studies.document("density")
     assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(1, "pass"), (2, "fail")]
     (found,) = document["density"]
-    assert (found["density"], found["limited_by"], found["next_size"], found["ratio"]) == (1, "fail", 2, 1)
+    assert found["density"] <= 1 and found["passes"]["n90_interval"][0] == 0, "two probes prove little"
+    assert (found["stopped_by"], found["indicative"], found["ratio"], found["probes"]) == ("probes", True, None, 2)
     lost = document["runs"][-1]["lost"]
     assert lost and set(lost) <= set("ab"), "who was killed is named"
     assert f"lost {', '.join(lost)}" in outcome.output
-    assert "dram 1" in (fleet.results / document["id"] / "density.html").read_text(encoding="utf-8")
+    assert "dram is indicative" in (fleet.results / document["id"] / "density.html").read_text(encoding="utf-8")
     assert not (tmp_path / "state").exists(), "the instances are still there"
 
 
@@ -251,6 +283,7 @@ def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet
         **TINY,
         "profile": "swap",
         "ablation_settings": "vm.swappiness,/sys/kernel/mm/lru_gen/min_ttl_ms",
+        "study_rounds": 3,
         "redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}",
         "latency_benchmark_duration": "",
         "redis_directory": str(tmp_path / "state"),
@@ -268,9 +301,14 @@ def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet
     document = studies.document("ablation", "study")
     states = {run["arm"]: run["state"] for run in document["runs"]}
     has_lru_gen = pathlib.Path("/sys/kernel/mm/lru_gen/min_ttl_ms").exists()
-    assert states["swap"] == states["without vm.swappiness"] == "finished"
+    assert states["swap"] == states["without vm.swappiness"] == states["swap#2"] == "finished"
     assert states["without /sys/kernel/mm/lru_gen/min_ttl_ms"] == "skipped" or has_lru_gen
     comparison = json.loads((fleet.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
     assert [run["name"] for run in comparison["runs"]][:2] == ["swap", "without vm.swappiness"]
+    (test,) = comparison["aa_tests"]
+    assert (test["arm"], test["repeats"], test["intervals"]) == ("swap#2", "swap", 3)
+    assert comparison["noise"]["source"] == "aa" and comparison["noise"]["rounds"] == 3
+    assert comparison["cells"][1]["significant"]["avg_us"] is not None
+    assert "A/A test: swap#2 is swap again, and" in outcome.output and "smallest effect" in outcome.output
     changed = {setting["name"]: setting["values"] for setting in comparison["settings"]}
     assert changed["vm.swappiness"][0] == "100" and changed["vm.swappiness"][1] == ""

@@ -7,6 +7,7 @@ import json
 import pathlib
 
 import pytest
+from synthetic_densities import empty, entry
 from synthetic_fleets import fleet_run
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
@@ -51,71 +52,26 @@ def comparison(tmp_path_factory):
 def density(tmp_path_factory):
     """A search under three profiles.
 
-    dram ends at sizes that fail, zram reaches the maximum, and swap ends at invalid probes and has a contradiction.
+    dram is known to one host, zram reaches the maximum and has invalid attempts, and swap is indicative, with an
+    undecided probe and a sick host.
     """
     place = tmp_path_factory.mktemp("density")
-    probes = {
-        "dram": [
-            (1, "pass"),
-            (2, "pass"),
-            (4, "pass"),
-            (8, "fail"),
-            (6, "fail"),
-            (5, "fail"),
-            (4, "pass"),
-            (5, "fail"),
-        ],
-        "zram": [(1, "pass"), (2, "pass"), (4, "pass"), (8, "pass"), (16, "pass"), (16, "pass")],
-        "swap": [
-            (1, "pass"),
-            (2, "pass"),
-            (4, "pass"),
-            (8, "fail"),
-            (6, "pass"),
-            (8, "pass"),
-            (8, "fail"),
-            (12, "pass"),
-            (7, "invalid"),
-            (7, "invalid"),
-        ],
+    document = empty(["dram", "zram", "swap"], maximum=16)
+    outcomes = {
+        "dram": [(2, "pass"), (8, "fail"), *28 * [(4, "pass")], *8 * [(5, "fail")]],
+        "zram": [(8, "pass"), (16, "invalid"), *16 * [(16, "pass")]],
+        "swap": [(4, "pass"), (8, "undecided"), (9, "fail"), (10, "fail"), (11, "fail")],
     }
-    runs = [
-        {
-            "run_id": f"d-{arm}-n{size:04d}-{number}",
-            "arm": arm,
-            "size": size,
-            "outcome": outcome,
-            "state": "finished",
-            "note": "" if outcome == "pass" else "why",
-            "verdict": outcome,
-            "lost": ["vm0003"] if (arm, size) == ("dram", 8) else [],
-            "slo": {"avg_us": 50, "p99_us": 300, "basis": "response"},
-            "labels": ["DRAM budget of 130 MiB by cgroup fleet"],
-            "hosts_within_slo": size if outcome == "pass" else size // 2,
-            "avg_us": 20.0 + size,
-            "p99_us": 50.0 * size,
-            "worst_host_p99_us": 60.0 * size,
-        }
-        for arm, each in probes.items()
-        for number, (size, outcome) in enumerate(each, 1)
+    document["runs"] = [
+        entry(arm, *each, labels=["DRAM budget of 130 MiB by cgroup fleet"], run_id=f"d-{arm}-{number}")
+        for arm, all_of_it in outcomes.items()
+        for number, each in enumerate(all_of_it)
     ]
-    document = {
-        "schema": 1,
-        "id": "density-1",
-        "kind": "density",
-        "finished": True,
-        "restored": True,
-        "created_at": 0,
-        "runs": runs,
-        "definition": {
-            "arms": [{"name": arm, "variables": {}, "setting": None} for arm in probes],
-            "maximum": 16,
-            "start": 1,
-            "repeats": 3,
-            "vms": False,
-            "probe": {},
-        },
-    }
+    for run in document["runs"]:
+        if (run["arm"], run["size"]) == ("dram", 8):
+            run["lost"] = ["vm0003"]
+        if run["arm"] == "swap" and run["outcome"] == "fail":
+            run["missed"] = ["vm0009"]
     directory = RunDirectory(str(place), "density-1")
     pathlib.Path(directory.path).mkdir()
     density_result.publish(directory, document, lambda line: None)

@@ -121,24 +121,29 @@ def test_a_search_for_the_density_draws_its_curve(browser, density, look):
         "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     ), "wider than its screen"
     header = browser.driver.find_element("tag name", "header").text
-    assert "dram 4, zram 16, swap 6" in header and "zram carries 4.00 times as many as dram." in header
-    assert "no fleet of more than 16 was probed" in header and "a fleet of 8 fails and one of 12 passes" in header
+    assert "dram 4 (4 to 4), zram 16 (" in header and "zram carries 4.00 (" in header
+    assert "swap carries (indicative: " in header and "swap is indicative: too few probes for a claim" in header
+    assert "no larger fleet was allowed" in header and "1 of 18 attempts were invalid" in header
+    assert "vm0009 missed the SLO in all 3 probes that held it" in header
     if look == "desktop":
         assert "p99 of the worst host" in browser.hover("curve", 0) and "probes passed" in browser.hover("curve", 0)
 
 
 def test_the_density_as_text_and_as_data(density):
     text = (density / "density.txt").read_text(encoding="utf-8")
-    assert "2 of 2 probes of 4 passed; 0 of 2 probes of 5 passed" in text
-    assert "2 of 2 probes of 16 passed; no larger fleet was allowed" in text
-    assert "swap: not monotonic: a fleet of 8 fails and one of 12 passes" in text
+    assert "4 (4 to 4)" in text and "known within a factor of 1.25 after 38 probes" in text
+    assert "indicative; not finished, 5 probes so far" in text
     found = {
         each["name"]: each for each in json.loads((density / "density.json").read_text(encoding="utf-8"))["density"]
     }
-    assert found["zram"]["ratio"] == 4 and found["swap"]["limited_by"] == "invalid" and found["swap"]["next_size"] == 7
+    assert found["dram"]["passes"]["n90_interval"] == [4, 4] and found["dram"]["stopped_by"] == "factor"
+    assert found["zram"]["ratio"]["estimate"] == 4 and found["zram"]["passes"]["n90_interval"][1] is None
+    assert found["zram"]["discarded"] == 1 and found["zram"]["if_discarded_failed"]["n90"] <= 16
+    assert found["swap"]["passes"] != found["swap"]["not_fails"] and found["swap"]["ratio"]["estimate"] is None
     assert found["dram"]["curve"][-1] == {
         "size": 8,
         "passed": 0,
+        "undecided": 0,
         "failed": 1,
         "invalid": 0,
         "hosts_within_slo": 4,

@@ -31,9 +31,10 @@ MODULE_RANGES = {
     "density_plan": forecast.RANGES,
     "density_search": {
         "maximum": study.RANGES["density_max"],
-        "repeats": study.RANGES["density_repeats"],
+        "probes": study.RANGES["density_probes"],
+        "factor": study.RANGES["density_factor"],
     },
-    "study": {"rounds": study.RANGES["study_rounds"]},
+    "study": {"rounds": study.RANGES["study_rounds"], "attempts": study.RANGES["study_attempts"]},
 }
 ROLE_RANGES = {
     "latency_benchmark": {

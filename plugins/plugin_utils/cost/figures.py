@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost.options import PRICES
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 
 REQUIRED = ("date", "currency", "server", "dram_per_gb", "months")
@@ -58,6 +59,9 @@ class PricedArm(t.NamedTuple):
         dram_bytes: DRAM of the server, or its DRAM budget.
         tier_bytes: size of the swap drives; 0 if there are none.
         written_bytes_per_second: measured writes to these drives; None if unknown.
+        vms_interval: the fewest and the most VMs that the server may carry; the most are None if unknown. None as a
+            whole where the number was not searched for.
+        vms_ratio: C(estimate) and C(interval) of the VMs as a multiple of the baseline's, as in density.json.
     """
 
     name: str
@@ -66,6 +70,8 @@ class PricedArm(t.NamedTuple):
     dram_bytes: float
     tier_bytes: float = 0.0
     written_bytes_per_second: float | None = None
+    vms_interval: tuple[int, int | None] | None = None
+    vms_ratio: t.Mapping[str, t.Any] | None = None
 
 
 def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> dict[str, t.Any] | None:
@@ -135,8 +141,8 @@ def document(paid: t.Mapping[str, t.Any], arms: t.Sequence[PricedArm], baseline:
     reference = next((row for row in rows if row["name"] == baseline), None)
     if reference is None and paid["dram_vms"] is not None and arms:
         reference = _row(paid, PricedArm("DRAM alone", paid["dram_vms"], "", arms[0].dram_bytes))
-    for row in rows:
-        row.update(_against(paid, row, reference if reference is not row else None))
+    for row, arm in zip(rows, arms):
+        row.update(_against(paid, row, reference if reference is not row else None, arm.vms_ratio))
     return {
         "prices": dict(paid),
         "baseline": reference and {name: reference[name] for name in ("name", "vms", "per_vm_month")},
@@ -168,6 +174,8 @@ def _row(paid: t.Mapping[str, t.Any], arm: PricedArm) -> dict[str, t.Any]:
         "parts_per_month": {name: round(value, 2) for name, value in parts.items()},
         "server_month": round(month, 2),
         "per_vm_month": _per(month, arm.vms),
+        "vms_interval": arm.vms_interval and list(arm.vms_interval),
+        "per_vm_month_interval": arm.vms_interval and [_per(month, vms) for vms in reversed(arm.vms_interval)],
         "vms_with_head_room": spared,
         "per_vm_month_with_head_room": _per(month, spared),
         "written_bytes_per_second": arm.written_bytes_per_second,
@@ -180,16 +188,36 @@ def _per(month: float, vms: int | None) -> float | None:
 
 
 def _against(
-    paid: t.Mapping[str, t.Any], row: t.Mapping[str, t.Any], reference: t.Mapping[str, t.Any] | None
+    paid: t.Mapping[str, t.Any],
+    row: t.Mapping[str, t.Any],
+    reference: t.Mapping[str, t.Any] | None,
+    vms_ratio: t.Mapping[str, t.Any] | None,
 ) -> dict[str, t.Any]:
-    """Return the saving of a VM against the reference, and the price of the tier at which the saving becomes 0."""
-    against: dict[str, t.Any] = {"saving": None, "server_ratio": None, "break_even_tier_per_gb": None}
-    if reference is None or not reference["vms"] or not row["vms"]:
+    """Return the saving of a VM against the reference, and the price of the tier at which the saving becomes 0.
+
+    The interval of a ratio becomes that of the saving. Where the ratio has no estimate, the saving has none.
+    """
+    against: dict[str, t.Any] = {
+        "saving": None,
+        "saving_interval": None,
+        "server_ratio": None,
+        "break_even_tier_per_gb": None,
+    }
+    if reference is None:
         return against
     month, month_of_reference = row["server_month"], reference["server_month"]
+    if month_of_reference and vms_ratio:
+        against["saving_interval"] = [
+            round(1 - month / month_of_reference / times, 4) if times else None for times in vms_ratio["interval"]
+        ]
+    if not reference["vms"] or not row["vms"]:
+        return against
+    if month_of_reference:
+        against["server_ratio"] = round(month / month_of_reference, 4)
+    if vms_ratio and vms_ratio["estimate"] is None:
+        return against
     if month_of_reference:
         against["saving"] = round(1 - (month / row["vms"]) / (month_of_reference / reference["vms"]), 4)
-        against["server_ratio"] = round(month / month_of_reference, 4)
     budget = month_of_reference * row["vms"] / reference["vms"]
     left_for_tier = budget - (month - row["parts_per_month"]["tier"])
     against["break_even_tier_per_gb"] = break_even(left_for_tier, row["tier_gb"], paid["months"])
@@ -266,11 +294,12 @@ def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writ
         hosts: the size of its fleet.
         writes: has all phases of the run.
     """
-    records = {
-        (record.get("kernel") or {}).get("boot_id") or host: record for host, record in run.get("hosts", {}).items()
-    }
-    servers = list(records.values())
-    why = {"pass": "", "fail": "the fleet misses the SLO"}.get(verdict, "the run is not valid")
+    servers = _servers(run)
+    why = {
+        PASS: "",
+        FAIL: "the fleet misses the SLO",
+        UNDECIDED: "whether the fleet meets the SLO is undecided",
+    }.get(verdict, "the run is not valid")
     vms = None if why else math.floor(hosts / max(1, len(servers)))
     areas = [area for record in servers for area in (record.get("swap") or {}).get("areas") or []]
     drives = [area for area in areas if not area["name"].startswith("/dev/zram")]
@@ -292,12 +321,16 @@ class Measured(t.NamedTuple):
         runs: the directories of the runs.
         verdict: of all of them together.
         hosts: the size of the fleet.
+        hosts_interval: the fewest and the most hosts that meet the SLO, and
+        ratio: of the hosts to those of the first configuration; both as in PricedArm, only from a density search.
     """
 
     name: str
     runs: t.Sequence[RunDirectory]
     verdict: str
     hosts: int
+    hosts_interval: tuple[int, int | None] | None = None
+    ratio: t.Mapping[str, t.Any] | None = None
 
 
 def of_runs(paid: t.Mapping[str, t.Any], measured: t.Sequence[Measured]) -> dict[str, t.Any]:
@@ -318,8 +351,22 @@ def of_runs(paid: t.Mapping[str, t.Any], measured: t.Sequence[Measured]) -> dict
             for phase in directory.read_json("run.json")["phases"]:
                 if phase["kind"] == "iteration" and (document_of_phase := directory.read_phase(phase)):
                     writes.add(document_of_phase)
-        arms.append(arm_of(each.name, run, each.verdict, each.hosts, writes))
+        arm = arm_of(each.name, run, each.verdict, each.hosts, writes)
+        if each.hosts_interval:
+            servers, (low, high) = max(1, len(_servers(run))), each.hosts_interval
+            arm = arm._replace(
+                vms_interval=(low // servers, None if high is None else high // servers), vms_ratio=each.ratio
+            )
+        arms.append(arm)
     return document(paid, arms, arms[0].name)
+
+
+def _servers(run: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
+    """Return the record of each server of a run; several hosts may be on one."""
+    records = {
+        (record.get("kernel") or {}).get("boot_id") or host: record for host, record in run.get("hosts", {}).items()
+    }
+    return list(records.values())
 
 
 def _dram(record: t.Mapping[str, t.Any]) -> float:

@@ -32,15 +32,20 @@ def _figure(value: float | None, text: str = "{:,.2f}") -> str:
     return "-" if value is None else text.format(value)
 
 
+def _span(ends: t.Sequence[float | None] | None, text: str = "{:,.2f}") -> str:
+    """Return an interval behind a figure; an open end is three dots."""
+    return f" ({' to '.join('...' if end is None else text.format(end) for end in ends)})" if ends else ""
+
+
 _COLUMNS = (
     ("profile", lambda arm: arm["name"]),
-    ("VMs", lambda arm: _figure(arm["vms"], "{}")),
+    ("VMs", lambda arm: _figure(arm["vms"], "{}") + _span(arm["vms_interval"], "{}")),
     ("DRAM GB", lambda arm: f"{arm['dram_gb']:,.1f}"),
     ("tier GB", lambda arm: f"{arm['tier_gb']:,.1f}"),
     ("server/month", lambda arm: _figure(arm["server_month"])),
-    ("VM/month", lambda arm: _figure(arm["per_vm_month"])),
+    ("VM/month", lambda arm: _figure(arm["per_vm_month"]) + _span(arm["per_vm_month_interval"])),
     ("VM/month N+1", lambda arm: _figure(arm["per_vm_month_with_head_room"])),
-    ("saving", lambda arm: _figure(arm["saving"], "{:.1%}")),
+    ("saving", lambda arm: _figure(arm["saving"], "{:.1%}") + _span(arm["saving_interval"], "{:.1%}")),
     ("tier breaks even at /GB", lambda arm: _figure(arm["break_even_tier_per_gb"])),
     ("drives last", lambda arm: _figure(arm["drive_life_years"], "{:,.3g} years")),
 )

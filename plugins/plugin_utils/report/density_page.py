@@ -7,47 +7,44 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import html
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import density_text, html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import short
 
-_SECTIONS = (("curve", "Curve"), ("confidence", "Confidence"), ("probes", "Probes"))
+_SECTIONS = (("densities", "Densities"), ("curve", "Curve"), ("probes", "Probes"))
 
 
-def density_page(
-    document: t.Mapping[str, t.Any],
-    reason: t.Callable[[t.Mapping[str, t.Any]], str],
-    contradictions: t.Callable[[t.Mapping[str, t.Any]], list[str]],
-) -> str:
-    """Return the page of a search for the density.
-
-    Args:
-        document: density.json.
-        reason: returns why a density is not larger.
-        contradictions: returns where a density is not monotonic.
-    """
+def density_page(document: t.Mapping[str, t.Any]) -> str:
+    """Return the page of a search for the density, from density.json."""
     found = document["density"]
     data = {
         "kind": "density",
         "slo": document["slo"],
-        "profiles": [{"name": each["name"], "curve": [_point(row) for row in each["curve"]]} for each in found],
+        "profiles": [
+            {
+                "name": each["name"],
+                "curve": [_point(row) for row in each["curve"]],
+                "interval": [each["passes"]["n90_interval"][0], each["not_fails"]["n90_interval"][1]],
+            }
+            for each in found
+        ],
     }
     return html.render(
         "density.html.j2",
         data,
-        html.with_cost(_SECTIONS, document.get("cost"), "confidence"),
+        html.with_cost(_SECTIONS, document.get("cost"), "curve"),
         density=document,
         found=found,
-        reason=reason,
-        contradictions=contradictions,
+        text=density_text,
     )
 
 
 def _point(row: t.Mapping[str, t.Any]) -> list[t.Any]:
     """Return a point of a curve: a size of the fleet and what its probes measured."""
+    judged = row["passed"] + row["undecided"] + row["failed"]
     return [
         row["size"],
         short(row["worst_host_p99_us"]),
         row["hosts_within_slo"],
-        row["passed"] > row["failed"],
-        f"{row['passed']} of {row['passed'] + row['failed']} probes passed",
+        2 * row["passed"] > judged,
+        f"{density_text.outcomes(row)} probes passed",
     ]

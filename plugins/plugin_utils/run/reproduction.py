@@ -28,10 +28,11 @@ HIDDEN = "********"
 _PLAYBOOK_VARIABLES = frozenset(
     (
         "ablation_settings",
+        "density_factor",
         "density_id",
         "density_max",
         "density_probe",
-        "density_repeats",
+        "density_probes",
         "density_start",
         "fleet_sizes",
         "image_cloud_init",

@@ -1,65 +1,63 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The result of a density search: lines for the terminal, density.json, .txt and .html."""
+"""The result of a density search: density.json, .txt and .html, and the lines for the terminal."""
 
 from __future__ import annotations
 
+import math
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, density_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.density_page import density_page
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import grid, microseconds
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import microseconds
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, INVALID, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import (
-    INVALID,
-    PASS,
-    DensitySearch,
-    Finding,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import ratio_bound
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import DensitySearch
+
+# A host that misses the SLO in every probe that holds it is called sick after this many probes.
+SICK_PROBES = 3
+
+_Run = t.Mapping[str, t.Any]
 
 
-def probed(run: t.Mapping[str, t.Any], finding: Finding) -> list[str]:
+def searches(document: t.Mapping[str, t.Any]) -> dict[str, DensitySearch]:
+    """Return the search of each arm as the attempts of a density.json left it."""
+    definition = document["definition"]
+    found = {
+        arm["name"]: DensitySearch(
+            definition["maximum"], definition["probes"], definition["factor"], definition["start"]
+        )
+        for arm in definition["arms"]
+    }
+    for run in document["runs"]:
+        found[run["arm"]].add(run["size"], run["outcome"])
+    return found
+
+
+def probed(run: _Run, search: DensitySearch) -> list[str]:
     """Return the result of a probe, and what is known after it."""
     lost = f", lost {', '.join(run['lost'])}" if run["lost"] else ""
-    known = f"so far at least {finding.density}" + (f", less than {finding.next_size}" if finding.next_size else "")
     figures = f"p99 {microseconds(run['p99_us'])} us, of the worst host {microseconds(run['worst_host_p99_us'])} us"
+    passes, not_fails = (density_text.size(each._asdict()) for each in search.estimate())
+    known = passes if passes == not_fails else f"{passes}, undecided up to {not_fails}"
     return [
         f"   {run['arm']}, {run['size']} hosts: {run['outcome'].upper()}, "
-        f"{run['hosts_within_slo']} within the SLO{lost}; {figures} | {known}"
+        f"{run['hosts_within_slo']} within the SLO{lost}; {figures} | N90 so far {known}"
     ]
 
 
 def conclude(document: dict[str, t.Any]) -> None:
     """Add C(density) to the document, one entry for each arm; docs/study.md explains it."""
-    definition, found = document["definition"], []
-    for arm in definition["arms"]:
-        runs = [run for run in document["runs"] if run["arm"] == arm["name"]]
-        search = DensitySearch(definition["maximum"], definition["start"], definition["repeats"])
-        for run in runs:
-            search.add(run["size"], run["outcome"])
-        finding = search.finding()
-        sizes = {size.size: size for size in search.sizes()}
-        found.append(
-            {
-                "name": arm["name"],
-                "density": finding.density,
-                "limited_by": finding.limited_by,
-                "next_size": finding.next_size,
-                "decided": finding.decided,
-                "votes": {
-                    str(size): _votes(sizes[size]) for size in (finding.density, finding.next_size) if size in sizes
-                },
-                "contradictions": [list(pair) for pair in finding.contradictions],
-                "labels": list(dict.fromkeys(label for run in runs for label in run["labels"])),
-                "curve": [_point(size, [run for run in runs if run["size"] == size.size]) for size in search.sizes()],
-            }
-        )
-    first = found[0]["density"]
-    for each in found:
-        each["ratio"] = round(each["density"] / first, 3) if first else None
-    document["density"] = found
+    of_arms = searches(document)
+    baseline = next(iter(of_arms.values()))
+    document["density"] = [
+        _found(name, search, baseline, [run for run in document["runs"] if run["arm"] == name])
+        for name, search in of_arms.items()
+    ]
     document["slo"] = document["runs"][0]["slo"] if document["runs"] else None
 
 
@@ -74,100 +72,108 @@ def publish(
     document["cost"] = prices and cost.of_runs(
         prices, [_at_density(directory, document, each) for each in document["density"]]
     )
-    lines = table(document) + cost_text.lines(document["cost"])
+    document["attempts_summary"] = attempts.summary(document.get("attempts", []), ("arm", "size"))
+    lines = (
+        density_text.lines(document) + attempts.lines(document["attempts_summary"]) + cost_text.lines(document["cost"])
+    )
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join(lines).strip() + "\n")
-    directory.write_text("density.html", density_page(document, reason, contradictions))
+    directory.write_text("density.html", density_page(document))
     for line in lines:
         say(line)
     say(f"Density: {directory.file('density.html')}")
 
 
+def _found(name: str, search: DensitySearch, baseline: DensitySearch, runs: t.Sequence[_Run]) -> dict[str, t.Any]:
+    """Return what density.json has about an arm."""
+    passes, not_fails = search.estimate()
+    if_discarded_failed = search.if_discarded_failed()
+    return {
+        "name": name,
+        "density": passes.n90,
+        "passes": _as_lists(passes._asdict()),
+        "not_fails": _as_lists(not_fails._asdict()),
+        "if_discarded_failed": if_discarded_failed and _as_lists(if_discarded_failed._asdict()),
+        "stopped_by": search.stopped_by,
+        "indicative": search.indicative,
+        "ratio": None if search is baseline else _ratio(search, baseline),
+        "probes": search.probed,
+        "attempts": search.attempts,
+        "discarded": len(search.discarded),
+        "sick": _sick(runs),
+        "labels": list(dict.fromkeys(label for run in runs for label in run["labels"])),
+        "curve": [
+            _point(size, [run for run in runs if run["size"] == size]) for size in sorted({run["size"] for run in runs})
+        ],
+    }
+
+
+def _as_lists(estimate: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return an estimate as it is read back from JSON."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in estimate.items()}
+
+
+def _ratio(search: DensitySearch, baseline: DensitySearch) -> dict[str, t.Any] | None:
+    """Return how many times as many hosts an arm carries as the first one; None if that one carries none.
+
+    An undecided probe may have met the SLO or not, in either arm. So the interval begins with the fewest hosts of the
+    arm and the most of the first one, and ends the other way round. There is an estimate only without such probes, and
+    with enough of the others.
+    """
+    low = ratio_bound(search.passes, baseline.not_fails, upper=False)
+    high = ratio_bound(search.not_fails, baseline.passes, upper=True)
+    if low == math.inf:
+        return None
+    indicative = search.indicative or baseline.indicative
+    (ours, our_most), (base, base_most) = search.estimate(), baseline.estimate()
+    is_plain = not indicative and (ours, base) == (our_most, base_most) and base.n90
+    return {
+        "estimate": round(ours.n90 / base.n90, 3) if is_plain else None,
+        "interval": [round(low, 3), None if high == math.inf else round(high, 3)],
+        "indicative": indicative,
+    }
+
+
+def _sick(runs: t.Sequence[_Run]) -> list[dict[str, t.Any]]:
+    """Return the hosts that missed the SLO in each probe that held them, while most other hosts met it.
+
+    Where most hosts miss the SLO, the fleet is overloaded, and no host is to blame.
+    """
+    judged = [run for run in runs if run["outcome"] != INVALID]
+    found = []
+    for host in sorted({host for run in judged for host in run["missed"]}):
+        held = [run for run in judged if host in run["hosts"]]
+        alone = [run for run in held if 2 * (len(run["missed"]) - 1) < len(run["hosts"]) - 1]
+        if len(held) >= SICK_PROBES and all(host in run["missed"] for run in held) and 2 * len(alone) > len(held):
+            found.append({"name": host, "probes": len(held)})
+    return found
+
+
 def _at_density(
     directory: RunDirectory, document: t.Mapping[str, t.Any], found: t.Mapping[str, t.Any]
 ) -> cost.Measured:
-    """Return the probes that passed at the density, or all probes of the arm if none passed."""
+    """Return the probes that passed at the largest size up to the density, or all probes of the arm if none passed."""
     of_arm = [run for run in document["runs"] if run["arm"] == found["name"]]
-    runs = [run for run in of_arm if (run["size"], run["outcome"]) == (found["density"], PASS)]
-    directories = [RunDirectory(directory.results_dir, run["run_id"]) for run in runs or of_arm]
-    return cost.Measured(found["name"], directories, "pass" if runs else "fail", found["density"])
-
-
-def table(document: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the densities, how certain they are, and the curves."""
-    slo, baseline = document["slo"], document["density"][0]["name"]
-    columns = (
-        ("profile", lambda each: each["name"]),
-        ("density", lambda each: str(each["density"])),
-        (f"x {baseline}", lambda each: "-" if each["ratio"] is None else f"{each['ratio']:.2f}"),
-        ("", reason),
-    )
-    curve = (
-        ("profile", lambda row: row["name"]),
-        ("hosts", lambda row: str(row["size"])),
-        (
-            "passed",
-            lambda row: (
-                f"{row['passed']} of {row['passed'] + row['failed']}"
-                + (f", {row['invalid']} invalid" if row["invalid"] else "")
-            ),
-        ),
-        ("within SLO", lambda row: str(row["hosts_within_slo"])),
-        ("avg us", lambda row: microseconds(row["avg_us"])),
-        ("p99", lambda row: microseconds(row["p99_us"])),
-        ("worst host's", lambda row: microseconds(row["worst_host_p99_us"])),
-        ("", lambda row: f"lost {', '.join(row['lost'])}" if row["lost"] else ""),
-    )
-    lines = [
-        "",
-        f"Density: the largest fleet whose hosts all meet avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us "
-        f"({slo['basis']} time)",
-        *grid(columns, document["density"]),
-        "",
-        "Probes (worst cell of each; median over the valid probes of a size):",
-        *grid(curve, [{**row, "name": each["name"]} for each in document["density"] for row in each["curve"]]),
-    ]
-    for each in document["density"]:
-        lines += [f"  {each['name']}: {text}" for text in (*contradictions(each), *each["labels"])]
-    return lines
-
-
-def reason(found: t.Mapping[str, t.Any]) -> str:
-    """Return why a density is not larger, and how certain that is."""
-
-    def votes(size: int) -> str:
-        each = found["votes"].get(str(size))
-        return f"{each['passed']} of {each['passed'] + each['failed']} probes of {size} passed" if each else ""
-
-    at = votes(found["density"])
-    if found["limited_by"] == "maximum":
-        return f"{at}; no larger fleet was allowed"
-    if found["limited_by"] == INVALID:
-        return f"{at}{'; ' if at else ''}at least this many: a fleet of {found['next_size']} could not be judged"
-    return "; ".join(text for text in (at, votes(found["next_size"])) if text) + (
-        "" if found["decided"] else "; the search is not finished"
+    passed = [run for run in of_arm if run["outcome"] == PASS and run["size"] <= found["density"]]
+    largest = max((run["size"] for run in passed), default=0)
+    runs = [run for run in passed if run["size"] == largest] or of_arm
+    return cost.Measured(
+        found["name"],
+        [RunDirectory(directory.results_dir, run["run_id"]) for run in runs],
+        "pass" if found["density"] else "fail",
+        found["density"],
+        (found["passes"]["n90_interval"][0], found["not_fails"]["n90_interval"][1]),
+        found["ratio"],
     )
 
 
-def contradictions(found: t.Mapping[str, t.Any]) -> list[str]:
-    """Return a sentence for each size that failed although a larger one passed."""
-    return [
-        f"not monotonic: a fleet of {low} fails and one of {high} passes; "
-        f"the density is the largest passing size below {low}"
-        for low, high in found["contradictions"]
-    ]
-
-
-def _votes(size: t.Any) -> dict[str, int]:
-    return {"passed": size.passed, "failed": size.failed, "invalid": size.invalid}
-
-
-def _point(size: t.Any, runs: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+def _point(size: int, runs: t.Sequence[_Run]) -> dict[str, t.Any]:
     """Return the probes of a size as one point of the curve. Figures of invalid probes are ignored."""
     valid = [run for run in runs if run["outcome"] != INVALID]
+    counts = {"passed": PASS, "undecided": UNDECIDED, "failed": FAIL, "invalid": INVALID}
     return {
-        "size": size.size,
-        **_votes(size),
+        "size": size,
+        **{name: sum(run["outcome"] == outcome for run in runs) for name, outcome in counts.items()},
         "hosts_within_slo": min((run["hosts_within_slo"] for run in valid), default=0),
         **{name: _median(run[name] for run in valid) for name in ("avg_us", "p99_us", "worst_host_p99_us")},
         "lost": sorted({host for run in runs for host in run["lost"]}),

@@ -9,7 +9,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 
 RANGES: Ranges = {
     "study_rounds": Range(int, 1, 1000, "runs of each profile"),
+    "study_attempts": Range(int, 1, 99, "attempts at a run"),
     "density_max": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_start": Range(int, 1, 100_000, "hosts of the fleet"),
-    "density_repeats": Range(int, 1, 99, "probes of one size"),
+    "density_probes": Range(int, 1, 1000, "probes under each profile"),
+    "density_factor": Range(float, 1.01, 100, "high end of an interval as a multiple of the low end"),
 }

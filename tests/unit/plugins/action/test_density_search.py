@@ -37,25 +37,22 @@ def test_one_sick_host_in_one_cell_fails_the_fleet(probe, make_result):
 
     found = probe(sick)
     assert found["outcome"] == "fail" and found["hosts_within_slo"] == 2 and found["lost"] == []
+    assert found["missed"] == ["c"] and found["hosts"] == ["a", "b", "c"]
     assert found["worst_host_p99_us"] > 300
 
 
 @pytest.mark.parametrize("index", [1, 2, 4])  # the fill, a warm-up, a measured iteration
 def test_a_host_that_died_fails_the_fleet_and_is_named(probe, index):
+    killed = ("killed", {"error": {"kind": "lost"}, "fill": {"keys": 5}, "requests": {"sent": 5}})
     found = probe(
-        lambda phase, host, result: "killed" if host == "b" and phase["index"] == index else result,
+        lambda phase, host, result: killed if host == "b" and phase["index"] == index else result,
         skip=range(index + 1, 14),
     )
-    assert found["outcome"] == "fail" and found["lost"] == ["b"]
+    assert (found["outcome"], found["lost"], found["missed"]) == ("fail", ["b"], ["b"])
 
 
-def test_a_missed_rate_makes_the_probe_invalid(probe):
-    found = probe(
-        lambda phase, host, result: (
-            {**result, "rate": {"target": 1000, "achieved": 900}} if phase["index"] == 3 else result
-        )
-    )
-    assert found["outcome"] == "invalid" and found["lost"] == []
+def test_a_host_that_was_never_there_makes_the_probe_invalid(probe):
+    assert probe(lambda phase, host, result: "unreachable" if host == "b" else result)["outcome"] == "invalid"
 
 
 def test_an_unfinished_probe_is_invalid(probe):
@@ -65,3 +62,14 @@ def test_an_unfinished_probe_is_invalid(probe):
 def test_a_run_of_another_size_is_an_error(probe):
     with pytest.raises(RunError, match="is a run of 3 hosts, not of 4"):
         probe(size=4)
+
+
+def test_a_late_client_leaves_the_probe_undecided(probe, make_result):
+    def late(phase, host, result):
+        if host != "c" or phase["kind"] != "iteration":
+            return result
+        slow = make_result(phase, 0, START, values=latencies(980) + latencies(20, average_us=500))
+        return {**result, "latency": {**result["latency"], "intended": slow["latency"]["intended"]}}
+
+    found = probe(late)
+    assert (found["outcome"], found["missed"]) == ("undecided", []), "the server was not slow for certain"

@@ -109,6 +109,26 @@ def test_a_fleet_that_misses_the_slo_has_no_cost_per_vm():
     assert cost.arm_of("swap", run, "pass", 8, writes) == PricedArm("swap", 8, "", 64 * GIB, 1e12, None)
 
 
+def test_the_interval_of_a_density_becomes_that_of_the_cost():
+    """Servers that cost the same, so a VM saves what the multiple of VMs saves."""
+    base = PricedArm("dram", 20, "", 128 * GIB, vms_interval=(18, 22))
+    plain = {"estimate": 2, "interval": [1.6, 2.5]}
+    swap = priced([base, PricedArm("swap", 40, "", 128 * GIB, vms_interval=(36, 44), vms_ratio=plain)])["swap"]
+    assert swap["vms_interval"] == [36, 44] and (swap["saving"], swap["saving_interval"]) == (0.5, [0.375, 0.6])
+    cheapest, dearest = swap["per_vm_month_interval"]
+    assert cheapest * 44 == pytest.approx(dearest * 36, rel=0.001) and cheapest < swap["per_vm_month"] < dearest
+    vague = {"estimate": None, "interval": [0, None]}
+    document = cost.document(
+        cost.prices("prices", PAID),
+        [base, PricedArm("swap", 4, "", GIB, vms_interval=(0, None), vms_ratio=vague)],
+        "dram",
+    )
+    row = document["arms"][1]
+    assert row["saving"] is None and row["saving_interval"] == [None, None]
+    assert row["per_vm_month_interval"] == [None, None]
+    assert any("4 (0 to ...)" in line and "- (... to ...)" in line for line in cost_text.lines(document))
+
+
 def pressed(machine, pages, seconds=10.0, kind="iteration"):
     return {"phase": {"kind": kind}, "pressure": {machine: {"counters": {"clock_s": seconds, "pswpout": pages}}}}
 

@@ -1,39 +1,63 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+from synthetic_densities import empty, entry
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import density_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
 
 
-def probe(size, outcome, p99, within):
-    return {
-        "arm": "dram",
-        "size": size,
-        "outcome": outcome,
-        "lost": [],
-        "labels": [],
-        "slo": {"avg_us": 50, "p99_us": 500, "basis": "response"},
-        "hosts_within_slo": within,
-        "avg_us": p99 / 4,
-        "p99_us": p99,
-        "worst_host_p99_us": 2 * p99,
-    }
+def concluded(*runs, arms=("dram",), **changes):
+    document = empty(arms, maximum=8, **changes)
+    document["runs"] = list(runs)
+    density_result.conclude(document)
+    return document
 
 
 def test_the_figures_of_an_invalid_probe_are_no_figures():
-    document = {
-        "definition": {"arms": [{"name": "dram"}], "maximum": 3, "start": 2, "repeats": 1},
-        "runs": [
-            probe(2, "pass", 100, 2),
-            probe(3, "invalid", 900000, 0),
-            probe(3, "pass", 160, 3),
-        ],
+    probes = [entry("dram", 2, "pass", p99_us=100, worst_host_p99_us=200)]
+    probes += [entry("dram", 3, "invalid", p99_us=900000, hosts_within_slo=0)]
+    found = concluded(*probes)["density"][0]
+    assert found["curve"][-1] == {
+        "size": 3,
+        "passed": 0,
+        "undecided": 0,
+        "failed": 0,
+        "invalid": 1,
+        "hosts_within_slo": 0,
+        "avg_us": None,
+        "p99_us": None,
+        "worst_host_p99_us": None,
+        "lost": [],
     }
-    density_result.conclude(document)
-    (found,) = document["density"]
-    assert found["density"] == 3
-    last = found["curve"][-1]
+    probes.append(entry("dram", 3, "pass", p99_us=160, worst_host_p99_us=320))
+    last = concluded(*probes)["density"][0]["curve"][-1]
     assert (last["p99_us"], last["worst_host_p99_us"], last["hosts_within_slo"], last["invalid"]) == (160, 320, 3, 1)
 
-    document["runs"].pop()
-    density_result.conclude(document)
-    assert document["density"][0]["curve"][-1]["p99_us"] is None
+
+def test_a_sick_host_is_named_and_an_overloaded_fleet_is_not():
+    sick = [entry("dram", size, "fail", missed=["vm0002"]) for size in (4, 5, 6)]
+    assert concluded(*sick[:2])["density"][0]["sick"] == [], "it may be chance"
+    document = concluded(entry("dram", 1, "pass"), *sick)
+    assert document["density"][0]["sick"] == [{"name": "vm0002", "probes": 3}]
+    assert "vm0002 missed the SLO in all 3 probes that held it" in "\n".join(density_text.lines(document))
+    assert concluded(*sick, entry("dram", 3, "pass"))["density"][0]["sick"] == [], "it can meet the SLO"
+    overload = [entry("dram", 4, "fail", missed=["vm0001", "vm0002", "vm0003"]) for _probe in range(5)]
+    assert concluded(*overload)["density"][0]["sick"] == []
+
+
+def test_the_text_shows_intervals_and_what_was_discarded():
+    document = concluded(
+        *(
+            entry(arm, size, "pass" if size <= limit else "fail")
+            for arm, limit in (("dram", 3), ("swap", 4))
+            for size in (3, 4, 5)
+        ),
+        entry("swap", 4, "invalid"),
+        arms=("dram", "swap"),
+        probes=3,
+    )
+    text = "\n".join(density_text.lines(document))
+    assert "indicative: " in text and "1.33" not in text
+    assert "1 of 4 attempts were invalid" in text and "if all of them had failed, the density would be" in text
+    assert "all 3 probes used, and the interval is wider than a factor of 1.25" in text

@@ -1,0 +1,118 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A density in words, from density.json: the same on the terminal and on the page."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import grid, microseconds
+
+_Found = t.Mapping[str, t.Any]
+
+
+def size(estimate: _Found, name: str = "n90") -> str:
+    """Return a number of hosts and its interval, such as C(31 (28 to 33)).
+
+    Args:
+        estimate: C(passes), C(not_fails) or C(if_discarded_failed) of a profile.
+        name: C(n90) or C(n50).
+    """
+    low, high = estimate[f"{name}_interval"]
+    return f"{estimate[name]} ({f'{low} to {high}' if high is not None else f'{low} or more'})"
+
+
+def density(found: _Found) -> str:
+    """Return the density of a profile, and the one that does not fail if that is another."""
+    passes, not_fails = size(found["passes"]), size(found["not_fails"])
+    return passes if passes == not_fails else f"{passes}, undecided up to {not_fails}"
+
+
+def ratio(found: _Found) -> str:
+    """Return how many times as many hosts a profile carries as the first one, such as C(1.33 (1.20 to 1.45))."""
+    if found["ratio"] is None:
+        return "-"
+    low, high = found["ratio"]["interval"]
+    span = (
+        f"{low:.2f} to {high:.2f}"
+        if high is not None
+        else f"{low:.2f} or more"
+        if low
+        else "anything, nothing is known"
+    )
+    if found["ratio"]["indicative"]:
+        return f"indicative: {span}"
+    estimate = found["ratio"]["estimate"]
+    return span if estimate is None else f"{estimate:.2f} ({span})"
+
+
+def stopped(found: _Found, definition: _Found) -> str:
+    """Return why a profile was not probed any more."""
+    probes = f"{found['probes']} probes" if found["probes"] != 1 else "1 probe"
+    why = {
+        "factor": f"known within a factor of {definition['factor']:g} after {probes}",
+        "probes": f"all {probes} used, and the interval is wider than a factor of {definition['factor']:g}",
+        "invalid": f"stopped after {probes}: too many could not be judged",
+        None: f"not finished, {probes} so far",
+    }[found["stopped_by"]]
+    return f"{'indicative; ' if found['indicative'] else ''}{why}"
+
+
+def notes(found: _Found) -> list[str]:
+    """Return the sentences that a density must not be read without."""
+    lines = []
+    if found["passes"]["n90_interval"][1] is None:
+        lines.append("no larger fleet was allowed, so the density may be larger (density_max)")
+    if found["discarded"]:
+        lines.append(
+            f"{found['discarded']} of {found['attempts']} attempts were invalid and were repeated; if all of them had "
+            f"failed, the density would be {size(found['if_discarded_failed'])}"
+        )
+    if found["stopped_by"] == "invalid":
+        lines.append("too many probes could not be judged in any of their attempts; see their reasons")
+    lines += [
+        f"{each['name']} missed the SLO in all {each['probes']} probes that held it, while most other hosts met it: it "
+        "is sick, and the density is its own more than the profile's"
+        for each in found["sick"]
+    ]
+    return [*lines, *found["labels"]]
+
+
+def lines(document: _Found) -> list[str]:
+    """Return the densities, how certain they are, and the probes, as tables for the terminal."""
+    slo, found, definition = document["slo"], document["density"], document["definition"]
+    columns = (
+        ("profile", lambda each: each["name"]),
+        ("density N90", density),
+        (f"x {found[0]['name']}", ratio),
+        ("N50", lambda each: size(each["passes"], "n50")),
+        ("", lambda each: stopped(each, definition)),
+    )
+    curve = (
+        ("profile", lambda row: row["name"]),
+        ("hosts", lambda row: str(row["size"])),
+        ("passed", outcomes),
+        ("within SLO", lambda row: str(row["hosts_within_slo"])),
+        ("avg us", lambda row: microseconds(row["avg_us"])),
+        ("p99", lambda row: microseconds(row["p99_us"])),
+        ("worst host's", lambda row: microseconds(row["worst_host_p99_us"])),
+        ("", lambda row: f"lost {', '.join(row['lost'])}" if row["lost"] else ""),
+    )
+    return [
+        "",
+        f"Density: the largest fleet whose hosts all meet avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us",
+        "in 90 % of its probes (N90), with 95 % intervals; N50: in half of them",
+        *grid(columns, found),
+        "",
+        "Probes (worst cell of each; median over the valid probes of a size):",
+        *grid(curve, [{**row, "name": each["name"]} for each in found for row in each["curve"]]),
+        *(f"  {each['name']}: {text}" for each in found for text in notes(each)),
+    ]
+
+
+def outcomes(row: _Found) -> str:
+    """Return how the probes of a size ended."""
+    judged = row["passed"] + row["undecided"] + row["failed"]
+    others = [f"{row[name]} {name}" for name in ("undecided", "invalid") if row[name]]
+    return ", ".join([f"{row['passed']} of {judged}", *others])
