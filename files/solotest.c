@@ -8,7 +8,7 @@
  *
  *   which requests      random, chooser, hot_set
  *   when, and how long  clock, pacer, latency
- *   to and from Redis   connection, resp, requests, replies, load, server, ownership
+ *   to and from Redis   network, connection, resp, requests, reply, replies, load, server, ownership
  *   what is kept        histogram, series, measurement, errors
  *   around it           options, process, signals, health, failure, json, report, numbers
  *
@@ -155,7 +155,7 @@ static void test_run(struct test_result *t, struct outcome *o)
     struct load *l = &t->load;
     const struct settings *s = l->settings;
     struct measurement *m = t->measurement;
-    o->health.memory_locked = lock_memory((size_t)s->value_size);
+    o->health.memory_locked = lock_memory();
     if (!o->health.memory_locked && m->raw != NULL)
         memset(m->raw, 0, (size_t)m->raw_size * sizeof *m->raw); /* load its pages at least */
     t->ready = clock_ns(CLOCK_REALTIME);
@@ -212,15 +212,12 @@ static void test_phase(const struct settings *s, const struct credentials *who, 
                   .period = 1e9L / (long double)s->rate,
                   .arrivals = (enum arrivals)s->arrivals}};
     rng_seed(&t->load.pacer.rng, o->seed, STREAM_ARRIVALS);
-    struct chooser initial = chooser;
+    t->initial = chooser;
     t->done = load_open(&t->load, (size_t)s->connections, (size_t)s->pipeline, who) &&
               (s->read_mix >= 100 || ownership_extend(&t->load.conns[0], s, &o->failure));
     if (t->done) {
         test_run(t, o);
         measurement_finish(t->measurement, &t->load.bound);
-        if (s->json)
-            hot_set_measure(&t->hot, &initial, t->load.sent, t->measurement->series.slots[0],
-                            SERIES_POINTS * HIST_SLOTS);
     }
     load_close(&t->load);
 }
@@ -253,6 +250,11 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
         (void)server_look(s, who, &o->after, &too_late);
     }
     explicit_bzero(who->password, sizeof who->password);
+    if (s->json && o->test.done) /* takes seconds, and the figures of the server are of the test's end */
+        hot_set_measure(&o->test.hot, &o->test.initial, o->test.load.sent, o->test.measurement->series.slots[0],
+                        SERIES_POINTS * HIST_SLOTS);
+    if (interrupted)
+        (void)fail_interrupted(&o->failure);
     if (raw == NULL)
         return;
     bool written = !o->test.done || measurement_write_raw(o->test.measurement, raw);

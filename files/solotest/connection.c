@@ -3,50 +3,21 @@
 #include "connection.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "clock.h"
+#include "network.h"
 #include "signals.h"
-
-/* hiredis calls this for each text; only error texts are kept. The "object" that it wants is the
- * type of the reply, which is what hiredis itself returns without any functions. */
-static void *note_string(const redisReadTask *task, char *text, size_t length)
-{
-    if (task->type == REDIS_REPLY_ERROR && task->privdata != NULL) {
-        struct conn *c = task->privdata;
-        size_t n = length < sizeof c->error_text ? length : sizeof c->error_text - 1;
-        memcpy(c->error_text, text, n);
-        c->error_text[n] = '\0';
-    }
-    return (void *)(uintptr_t)task->type;
-}
-
-static redisReplyObjectFunctions note_functions = {.createString = note_string};
-
-/* Waits until the socket is ready; false after the deadline or a signal. */
-static bool wait_ready(int fd, short events, uint64_t deadline)
-{
-    while (!interrupted) {
-        struct timespec left = to_timespec(since(deadline, now_ns()));
-        struct pollfd p = {.fd = fd, .events = events};
-        int ready = ppoll(&p, 1, &left, NULL);
-        if (ready > 0)
-            return true;
-        if (ready == 0 || errno != EINTR)
-            return false;
-    }
-    return false;
-}
 
 static bool fail_wait(struct failure *f, const char *command)
 {
     if (interrupted)
         return fail_interrupted(f);
-    return fail(f, EXIT_LOST, "timeout", "%s: no reply in time", command);
+    return fail_server(f, "timeout", "%s: no reply in time", command);
 }
 
 static bool send_all(int fd, const char *data, size_t size, uint64_t deadline, const char *command,
@@ -61,7 +32,7 @@ static bool send_all(int fd, const char *data, size_t size, uint64_t deadline, c
             if (!wait_ready(fd, POLLOUT, deadline))
                 return fail_wait(f, command);
         } else if (errno != EINTR) {
-            return fail(f, EXIT_LOST, "lost", "%s: connection lost: %s", command, strerror(errno));
+            return fail_server(f, "lost", "%s: connection lost: %s", command, strerror(errno));
         }
     }
     return true;
@@ -71,10 +42,11 @@ static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *
                                  struct failure *f)
 {
     char buffer[4096];
+    uint64_t unfinished = 0;
     for (;;) {
         void *reply = NULL;
-        if (redisReaderGetReply(c->context->reader, &reply) != REDIS_OK) {
-            (void)fail(f, EXIT_LOST, "protocol", "%s: %s", command, c->context->reader->errstr);
+        if (redisReaderGetReply(c->reader, &reply) != REDIS_OK) {
+            (void)fail_server(f, "protocol", "%s: %s", command, c->reader->errstr);
             return NULL;
         }
         if (reply != NULL)
@@ -85,15 +57,15 @@ static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *
         }
         ssize_t n = recv(c->fd, buffer, sizeof buffer, MSG_DONTWAIT);
         if (n > 0)
-            c->unfinished += (uint64_t)n;
+            unfinished += (uint64_t)n;
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-            (void)fail(f, EXIT_LOST, "lost", "%s: connection lost: %s", command,
+            (void)fail_server(f, "lost", "%s: connection lost: %s", command,
                        n == 0 ? "closed by the server" : strerror(errno));
             return NULL;
         }
-        if (c->unfinished > REPLY_SLACK ||
-            (n > 0 && redisReaderFeed(c->context->reader, buffer, (size_t)n) != REDIS_OK)) {
-            (void)fail(f, EXIT_LOST, "protocol", "%s: endless reply", command);
+        if (unfinished > REPLY_SLACK ||
+            (n > 0 && redisReaderFeed(c->reader, buffer, (size_t)n) != REDIS_OK)) {
+            (void)fail_server(f, "protocol", "%s: endless reply", command);
             return NULL;
         }
     }
@@ -103,12 +75,10 @@ bool conn_exchange(struct conn *c, double timeout, struct failure *f, const char
                    size_t size, redisReply **replies, size_t count)
 {
     uint64_t deadline = now_ns() + seconds_to_ns(timeout);
-    c->unfinished = 0;
     if (!send_all(c->fd, commands, size, deadline, name, f))
         return false;
     for (size_t i = 0; i < count; i++) {
         replies[i] = receive_reply(c, deadline, name, f);
-        c->unfinished = 0;
         if (replies[i] == NULL)
             return false;
     }
@@ -176,23 +146,12 @@ bool conn_authenticate(struct conn *c, const struct credentials *who,
 
 bool conn_connect(struct conn *c, const struct settings *s, struct failure *f)
 {
-    struct timeval connect_timeout = to_timeval(s->connect_timeout);
-    if (s->socket != NULL)
-        c->context = redisConnectUnixWithTimeout(s->socket, connect_timeout);
-    else
-        c->context = redisConnectWithTimeout(s->host, (int)s->port, connect_timeout);
-    if (c->context == NULL)
+    c->reader = redisReaderCreate();
+    if (c->reader == NULL)
         return fail_memory(f);
-    if (interrupted)
-        return fail_interrupted(f);
-    if (c->context->err != 0 && s->socket != NULL)
-        return fail(f, EXIT_CONNECT, "connect", "cannot connect to %s: %s", s->socket,
-                    c->context->errstr);
-    if (c->context->err != 0)
-        return fail(f, EXIT_CONNECT, "connect", "cannot connect to %s port %" PRId64 ": %s", s->host,
-                    s->port, c->context->errstr);
-    c->fd = c->context->fd;
-    return true;
+    c->fd = network_connect(s, f);
+    c->open = c->fd >= 0;
+    return c->open;
 }
 
 void conn_stamp(struct conn *c)
@@ -208,20 +167,16 @@ bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t 
     c->out_size = (size_t)max_u64(largest_command, min_u64(depth * largest_command, share));
     c->slots = calloc(depth, sizeof *c->slots);
     c->out = malloc(c->out_size);
-    c->reader = redisReaderCreateWithFunctions(&note_functions);
-    if (c->slots == NULL || c->out == NULL || c->reader == NULL)
-        return fail_memory(f);
-    c->reader->privdata = c;
-    c->reader->maxbuf = 0; /* keep the buffer: freeing it and growing it again costs page faults */
-    return true;
+    reply_begin(&c->reply);
+    return (c->slots != NULL && c->out != NULL) || fail_memory(f);
 }
 
 void conn_close(struct conn *c)
 {
     if (c->reader != NULL)
         redisReaderFree(c->reader);
-    if (c->context != NULL)
-        redisFree(c->context);
+    if (c->open)
+        (void)close(c->fd);
     free(c->slots);
     free(c->out);
     memset(c, 0, sizeof *c);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Connection to Redis. hiredis connects, formats control commands and parses replies. The requests
- * of the load are written and sent without it, so that only send() and recv() run between two time
- * stamps.
+ * Connection to Redis. hiredis formats control commands and parses their replies. The load does
+ * without it, so that only send() and recv() run between two time stamps.
  */
 #ifndef SOLOTEST_CONNECTION_H
 #define SOLOTEST_CONNECTION_H
@@ -15,20 +14,20 @@
 #include "failure.h"
 #include "latency.h"
 #include "options.h"
+#include "reply.h"
 
 #define REPLY_SLACK (1u << 20) /* a reply this much longer than expected is refused */
 
 struct conn {
-    redisContext *context;
-    redisReader *reader; /* reports types only, which needs no allocation */
+    redisReader *reader; /* of the replies to control commands */
     int fd;
+    bool open;
     bool stamped; /* the kernel time-stamps incoming data */
     struct slot *slots; /* a ring of `depth`: from `head` on those in flight, then those staged */
     size_t depth, head, in_flight, staged;
     char *out; /* commands that are staged, or that the socket has not yet accepted */
     size_t out_size, out_used, out_sent;
-    uint64_t unfinished; /* bytes since the last complete reply */
-    char error_text[128];
+    struct reply reply; /* of the load */
 };
 
 struct credentials {

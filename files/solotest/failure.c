@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "failure.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -17,14 +16,23 @@ size_t utf8_length(const unsigned char *s)
     return overlong_or_surrogate ? 0 : n;
 }
 
+bool is_control(const unsigned char *s)
+{
+    return s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
+}
+
 /* Messages may quote a server, whose control characters must not reach the terminal. */
 static void make_presentable(char *text)
 {
     while (*text != '\0') {
         size_t n = utf8_length((const unsigned char *)text);
-        if (n == 0 || iscntrl((unsigned char)*text))
-            *text = n == 0 ? '?' : ' ';
-        text += n > 0 ? n : 1;
+        if (n == 0)
+            *text++ = '?';
+        else if (is_control((const unsigned char *)text))
+            while (n-- > 0)
+                *text++ = ' ';
+        else
+            text += n;
     }
 }
 
@@ -44,7 +52,7 @@ bool fail(struct failure *f, int exit_code, const char *kind, const char *format
 
 bool fail_memory(struct failure *f)
 {
-    return fail(f, EXIT_OUTPUT, "output", "not enough memory");
+    return fail_resources(f, "not enough memory");
 }
 
 bool fail_not_allowed(struct failure *f, const char *name, const char *value, const char *allowed)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "histogram.h"
+#include "signals.h"
 
 #define HOT_SMALL 4096                      /* keys with fewer accesses are only tallied */
 #define HOT_STEPS_MAX (UINT64_C(256) << 20) /* a few seconds of replaying */
@@ -45,11 +46,11 @@ void hot_set_measure(struct hot_set *h, const struct chooser *initial, uint64_t 
         return;
     size_t big_used = 0;
     memset(tally, 0, sizeof tally);
-    for (uint64_t base = 0; base < initial->keys; base += capacity) {
+    for (uint64_t base = 0; base < initial->keys && !interrupted; base += capacity) {
         size_t span = (size_t)min_u64(capacity, initial->keys - base);
         struct chooser replay = *initial;
         memset(counts, 0, span * sizeof *counts);
-        for (uint64_t i = 0; i < accesses; i++) {
+        for (uint64_t i = 0; i < accesses && !interrupted; i++) {
             uint64_t place = chooser_next(&replay).key - base; /* wraps to a huge number for keys below base */
             if (place < span)
                 counts[place]++;
@@ -69,5 +70,5 @@ void hot_set_measure(struct hot_set *h, const struct chooser *initial, uint64_t 
         if (tally[each] > 0)
             hot_set_take(h, &covered, tally[each], each);
     free(big);
-    h->known = true;
+    h->known = !interrupted;
 }

@@ -24,7 +24,8 @@ struct hot_set {
     uint64_t keys[HOT_SHARES];
 };
 
-/* `known` stays false if replaying would take too long. `counts` is working memory. */
+/* `known` stays false if replaying would take too long, or a signal asks the program to
+ * stop. `counts` is working memory. */
 void hot_set_measure(struct hot_set *h, const struct chooser *initial, uint64_t accesses,
                      uint32_t *counts, size_t capacity);
 

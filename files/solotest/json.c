@@ -49,8 +49,8 @@ void json_text(struct json *j, const char *text)
         size_t n = utf8_length(s);
         if (n == 0)
             (void)fputs("\\ufffd", j->file);
-        else if (*s < 0x20 || *s == 0x7f)
-            (void)fprintf(j->file, "\\u%04x", *s);
+        else if (is_control(s))
+            (void)fprintf(j->file, "\\u%04x", s[n - 1]); /* of two bytes, the second is the character's number */
         else if (*s == '"' || *s == '\\')
             (void)fprintf(j->file, "\\%c", *s);
         else

@@ -22,6 +22,8 @@
 
 #define HEARTBEAT_MAX 1.0 /* seconds */
 
+enum { SLOW_YIELD_NS = 500000, SLOW_YIELDS = 8 };
+
 #define LOST_STEPS 1000000 /* more requests that were not sent are counted in groups */
 
 bool load_abandon(struct load *l, const char *kind)
@@ -33,21 +35,29 @@ bool load_abandon(struct load *l, const char *kind)
 
 bool load_lost(struct load *l, const char *why)
 {
-    (void)fail(l->failure, EXIT_LOST, "lost", "connection lost after %" PRIu64 " replies: %s",
+    (void)fail_server(l->failure, "lost", "connection lost after %" PRIu64 " replies: %s",
                l->ok, why);
     return load_abandon(l, "lost");
 }
 
 bool load_protocol_error(struct load *l, const char *why)
 {
-    (void)fail(l->failure, EXIT_LOST, "protocol", "protocol error after %" PRIu64 " replies: %s",
+    (void)fail_server(l->failure, "protocol", "protocol error after %" PRIu64 " replies: %s",
                l->ok, why);
     return load_abandon(l, "protocol");
 }
 
+bool load_wrong_size(struct load *l, int64_t size)
+{
+    (void)fail(l->failure, EXIT_REQUESTS, "value_size",
+               "a value has %" PRId64 " bytes, and VALUE_SIZE is %" PRId64 ": fill and test with the same size", size,
+               l->settings->value_size);
+    return load_abandon(l, "value_size");
+}
+
 static bool load_timed_out(struct load *l)
 {
-    (void)fail(l->failure, EXIT_LOST, "timeout", "no reply for %g seconds, after %" PRIu64 " replies",
+    (void)fail_server(l->failure, "timeout", "no reply for %g seconds, after %" PRIu64 " replies",
                l->settings->timeout, l->ok);
     return load_abandon(l, "timeout");
 }
@@ -116,9 +126,20 @@ static bool load_check_timeouts(struct load *l, uint64_t looked)
     return true;
 }
 
+/* Beside a program that never sleeps, to yield costs the whole of its turn. How long one took shows when the time is
+ * read next, which every turn of the load does anyway. */
+static bool load_may_yield(struct load *l, uint64_t now)
+{
+    if (l->yielded_at != 0 && since(now, l->yielded_at) > SLOW_YIELD_NS)
+        l->slow_yields++;
+    l->yielded_at = 0;
+    return l->slow_yields < SLOW_YIELDS || l->slow_yields * 4 < l->yields;
+}
+
 /* Reads from every connection that has data, and waits for data until `deadline` at most.
  * Shortly before a deadline it polls without waiting, as pacer_wait() does, and yields the CPU
- * each time: a Redis on the same CPU has a request to answer. */
+ * each time: a Redis on the same CPU has a request to answer. Where that is expensive it waits
+ * until the deadline: who sleeps is woken before who always runs. */
 static bool load_receive_any(struct load *l, uint64_t deadline)
 {
     for (size_t i = 0; i < l->conn_count; i++) {
@@ -129,8 +150,14 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
     }
     uint64_t now = now_ns();
     uint64_t wake = deadline == NEVER ? NEVER : since(deadline, l->pacer.spin);
-    if (wake <= now)
+    bool may_yield = load_may_yield(l, now);
+    if (wake <= now && may_yield) {
+        l->yielded_at = now;
+        l->yields++;
         (void)sched_yield();
+    } else if (wake <= now) {
+        wake = deadline;
+    }
     uint64_t until = min_u64(wake, l->next_timeout_check);
     struct timespec left = to_timespec(since(until, now));
     int ready = ppoll(l->polls, l->conn_count, &left, NULL);
@@ -238,12 +265,26 @@ static void load_count_lost(struct load *l)
         load_count_not_sent(l, min_u64(now, l->stop_at));
 }
 
+/* A Redis that went away while the client waited for the start was not lost under the load. */
+static bool load_is_connected(struct load *l)
+{
+    for (size_t i = 0; i < l->conn_count; i++) {
+        char byte;
+        ssize_t n = recv(l->conns[i].fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (n == 0)
+            return load_lost(l, "closed by the server");
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return load_lost(l, strerror(errno));
+    }
+    return true;
+}
+
 bool load_run(struct load *l)
 {
     l->next_progress = now_ns() + NS_PER_S;
     l->bound.period = l->conns[0].stamped ? (uint64_t)l->pacer.period : 0;
     heartbeat_every(fmin(l->settings->timeout / 4, HEARTBEAT_MAX));
-    bool complete = load_loop(l);
+    bool complete = load_is_connected(l) && load_loop(l);
     heartbeat_every(0);
     if (l->measurement != NULL)
         load_count_lost(l);
@@ -259,6 +300,7 @@ bool load_open(struct load *l, size_t connections, size_t depth,
     l->input = malloc(INPUT_SIZE);
     if (l->conns == NULL || l->polls == NULL || l->input == NULL)
         return fail_memory(l->failure);
+    l->failure->under_load = false; /* a fill may have come before */
     l->value_head_size = (size_t)(put_length(l->value_head, (size_t)s->value_size) - l->value_head);
     size_t share = (size_t)min_u64(OUTPUT_MAX, OUTPUT_BUDGET / connections);
     while (l->conn_count < connections) {

@@ -49,6 +49,7 @@ struct load {
     uint64_t first_due, last_due; /* of the requests that were sent */
     uint64_t first_sent, last_sent, last_reply;
     uint64_t next_timeout_check, next_progress;
+    uint64_t yields, slow_yields, yielded_at; /* yielded_at: 0 unless the turn before this one yielded */
     struct errors errors;
 };
 
@@ -73,5 +74,6 @@ void load_close(struct load *l);
 bool load_abandon(struct load *l, const char *kind);
 bool load_lost(struct load *l, const char *why);
 bool load_protocol_error(struct load *l, const char *why);
+bool load_wrong_size(struct load *l, int64_t size);
 
 #endif

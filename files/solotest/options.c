@@ -13,6 +13,7 @@
 #include <sys/un.h>
 
 #include "chooser.h"
+#include "latency.h"
 #include "numbers.h"
 #include "pacer.h"
 
@@ -44,6 +45,7 @@ const char *const arrivals_names[] = {"periodic", "jitter", "poisson", NULL};
 
 #define MAX_VALUE 536870912 /* 512 MB: the longest string in Redis */
 #define MAX_SLOTS 65536     /* connections x pipeline */
+#define MAX_RAW 20000000    /* samples: the brief's KEY_COUNT */
 #define MAX_SOCKET_PATH 107 /* sun_path holds a zero byte as well */
 #define MAX_SECONDS 1e9     /* 30 years: a schedule in nanoseconds fits into 63 bits */
 #define MAX_SEED 9007199254740991.0   /* 2^53 - 1: any JSON reader holds it exactly */
@@ -260,6 +262,10 @@ static bool check_combinations(struct settings *s, struct failure *f)
         return fail_usage(f, "FREQUENCY: '%g' is not allowed for %" PRIu64
                           " requests; allowed: a schedule of up to %g seconds",
                           s->rate, planned_requests(s), MAX_SECONDS);
+    if (s->raw_file != NULL && planned_requests(s) > MAX_RAW)
+        return fail_usage(f, "--raw: '%" PRIu64 "' requests are not allowed; allowed: up to %d requests, whose samples "
+                          "take %d MB of memory", planned_requests(s), MAX_RAW,
+                          MAX_RAW / 1000000 * (int)sizeof(struct latencies));
     if (s->raw_file != NULL && planned_requests(s) == 0)
         return fail_usage(f, "--raw needs a known number of requests: add --requests to a closed loop");
     return true;
@@ -317,5 +323,6 @@ void print_help(void)
         print_spec(&option_specs[i]);
     (void)puts("\nExit status: 0 done; 1 some requests failed; 2 usage; 3 cannot connect or\n"
                "authenticate; 4 connection lost, time-out or protocol error; 5 refused by --protect;\n"
-               "6 output could not be written; 128 + signal if interrupted.");
+               "6 output could not be written; 7 not enough memory or open files for the client;\n"
+               "128 + signal if interrupted.");
 }

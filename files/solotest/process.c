@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,15 +76,9 @@ void prepare_process(void)
 {
     catch_signals();
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* by default sleeps end 50 us late */
-#ifdef __GLIBC__
-    /* Keep freed memory: the heap that lock_memory() locks stays in use. */
-    (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    (void)mallopt(M_TRIM_THRESHOLD, -1);
-#endif
 }
 
 #define STACK_RESERVE (128u << 10)
-#define HEAP_RESERVE (512u << 10)
 
 /* Touches the stack that may be needed, so that it is there when memory is locked. */
 static void touch_stack(void)
@@ -95,14 +88,9 @@ static void touch_stack(void)
         room[i] = 0;
 }
 
-bool lock_memory(size_t largest_reply)
+bool lock_memory(void)
 {
     touch_stack();
-    size_t reserve = HEAP_RESERVE + 2 * largest_reply;
-    char *room = reserve < (16u << 20) ? malloc(reserve) : NULL;
-    if (room != NULL)
-        explicit_bzero(room, reserve); /* the compiler would remove a memset() before free() */
-    free(room);
     if (mlockall(MCL_CURRENT) == 0)
         return true;
     (void)fprintf(stderr, "solotest: warning: cannot lock memory (%s): the client's own page faults may "

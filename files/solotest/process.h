@@ -25,11 +25,11 @@ bool pin_to_cpu(const struct settings *s, struct failure *f);
 
 void prepare_process(void);
 
-/* Loads every page of the process and keeps it in memory: on a host that is short of memory,
- * page faults of the client would appear as latency of Redis. To be called when everything is
- * allocated; what hiredis may still need comes from free memory of the heap. Only current pages
- * are locked, so that a small RLIMIT_MEMLOCK does not make a later allocation fail. */
-bool lock_memory(size_t largest_reply);
+/* Loads every page of the process and keeps it in memory: on a host that is short of memory, page
+ * faults of the client would appear as latency of Redis. To be called when everything is allocated,
+ * since the load allocates nothing. Only current pages are locked, so that a small RLIMIT_MEMLOCK
+ * does not make a later allocation fail. */
+bool lock_memory(void);
 
 /* Reads the start of a small file, such as one in /proc; an empty text if that fails. */
 void read_small_file(const char *path, char *to, size_t size);

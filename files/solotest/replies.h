@@ -24,7 +24,6 @@ static inline bool load_complete(struct load *l, struct conn *c, const struct re
     if (++c->head == c->depth)
         c->head = 0;
     c->in_flight--;
-    c->unfinished = 0;
     l->in_flight--;
     l->last_reply = r->at;
     if (error == NULL) {
@@ -38,13 +37,12 @@ static inline bool load_complete(struct load *l, struct conn *c, const struct re
         measurement_add_lost(l->measurement, t.intended, 1);
     if (l->errors.first[0] == '\0')
         (void)snprintf(l->errors.first, sizeof l->errors.first, "%s",
-                       c->error_text[0] != '\0' ? c->error_text : error);
+                       c->reply.type == '-' ? c->reply.text : error);
     return !l->stop_on_error || load_abandon(l, "abandoned");
 }
 
 /* Returns the length of the reply if `data` begins with the one that a successful request gets,
- * otherwise 0: then hiredis parses it. This avoids copying every value into the buffer of
- * hiredis. */
+ * otherwise 0. */
 static inline size_t expected_reply(const struct load *l, const struct slot *slot, const char *data,
                                     size_t size)
 {
@@ -56,66 +54,24 @@ static inline size_t expected_reply(const struct load *l, const struct slot *slo
     return data[body] == '\r' && data[body + 1] == '\n' ? body + 2 : 0;
 }
 
-/* The kind of error that a reply of this type is to its request; NULL for a success. */
-static inline const char *reply_error(const struct slot *slot, int type, const char *text,
-                                      char kind[ERROR_KIND_SIZE])
-{
-    if (type == (slot->is_set ? REDIS_REPLY_STATUS : REDIS_REPLY_STRING))
-        return NULL;
-    if (type == REDIS_REPLY_NIL)
-        return "nil";
-    if (type != REDIS_REPLY_ERROR)
-        return "type";
-    error_kind_of(text, kind);
-    return kind;
-}
-
-static inline bool reader_is_idle(const redisReader *r)
-{
-    return r->ridx < 0 && r->pos == r->len;
-}
-
-/* Takes bytes that do not begin with the expected reply. */
-static inline bool load_parse(struct load *l, struct conn *c, const char *data, size_t size,
-                              const struct reading *r)
-{
-    if (redisReaderFeed(c->reader, data, size) != REDIS_OK)
-        return load_protocol_error(l, "not enough memory for the reply");
-    c->unfinished += size;
-    for (;;) {
-        void *reply = NULL;
-        char kind[ERROR_KIND_SIZE];
-        c->error_text[0] = '\0';
-        if (redisReaderGetReply(c->reader, &reply) != REDIS_OK)
-            return load_protocol_error(l, c->reader->errstr);
-        if (reply == NULL)
-            break;
-        if (c->in_flight == 0)
-            return load_protocol_error(l, "a reply without a request");
-        const char *error =
-            reply_error(conn_slot(c, 0), (int)(uintptr_t)reply, c->error_text, kind);
-        if (!load_complete(l, c, r, reader_is_idle(c->reader), error))
-            return false;
-    }
-    if (c->unfinished > (uint64_t)l->settings->value_size + REPLY_SLACK)
-        return load_protocol_error(l, "endless reply");
-    return true;
-}
+/* Takes bytes that do not begin with the expected reply, up to the end of a reply, and stores how many. */
+bool load_take_reply(struct load *l, struct conn *c, const char *data, size_t size, const struct reading *r,
+                     size_t *taken);
 
 /* Takes the bytes of a read. Returns false if the load cannot go on. */
 static inline bool load_consume(struct load *l, struct conn *c, const char *data, size_t size,
                                 const struct reading *r)
 {
-    while (size > 0 && c->in_flight > 0 && reader_is_idle(c->reader)) {
-        size_t n = expected_reply(l, conn_slot(c, 0), data, size);
-        if (n == 0)
-            break;
-        if (!load_complete(l, c, r, n == size, NULL))
+    while (size > 0) {
+        size_t n = 0;
+        if (c->in_flight > 0 && c->reply.size == 0)
+            n = expected_reply(l, conn_slot(c, 0), data, size);
+        if (!(n > 0 ? load_complete(l, c, r, n == size, NULL) : load_take_reply(l, c, data, size, r, &n)))
             return false;
         data += n;
         size -= n;
     }
-    return size == 0 || load_parse(l, c, data, size, r);
+    return true;
 }
 
 #endif

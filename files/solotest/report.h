@@ -29,6 +29,7 @@ struct test_result {
     uint64_t ready, started, finished; /* wall clock; 0: not reached */
     struct load load;
     struct measurement *measurement;
+    struct chooser initial; /* makes the same keys again */
     struct hot_set hot;
 };
 

@@ -133,6 +133,7 @@ static inline bool load_send(struct load *l, struct conn *c, uint64_t now)
             l->gets++;
     }
     if (l->sent == 0) {
+        l->failure->under_load = true;
         l->first_sent = now;
         l->first_due = conn_slot(c, c->in_flight)->intended;
     }

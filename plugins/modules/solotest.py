@@ -335,7 +335,15 @@ solotest:
       description: How the host's memory figures changed during the execution.
       type: dict
     error:
-      description: Kind and text of the error that ended the execution, or V(null).
+      description:
+        - The C(kind) and C(message) of the error that ended the execution, or V(null).
+        - Redis was never there if the kind is C(connect) or C(auth). It was there, but closed the connection, did not
+          answer or sent nonsense before the first request of the load if the kind is C(not_ready).
+        - It failed under the load, after the first request was sent, if the kind is C(lost) (the connection),
+          C(timeout) (no reply in O(reply_timeout)) or C(protocol) (nonsense).
+        - C(reply), some requests got error replies; C(value_size), a value is more than 1 MB larger than
+          O(value_size); C(dbsize), a fill left another number of keys; C(refused_foreign_data); C(interrupted), by a
+          signal; C(output), a file cannot be written; C(resources), the host lacks memory or open files for the client.
       type: dict
 """
 

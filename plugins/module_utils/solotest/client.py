@@ -372,11 +372,14 @@ def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
     advice = {
         "connect": "is Redis running there, and is the endpoint right?",
         "auth": "check username and password.",
+        "not_ready": "it accepted a connection, but failed before the first request of the load; see its log.",
         "refused_foreign_data": "use an empty Redis, or delete all its data with overwrite: true (needed once after "
         "a fill by a version that left no note).",
-        "lost": "Redis closed the connection or died; see its log.",
-        "timeout": "Redis did not answer in time; see its log and the host's memory pressure.",
+        "lost": "Redis closed the connection or died under the load; see its log.",
+        "timeout": "Redis did not answer in time under the load; see its log and the host's memory pressure.",
         "reply": "Redis answered with errors; see requests.errors.",
+        "value_size": "use the value_size of the fill.",
+        "resources": "the client's host lacks them.",
         "interrupted": "the client was ended by a signal.",
     }.get(error["kind"], "")
     return f"Redis {_endpoint(options)}: {error['message']}".rstrip(".") + (f": {advice}" if advice else "")

@@ -68,6 +68,16 @@ class Client:
         return self.finish(self.start(*arguments, **options), timeout)
 
 
+def measure(port, count=50):
+    """Return the arguments of a short closed loop."""
+    return ["--json", "--pacing", "none", "--requests", count, "test", port, 10, 100, 0, 1]
+
+
+def error(result):
+    """Return the kind of the failure."""
+    return result.json["error"]["kind"]
+
+
 @pytest.fixture
 def solotest():
     """The program as it is shipped."""

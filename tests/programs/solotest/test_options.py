@@ -48,6 +48,7 @@ BAD = [
     (["--connect-timeout", "3601"], "--connect-timeout", "0.001 to 3600"),
     (["--raw", "raw", "--pacing", "none", "--duration", "1"], "--raw", "--requests"),
     (["--raw"], "--raw", "needs a value"),
+    (["--raw", "raw", "--requests", "20000001"], "--raw", "up to 20000000 requests"),
     (["--json=yes"], "--json", "no value"),
     (["test", "6379", "1", "1000000000000", "0", "0.001"], "FREQUENCY", "1e+09 seconds"),
 ]

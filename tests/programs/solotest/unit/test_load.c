@@ -83,7 +83,7 @@ static void test_protocol_errors(void)
 
 static void test_an_endless_reply_is_cut_short(void)
 {
-    static const char *const heads[] = {"$536870912\r\n", "*1000000000\r\n", "+"};
+    static const char *const heads[] = {"*1000000000\r\n", "+"};
     static char much[65536];
     for (size_t i = 0; i < COUNT_OF(heads); i++) {
         struct offline o;
@@ -91,13 +91,25 @@ static void test_an_endless_reply_is_cut_short(void)
         offline_open(&o, 5, 100, 1);
         offline_send(&o);
         for (size_t k = 0; k < sizeof much; k += 4)
-            memcpy(much + k, i == 1 ? ":1\r\n" : "xxxx", 4);
+            memcpy(much + k, i == 0 ? ":1\r\n" : "xxxx", 4);
         CHECK(offline_consume(&o, heads[i], strlen(heads[i])));
         while (chunks < 100 && offline_consume(&o, much, sizeof much))
             chunks++;
         CHECK(chunks < 20 && strcmp(o.failure.kind, "protocol") == 0);
         offline_close(&o);
     }
+}
+
+static void test_a_value_of_another_size_is_named(void)
+{
+    struct offline o;
+    offline_open(&o, 1000, 100, 4);
+    offline_send(&o);
+    CHECK(offline_consume(&o, "$-1\r\n$41943", 11) && !offline_consume(&o, "04\r\nxxx", 7));
+    CHECK(o.failure.exit_code == EXIT_REQUESTS && strcmp(o.failure.kind, "value_size") == 0);
+    CHECK(strstr(o.failure.message, "4194304 bytes") != NULL && strstr(o.failure.message, "is 1000") != NULL);
+    CHECK(o.load.errors.total == 4 && o.load.in_flight == 0);
+    offline_close(&o);
 }
 
 static void test_commands_on_the_wire(void)
@@ -130,4 +142,5 @@ TEST_MAIN(
     TEST(test_sets_want_ok),
     TEST(test_protocol_errors),
     TEST(test_an_endless_reply_is_cut_short),
+    TEST(test_a_value_of_another_size_is_named),
     TEST(test_commands_on_the_wire))

@@ -282,6 +282,22 @@ static void test_a_client_that_cannot_keep_up_is_not_the_servers_fault(void)
     virtual_end(&run);
 }
 
+/* Two connections, so that a request is in flight when the next one is due; another program wants the client's CPU. */
+static void test_a_program_that_never_sleeps_gets_few_turns(void)
+{
+    struct virtual_run run;
+    struct schedule s = {.connections = 2, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD,
+                         .pacing = PACING_HYBRID};
+    for (size_t i = 0; i < SECOND_REQUESTS; i++)
+        services[i] = 170000;
+    new_machine((struct stops){0}, (struct stops){0}, 5000, SECOND_REQUESTS);
+    vm.turn = 4 * NS_PER_MS;
+    virtual_run(&run, &s);
+    CHECK(run.complete && vm.yields > 0 && vm.yields < 20);
+    CHECK(hist_percentile(&run.measurement->lateness, 500) < 20000);
+    virtual_end(&run);
+}
+
 /* --- what must not get lost ------------------------------------------------------------------------------------- */
 
 static void test_requests_that_were_not_sent_are_in_the_upper_bound(void)
@@ -329,5 +345,6 @@ TEST_MAIN(
     TEST(test_a_stalled_server_misses_the_slo),
     TEST(test_an_overloaded_server_misses_the_slo),
     TEST(test_a_client_that_cannot_keep_up_is_not_the_servers_fault),
+    TEST(test_a_program_that_never_sleeps_gets_few_turns),
     TEST(test_requests_that_were_not_sent_are_in_the_upper_bound),
     TEST(test_a_wall_clock_that_is_set_harms_one_request))

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Servers that are not there, refuse the client, or fail before the load: told from those that fail under it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import sys
+import time
+
+import pytest
+from conftest import Client, error, measure
+from servers import FakeServer, Redis, good_reply, requests
+
+PASSWORD = "correct horse"
+
+
+# ---- getting in ----
+
+
+def test_connection_refused(any_solotest):
+    result = any_solotest.run(*measure(1))
+    assert result.code == 3 and error(result) == "connect" and "refused" in result.messages
+    assert result.json["test"] is None
+
+
+def test_a_name_that_does_not_resolve(solotest):
+    result = solotest.run("--host", "no-such-host.invalid", *measure(6379))
+    assert result.code == 3 and error(result) == "connect"
+
+
+def test_a_socket_that_is_not_there(solotest):
+    result = solotest.run("--socket", "/nonexistent/socket", *measure(6379))
+    assert result.code == 3 and error(result) == "connect" and "/nonexistent/socket" in result.messages
+    assert "port" not in result.messages
+
+
+def limited(number, most):
+    """A function that limits a resource of the client."""
+    return lambda: resource.setrlimit(number, (most, most))
+
+
+def test_too_few_open_files(any_solotest, filled):
+    result = any_solotest.run(
+        "--connections", 100, *measure(filled.port), preexec_fn=limited(resource.RLIMIT_NOFILE, 50)
+    )
+    assert result.code == 7 and error(result) == "resources" and "ulimit -n" in result.messages
+
+
+def test_too_little_memory(solotest, fresh):
+    result = solotest.run(
+        "--json", "fill", fresh.port, 500_000_000, 10, preexec_fn=limited(resource.RLIMIT_AS, 200 << 20)
+    )
+    assert result.code == 7 and error(result) == "resources" and "not enough memory" in result.messages
+
+
+# Starts the client where files of the test take the place of those in /etc; nothing else sees that.
+RESOLVING = """
+import ctypes, os, socket, sys
+directory, network, *command = sys.argv[1:]
+libc = ctypes.CDLL(None)
+libc.unshare(0x00020000 | (0x40000000 if network == "silent" else 0))  # mounts of its own, and a network
+libc.mount(b"none", b"/", None, 0x44000, None)  # private
+for name in os.listdir(directory):
+    libc.mount(os.path.join(directory, name).encode(), b"/etc/" + name.encode(), None, 0x1000, None)  # bind
+if network == "silent":
+    os.system("ip link set lo up")
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("127.0.0.1", 53))
+    os.set_inheritable(server.fileno(), True)
+os.execv(command[0], command)
+"""
+
+
+def resolving(client, directory, network, *arguments, **files):
+    for name, text in files.items():
+        (directory / name.replace("_", ".")).write_text(text)
+    return Client(sys.executable).run("-c", RESOLVING, directory, network, client.program, *arguments)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a network with another name server")
+def test_a_name_server_that_does_not_answer(solotest, tmp_path):
+    """The resolver itself waits for 10 seconds; --connect-timeout ends it."""
+    begin = time.monotonic()
+    result = resolving(
+        solotest,
+        tmp_path,
+        "silent",
+        "--connect-timeout",
+        0.4,
+        "--host",
+        "redis.example",
+        *measure(6379),
+        resolv_conf="nameserver 127.0.0.1\n",
+        nsswitch_conf="hosts: dns\n",
+    )
+    assert result.code == 3 and error(result) == "connect" and "cannot resolve redis.example" in result.messages
+    assert "timed out" in result.messages and time.monotonic() - begin < 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a name two addresses")
+def test_a_name_whose_first_address_refuses(solotest, fresh, tmp_path):
+    hosts = "::1 redis.example\n127.0.0.1 redis.example\n"
+    arguments = ("--host", "redis.example", "ping", fresh.port)  # it listens on 127.0.0.1 alone
+    result = resolving(solotest, tmp_path, "same", *arguments, hosts=hosts, nsswitch_conf="hosts: files\n")
+    assert result.code == 0, result
+
+
+def test_names_and_addresses_of_both_kinds(any_solotest):
+    with Redis("--bind", "127.0.0.1 ::1") as server:
+        for host in ("localhost", "::1", "127.0.0.1"):
+            assert any_solotest.run("--host", host, "ping", server.port).code == 0
+        result = any_solotest.run("--json", "--host", "::1", "filltest", server.port, 10, 100, 0, 1000)
+    assert result.code == 0 and result.json["settings"]["host"] == "::1"
+    assert result.json["test"]["latency"]["server"]["count"] > 0  # the kernel stamps IPv6, too
+
+
+def test_a_host_that_does_not_answer(solotest):
+    """A full backlog drops what comes, as a host that is gone would."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        fillers = [socket.socket() for dummy in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        begin = time.monotonic()
+        result = solotest.run("--connect-timeout", 0.3, *measure(listener.getsockname()[1]))
+        assert result.code == 3 and error(result) == "connect"
+        assert time.monotonic() - begin < 10
+        for filler in fillers:
+            filler.close()
+
+
+def test_a_server_that_closes_at_once(any_solotest):
+    with FakeServer(lambda connection, number: None) as server:
+        result = any_solotest.run(*measure(server.port))
+    assert result.code == 3 and error(result) == "connect"
+
+
+def test_a_server_that_never_says_anything(any_solotest):
+    with FakeServer(lambda connection, number: connection.recv(1) and time.sleep(3)) as server:
+        result = any_solotest.run("--timeout", 0.3, *measure(server.port))
+    assert result.code == 3 and error(result) == "connect"
+
+
+def test_a_server_that_has_no_room(solotest):
+    def script(connection, _number):
+        connection.sendall(b"-ERR max number of clients reached\r\n")
+        connection.recv(1000)
+
+    with FakeServer(script) as server:
+        result = solotest.run(*measure(server.port))
+    assert result.code == 3 and error(result) == "connect" and "max number of clients" in result.messages
+
+
+@pytest.fixture(scope="module")
+def locked():
+    with Redis("--requirepass", PASSWORD) as server:
+        server.command("AUTH", PASSWORD)
+        yield server
+
+
+def test_no_password(any_solotest, locked):
+    result = any_solotest.run(*measure(locked.port))
+    assert result.code == 3 and error(result) == "auth" and "NOAUTH" in result.messages
+
+
+def test_wrong_password(any_solotest, locked):
+    result = any_solotest.run(*measure(locked.port), environment={"SOLOTEST_PASSWORD": "wrong"})
+    assert result.code == 3 and error(result) == "auth" and "WRONGPASS" in result.messages
+    assert 'wrong"' not in result.output
+
+
+def test_right_password_by_environment_and_by_file(any_solotest, locked, tmp_path):
+    environment = {"SOLOTEST_PASSWORD": PASSWORD}
+    result = any_solotest.run("--json", "fill", locked.port, 10, 100, environment=environment)
+    assert result.code == 0, result
+    assert any_solotest.run(*measure(locked.port), environment=environment).code == 0
+    secret = tmp_path / "secret"
+    secret.write_text(PASSWORD + "\n")
+    assert any_solotest.run("--password-file", secret, *measure(locked.port)).code == 0
+    assert any_solotest.run("--user", "default", "--password-file", secret, *measure(locked.port)).code == 0
+    result = any_solotest.run("--user", "nobody", "--password-file", secret, *measure(locked.port))
+    assert result.code == 3 and error(result) == "auth"
+
+
+def test_the_password_is_not_in_the_process_table(solotest, locked):
+    process = solotest.start(
+        "--json", "--duration", 1, "test", locked.port, 10, 100, 0, 100, environment={"SOLOTEST_PASSWORD": PASSWORD}
+    )
+    time.sleep(0.5)
+    with open(f"/proc/{process.pid}/environ", "rb") as environ, open(f"/proc/{process.pid}/cmdline", "rb") as line:
+        assert PASSWORD.encode() not in environ.read() + line.read()
+    result = solotest.finish(process)
+    assert PASSWORD not in result.output + result.messages
+
+
+# ---- there, but not ready: before the first request of the load ----
+
+
+def silent_to(*names):
+    """A script that answers all commands but these."""
+
+    def script(connection, _number):
+        for words in requests(connection):
+            if words[0].upper().decode() not in names:
+                connection.sendall(good_reply(words))
+
+    return script
+
+
+def closing_at(name):
+    def script(connection, _number):
+        for words in requests(connection):
+            if words[0].upper().decode() == name:
+                return
+            connection.sendall(good_reply(words))
+
+    return script
+
+
+@pytest.mark.parametrize("name", ["INFO", "DBSIZE", "FLUSHALL", "SET"])
+def test_a_server_that_goes_away_before_the_load(any_solotest, name):
+    with FakeServer(closing_at(name)) as server:
+        result = any_solotest.run("--json", "fill", server.port, 10, 100)
+    assert result.code == 4 and error(result) == "not_ready" and "connection lost" in result.messages
+
+
+def test_a_server_that_falls_silent_before_the_load(any_solotest):
+    with FakeServer(silent_to("INFO")) as server:
+        result = any_solotest.run("--timeout", 0.3, *measure(server.port))
+    assert result.code == 4 and error(result) == "not_ready" and "no reply in time" in result.messages
+
+
+@pytest.mark.parametrize("mode", ["test", "fill"])
+def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode):
+    start_at = time.time() + 1.5
+    process = any_solotest.start("--json", "--start-at", start_at, mode, fresh.port, 100, 1000, 0, 100)
+    # The load's connection waits after its PING; the one before it has counted the keys.
+    while "cmdstat_exists" not in fresh.command("INFO", "commandstats") or "cmd=ping" not in fresh.command(
+        "CLIENT", "LIST"
+    ):
+        assert process.poll() is None
+    fresh.process.kill()
+    result = any_solotest.finish(process, timeout=20)
+    assert result.code == 4 and error(result) == "not_ready"
+    assert mode == "fill" or result.json["test"]["requests"]["sent"] == 0
+
+
+def test_a_server_that_goes_away_after_the_fill(any_solotest):
+    """The note is written, the first DBSIZE is answered, and the second ends it."""
+
+    def script(connection, _number):
+        filled = False
+        for words in requests(connection):
+            if words[0] == b"DBSIZE" and filled:
+                return
+            filled = filled or words[0] == b"SET" and words[1] == b"99"
+            connection.sendall(good_reply(words))
+
+    with FakeServer(script) as server:
+        result = any_solotest.run("--json", "fill", server.port, 10, 100)
+    assert result.code == 4 and error(result) == "lost" and result.json["fill"]["keys"] == 100

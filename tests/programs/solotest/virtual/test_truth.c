@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Server and client are stopped by plans on the virtual machine, and each request's latencies must be what the plan
+ * makes them. test_truth.py does the same to real processes. */
+#define _GNU_SOURCE
+#include <math.h>
+
+#include "../unit/check.h"
+#include "virtual.h"
+
+enum { REQUESTS = 4000, STOPS = 10, WORK_NS = 50000, PLANS_EACH = 40 };
+#define PERIOD NS_PER_MS
+#define FIRST_DUE (VIRTUAL_START + NS_PER_MS)
+
+static uint64_t services[REQUESTS], truth[REQUESTS];
+
+/* What the system calls of this request, and of those that queued up before it, may add. */
+static uint64_t slack(uint64_t queued)
+{
+    return 20000 + 3000 * queued;
+}
+
+static bool is_close(uint64_t value, uint64_t true_value, uint64_t queued)
+{
+    return value + CLOCK_NS >= true_value && value <= true_value + slack(queued);
+}
+
+static uint64_t queued_before(const struct virtual_run *run, size_t i, uint64_t queued)
+{
+    return i > 0 && run->due[i - 1] + truth[i - 1] + slack(queued) > run->due[i] ? queued + 1 : 0;
+}
+
+/* Stops of 2 to 200 ms, at random times of the schedule, with at least 20 ms in between. */
+static struct stops random_stops(struct rng *r, struct stop *list)
+{
+    uint64_t at = FIRST_DUE;
+    for (size_t i = 0; i < STOPS; i++) {
+        at += 20 * NS_PER_MS + rng_next(r) % (120 * NS_PER_MS);
+        uint64_t length = (uint64_t)(2e6 * pow(100, rng_unit(r)));
+        list[i] = (struct stop){at, at + length};
+        at += length;
+    }
+    return (struct stops){list, STOPS};
+}
+
+static struct virtual_run run_plan(struct stops client, struct stops server, enum pacing pacing, enum arrivals arrivals)
+{
+    struct virtual_run run;
+    struct schedule s = {.connections = 1, .pipeline = 1, .requests = REQUESTS, .period = PERIOD, .pacing = pacing,
+                         .arrivals = arrivals, .seed = 1};
+    for (size_t i = 0; i < REQUESTS; i++)
+        services[i] = WORK_NS;
+    vm = (struct virtual_machine){
+        .client = client, .server = server, .services = services, .service_count = REQUESTS};
+    virtual_run(&run, &s);
+    CHECK(run.complete && run.measurement->raw_used == REQUESTS && run.measurement->lost == 0);
+    return run;
+}
+
+static void test_stalls_of_the_server_are_in_response(void)
+{
+    struct stop list[STOPS];
+    struct rng r;
+    rng_seed(&r, 1, 0);
+    for (int plan = 0; plan < PLANS_EACH; plan++) {
+        struct virtual_run run =
+            run_plan((struct stops){0}, random_stops(&r, list), (enum pacing)(plan % 3), (enum arrivals)(plan / 3 % 3));
+        ideal_latencies(&run, REQUESTS, truth);
+        uint64_t queued = 0;
+        for (size_t i = 0; i < REQUESTS; i++) {
+            const struct latencies *l = &run.measurement->raw[i];
+            queued = queued_before(&run, i, queued);
+            CHECK(is_close(l->response, truth[i], queued) && l->response + l->lateness == l->intended);
+            CHECK(l->lateness <= slack(queued));
+        }
+        /* A client without a schedule sees each stall once. */
+        CHECK(hist_percentile(&run.measurement->service, 990) < 100000);
+        virtual_end(&run);
+    }
+}
+
+/* When a client that is stopped at these times sends and reads each request. */
+static void stopped_latencies(const struct virtual_run *run, const struct stops *stops)
+{
+    uint64_t free_at = 0;
+    for (size_t i = 0; i < REQUESTS; i++) {
+        uint64_t sent = work_until(stops, max_u64(run->due[i], free_at), SEND_NS);
+        free_at = work_until(stops, sent + WORK_NS, 0);
+        truth[i] = free_at - run->due[i];
+    }
+}
+
+static void test_stops_of_the_client_are_in_intended_and_lateness(void)
+{
+    struct stop list[STOPS];
+    struct rng r;
+    int sending = 0;
+    rng_seed(&r, 2, 0);
+    for (int plan = 0; plan < PLANS_EACH; plan++) {
+        struct stops stops = random_stops(&r, list);
+        struct virtual_run run =
+            run_plan(stops, (struct stops){0}, (enum pacing)(plan % 3), (enum arrivals)(plan / 3 % 3));
+        uint64_t queued = 0, longest = 0;
+        bool while_sending = false;
+        stopped_latencies(&run, &stops);
+        for (size_t i = 0; i < REQUESTS; i++) {
+            const struct latencies *l = &run.measurement->raw[i];
+            queued = queued_before(&run, i, queued);
+            CHECK(is_close(l->intended, truth[i], queued) && l->response + l->lateness == l->intended);
+            while_sending = while_sending || l->service - l->wakeup > OWN_DELAY_NS;
+            longest = max_u64(longest, l->response);
+            CHECK(l->server <= l->intended);
+        }
+        /* Waiting in the socket counts as the server's up to 1 ms, and with Poisson arrivals there are queues. A client that
+         * is stopped after it read the clock and before the kernel has the request blames the server: only the
+         * lower bound knows better. */
+        sending += while_sending;
+        CHECK(while_sending || longest <= OWN_DELAY_NS + 20 * WORK_NS);
+        CHECK(hist_percentile(&run.measurement->server, 990) < NS_PER_MS);
+        virtual_end(&run);
+    }
+    CHECK(sending <= 2);
+}
+
+/* The client is stopped while every reply is under way. */
+static void test_a_reply_that_waits_for_a_stopped_client_is_the_clients(void)
+{
+    struct stop list[STOPS];
+    for (size_t i = 0; i < STOPS; i++) {
+        uint64_t sent = FIRST_DUE + (100 + 300 * i) * PERIOD + 20000;
+        list[i] = (struct stop){sent, sent + 50 * NS_PER_MS};
+    }
+    struct virtual_run run = run_plan((struct stops){list, STOPS}, (struct stops){0}, PACING_SPIN, ARRIVALS_PERIODIC);
+    for (size_t i = 0; i < STOPS; i++) {
+        const struct latencies *l = &run.measurement->raw[100 + 300 * i];
+        CHECK(l->service > 49 * NS_PER_MS && l->wakeup > 49 * NS_PER_MS && l->lateness > 49 * NS_PER_MS);
+        CHECK(l->response < 100000 && l->server < 100000);
+    }
+    virtual_end(&run);
+}
+
+TEST_MAIN(
+    TEST(test_stalls_of_the_server_are_in_response),
+    TEST(test_stops_of_the_client_are_in_intended_and_lateness),
+    TEST(test_a_reply_that_waits_for_a_stopped_client_is_the_clients))
