@@ -186,6 +186,7 @@ lane-guests: $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
 
 bench: setup-test ## Measure speed claims, side by side; needs root (about 25 minutes)
 	@$(BIN)/python tests/bench/client/run.py
+	@$(AS_ROOT) $(BIN)/python tests/bench/bounds.py
 	@$(BIN)/python tests/bench/fleet.py
 	$(call install,$(BENCH_PACKAGES) $$(python3 tools/lab.py packages))
 	@$(BIN)/python tests/bench/memory_bandwidth.py

@@ -48,8 +48,6 @@ SETTINGS: dict[str, t.Any] = {
     "slo_avg_us": 50,
     "slo_p99_us": 300,
     "min_overlap": 0.95,
-    "min_rate_ratio": 0.99,
-    "max_lateness_p99_us": 1000,
     "stop_when_failed": False,
 }
 
@@ -101,7 +99,7 @@ def host_result(
     Args:
         config: of the run.
         phase: of the run; only kind, influence and read_mix are used.
-        latency: the figures of service, response and intended time.
+        latency: the figures of service, server, response and intended, so that both bounds are the same.
         start: when the host started.
         changes: keys of the result to replace.
     """
@@ -128,7 +126,13 @@ def host_result(
         "rate": None if is_fill else {"target": load["rate"], "achieved": load["rate"]},
         "latency": None
         if is_fill
-        else {**dict.fromkeys(("service", "response", "intended"), latency), "lateness": lateness},
+        else {
+            **dict.fromkeys(("service", "server", "response", "intended"), latency),
+            **dict.fromkeys(("lateness", "wakeup"), lateness),
+        },
+        "requests": None
+        if is_fill
+        else {**dict.fromkeys(("planned", "sent", "ok", "gets"), load["requests"]), "sets": 0, "lost": 0},
         "fill": {"keys": load["key_count"], "seconds": 0.1} if is_fill else None,
         "placement": {"shares_cpu": "always"},
         "pressure": {"counters": {"clock_s": seconds, "pswpin": 0}, "gauges": {}, "doubtful": []},
@@ -138,18 +142,20 @@ def host_result(
 
 def record_run(
     begun: dict[str, t.Any],
-    measure: t.Callable[[_Phase, int, str], dict[str, t.Any] | str | None],
+    measure: t.Callable[[_Phase, int, str], dict[str, t.Any] | str | tuple[str, dict[str, t.Any]] | None],
     skip: t.Collection[int] = (),
     start_of: t.Callable[[_Phase], float] = lambda phase: START,
+    end: t.Callable[[RunRecorder], None] = lambda recorder: None,
 ) -> tuple[RunDirectory, list[str]]:
     """Record a run like the callback does.
 
     Args:
         begun: what begun_run() returned.
         measure: called with a phase, the number of a host and its name; returns the result of the host, the message
-            with which it failed, or None if it does not report.
+            with which it failed (with what it had measured by then, if anything), or None if it does not report.
         skip: the indices of phases that are not measured.
         start_of: returns the common start of a phase.
+        end: called after the last phase.
 
     Returns:
         The directory of the run, and the lines that were printed.
@@ -167,9 +173,12 @@ def record_run(
             result = measure(phase, number, host)
             if isinstance(result, str):
                 recorder.fail(host, result)
+            elif isinstance(result, tuple):
+                recorder.fail(host, *result)
             elif result:
                 recorder.add(host, result)
     recorder.end_phase()
+    end(recorder)
     recorder.close()
     return recorder.directory, printed
 

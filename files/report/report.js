@@ -60,7 +60,7 @@
   }
   function percentiles(colours) {
     const chosen = document.getElementById("latency");
-    const curves = data.curves(chosen ? chosen.value : "response");
+    const curves = data.curves(chosen ? chosen.value : "intended");
     const values = curves.flatMap((each) => each.points.map((point) => point[1])).concat([data.slo.p99_us]);
     const right = Math.pow(10, Math.ceil(Math.log10(Math.max(1000, ...curves.flatMap((each) => each.points.map((point) => point[0]))))));
     const slo = data.slo.p99_us;

@@ -10,10 +10,9 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, progress
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import Futility
 
 # The lead of the first phase, before any launch has been timed: seconds for each round of forks.
 FIRST_ROUND_SECONDS = 2.0
@@ -36,7 +35,7 @@ class ActionModule(ControllerAction):
         run, phase = options["run"], options["phase"]
         directory = RunDirectory.at(run["directory"])
         session_started_at = _check_recorded(directory, run)
-        futile = _futile(directory, run)
+        futile = progress.futile(directory, run)
         if futile:
             return {"changed": False, "benchmark_stopped": futile}
         last = _last_of_session(directory, run, phase, session_started_at)
@@ -71,23 +70,13 @@ def _check_recorded(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> floa
     return session["started_at"]
 
 
-def _futile(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> str | None:
-    """Return why the run can no longer meet its SLO; None if it can, or does not stop early."""
-    futility = Futility(run["config"], run["config"]["slo"])
-    for phase in run["phases"] if run["config"]["stop_when_failed"] else []:
-        document = directory.read_phase(phase)
-        if document is not None:
-            futility.add(document)
-    return futility.reason
-
-
 def _last_of_session(
     directory: RunDirectory, run: t.Mapping[str, t.Any], phase: t.Mapping[str, t.Any], session_started_at: float
 ) -> dict[str, t.Any] | None:
     """Return the document of the phase that this playbook measured last.
 
     Raises:
-        RunError: it was not written, or a host failed in it, so that the run cannot become valid.
+        RunError: it was not written, or a host failed in it, so that the run ends.
     """
     before = [each for each in run["phases"] if not each["finished"] and each["index"] < phase["index"]]
     if not before:
@@ -103,8 +92,8 @@ def _last_of_session(
         who = "; ".join(f"{host}: {message}" for host, message in document["failed"].items())
         raise RunError(
             f"hosts failed in phase {last['index']} of {last['of']} ({configuration.describe(last)}), "
-            f"so the run cannot be valid: {who}. "
-            f"Repair them and run the same command again; finished phases are kept"
+            f"so the run ends here: {who}. "
+            f"Repair them and run the same command again: it begins a new run, and this one is kept"
         )
     return document
 

@@ -19,16 +19,18 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
     configuration,
     measurement,
+    progress,
     reproduction,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     RunDirectory,
     RunError,
+    attempt_name,
+    attempt_number,
     check_name,
     check_space,
     compact_utc,
     latest,
-    mark_finished,
     unused,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
@@ -45,7 +47,7 @@ class ActionModule(ControllerAction):
         "results_dir": RESULTS_DIR,
         "run_id": {"type": "str"},
         "resume": {"type": "bool", "default": True},
-        "set_aside": {"type": "bool", "default": False},
+        "new_attempt": {"type": "bool", "default": False},
         "labels": {"type": "list", "elements": "str", "default": []},
         "expected": {"type": "list", "elements": "str", "default": []},
         "fleet": {"type": "dict", "default": {}},
@@ -110,15 +112,16 @@ def _begin(
         "hosts": {name: record.get("settings_digest") for name, record in options["host_records"].items()},
     }
     fingerprint = configuration.config_hash(hashed)
-    directory, resumed = _choose(options, hashed, fingerprint, phases, now)
-    filled = all(each["keys"] == config["load"]["key_count"] for each in options["fleet"].values())
-    marked = mark_finished(directory, phases, filled) if resumed else [{**phase, "finished": False} for phase in phases]
-    run = directory.read_json("run.json") if resumed else {"started_at": now}
+    begun = _choose(options, hashed, fingerprint, phases, now)
+    directory = begun.directory
+    marked = progress.mark_finished(directory, phases)
+    run = directory.read_json("run.json") if begun.resumed else {"started_at": now}
     return {
         "session": uuid.uuid4().hex,
         "directory": directory.path,
-        "resumed": resumed,
+        "resumed": begun.resumed,
         "run_id": directory.run_id,
+        "instead_of": run.get("instead_of", begun.instead_of),
         "started_at": run["started_at"],
         "config": config,
         "config_hash": fingerprint,
@@ -131,58 +134,80 @@ def _begin(
     }
 
 
+class _Begun(t.NamedTuple):
+    """Where a run is measured, whether it is resumed, and which unfinished run it begins again, with the reason."""
+
+    directory: RunDirectory
+    resumed: bool
+    instead_of: dict[str, str] | None = None
+
+
 def _choose(
     options: t.Mapping[str, t.Any],
     hashed: dict[str, t.Any],
     fingerprint: str,
     phases: list[dict[str, t.Any]],
     now: float,
-) -> tuple[RunDirectory, bool]:
-    """Return the directory of the run, and whether the run is resumed."""
+) -> _Begun:
+    """Choose the directory of the run."""
     if options["run_id"]:
         return _choose_named(options, hashed, fingerprint, phases)
+    new = unused(options["results_dir"], f"{hashed['profile']}-{compact_utc(now)}")
     newest = latest(options["results_dir"])
     if newest and options["resume"]:
         old = newest.read_json("run.json")
-        if old["config_hash"] == fingerprint and not _is_finished(newest, phases):
+        if old["config_hash"] == fingerprint and not progress.finished_because(newest, old):
             _refuse_if_in_use(newest)
-            return newest, True
-    return unused(options["results_dir"], f"{hashed['profile']}-{compact_utc(now)}"), False
+            gone = progress.data_is_gone(newest, phases, options["fleet"], hashed["load"]["key_count"])
+            return _begin_again(newest, new, gone) if gone else _Begun(newest, True)
+    return _Begun(new, False)
 
 
 def _choose_named(
     options: t.Mapping[str, t.Any], hashed: dict[str, t.Any], fingerprint: str, phases: list[dict[str, t.Any]]
-) -> tuple[RunDirectory, bool]:
-    """Return the directory that the user named, and whether its run is resumed."""
+) -> _Begun:
+    """Choose the directory that the user named."""
     directory = RunDirectory(options["results_dir"], options["run_id"])
     if not directory.exists():
-        return directory, False
+        return _Begun(directory, False)
     old = directory.read_json("run.json")
-    if old["config_hash"] == fingerprint:
-        if _is_finished(directory, phases):
-            raise RunError(f"{directory.path} exists and its run is finished; choose another run_id, or remove it")
+    is_same = old["config_hash"] == fingerprint
+    if is_same:
+        finished = progress.finished_because(directory, old)
+        if finished:
+            raise RunError(
+                f"{directory.path} exists and its run is finished ({finished}); choose another run_id, or remove it"
+            )
         if not options["resume"]:
             raise RunError(
                 f"{directory.path} exists and its run is not finished; choose another run_id, or set "
                 f"{options['option_prefix']}resume to true"
             )
-        _refuse_if_in_use(directory)
-        return directory, True
-    changes = "; ".join(configuration.differences(old["hashed"], hashed)[:6])
-    if not options["set_aside"] or {**old["hashed"], "hosts": None} != {**hashed, "hosts": None}:
-        raise RunError(
-            f"{directory.path} exists and its run has other settings ({changes}); choose another run_id, or remove it"
-        )
+        why = progress.data_is_gone(directory, phases, options["fleet"], hashed["load"]["key_count"])
+        refusal = f"its unfinished run cannot be continued, because {why}"
+    else:
+        changes = "; ".join(configuration.differences(old["hashed"], hashed)[:6])
+        why = f"the settings of the hosts have changed ({changes})"
+        refusal = f"its run has other settings ({changes})"
     _refuse_if_in_use(directory)
-    Display().display(
-        f"The hosts have changed since the run in {directory.path} was begun ({changes}); "
-        f"its files are kept as {directory.set_aside()}"
-    )
-    return directory, False
+    if not why:
+        return _Begun(directory, True)
+    if options["new_attempt"] and {**old["hashed"], "hosts": None} == {**hashed, "hosts": None}:
+        return _begin_again(directory, _next_attempt(directory), why)
+    raise RunError(f"{directory.path} exists and {refusal}; choose another run_id, or remove it")
 
 
-def _is_finished(directory: RunDirectory, phases: list[dict[str, t.Any]]) -> bool:
-    return all(phase["finished"] for phase in mark_finished(directory, phases, filled=True))
+def _begin_again(old: RunDirectory, new: RunDirectory, why: str) -> _Begun:
+    Display().display(f"The run in {old.path} is kept and cannot be continued, because {why}; beginning {new.run_id}")
+    return _Begun(new, False, {"run_id": old.run_id, "reason": why})
+
+
+def _next_attempt(directory: RunDirectory) -> RunDirectory:
+    number = attempt_number(directory.run_id)
+    while directory.exists():
+        number += 1
+        directory = RunDirectory(directory.results_dir, attempt_name(directory.run_id, number))
+    return directory
 
 
 def _refuse_if_in_use(directory: RunDirectory) -> None:

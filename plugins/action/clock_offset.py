@@ -4,15 +4,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-# The output of the command. float() would also take nan and inf, which pass every comparison with a limit.
-_SECONDS = re.compile(r"[0-9]{1,11}\.[0-9]{1,9}")
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks
 
 ARGUMENTS = {"samples": {"type": "int", "default": 3}}
 
@@ -33,26 +31,24 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(
                 f"samples: {options['samples']} is out of range; it must be a whole number from 1 to 100"
             )
-        offset, uncertainty = min(
-            (self._sample() for _sample in range(options["samples"])), key=lambda sample: sample[1]
-        )
+        best = min((self._sample() for _sample in range(options["samples"])), key=lambda sample: sample.uncertainty)
         return {
             **result,
             "changed": False,
-            "clock_offset": round(offset, 6),
-            "clock_uncertainty": round(uncertainty, 6),
+            "clock_offset": best.offset,
+            "clock_uncertainty": best.uncertainty,
+            "clock_read_at": best.at,
             # An offset within its uncertainty does not show that the clocks differ.
-            "clock_correction": round(offset, 6) if abs(offset) > uncertainty else 0.0,
+            "clock_correction": best.offset if abs(best.offset) > best.uncertainty else 0.0,
         }
 
-    def _sample(self) -> tuple[float, float]:
+    def _sample(self) -> clocks.Reading:
         before = time.time()
-        answer = self._low_level_execute_command("date +%s.%N", sudoable=False)
-        after = time.time()
-        lines = answer["stdout"].strip().splitlines()[-1:]
-        if not lines or not _SECONDS.fullmatch(lines[0]):
+        answer = self._low_level_execute_command(clocks.COMMAND, sudoable=False)
+        reading = clocks.read(before, time.time(), answer["stdout"])
+        if reading is None:
             raise AnsibleActionFail(
                 f"the host's date command does not print nanoseconds: {answer['stdout'][:200]!r} "
                 f"{answer['stderr'][:200]!r}"
             )
-        return float(lines[0]) - (before + after) / 2, (after - before) / 2
+        return reading

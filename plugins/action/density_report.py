@@ -18,6 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, INVALID, PASS
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 
 
@@ -47,8 +48,9 @@ class ActionModule(ControllerAction):
         summary, changed = publish(directory, Display().display, slo, paid)
         report = {"run_id": directory.run_id, "directory": directory.path, "verdict": summary["verdict"]}
         result: dict[str, t.Any] = {"changed": changed, "density_report": report}
-        if summary["verdict"] == "invalid":
+        if summary["verdict"] == INVALID:
             result.update(failed=True, msg=f"run {directory.run_id} is not valid; the reasons are listed above")
-        elif summary["verdict"] == "fail" and options["slo_enforce"]:
-            result.update(failed=True, msg=f"run {directory.run_id} misses the SLO; the reasons are listed above")
+        elif summary["verdict"] != PASS and options["slo_enforce"]:
+            what = "misses the SLO" if summary["verdict"] == FAIL else "does not prove that the SLO is met"
+            result.update(failed=True, msg=f"run {directory.run_id} {what}; the reasons are listed above")
         return result

@@ -11,10 +11,12 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, measurement
 
 # Seconds between two checks of a client that is late.
 POLL_SECONDS = 0.25
+
+_NOTHING = {"mode": None}
 
 ARGUMENTS = {
     "job": {
@@ -51,35 +53,45 @@ class ActionModule(ActionBase):
         time.sleep(max(0.0, options["not_before"] - time.time()))
         deadline = time.monotonic() + options["timeout"]
         while True:
-            answer = self._read(path)
+            answer, clock = self._read(path)
             if answer is None and not self._is_running(pid):
                 # The process may have written its result after the file was read, so read it once more.
-                answer = self._read(path) or {
-                    "failed": True,
-                    "msg": f"the module's process {pid} ended without a result",
-                }
+                answer, clock = self._read(path)
+                answer = answer or {"failed": True, "msg": f"the module's process {pid} ended without a result"}
             if answer is not None:
                 break
             if time.monotonic() > deadline:
                 raise AnsibleActionFail(
                     f"the client did not end within {options['timeout']:g} s after the expected end of the phase; "
-                    f"process {pid} is still running on the host"
+                    f"process {pid} is still running on the host",
+                    result={"host_hangs": True},
                 )
             time.sleep(POLL_SECONDS)
         self._low_level_execute_command(f"rm -f {path}")
-        return {**result, **measurement.result(answer)}
+        accepted = measurement.result(answer)
+        if accepted.get("failed") and measurement.is_complete(accepted.get("solotest") or _NOTHING):
+            # The verdict counts the requests that failed; the host takes part in the next phases.
+            accepted = {"changed": accepted["changed"], "solotest": accepted["solotest"], "warnings": [accepted["msg"]]}
+        if accepted.get("solotest") and clock:
+            accepted["solotest"]["collected"] = clock._asdict()
+        return {**result, **accepted}
 
-    def _read(self, path: str) -> t.Any:
-        """Return the job's result, or None if it is not there yet."""
+    def _read(self, path: str) -> tuple[t.Any, clocks.Reading | None]:
+        """Return the job's result, or None if it is not there yet, and the host's clock, read in the same exchange."""
+        before = time.time()
         # One byte more than is allowed shows that the file is too large.
-        shown = self._low_level_execute_command(f"head -c {measurement.MAX_BYTES + 1} {path}")
+        shown = self._low_level_execute_command(
+            f"head -c {measurement.MAX_BYTES + 1} {path} && echo && {clocks.COMMAND}"
+        )
+        after = time.time()
         if shown["rc"] != 0:
             reason = measurement.message(shown["stderr"].strip(), 400)
             raise AnsibleActionFail(f"the file for the result cannot be read: {reason}")
-        if not shown["stdout"].strip():
-            return None
+        text, _newline, clock = shown["stdout"].rstrip().rpartition("\n")
+        if not text.strip():
+            return None, None
         try:
-            return measurement.parse(shown["stdout"])
+            return measurement.parse(text), clocks.read(before, after, clock)
         except measurement.MeasurementError as error:
             raise AnsibleActionFail(f"the file for the result cannot be used: {error}") from None
 

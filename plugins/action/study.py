@@ -18,6 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts as study_attempts
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import (
     ORDERS,
     Arm,
@@ -27,12 +28,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms impo
     schedule,
     split_names,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.attempts import FINISHED, INVALID
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
     DONE,
-    FINISHED,
-    INVALID,
     PENDING,
     SKIPPED,
     Sequence,
@@ -63,6 +63,7 @@ class ActionModule(ControllerAction):
         },
         "order": {"type": "str", "default": "interleaved"},
         "rounds": {"type": "raw", "default": 5},
+        "attempts": {"type": "raw", "default": 3},
         "run": CHECKED_RUN,
         "prices": PRICES,
         "cost_example": COST_EXAMPLE,
@@ -71,6 +72,7 @@ class ActionModule(ControllerAction):
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         paid = cost.prices("prices", options["prices"], options["cost_example"])
         order, rounds = options["order"], number("study_rounds", options["rounds"], RANGES["study_rounds"])
+        limit = number("study_attempts", options["attempts"], RANGES["study_attempts"])
         if order not in ORDERS:
             raise SettingError(f"study_order: {order!r} is not allowed; it must be one of {', '.join(ORDERS)}")
         arms = _arms(options)
@@ -92,7 +94,7 @@ class ActionModule(ControllerAction):
         with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors"))) as sequence:
             for arm in arms if kind == "study" else arms[:1]:
                 sequence.check(arm.name, arm.variables)
-            _run_all(sequence, {arm.name: arm for arm in arms})
+            _run_all(sequence, {arm.name: arm for arm in arms}, limit)
         return {"changed": True, **_conclude(directory, document, paid)}
 
 
@@ -128,11 +130,15 @@ def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[s
     ]
 
 
-def _run_all(sequence: Sequence, arms: t.Mapping[str, Arm]) -> None:
-    """Measure all runs that are not done."""
+def _run_all(sequence: Sequence, arms: t.Mapping[str, Arm], limit: int) -> None:
+    """Measure all runs that are not done, with at most so many invalid attempts at each."""
     runs, total = sequence.document["runs"], sequence.document["definition"]["rounds"]
+
+    def is_open(run: t.Mapping[str, t.Any]) -> bool:
+        return run["state"] not in DONE and sequence.invalid_attempts(run["run_id"]) < limit
+
     for position, run in enumerate(runs):
-        if run["state"] in DONE:
+        if not is_open(run):
             continue
         arm = arms[run["arm"]]
         why = _without_effect(sequence, arm)
@@ -140,21 +146,13 @@ def _run_all(sequence: Sequence, arms: t.Mapping[str, Arm]) -> None:
             sequence.say(f"== {arm.name}: skipped, {why}")
             run.update(state=SKIPPED, note=why)
         else:
-            left = sum(1 for each in runs[position:] if each["state"] not in DONE)
+            left = sum(1 for each in runs[position:] if is_open(each))
             rounds = f", run {run['round']} of {total}" if total > 1 else ""
             sequence.announce(f"Run {position + 1} of {len(runs)}: {arm.name}{rounds}", left)
-            run.update(_measured(sequence, run["run_id"], arm))
+            about = {"arm": arm.name, "round": run["round"]}
+            run.update(sequence.measure_until_valid(run["run_id"], about, arm.variables, limit))
         sequence.save()
     sequence.document["finished"] = all(run["state"] in DONE for run in runs)
-
-
-def _measured(sequence: Sequence, run_id: str, arm: Arm) -> dict[str, t.Any]:
-    """Return the outcome of a run. The invalid phases of an invalid run are measured once more; most are bad luck."""
-    outcome = sequence.measure(run_id, arm.variables, clean=True)
-    if outcome["state"] == INVALID:
-        sequence.announce(f"{arm.name} is not valid ({outcome['note']}); measuring its invalid phases again")
-        outcome = sequence.measure(run_id, arm.variables, clean=False)
-    return outcome
 
 
 def _without_effect(sequence: Sequence, arm: Arm) -> str:
@@ -194,11 +192,20 @@ def _conclude(
     ]
     arms = [arm for arm in arms if arm.runs]
     result: dict[str, t.Any] = {"study": {"id": document["id"], "directory": directory.path}}
+    ledger = study_attempts.summary(document.get("attempts", []))
+    directory.write_json(FILE, {**document, "attempts_summary": ledger})
     if len(arms) > 1:
-        publish(directory, arms, Display().display, paid)
+        publish(directory, arms, Display().display, paid, ledger=ledger)
         Display().display(f"Comparison: {directory.file('comparison.html')}")
+    else:
+        for line in study_attempts.lines(ledger):
+            Display().display(line)
     wrong = [f"{run['run_id']} {run['state']}: {run['note']}" for run in document["runs"] if run["state"] not in DONE]
     if wrong:
         share = f"{len(wrong)} of {len(document['runs'])} runs are not valid"
-        result.update(failed=True, msg=f"{share}; run the same command again to measure them. {' | '.join(wrong)}")
+        advice = (
+            "the same command continues with those that have attempts left; a larger study_attempts allows more, and "
+            "resume=false begins a new study"
+        )
+        result.update(failed=True, msg=f"{share}; {advice}. {' | '.join(wrong)}")
     return result

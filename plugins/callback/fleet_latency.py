@@ -61,12 +61,14 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run im
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import message
 
-# Results are told apart by the action that made them, never by their keys: any host can return any key. The first three
+# Results are told apart by the action that made them, never by their keys: any host can return any key. The first four
 # actions run on the controller only; the last two return only what they accept of a host's answer.
 _RUN = "memstretch.density.benchmark_run"
 _PHASE = "memstretch.density.benchmark_phase"
+_END = "memstretch.density.benchmark_end"
 _REPORT = "memstretch.density.density_report"
-_MEASURING = ("memstretch.density.solotest", "memstretch.density.solotest_result")
+_RESULT = "memstretch.density.solotest_result"
+_MEASURING = ("memstretch.density.solotest", _RESULT)
 
 
 class CallbackModule(CallbackBase):
@@ -90,7 +92,7 @@ class CallbackModule(CallbackBase):
         self._guard(self._take_failure, result)
 
     def v2_runner_on_unreachable(self, result: t.Any) -> None:
-        self._guard(self._take_failure, result)
+        self._guard(self._take_failure, result, True)
 
     def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
         self._guard(self._end_adhoc_phase)
@@ -119,6 +121,8 @@ class CallbackModule(CallbackBase):
             self._begin_run(answer["benchmark_run"])
         elif action == _PHASE and "benchmark_phase" in answer and self._recorder:
             self._recorder.begin_phase(answer["benchmark_phase"])
+        elif action == _END and "benchmark_end" in answer and self._recorder:
+            self._recorder.end_run(answer["benchmark_end"])
         elif action == _REPORT and "density_report" in answer:
             self._reported = True
         elif action in _MEASURING and answer.get("solotest"):
@@ -136,7 +140,7 @@ class CallbackModule(CallbackBase):
         elif measured["mode"] in ("test", "fill"):
             self._collector().add(result.host.name, result.task_name, measured)
 
-    def _take_failure(self, result: t.Any) -> None:
+    def _take_failure(self, result: t.Any, unreachable: bool = False) -> None:
         action, answer, host = _action(result), result.result, result.host.name
         if action == _REPORT and "density_report" in answer:
             self._reported = True
@@ -144,7 +148,9 @@ class CallbackModule(CallbackBase):
         partial = answer.get("solotest") if action in _MEASURING else None
         text = message(answer.get("msg", "failed without a message"))
         if self._recorder:
-            self._recorder.fail(host, text, partial)
+            # Its client had been launched: the machine died, or is too busy to answer.
+            died = action == _RESULT and (unreachable or answer.get("host_hangs") is True)
+            self._recorder.fail(host, text, partial, died)
         elif "results" not in answer and action in _MEASURING and _mode(result, partial) != "ping":
             self._collector().fail(host, result.task_name, text, partial)
 
@@ -172,7 +178,7 @@ class CallbackModule(CallbackBase):
 def _action(result: t.Any) -> str:
     """Return the fully qualified name of the action that made a result."""
     written: str = result.task.action
-    known = (_RUN, _PHASE, _REPORT, *_MEASURING)
+    known = (_RUN, _PHASE, _END, _REPORT, *_MEASURING)
     if written in known or not any(written.endswith(each.rpartition(".")[2]) for each in known) and "{" not in written:
         return written
     return result.task.resolved_action or written

@@ -14,8 +14,9 @@ version_added: 0.1.0
 description:
   - Checks the settings of a run before anything is changed, and works out its phases.
   - With O(state=begun) it also chooses the directory of the run. An interrupted run is resumed if its settings are
-    still the same, and its finished phases are kept. The callback P(memstretch.density.fleet_latency#callback) then
-    writes the files of the run.
+    still the same and its data is still in Redis; its measured phases are kept, valid or not. A run is finished when
+    its last phase was measured, when a host was lost, or when it stopped early; it is never measured again. The
+    callback P(memstretch.density.fleet_latency#callback) then writes the files of the run.
   - Runs on the controller. Use it with C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action
@@ -32,7 +33,7 @@ options:
         C(value_size), C(compressibility), C(requests) and C(duration) of a phase (C(key_count) requests if both are
         null), C(rate) (requests per second and host), C(pattern), C(connections), C(pipeline), C(arrivals), C(pacing),
         C(cpu), C(influences), C(read_mixes), C(warmups), C(iterations), C(slo_avg_us), C(slo_p99_us), C(min_overlap),
-        C(min_rate_ratio), C(max_lateness_p99_us), C(stop_when_failed)."
+        C(stop_when_failed)."
       - The role P(memstretch.density.latency_benchmark#role) documents each of them and its range.
     type: dict
     required: true
@@ -44,18 +45,18 @@ options:
     description:
       - Name of the run's directory. An existing directory is an error, unless its run is unfinished and has the same
         settings.
-      - Without a name, the newest run is resumed if it is unfinished and has the same settings. Otherwise a run called
-        C(<profile>-<time>) begins.
+      - Without a name, the newest run is resumed if it is unfinished, has the same settings, and has its data.
+        Otherwise a run called C(<profile>-<time>) begins.
     type: str
   resume:
     description: Whether to resume an unfinished run.
     type: bool
     default: true
-  set_aside:
+  new_attempt:
     description:
-      - Whether to rename an existing directory O(run_id) to C(<run_id>-set-aside) and begin a new run, if the two runs
-        differ only in the settings of their hosts.
-      - For sequences of runs with given names, in case a host has changed since an interruption.
+      - Whether to begin a new run called C(<run_id>-attempt2) (3, ...) if the run O(run_id) is unfinished and cannot be
+        continued, because the settings of the hosts have changed or its data is gone. Otherwise that is an error.
+      - For sequences of runs with given names, after an interruption.
     type: bool
     default: false
   expected:
@@ -67,6 +68,7 @@ options:
     description:
       - C(endpoint), C(keys), C(clock_offset) and C(clock_correction) of each host that can take part. With
         C(wall_offset), the host's wall clock minus its monotonic clock, a phase is invalid if the clock was set since.
+        With C(clock_uncertainty) and C(clock_read_at) it is invalid if the clock moved against the controller's since.
     type: dict
     default: {}
   max_clock_offset:

@@ -41,6 +41,11 @@ clock_uncertainty:
   returned: success
   type: float
   sample: 0.0034
+clock_read_at:
+  description: When the offset was measured, by the controller's clock, in seconds since the epoch.
+  returned: success
+  type: float
+  sample: 1793000000.25
 clock_correction:
   description: The offset if it is larger than its uncertainty, otherwise 0.
   returned: success

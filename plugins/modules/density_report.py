@@ -30,10 +30,10 @@ options:
     description: SLO for the average response time, 0.001 to 1e9 microseconds, instead of the run's own.
     type: raw
   slo_p99_us:
-    description: SLO for the 99th percentile of the response time, 0.001 to 1e9 microseconds, instead of the run's own.
+    description: SLO for the 99th percentile of the latency, 0.001 to 1e9 microseconds, instead of the run's own.
     type: raw
   slo_enforce:
-    description: Whether to fail if a host misses the SLO.
+    description: Whether to fail unless the verdict is V(pass).
     type: bool
     default: false
 author:
@@ -49,7 +49,8 @@ EXAMPLES = r"""
 RETURN = r"""
 density_report:
   description:
-    - The C(run_id), the C(directory) of C(summary.json), and the C(verdict), which is V(pass), V(fail) or V(invalid).
+    - The C(run_id), the C(directory) of C(summary.json), and the C(verdict), which is V(pass), V(fail), V(undecided) or
+      V(invalid).
   returned: except in check mode
   type: dict
 """

@@ -295,7 +295,7 @@ solotest:
     latency:
       description:
         - C(service) is the time from the send to the reply. C(response) is the time from the intended start if the
-          previous reply arrived after it, otherwise from the send; it is the basis of the SLO. C(intended) is always
+          previous reply arrived after it, otherwise from the send. C(intended) is always
           the time from the intended start; it is an upper bound, and lost requests are in it with the time that they
           had waited. C(lateness) is the client's own delay, from the earliest possible send to the send. C(wakeup) is
           how long a reply had waited in the socket when the client read it. C(server) is a lower bound, what Redis

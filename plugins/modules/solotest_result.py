@@ -59,7 +59,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 solotest:
-  description: As returned by P(memstretch.density.solotest#module).
+  description:
+    - As returned by P(memstretch.density.solotest#module). C(collected) compares the host's clock with the controller's
+      when the result was fetched, C(at), C(offset) and C(uncertainty) in seconds.
   returned: when the client ran
   type: dict
 """

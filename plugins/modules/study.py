@@ -17,7 +17,9 @@ description:
     C(comparison.json), C(comparison.txt) and C(comparison.html).
   - At the end, also after a failure or an interruption, runs C(teardown.yml) and C(restore.yml).
   - Continues an interrupted study; finished runs and phases are kept.
-  - Measures the invalid phases of an invalid run once more; its valid phases are kept.
+  - Measures an invalid run again as a new run, called C(<run>-attempt2) (3, ...). All attempts are kept, C(study.json)
+    lists them, and the comparison shows how many were discarded and what would follow if these had failed. Nothing is
+    measured again because it failed or is undecided.
   - Fails at the end if a run is invalid or failed; the other runs are compared nevertheless.
   - Runs on the controller. Options that prompt for a password are refused; use password files.
 extends_documentation_fragment:
@@ -63,6 +65,12 @@ options:
     description: Runs of each arm, 1 to 1000. A ratio has an interval only with three or more.
     type: raw
     default: 5
+  attempts:
+    description:
+      - Attempts at each run, 1 to 99, of which all but the last may be invalid. Not a setting of the study; a larger
+        number continues it.
+    type: raw
+    default: 3
   study_id:
     description:
       - Name of the study's directory. An existing directory is refused, unless it holds an unfinished study with the

@@ -122,7 +122,6 @@ def skew(directory: pathlib.Path) -> list[tuple[str, str, str]]:
                 "latency_benchmark_read_mixes": [100],
                 "latency_benchmark_warmups": 0,
                 "latency_benchmark_iterations": 8,
-                "latency_benchmark_max_lateness_p99_us": 1e6,
             },
             "benchmark",
             "--forks",
@@ -214,7 +213,6 @@ def record_example(directory: pathlib.Path) -> pathlib.Path:
                 "latency_benchmark_read_mixes": [70],
                 "latency_benchmark_warmups": 0,
                 "latency_benchmark_iterations": 1,
-                "latency_benchmark_max_lateness_p99_us": 1e6,
             },
             "benchmark",
         )
@@ -233,8 +231,6 @@ def replay(example: pathlib.Path, hosts: int, directory: pathlib.Path) -> dict[s
         influences=[0, 10, 25],
         iterations=3,
         min_overlap=0,
-        min_rate_ratio=0,
-        max_lateness_p99_us=1e9,
     )
     begun = begun_run(directory / "run", config, [f"vm{number:04d}" for number in range(hosts)])
     fill = {**result, "latency": None, "fill": {"keys": 20000, "seconds": 1.0}}

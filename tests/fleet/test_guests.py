@@ -33,8 +33,6 @@ LOAD = {
     "latency_benchmark_slo_avg_us": 1e8,
     "latency_benchmark_slo_p99_us": 1e8,
     "latency_benchmark_min_overlap": 0,
-    "latency_benchmark_min_rate_ratio": 0,
-    "latency_benchmark_max_lateness_p99_us": 1e9,
 }
 
 

@@ -41,8 +41,6 @@ SMALL = {
     "latency_benchmark_iterations": 1,
     "latency_benchmark_lead_seconds": 0,
     "latency_benchmark_min_overlap": 0,
-    "latency_benchmark_min_rate_ratio": 0,
-    "latency_benchmark_max_lateness_p99_us": 1e9,
     "latency_benchmark_slo_avg_us": 1e8,
     "latency_benchmark_slo_p99_us": 1e8,
 }

@@ -119,7 +119,7 @@ def test_every_setting_reaches_the_run_and_the_client(fleet):
         "cpu": CPUS[0],
     }
     matrix = {"influences": [0], "read_mixes": [60], "warmups": 0, "iterations": 2}
-    validity = {"min_overlap": 0.0001, "min_rate_ratio": 0.0002, "max_lateness_p99_us": 1e8}
+    validity = {"min_overlap": 0.0001}
     objective = {"slo_avg_us": 2e8, "slo_p99_us": 3e8, "stop_when_failed": True}
     settings = {**load, **matrix, **validity, **objective, "duration": 0.4}
     fleet.variables.update({f"latency_benchmark_{name}": value for name, value in settings.items()})
@@ -130,7 +130,7 @@ def test_every_setting_reaches_the_run_and_the_client(fleet):
         "profile": "dram",
         "load": {**load, "requests": 400},
         "matrix": matrix,
-        "slo": {"avg_us": 2e8, "p99_us": 3e8, "basis": "response"},
+        "slo": {"avg_us": 2e8, "p99_us": 3e8},
         "validity": validity,
         "stop_when_failed": True,
     }

@@ -72,14 +72,14 @@ def test_a_run_is_measured_kept_and_judged(fleet):
             "p99_ms": round(sum(each["p99_us"] for each in service) / 4 / 1000, 3),
             "max_ms": round(max(each["max_us"] for each in service) / 1000, 3),
         }
-        assert cell["response"]["count"] == 2 * 2 * 500
+        assert cell["intended"]["count"] == 2 * 2 * 500
 
     # The reference library reads the histograms, and merging them with it gives our percentiles.
     document = outcome.phase(outcome.phase_files[-1])
     theirs = HdrHistogram(1, 2**63 - 1, 2)
     for host in document["hosts"].values():
-        theirs.decode_and_add(host["latency"]["response"]["histogram"])
-    merged = document["merged"]["response"]
+        theirs.decode_and_add(host["latency"]["intended"]["histogram"])
+    merged = document["merged"]["intended"]
     for name, percent in (("p50_us", 50), ("p95_us", 95), ("p99_us", 99)):
         assert merged[name] == pytest.approx(
             min(theirs.get_value_at_percentile(percent), merged["max_ns"]) / 1000, abs=0.001
@@ -91,13 +91,13 @@ def test_a_run_is_measured_kept_and_judged(fleet):
         HdrHistogram(1, 2**63 - 1, 2),
     )
     while (interval := reader.get_next_interval_histogram()) is not None:
-        if interval.tag == "response":
+        if interval.tag == "intended":
             logged.add(interval)
     reader.close()
-    response = summary["cells"][1]["response"]
-    assert logged.get_total_count() == response["count"] == 2000
-    assert min(logged.get_value_at_percentile(99) / 1000, response["max_us"]) == pytest.approx(
-        response["p99_us"], abs=0.001
+    latency = summary["cells"][1]["intended"]
+    assert logged.get_total_count() == latency["count"] == 2000
+    assert min(logged.get_value_at_percentile(99) / 1000, latency["max_us"]) == pytest.approx(
+        latency["p99_us"], abs=0.001
     )
 
     # Judging it again changes nothing; another objective gives another verdict, and enforcing it fails.

@@ -81,22 +81,28 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     kept = {path: content for path, content in phase_files(fleet.results).items() if "-dram" in str(path)}
     assert sorted(path.name for path in kept) == ["01-fill.json", "02-i0-r70-1.json"]
 
-    (unfinished,) = fleet.results.glob("*-swap-1/run.json")
-    run = json.loads(unfinished.read_text(encoding="utf-8"))
-    run["hashed"]["hosts"] = {"a": "before the kernel was updated"}
-    run["config_hash"] = "of that"
-    unfinished.write_text(json.dumps(run), encoding="utf-8")
-
     other = studies.run_playbook("study", {**variables, "study_id": document["id"], "latency_benchmark_rate": 777})
     assert other.status != 0 and "has other settings (load.rate: 1000.0 -> 777.0)" in " ".join(other.output.split()), (
         other.output
     )
-    again = studies.run_playbook("study", variables)
+    # The instances were removed, so the interrupted run cannot go on. In the next attempt at it, the host's clock lags.
+    shell = tmp_path / "sh"
+    shell.write_text(
+        f'#!/bin/sh\nls -d {fleet.results}/*-swap-1-attempt3 >&2 || PATH={tmp_path}/late:$PATH\nexec /bin/sh "$@"\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "late").mkdir()
+    date = tmp_path / "late" / "date"
+    date.write_text(
+        f"#!/bin/sh\n[ ! -e {fleet.results}/*-swap-1-attempt2/phases/01-fill.json ] || set -- -d '-1 second' \"$@\"\n"
+        'exec /bin/date "$@"\n',
+        encoding="utf-8",
+    )
+    for program in (shell, date):
+        program.chmod(0o755)
+    again = studies.run_playbook("study", {**variables, "ansible_shell_executable": str(shell)})
     assert again.status == 0, again.output
     assert "Resuming study" in again.output and "3 of 4 runs to measure" in again.output
-    assert f"kept as {unfinished.parent.name}-set-aside" in again.output and list(
-        fleet.results.glob("*-swap-1-set-aside/phases/01-*.json")
-    )
     assert {path: phase_files(fleet.results)[path] for path in kept} == kept
     document = studies.document("study")
     assert [(run["arm"], run["round"]) for run in document["runs"]] == [
@@ -106,8 +112,26 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
         ("dram", 2),
     ]
     assert {run["state"] for run in document["runs"]} == {"finished"} and document["finished"] and document["restored"]
+    name = document["id"]
+    ledger = [(each["run_id"].removeprefix(name), each["state"], each["attempt"]) for each in document["attempts"]]
+    assert ledger == [
+        ("-dram-1", "finished", 1),
+        ("-swap-1", "interrupted", 1),
+        ("-swap-1-attempt2", "invalid", 2),
+        ("-swap-1-attempt3", "finished", 3),
+        ("-swap-2", "finished", 1),
+        ("-dram-2", "finished", 1),
+    ]
+    reasons = [each["reason"] for each in document["attempts"]]
+    assert "the data of its fill is gone: a has 0 of 300 keys" in reasons[1] and "clock moved by -1" in reasons[2]
+    assert document["runs"][1]["run_id"] == f"{name}-swap-1-attempt3"
     comparison = json.loads((fleet.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
     assert [run["name"] for run in comparison["runs"]] == ["dram", "swap"]
+    assert [group["passed_share"] for group in comparison["attempts"]["groups"]] == [[1, 1], [0.5, 1]]
+    assert "Attempts: 6, 2 discarded" in again.output and "2 of 4" in again.output
+    assert f"{name}-swap-1-attempt2/report.html" in (fleet.results / name / "comparison.html").read_text(
+        encoding="utf-8"
+    )
     cell = comparison["cells"][1]
     assert [each["name"] for each in comparison["cells"]] == ["dram", "swap"]
     assert cell["iterations"] == cell["runs"] == 2 and cell["ratio"]["p99_us"] > 0
@@ -115,7 +139,7 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     assert "indicative" in again.output
     for run in comparison["runs"]:
         merged = sum(
-            json.loads((fleet.results / part / "summary.json").read_text(encoding="utf-8"))["cells"][0]["response"][
+            json.loads((fleet.results / part / "summary.json").read_text(encoding="utf-8"))["cells"][0]["intended"][
                 "count"
             ]
             for part in run["parts"]
@@ -167,6 +191,7 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
             "study_order: 'random' is not allowed; it must be one of interleaved, blocks",
         ),
         ("study", {**two, "rounds": 0}, "a whole number from 1 to 1,000"),
+        ("study", {**two, "attempts": 0}, "study_attempts: 0 is out of range"),
         ("study", {**two, "study_id": "../x"}, "study_id: '../x' is not allowed"),
         ("density_search", {"profiles": "dram", "start": 5}, "density_start: 5 is more than density_max, 2"),
     ]

@@ -89,7 +89,7 @@ def density(tmp_path_factory):
             "note": "" if outcome == "pass" else "why",
             "verdict": outcome,
             "lost": ["vm0003"] if (arm, size) == ("dram", 8) else [],
-            "slo": {"avg_us": 50, "p99_us": 300, "basis": "response"},
+            "slo": {"avg_us": 50, "p99_us": 300},
             "labels": ["DRAM budget of 130 MiB by cgroup fleet"],
             "hosts_within_slo": size if outcome == "pass" else size // 2,
             "avg_us": 20.0 + size,

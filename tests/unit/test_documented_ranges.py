@@ -33,7 +33,7 @@ MODULE_RANGES = {
         "maximum": study.RANGES["density_max"],
         "repeats": study.RANGES["density_repeats"],
     },
-    "study": {"rounds": study.RANGES["study_rounds"]},
+    "study": {"rounds": study.RANGES["study_rounds"], "attempts": study.RANGES["study_attempts"]},
 }
 ROLE_RANGES = {
     "latency_benchmark": {

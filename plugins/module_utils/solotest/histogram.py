@@ -110,11 +110,13 @@ class Histogram:
             self.max_ns = max(each["max_ns"] for each in full)
         return self
 
-    def add(self, value: int) -> None:
-        """Count one value."""
+    def add(self, value: int, times: int = 1) -> None:
+        """Count a value once or several times."""
+        if times < 1:
+            return
         slot = slot_of(value)
-        self.counts[slot] = self.counts.get(slot, 0) + 1
-        self.sum_ns += value
+        self.counts[slot] = self.counts.get(slot, 0) + times
+        self.sum_ns += value * times
         self.min_ns = value if self.min_ns is None else min(self.min_ns, value)
         self.max_ns = value if self.max_ns is None else max(self.max_ns, value)
 
@@ -141,8 +143,21 @@ class Histogram:
         Args:
             wanted: percents in ascending order, each above 0 and at most 100.
         """
-        total, highest = self.count, self.max_ns
-        if not total or highest is None:
+        highest = self.max_ns
+        return [
+            None if slot is None or highest is None else min(highest_of(slot), highest)
+            for slot in self._slots_at(wanted)
+        ]
+
+    def lower_percentile(self, percent: float) -> int | None:
+        """Return a percentile in nanoseconds that is never above the true one: the lowest value of its slot."""
+        (slot,) = self._slots_at([percent])
+        return None if slot is None or self.min_ns is None else max(lowest_of(slot), self.min_ns)
+
+    def _slots_at(self, wanted: t.Sequence[float]) -> list[int | None]:
+        """Return the slots that hold the samples of some percentiles, given in ascending order."""
+        total = self.count
+        if not total:
             return [None] * len(wanted)
         # ceil(percent * total / 100) without rounding errors; percents have at most 6 decimals
         ranks = [max(1, -(-round(percent * 1_000_000) * total // 100_000_000)) for percent in wanted]
@@ -151,7 +166,7 @@ class Histogram:
         for slot in sorted(self.counts):
             seen += self.counts[slot]
             while len(result) < len(ranks) and ranks[len(result)] <= seen:
-                result.append(min(highest_of(slot), highest))
+                result.append(slot)
             if len(result) == len(ranks):
                 break
         return result

@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost.options import PRICES
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 
 REQUIRED = ("date", "currency", "server", "dram_per_gb", "months")
@@ -270,7 +271,11 @@ def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writ
         (record.get("kernel") or {}).get("boot_id") or host: record for host, record in run.get("hosts", {}).items()
     }
     servers = list(records.values())
-    why = {"pass": "", "fail": "the fleet misses the SLO"}.get(verdict, "the run is not valid")
+    why = {
+        PASS: "",
+        FAIL: "the fleet misses the SLO",
+        UNDECIDED: "whether the fleet meets the SLO is undecided",
+    }.get(verdict, "the run is not valid")
     vms = None if why else math.floor(hosts / max(1, len(servers)))
     areas = [area for record in servers for area in (record.get("swap") or {}).get("areas") or []]
     drives = [area for area in areas if not area["name"].startswith("/dev/zram")]

@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import HostClocks
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import PhaseResults
 
@@ -31,7 +32,7 @@ class RunRecorder:
         self.run = begun
         self.directory = RunDirectory.at(begun["directory"])
         self._say_on_terminal = say
-        self._clocks = {host: each["clock_correction"] for host, each in begun["fleet"].items()}
+        self._clocks = HostClocks(begun["fleet"])
         self._wall_offsets = {
             host: each["wall_offset"] for host, each in begun["fleet"].items() if "wall_offset" in each
         }
@@ -72,10 +73,11 @@ class RunRecorder:
             self.run["config"],
             phase,
             self.run["expected"],
-            self._clocks,
+            self._clocks.corrections,
             begun["begun_at"],
             begun["start_at"],
             self._wall_offsets,
+            self._clocks.problems,
         )
         self.say(report_text.beginning(phase, time.monotonic() - self._clock_started, self._remaining(phase)))
 
@@ -96,10 +98,10 @@ class RunRecorder:
         self.phase.add(host, result)
         self._end_if_complete()
 
-    def fail(self, host: str, message: str, partial: dict[str, t.Any] | None = None) -> None:
+    def fail(self, host: str, message: str, partial: dict[str, t.Any] | None = None, died: bool = False) -> None:
         """Record that a host failed in the current phase."""
         if self.phase and host in self.phase.expected:
-            self.phase.fail(host, message, partial)
+            self.phase.fail(host, message, partial, died)
             self._end_if_complete()
 
     def _end_if_complete(self) -> None:
@@ -116,6 +118,19 @@ class RunRecorder:
         self._overheads.append(max(0.0, time.time() - ended.begun_at - ended.phase["seconds"]))
         for line in report_text.outcome(document):
             self.say(line)
+
+    def end_run(self, ended: dict[str, t.Any]) -> None:
+        """Keep the clocks that the action C(benchmark_end) returned, next to those before the run."""
+        self.end_phase()
+        run = self.directory.read_json("run.json")
+        run["sessions"][-1]["clocks"] = {
+            host: {
+                "before": self._clocks.before[host]._asdict() if host in self._clocks.before else None,
+                "after": after,
+            }
+            for host, after in sorted(ended["clocks"].items())
+        }
+        self.directory.write_json("run.json", run)
 
     def finish(self) -> None:
         """Publish what has been measured, because the playbook ended before its report."""

@@ -10,7 +10,8 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, highest_of
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, time_series
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, slo_ratio
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import LOWER, UPPER, slo_ratio
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
 
 # Points of a percentile curve for each factor of ten on its axis.
 CURVE_STEPS = 24
@@ -44,12 +45,10 @@ class RunCharts:
                 "hosts": len(hosts),
                 "expected": len(document["expected"]),
                 "seconds": _seconds(document),
-                "response": merged and {name: merged["response"][name] for name in ("avg_us", "p99_us", "max_us")},
+                "latency": merged and {name: merged[UPPER][name] for name in ("avg_us", "p99_us", "max_us")},
                 "series": time_series.merged(hosts.values()),
                 "pressure": _pressure(document["pressure"].values()),
-                "p99_us": {name: each["latency"]["response"]["p99_us"] for name, each in hosts.items()}
-                if merged
-                else {},
+                "p99_us": {name: each["latency"][UPPER]["p99_us"] for name, each in hosts.items()} if merged else {},
                 "client": example.get("client"),
                 "steal_ticks": sum((each.get("health") or {}).get("steal_ticks") or 0 for each in hosts.values()),
             }
@@ -65,7 +64,8 @@ class RunCharts:
                     "name": name,
                     "title": configuration.cell_title(cell),
                     "curves": {
-                        latency: curve(details[name].merged[latency]) for latency in ("response", "service", "intended")
+                        latency: curve(details[name].merged[latency])
+                        for latency in (UPPER, LOWER, "response", "service")
                     },
                     "hosts": _thinned(details[name].hosts, summary["slo"]),
                     "of": len(details[name].hosts),
@@ -148,11 +148,19 @@ def short(value: float | None) -> float | None:
 
 
 def _thinned(hosts: t.Sequence[t.Mapping[str, t.Any]], slo: t.Mapping[str, t.Any]) -> list[list[t.Any]]:
-    """Return name, average, p99 and maximum of the hosts to draw, the worst first."""
+    """Return name, average, p99, maximum, lower bound of the p99 and answer of the hosts to draw, the worst first."""
     ranked = sorted(hosts, key=lambda host: slo_ratio(host, slo), reverse=True)
     rest = ranked[WORST_HOSTS:]
     shown = ranked[:WORST_HOSTS] + rest[:: max(1, -(-len(rest) // OTHER_HOSTS))]
-    return [[host["name"], short(host["avg_us"]), short(host["p99_us"]), short(host["max_us"])] for host in shown]
+    return [
+        [
+            host["name"],
+            *(short(host[name]) for name in ("avg_us", "p99_us", "max_us")),
+            short(host["lower"]["p99_us"]),
+            host["answer"],
+        ]
+        for host in shown
+    ]
 
 
 def _seconds(document: t.Mapping[str, t.Any]) -> float:

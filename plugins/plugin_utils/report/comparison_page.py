@@ -9,9 +9,10 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import curve
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import UPPER
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import PAIRS_FOR_AN_INTERVAL
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_name, cell_title
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails
 
 _SECTIONS = (
     ("ratios", "Ratios"),
@@ -75,7 +76,7 @@ def _percentile_curves(
 ) -> list[dict[str, t.Any]]:
     """Return the percentile curve of each run in a cell."""
     return [
-        {"name": names[run["run_id"]], "points": curve(details[cell].merged["response"])}
+        {"name": names[run["run_id"]], "points": curve(details[cell].merged[UPPER])}
         for run, details in zip(runs, curves)
         if cell in details
     ]

@@ -10,9 +10,16 @@ import io
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
+    FAIL,
+    INVALID,
+    UNDECIDED,
+    UPPER,
+    VERDICTS,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import LATENCIES
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails
 
 _FIGURES = ("count", "avg_us", "min_us", "p50_us", "p95_us", "p99_us", "p999_us", "max_us")
 _BRIEF = ("hosts", "avg_ms", "min_ms", "p95_ms", "p99_ms", "max_ms")
@@ -39,11 +46,14 @@ def cells_csv(summary: t.Mapping[str, t.Any]) -> str:
         "verdict",
         "influence",
         "read_mix",
+        "cell_verdict",
         "valid",
         "iterations",
         "indicative",
         "hosts_expected",
         "hosts_within_slo",
+        "hosts_fail",
+        "hosts_undecided",
         "within_slo",
         "overlap",
         "achieved_rate_ratio",
@@ -52,7 +62,7 @@ def cells_csv(summary: t.Mapping[str, t.Any]) -> str:
     header = [
         *names,
         *(f"{latency}_{figure}" for latency in LATENCIES for figure in _FIGURES),
-        *(f"response_{figure}_{end}" for figure in _INTERVALS for end in ("low", "high")),
+        *(f"{UPPER}_{figure}_{end}" for figure in _INTERVALS for end in ("low", "high")),
         *(f"brief_{figure}" for figure in _BRIEF),
     ]
     rows = []
@@ -61,6 +71,10 @@ def cells_csv(summary: t.Mapping[str, t.Any]) -> str:
             **summary,
             **cell,
             "hosts_expected": summary["fleet"]["expected"],
+            "verdict": summary["verdict"],
+            "cell_verdict": cell["verdict"],
+            "hosts_fail": cell["hosts"][FAIL],
+            "hosts_undecided": cell["hosts"][UNDECIDED],
             "worst_host": cell["worst_host"] and cell["worst_host"]["name"],
         }
         interval = cell["interval"] or {}
@@ -76,7 +90,7 @@ def cells_csv(summary: t.Mapping[str, t.Any]) -> str:
 
 
 def hosts_csv(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> str:
-    """Return one line for each cell and host with the response time over all iterations."""
+    """Return one line for each cell and host: its latency over all iterations, and its answer."""
     header = (
         "run_id",
         "profile",
@@ -88,7 +102,10 @@ def hosts_csv(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetail
         "avg_us",
         "p99_us",
         "max_us",
-        "within_slo",
+        "lower_avg_us",
+        "lower_p99_us",
+        "lost_requests",
+        "answer",
     )
     return _csv(
         header,
@@ -104,7 +121,10 @@ def hosts_csv(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetail
                 host["avg_us"],
                 host["p99_us"],
                 host["max_us"],
-                _within(cell, host, summary["slo"]),
+                host["lower"]["avg_us"],
+                host["lower"]["p99_us"],
+                host["lost"],
+                host["answer"] if cell["valid"] else INVALID,
             ]
             for cell in summary["cells"]
             for host in details[configuration.cell_name(cell)].hosts
@@ -144,7 +164,7 @@ def _run_families(run: _Labels, summary: t.Mapping[str, t.Any]) -> list[str]:
         _family(
             "run_verdict",
             "1 for the verdict of the run, 0 for the others.",
-            [({**run, "verdict": each}, int(each == summary["verdict"])) for each in ("pass", "fail", "invalid")],
+            [({**run, "verdict": each}, int(each == summary["verdict"])) for each in VERDICTS],
         ),
         _family(
             "fleet_hosts",
@@ -171,6 +191,15 @@ def _cell_families(cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]]) -> 
             "cell_hosts_within_slo",
             "Hosts that meet the SLO.",
             [(labels, cell["hosts_within_slo"]) for labels, cell in cells],
+        ),
+        _family(
+            "cell_hosts",
+            "Hosts by their answer: they pass, they fail, or they are undecided.",
+            [
+                ({**labels, "answer": answer}, count)
+                for labels, cell in cells
+                for answer, count in cell["hosts"].items()
+            ],
         ),
         _family(
             "cell_overlap_ratio",
@@ -206,8 +235,8 @@ def _latency_families(cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]]) 
             unit="seconds",
         ),
         _family(
-            "response_bound_seconds",
-            "Bounds of the 95 % interval of a figure of the fleet's response time.",
+            "intended_bound_seconds",
+            "Bounds of the 95 % interval of a figure of the fleet's latency, every delay included.",
             [
                 ({**labels, "figure": text, "bound": bound}, _seconds(cell["interval"][name][number]))
                 for labels, cell in cells
@@ -225,8 +254,8 @@ def _host_families(
 ) -> list[str]:
     return [
         _family(
-            "host_response_seconds",
-            "Response time of each host.",
+            "host_intended_seconds",
+            "Latency of each host, every delay included.",
             [
                 ({**labels, "host": host["name"], "figure": text}, _seconds(host[name]))
                 for labels, cell in cells
@@ -257,11 +286,6 @@ def _labels(labels: _Labels) -> str:
 
 def _seconds(microseconds: float | None) -> float | None:
     return None if microseconds is None else float(f"{microseconds / 1e6:.9g}")
-
-
-def _within(cell: t.Mapping[str, t.Any], host: t.Mapping[str, t.Any], slo: t.Mapping[str, t.Any]) -> bool:
-    """Return whether a host meets the SLO; no host of an invalid cell does."""
-    return cell["valid"] and host["avg_us"] <= slo["avg_us"] and host["p99_us"] <= slo["p99_us"]
 
 
 def _csv(header: t.Sequence[str], rows: t.Iterable[t.Sequence[t.Any]]) -> str:

@@ -10,8 +10,9 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments, html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import WORST_HOSTS, RunCharts
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import PASS, UNDECIDED
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import ITERATIONS_FOR_A_CLAIM, CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_title
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import ITERATIONS_FOR_A_CLAIM, CellDetails
 
 _SECTIONS = (
     ("figures", "Figures"),
@@ -67,6 +68,9 @@ _MAIN_SETTINGS = (
 # The largest number of columns in the table of settings, and of hosts of a group in the inventory.
 _GROUPS_SHOWN = 8
 _HOSTS_LISTED = 24
+
+# A host that achieves less than this share of its rate is overloaded, or its client is.
+_RATE_KEPT = 0.99
 
 _Mapping = t.Mapping[str, t.Any]
 _Check = t.Tuple[bool, str]
@@ -134,8 +138,17 @@ def _sentence(summary: _Mapping) -> str:
             f"hosts meet the SLO ({limits})."
         )
     missed = [cell for cell in cells if not cell["within_slo"]]
-    if not missed:
+    if summary["verdict"] == PASS:
         return f"All {expected} hosts meet the SLO ({limits}) in all {len(cells)} cells."
+    if summary["verdict"] == UNDECIDED:
+        return (
+            f"Whether all hosts meet the SLO ({limits}) is undecided in {len(missed)} of {len(cells)} cells: with the "
+            f"delays of the clients they miss it, without them they may meet it. The reasons below tell what to do."
+        )
+    died = summary["fleet"]["failed"]
+    if died:
+        names = ", ".join(died[:8]) + (" ..." if len(died) > 8 else "")
+        return f"The SLO ({limits}) is missed, because {names} died under the load."
     worst = min(missed, key=lambda cell: cell["hosts_within_slo"])
     return (
         f"The SLO ({limits}) is missed in {len(missed)} of {len(cells)} cells. "
@@ -194,11 +207,7 @@ def _load_checks(limits: _Mapping, iterations: t.Sequence[_Mapping]) -> list[_Ch
         checks.append((min(overlaps) >= limits["min_overlap"], text))
     rates = [phase["rate"] for phase in iterations if phase["rate"] is not None]
     if rates:
-        text = (
-            f"Each host achieved at least {100 * min(rates):.1f} % of its rate "
-            f"({100 * limits['min_rate_ratio']:g} % is required)."
-        )
-        checks.append((min(rates) >= limits["min_rate_ratio"], text))
+        checks.append((min(rates) >= _RATE_KEPT, f"Each host achieved at least {100 * min(rates):.1f} % of its rate."))
     return checks
 
 

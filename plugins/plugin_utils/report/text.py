@@ -10,24 +10,25 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import PASS, UPPER
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import ITERATIONS_FOR_A_CLAIM
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import PAIRS_FOR_AN_INTERVAL
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import ITERATIONS_FOR_A_CLAIM
 
 # Heading and contents of each column, for a cell of the summary.
 _COLUMNS = (
     ("influence", lambda cell: f"{cell['influence']:g}"),
     ("GET %", lambda cell: f"{cell['read_mix']:g}"),
-    ("avg us", lambda cell: microseconds(cell["response"]["avg_us"])),
-    ("p50", lambda cell: microseconds(cell["response"]["p50_us"])),
-    ("p95", lambda cell: microseconds(cell["response"]["p95_us"])),
-    ("p99", lambda cell: microseconds(cell["response"]["p99_us"])),
-    ("p99.9", lambda cell: microseconds(cell["response"]["p999_us"])),
-    ("max", lambda cell: microseconds(cell["response"]["max_us"])),
+    ("avg us", lambda cell: microseconds(cell[UPPER]["avg_us"])),
+    ("p50", lambda cell: microseconds(cell[UPPER]["p50_us"])),
+    ("p95", lambda cell: microseconds(cell[UPPER]["p95_us"])),
+    ("p99", lambda cell: microseconds(cell[UPPER]["p99_us"])),
+    ("p99.9", lambda cell: microseconds(cell[UPPER]["p999_us"])),
+    ("max", lambda cell: microseconds(cell[UPPER]["max_us"])),
     ("within SLO", lambda cell: f"{cell['hosts_within_slo']} of {cell['_expected']}"),
     ("worst host", lambda cell: _worst(cell["worst_host"])),
     ("rate", lambda cell: _share(cell["achieved_rate_ratio"])),
     ("overlap", lambda cell: _share(cell["overlap"])),
-    ("", lambda cell: "" if cell["valid"] else "INVALID"),
+    ("", lambda cell: "" if cell["verdict"] == PASS else cell["verdict"].upper()),
 )
 _BRIEF_COLUMNS = (
     ("influence", lambda cell: f"{cell['influence']:g}"),
@@ -43,11 +44,11 @@ _COMPARISON_COLUMNS = (
     ("influence", lambda row: f"{row['influence']:g}"),
     ("GET %", lambda row: f"{row['read_mix']:g}"),
     ("profile", lambda row: row["name"]),
-    ("avg us", lambda row: microseconds(row["response"]["avg_us"])),
+    ("avg us", lambda row: microseconds(row[UPPER]["avg_us"])),
     ("x", lambda row: _times(row, "avg_us")),
-    ("p99 us", lambda row: microseconds(row["response"]["p99_us"])),
+    ("p99 us", lambda row: microseconds(row[UPPER]["p99_us"])),
     ("x", lambda row: _times(row, "p99_us")),
-    ("max us", lambda row: microseconds(row["response"]["max_us"])),
+    ("max us", lambda row: microseconds(row[UPPER]["max_us"])),
     ("x", lambda row: _times(row, "max_us")),
     ("page-ins/s", lambda row: "-" if row["page_ins_per_second"] is None else f"{row['page_ins_per_second']:,.0f}"),
     ("within SLO", lambda row: str(row["hosts_within_slo"])),
@@ -91,14 +92,15 @@ def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
     elif not document["hosts"]:
         figures = hosts
     else:
-        response = document["merged"]["response"]
+        latency = document["merged"][UPPER]
         figures = (
-            f"{hosts}: avg {microseconds(response['avg_us'])}, p99 {microseconds(response['p99_us'])}, "
-            f"max {microseconds(response['max_us'])} us | "
+            f"{hosts}: avg {microseconds(latency['avg_us'])}, p99 {microseconds(latency['p99_us'])}, "
+            f"max {microseconds(latency['max_us'])} us | "
             f"rate {_share(document['achieved_rate_ratio'])}, overlap {_share(document['overlap'])}"
         )
     lines = [f"{_where(phase)}  {figures}" + ("" if document["valid"] else "  INVALID")]
-    return lines + [f"{'':8}{reason}" for reason in _cut(document["reasons"])]
+    died = [f"{host} died under the load: {document['failed'][host]}" for host in document["died"]]
+    return lines + [f"{'':8}{reason}" for reason in _cut([*document["reasons"], *died])]
 
 
 def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] = ()) -> list[str]:
@@ -116,7 +118,8 @@ def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] 
         f"Run {summary['run_id']}: profile {summary['profile']}",
         *_notes(summary["labels"]),
         "",
-        f"Response time of the fleet ({fleet['reported']} of {fleet['expected']} hosts, merged), in microseconds:",
+        f"Latency of the fleet ({fleet['reported']} of {fleet['expected']} hosts merged, every delay included), "
+        f"in microseconds:",
         *grid(_COLUMNS, cells),
         "",
         "The brief's six figures (service time; means of the hosts' figures), in milliseconds:",
@@ -124,7 +127,7 @@ def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] 
         *more,
         "",
         *_placement(summary["placement"]),
-        f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host ({slo['basis']} time)"
+        f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host"
         + (f"; fewer than {ITERATIONS_FOR_A_CLAIM} iterations: indicative" if _is_indicative(cells) else ""),
         *(f"  - {reason}" for reason in _cut(summary["reasons"])),
         f"Verdict: {summary['verdict'].upper()}{_remark(summary['labels'])}   ({directory}/summary.json)",
@@ -137,7 +140,7 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
     baseline = first["name"] if len(first["parts"]) > 1 else first["run_id"]
     lines = [
         "",
-        f"Response time of the fleet, and its ratio (x) to {baseline}:",
+        f"Latency of the fleet, and its ratio (x) to {baseline}:",
         *grid(_COMPARISON_COLUMNS, document["cells"]),
         "",
         *(

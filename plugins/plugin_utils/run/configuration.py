@@ -42,8 +42,6 @@ SETTINGS = (
     "slo_avg_us",
     "slo_p99_us",
     "min_overlap",
-    "min_rate_ratio",
-    "max_lateness_p99_us",
     "stop_when_failed",
 )
 PACINGS = ("hybrid", "sleep", "spin")
@@ -97,12 +95,8 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
             "warmups": one("warmups"),
             "iterations": one("iterations"),
         },
-        "slo": {"avg_us": one("slo_avg_us"), "p99_us": one("slo_p99_us"), "basis": "response"},
-        "validity": {
-            "min_overlap": one("min_overlap"),
-            "min_rate_ratio": one("min_rate_ratio"),
-            "max_lateness_p99_us": one("max_lateness_p99_us"),
-        },
+        "slo": {"avg_us": one("slo_avg_us"), "p99_us": one("slo_p99_us")},
+        "validity": {"min_overlap": one("min_overlap")},
         "stop_when_failed": yes_or_no(prefix + "stop_when_failed", options["stop_when_failed"]),
     }
 

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -16,9 +17,13 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
-SCHEMA = 1
+SCHEMA = 2
+# Results of schema 1 have no lower bound, so a run of them can pass or be undecided, but not fail.
+READABLE_SCHEMAS = (1, SCHEMA)
 # An upper bound for the result of one host in one phase (measured: see docs/results.md).
 BYTES_PER_RESULT = 16 * 1024
+
+_ATTEMPT = re.compile(r"-attempt([2-9]|[1-9][0-9]+)$")
 
 
 class RunError(Exception):
@@ -51,12 +56,6 @@ class RunDirectory:
     def exists(self) -> bool:
         """Return whether anything exists at the path of the run, even a broken link."""
         return os.path.lexists(self.path)
-
-    def set_aside(self) -> str:
-        """Rename the directory, so that another run can have its name, and return the new name."""
-        other = unused(self.results_dir, f"{self.run_id}-set-aside")
-        os.rename(self.path, other.path)
-        return other.run_id
 
     def create(self) -> None:
         """Create the directory and let the link "latest" point to it."""
@@ -114,8 +113,11 @@ class RunDirectory:
             raise RunError(f"{path}: {error.strerror}") from error
         except ValueError as error:
             raise RunError(f"{path} is damaged: {error}") from error
-        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-            raise RunError(f"{path} was not written by this version of the collection (expected schema {SCHEMA})")
+        if not isinstance(document, dict) or document.get("schema") not in READABLE_SCHEMAS:
+            raise RunError(
+                f"{path} was not written by this version of the collection (expected schema "
+                f"{' or '.join(map(str, READABLE_SCHEMAS))})"
+            )
         return document
 
     def read_phase(self, phase: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
@@ -124,12 +126,14 @@ class RunDirectory:
         return self.read_json("phases", name) if os.path.exists(self.file("phases", name)) else None
 
     def write_phase(self, document: t.Mapping[str, t.Any]) -> None:
-        """Write the document of a phase. An earlier one is kept below superseded/."""
+        """Write the document of a phase. Only a warm-up, from which nothing is concluded, is ever replaced.
+
+        Raises:
+            RunError: the phase has been measured before.
+        """
         name = configuration.file_name(document["phase"])
-        path = self.file("phases", name)
-        if os.path.exists(path):
-            os.makedirs(self.file("superseded"), exist_ok=True)
-            os.link(path, self.file("superseded", f"{compact_utc(os.path.getmtime(path))}-{name}"))
+        if document["phase"]["kind"] != "warmup" and os.path.exists(self.file("phases", name)):
+            raise RunError(f"{self.file('phases', name)}: this phase has been measured; its results are kept")
         self.write_json(os.path.join("phases", name), document)
 
     def in_use_by(self) -> int | None:
@@ -178,6 +182,23 @@ def unused(results_dir: str, run_id: str) -> RunDirectory:
     return directory
 
 
+def attempt_name(run_id: str, number: int) -> str:
+    """Return the name of an attempt at a run: dram-1, dram-1-attempt2, dram-1-attempt3."""
+    first = first_attempt(run_id)
+    return first if number == 1 else f"{first}-attempt{number}"
+
+
+def first_attempt(run_id: str) -> str:
+    """Return the name of the first attempt at the run of which run_id is an attempt."""
+    return _ATTEMPT.sub("", run_id)
+
+
+def attempt_number(run_id: str) -> int:
+    """Return which attempt at its run run_id is."""
+    found = _ATTEMPT.search(run_id)
+    return int(found[1]) if found else 1
+
+
 def check_name(option: str, name: str | None) -> None:
     """Check that name can be the name of a directory; it may also be empty.
 
@@ -224,30 +245,3 @@ def utc(seconds: float) -> str:
 def compact_utc(seconds: float) -> str:
     """Return a time as a part of a name such as 20260131T120000Z."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
-
-
-def is_finished(phase: t.Mapping[str, t.Any], document: t.Mapping[str, t.Any] | None) -> bool:
-    """Return whether phase need not be measured again: all hosts reported, and it is valid or only a warm-up."""
-    return document is not None and not document["failed"] and (document["valid"] or phase["kind"] == "warmup")
-
-
-def mark_finished(
-    directory: RunDirectory, phases: t.Sequence[dict[str, t.Any]], filled: bool
-) -> list[dict[str, t.Any]]:
-    """Return phases, each with C(finished): whether a resumed run keeps it.
-
-    A cell whose iterations are not all finished is warmed up again. A fleet without its data is filled again.
-    """
-    finished = {phase["index"]: is_finished(phase, directory.read_phase(phase)) for phase in phases}
-    open_cells = {_cell(phase) for phase in phases if not finished[phase["index"]] and phase["kind"] != "fill"}
-
-    def keep(phase: t.Mapping[str, t.Any]) -> bool:
-        if phase["kind"] == "fill":
-            return finished[phase["index"]] and filled
-        return finished[phase["index"]] and not (phase["kind"] == "warmup" and _cell(phase) in open_cells)
-
-    return [{**phase, "finished": keep(phase)} for phase in phases]
-
-
-def _cell(phase: t.Mapping[str, t.Any]) -> tuple[float, float]:
-    return phase["influence"], phase["read_mix"]

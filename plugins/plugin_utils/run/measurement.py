@@ -438,6 +438,7 @@ _ENDPOINT = Fields(
     {
         "redis_version": _NAME,
         "clock_uncertainty": Real(0, _MAX_EPOCH),
+        "clock_read_at": Real(0, _MAX_EPOCH),
         "wall_offset": Real(-_MAX_EPOCH, _MAX_EPOCH),
     },
 )
@@ -530,6 +531,20 @@ def measurement(value: t.Any, failed: bool = False) -> dict[str, t.Any]:
             raise MeasurementError("solotest.error is set, although the client did not fail")
         _COMPLETE[accepted["mode"]].check("solotest", accepted)
     return accepted
+
+
+def is_complete(measured: t.Mapping[str, t.Any]) -> bool:
+    """Return whether a client that failed has measured to the end, and failed only because requests did.
+
+    Its result counts: the requests without a reply are in the upper bound, and the host cannot pass.
+    """
+    if measured["mode"] != "test" or (measured["error"] or {}).get("kind") != "reply":
+        return False
+    try:
+        _COMPLETE["test"].check("solotest", dict(measured))
+    except MeasurementError:
+        return False
+    return True
 
 
 def endpoints(fleet: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

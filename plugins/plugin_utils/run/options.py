@@ -24,8 +24,6 @@ RANGES: Ranges = {
     "slo_avg_us": Range(float, 0.001, 1e9, "microseconds"),
     "slo_p99_us": Range(float, 0.001, 1e9, "microseconds"),
     "min_overlap": Range(float, 0, 1, "share of the phase"),
-    "min_rate_ratio": Range(float, 0, 1, "achieved rate over target"),
-    "max_lateness_p99_us": Range(float, 0, 1e9, "microseconds"),
     "max_clock_offset": Range(float, 0, 86_400, "seconds"),
     "lead_seconds": Range(float, 0, 3600, "seconds"),
 }

@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import (
-    Histogram,
-    highest_of,
-    microseconds,
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
+    FAIL,
+    INVALID,
+    PASS,
+    UNDECIDED,
+    cannot_pass,
+    lower_bound,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase, time_series
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, CellSample, Spread
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import Cell, CellDetails, worst_host
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
     RunDirectory,
@@ -22,27 +25,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
     utc,
 )
 
-# Fewer iterations of a cell are too few for a claim (docs/results.md).
-ITERATIONS_FOR_A_CLAIM = 10
-
 _Document = t.Mapping[str, t.Any]
-
-
-@dataclasses.dataclass
-class CellDetails:
-    """What a report shows of a cell in addition to its entry in summary.json.
-
-    Attributes:
-        hosts: name, avg_us, p99_us, max_us and iterations of each host.
-        merged: the histograms of the whole fleet and all iterations, by latency.
-        spread: how the figures vary with hosts and iterations; None if there are too few iterations.
-        runs: C(avg_us), C(p99_us) and C(max_us) of the fleet in each run, in the order of the runs.
-    """
-
-    hosts: list[dict[str, t.Any]]
-    merged: dict[str, Histogram]
-    spread: Spread | None
-    runs: list[dict[str, float]]
 
 
 def summarise(
@@ -89,7 +72,7 @@ def evaluate_together(
     runs = [directory.read_json("run.json") for directory in directories]
     _check_same_settings(runs)
     run = runs[0]
-    used_slo = {**run["config"]["slo"], **(slo or {})}
+    used_slo = {name: {**run["config"]["slo"], **(slo or {})}[name] for name in ("avg_us", "p99_us")}
     phases, cells, futile = _read(directories, runs, used_slo, also)
     evaluated = {
         configuration.cell_name({"influence": influence, "read_mix": read_mix}): cell.summary(
@@ -98,10 +81,8 @@ def evaluate_together(
         for (influence, read_mix), cell in cells.items()
     }
     reported_cells = [cell for cell, _details in evaluated.values()]
-    invalid_because = phases.problems if futile else phases.invalid_because
-    failures = ([futile] if futile and phases.missing else []) + _failures(
-        reported_cells, used_slo, len(run["expected"])
-    )
+    details = {name: details for name, (_cell, details) in evaluated.items()}
+    verdict, reasons = _judge(phases, reported_cells, details, used_slo, futile)
     summary = {
         "schema": SCHEMA,
         "run_id": run["run_id"],
@@ -117,11 +98,34 @@ def evaluate_together(
         },
         "placement": phases.placement(run["config"]),
         "slo": used_slo,
-        "verdict": "invalid" if invalid_because else "fail" if failures else "pass",
-        "reasons": invalid_because or failures,
+        "verdict": verdict,
+        "reasons": reasons,
         "cells": reported_cells,
     }
-    return summary, {name: details for name, (_cell, details) in evaluated.items()}
+    return summary, details
+
+
+def _judge(
+    phases: _Phases,
+    cells: t.Sequence[_Document],
+    details: t.Mapping[str, CellDetails],
+    slo: _Document,
+    futile: str | None,
+) -> tuple[str, list[str]]:
+    """Return the verdict of a run and the reasons for it.
+
+    Phases that were not measured do not make it invalid if the run had ended because it could only fail.
+    """
+    has_ended = bool(futile or phases.died)
+    invalid_because = phases.problems if has_ended else phases.invalid_because
+    if invalid_because:
+        return INVALID, invalid_because
+    failures = [*phases.died, *([futile] if futile and phases.missing else [])]
+    failures += _sentences(FAIL, cells, details, slo)
+    if failures:
+        return FAIL, failures
+    doubts = _sentences(UNDECIDED, cells, details, slo)
+    return (UNDECIDED, doubts) if doubts else (PASS, [])
 
 
 def _check_same_settings(runs: t.Sequence[_Document]) -> None:
@@ -141,10 +145,10 @@ def _read(
     runs: t.Sequence[_Document],
     slo: _Document,
     also: t.Callable[[dict[str, t.Any]], None],
-) -> tuple[_Phases, dict[tuple[float, float], _Cell], str | None]:
+) -> tuple[_Phases, dict[tuple[float, float], Cell], str | None]:
     """Return the phases and the cells of runs, and why a run stopped early because it could not meet the SLO."""
     phases, futile = _Phases(), None
-    cells: dict[tuple[float, float], _Cell] = {}
+    cells: dict[tuple[float, float], Cell] = {}
     several = len(runs) > 1
     for number, (directory, run) in enumerate(zip(directories, runs)):
         futility = Futility(run["config"], slo)
@@ -155,8 +159,10 @@ def _read(
                 futility.add(document)
             phases.add(phase, document, f"{run['run_id']}: " if several else "")
             if phase["kind"] != "fill":
-                cell = cells.setdefault((phase["influence"], phase["read_mix"]), _Cell(phase, slo["basis"]))
+                cell = cells.setdefault((phase["influence"], phase["read_mix"]), Cell(phase))
                 cell.add(phase, document, number, number if several else phase["iteration"])
+        prefix = f"{run['run_id']}: " if several else ""
+        phases.problems += [f"{prefix}{host}: {text}" for host, text in clocks.changes(run).items()]
         futile = futile or futility.reason
     return phases, cells, futile
 
@@ -164,12 +170,13 @@ def _read(
 class Futility:
     """Finds out when a run that stops early can no longer meet its SLO, whatever the remaining phases measure.
 
-    All iterations of a cell count together. A host has failed for good once the sum of its latencies is too large for
-    the average even if all remaining requests took no time, or once more than 1 % of all requests were above the p99.
+    All iterations of a cell count together. A host has failed for good once the sum of its lower bounds is too large
+    for the average even if all remaining requests took no time, or once more than 1 % of all requests were above the
+    p99.
 
     Args:
         config: the configuration of the run.
-        slo: avg_us, p99_us and basis.
+        slo: avg_us and p99_us.
 
     Attributes:
         reason: why the run cannot meet its SLO; None as long as it can.
@@ -191,22 +198,16 @@ class Futility:
             or not document["valid"]
         ):
             return
+        total = self._config["matrix"]["iterations"] * self._config["load"]["requests"]
         for name, result in document["hosts"].items():
             seen = self._seen.setdefault((phase["influence"], phase["read_mix"], name), Histogram())
-            seen.merge(Histogram.from_figures(result["latency"][self._slo["basis"]]))
-            if self._has_failed(seen):
+            seen.merge(lower_bound(result["latency"]))
+            if cannot_pass(seen, total, self._slo):
                 self.reason = (
                     f"stopped early: {name} cannot meet the SLO any more after iteration {phase['iteration']} of "
                     f"{configuration.cell_title(phase)}"
                 )
                 return
-
-    def _has_failed(self, seen: Histogram) -> bool:
-        """Return whether a host with these latencies misses the SLO even if the remaining requests take no time."""
-        total = self._config["matrix"]["iterations"] * self._config["load"]["requests"]
-        highest, limit = seen.max_ns or 0, self._slo["p99_us"]
-        above = [count for slot, count in seen.counts.items() if min(highest_of(slot), highest) / 1000 > limit]
-        return seen.sum_ns / 1000 / total > self._slo["avg_us"] or sum(above) > total // 100
 
 
 class _Phases:
@@ -216,6 +217,7 @@ class _Phases:
         failed: the hosts that failed in any phase.
         finished_at: when the last phase finished.
         problems: what is wrong with the measured phases.
+        died: one sentence for each host whose Redis or machine died under the load.
         missing: the phases that were not measured.
     """
 
@@ -223,6 +225,7 @@ class _Phases:
         self.failed: set[str] = set()
         self.finished_at: float | None = None
         self.problems: list[str] = []
+        self.died: list[str] = []
         self.missing: list[str] = []
         self._sharing: dict[str, set[str]] = {}
 
@@ -256,13 +259,15 @@ class _Phases:
             for name, result in document["hosts"].items():
                 shares_cpu = (result.get("placement") or {}).get("shares_cpu") or "unknown"
                 self._sharing.setdefault(name, set()).add(shares_cpu)
+        died = document.get("died", [])
         # Nothing is concluded from a warm-up, so only a lost host in it makes the run invalid.
         reasons = (
-            [f"{host}: {text}" for host, text in document["failed"].items()]
+            [f"{host}: {text}" for host, text in document["failed"].items() if host not in died]
             if phase["kind"] == "warmup"
             else document["reasons"]
         )
         self.problems.extend(f"{where}: {reason}" for reason in reasons)
+        self.died.extend(f"{where}: {host} died under the load: {document['failed'][host]}" for host in died)
 
     def placement(self, config: _Document) -> dict[str, t.Any]:
         """Return the requested placement of the clients, and on how many hosts they shared a CPU with their Redis.
@@ -275,120 +280,27 @@ class _Phases:
         return {"requested": config.get("load", {}).get("cpu"), "shares_cpu": hosts}
 
 
-class _Cell:
-    """Collects the measured iterations of one cell.
-
-    The document of a phase is large for a large fleet, so only what the summary needs is kept.
-    """
-
-    def __init__(self, phase: _Document, basis: str) -> None:
-        self.influence = phase["influence"]
-        self.read_mix = phase["read_mix"]
-        self.basis = basis
-        self.expected_iterations = 0
-        self.all_valid = True
-        self.warm_up: dict[str, t.Any] | None = None
-        self.overlaps: list[float] = []
-        self.rate_ratios: list[float | None] = []
-        self.hosts_reported: list[int] = []
-        self.service: list[_Document] = []
-        self.by_host: dict[str, list[tuple[int, _Document]]] = {}
-        self.merged: dict[str, list[_Document]] = {name: [] for name in fleet_phase.LATENCIES}
-        self.by_run: dict[int, list[_Document]] = {}
-
-    def add(self, phase: _Document, document: _Document | None, run: int, unit: int) -> None:
-        """Add a phase of a run; the intervals resample units, each with all its phases."""
-        if phase["kind"] != "iteration":
-            return
-        self.expected_iterations += 1
-        if document is None or not document["hosts"]:
-            return
-        if not self.overlaps:
-            self.warm_up = time_series.trend(time_series.merged(document["hosts"].values()))
-        self.all_valid &= document["valid"]
-        self.overlaps.append(document["overlap"])
-        self.rate_ratios.append(document["achieved_rate_ratio"])
-        self.hosts_reported.append(len(document["hosts"]))
-        for name, result in document["hosts"].items():
-            self.by_host.setdefault(name, []).append((unit, result["latency"][self.basis]))
-            self.service.append({figure: result["latency"]["service"][figure] for figure in fleet_phase.BRIEF_FIGURES})
-        for name, figures in document["merged"].items():
-            self.merged[name].append(figures)
-        self.by_run.setdefault(run, []).append(document["merged"][self.basis])
-
-    def summary(self, slo: _Document, names: t.Sequence[str], stopped: bool) -> tuple[dict[str, t.Any], CellDetails]:
-        """Return the entry of the cell in summary.json and its details.
-
-        Args:
-            slo: avg_us and p99_us.
-            names: the expected hosts.
-            stopped: iterations may be missing because they could not change the verdict.
-        """
-        sample = CellSample(len(names))
-        hosts = [
-            _host(name, number, self.by_host[name], sample)
-            for number, name in enumerate(sorted(names))
-            if name in self.by_host
-        ]
-        merged = {name: Histogram.from_figures(*each) for name, each in self.merged.items()}
-        within = sum(host["avg_us"] <= slo["avg_us"] and host["p99_us"] <= slo["p99_us"] for host in hosts)
-        worst = max(hosts, key=lambda host: slo_ratio(host, slo), default=None)
-        iterations = len(self.overlaps)
-        valid = self.all_valid and (iterations == self.expected_iterations or stopped)
-        spread = sample.spread()
-        summary = {
-            "influence": self.influence,
-            "read_mix": self.read_mix,
-            "valid": valid,
-            "overlap": min(self.overlaps, default=None),
-            "achieved_rate_ratio": fleet_phase.least(self.rate_ratios),
-            "iterations": iterations,
-            "indicative": iterations < ITERATIONS_FOR_A_CLAIM,
-            "hosts_within_slo": within,
-            "within_slo": valid and within == len(names),
-            "worst_host": worst and {name: worst[name] for name in ("name", "avg_us", "p99_us")},
-            "warm_up": self.warm_up,
-            "interval": spread and spread.interval(merged[self.basis].figures()),
-            "brief": {**fleet_phase.brief(self.service), "hosts": min(self.hosts_reported, default=0)},
-            **{name: _without_counts(each.figures()) for name, each in merged.items()},
-        }
-        runs = [Histogram.from_figures(*each).figures() for _run, each in sorted(self.by_run.items())]
-        return summary, CellDetails(hosts, merged, spread, [{name: run[name] for name in FIGURES} for run in runs])
-
-
-def slo_ratio(host: _Document, slo: _Document) -> float:
-    """Return a host's average or p99 as a multiple of the SLO, whichever is larger; above 1 it misses the SLO."""
-    return max(host["avg_us"] / slo["avg_us"], host["p99_us"] / slo["p99_us"])
-
-
-def _host(name: str, number: int, figures: t.Sequence[tuple[int, _Document]], sample: CellSample) -> dict[str, t.Any]:
-    """Return the figures of a host over all iterations of a cell, from its merged histogram, and add it to sample."""
-    merged = Histogram()
-    for unit, each in figures:
-        histogram = Histogram.from_figures(each)
-        sample.add(number, unit, histogram)
-        merged.merge(histogram)
-    (p99,) = merged.percentiles([99])
-    return {
-        "name": name,
-        "avg_us": microseconds(merged.sum_ns / merged.count),
-        "p99_us": microseconds(p99),
-        "max_us": microseconds(merged.max_ns),
-        "iterations": len(figures),
-    }
-
-
-def _without_counts(figures: _Document) -> dict[str, t.Any]:
-    """Return the figures that people and other tools read."""
-    return {name: value for name, value in figures.items() if name == "count" or name.endswith("_us")}
-
-
-def _failures(cells: t.Sequence[_Document], slo: _Document, expected: int) -> list[str]:
-    """Return one sentence for each cell that does not meet the SLO."""
-    return [
-        f"{configuration.cell_title(cell)}: {expected - cell['hosts_within_slo']} of {expected} hosts miss the SLO "
-        f"(avg <= {slo['avg_us']:g} us, p99 <= {slo['p99_us']:g} us); worst {cell['worst_host']['name']} "
-        f"with avg {cell['worst_host']['avg_us']:,.1f} us, p99 {cell['worst_host']['p99_us']:,.1f} us"
-        for cell in cells
-        if cell["hosts_within_slo"] < expected and cell["worst_host"]
-    ]
+def _sentences(
+    answer: str, cells: t.Sequence[_Document], details: t.Mapping[str, CellDetails], slo: _Document
+) -> list[str]:
+    """Return one sentence for each cell that has hosts with this answer."""
+    limits = f"avg <= {slo['avg_us']:g} us, p99 <= {slo['p99_us']:g} us"
+    sentences = []
+    for cell in cells:
+        hosts = [host for host in details[configuration.cell_name(cell)].hosts if host["answer"] == answer]
+        worst = worst_host(hosts, slo)
+        if not worst:
+            continue
+        where = f"{configuration.cell_title(cell)}: {len(hosts)} of {sum(cell['hosts'].values())} hosts"
+        lower, upper = worst["lower"], worst["upper"]
+        if answer == FAIL:
+            sentences.append(
+                f"{where} miss the SLO ({limits}) whatever the client added; worst {worst['name']} with at least "
+                f"avg {lower['avg_us']:,.1f} us, p99 {lower['p99_us']:,.1f} us"
+            )
+        else:
+            sentences.append(
+                f"{where} are undecided ({limits}): {worst['name']} has avg {lower['avg_us']:,.1f} to "
+                f"{upper['avg_us']:,.1f} us, p99 {lower['p99_us']:,.1f} to {upper['p99_us']:,.1f} us; {worst['doubt']}"
+            )
+    return sentences

@@ -16,9 +16,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report import c
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import UPPER
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, paired_ratio
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import CellDetails, evaluate_together
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate_together
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
 
 
 class ArmRuns(t.NamedTuple):
@@ -39,6 +42,7 @@ def publish(
     say: t.Callable[[str], None],
     prices: t.Mapping[str, t.Any] | None = None,
     write: bool = True,
+    ledger: t.Mapping[str, t.Any] | None = None,
 ) -> tuple[dict[str, t.Any], bool]:
     """Compare arms with the first one; show the result and write comparison.json, .txt and .html.
 
@@ -48,6 +52,7 @@ def publish(
         say: receives lines for the terminal.
         prices: from cost.prices().
         write: whether to write files.
+        ledger: the attempts at the runs, from attempts.summary().
 
     Returns:
         The comparison, and whether a file changed.
@@ -56,7 +61,9 @@ def publish(
         RunError: see compare().
     """
     document, details = compare(arms, prices)
-    lines = report_text.comparison(document) + cost_text.lines(document["cost"])
+    document["attempts"] = ledger
+    lines = report_text.comparison(document) + (attempts.lines(ledger) if ledger else [])
+    lines += cost_text.lines(document["cost"])
     page = comparison_page(document, details)
     changed = False
     if write:
@@ -159,7 +166,8 @@ def _row(
         "run_id": summary["run_id"],
         "profile": summary["profile"],
         "name": name or summary["profile"],
-        "response": {name: cell["response"][name] for name in FIGURES},
+        "verdict": cell["verdict"],
+        UPPER: {name: cell[UPPER][name] for name in FIGURES},
         "page_ins_per_second": page_ins,
     }
 
@@ -181,7 +189,7 @@ def _ratios(
     ratios, intervals = {}, {}
     for figure in FIGURES:
         pairs = _paired(mine, other, figure) if len(mine) > 1 else None
-        ratio = pairs[0] if pairs else _quotient(cell["response"][figure], of_baseline["response"][figure])
+        ratio = pairs[0] if pairs else _quotient(cell[UPPER][figure], of_baseline[UPPER][figure])
         ratios[figure] = None if ratio is None else round(ratio, 3)
         intervals[figure] = pairs and pairs[1]
     known = all(intervals.values())

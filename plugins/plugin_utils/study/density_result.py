@@ -120,8 +120,7 @@ def table(document: t.Mapping[str, t.Any]) -> list[str]:
     )
     lines = [
         "",
-        f"Density: the largest fleet whose hosts all meet avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us "
-        f"({slo['basis']} time)",
+        f"Density: the largest fleet whose hosts all meet avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us",
         *grid(columns, document["density"]),
         "",
         "Probes (worst cell of each; median over the valid probes of a size):",

@@ -9,6 +9,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 
 RANGES: Ranges = {
     "study_rounds": Range(int, 1, 1000, "runs of each profile"),
+    "study_attempts": Range(int, 1, 99, "attempts at a run"),
     "density_max": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_start": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_repeats": Range(int, 1, 99, "probes of one size"),

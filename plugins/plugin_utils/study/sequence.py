@@ -12,22 +12,34 @@ import types
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import clock
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
     RunDirectory,
     RunError,
+    attempt_name,
+    attempt_number,
     check_name,
     compact_utc,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.progress import finished_because
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.attempts import (
+    FAILED,
+    FINISHED,
+    INTERRUPTED,
+    INVALID,
+    Ledger,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.child_playbooks import (
     ChildPlaybooks,
+    Interrupted,
     refuse_questions,
 )
 
-# States of a run. A resumed sequence measures invalid and failed runs again.
-PENDING, FINISHED, INVALID, FAILED, SKIPPED = "pending", "finished", "invalid", "failed", "skipped"
+# States of a run, besides those of its newest attempt.
+PENDING, SKIPPED = "pending", "skipped"
 DONE = (FINISHED, SKIPPED)
 
 _ERROR_LINE = re.compile(r"^(?:\x1b\[[0-9;]*m)*(?:fatal:|\[ERROR\]:|ERROR!)")
@@ -177,17 +189,19 @@ class Sequence:
     def measure(self, run_id: str, variables: t.Mapping[str, t.Any], clean: bool) -> dict[str, t.Any]:
         """Run site.yml, or return the result of an earlier session.
 
+        A run that was interrupted is continued. If it cannot be, a new one is begun under the name of the next attempt.
+
         Args:
             run_id: name of the run.
             variables: extra variables.
             clean: whether to remove first what the previous run has set up, so that both start alike.
 
         Returns:
-            C(state), C(verdict) (None if nothing was measured), C(seconds) and C(note), the reason why the run is
-            invalid or failed.
+            C(run_id) of what was measured, C(state), C(verdict) (None if there is none), C(seconds) and C(note), the
+            reason why the run is invalid or failed.
         """
         before = self._outcome(run_id)
-        if before["state"] == FINISHED:
+        if before["state"] != FAILED:
             return before
         began = time.monotonic()
         if clean and self._hosts_changed and self.playbooks.run("teardown", self._variables):
@@ -200,24 +214,106 @@ class Sequence:
                 "run_id": run_id,
                 "results_dir": self.directory.results_dir,
                 "resume": True,
-                "set_aside": True,
+                "new_attempt": True,
                 "slo_enforce": False,
             },
         )
-        outcome = self._outcome(run_id)
-        if status and outcome["state"] == FINISHED:
-            outcome.update(state=FAILED, note=self._error)
+        outcome = self._outcome(self._newest_attempt(run_id))
+        if status and outcome["state"] == FINISHED and self._error:
+            outcome["note"] = "; ".join(filter(None, (outcome["note"], f"the playbook failed: {self._error}")))
         outcome["seconds"] = round(time.monotonic() - began, 1)
         self._took.append(outcome["seconds"])
         return outcome
 
+    def measure_until_valid(
+        self, run_id: str, about: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any], limit: int
+    ) -> dict[str, t.Any]:
+        """Measure a run; as long as it is invalid, measure it again as a new run. Every attempt is in the ledger.
+
+        Nothing is measured again because it failed or is undecided.
+
+        Args:
+            run_id: name of the run, or of any attempt at it.
+            about: what the ledger calls it, such as C(arm) and C(round).
+            variables: extra variables.
+            limit: the most invalid attempts, those of earlier sessions included.
+
+        Returns:
+            The outcome of the last attempt, as measure() returns it.
+        """
+        while True:
+            attempt = self._next_attempt(run_id)
+            try:
+                outcome = self.measure(attempt, variables, clean=True)
+            except Interrupted:
+                attempt = self._newest_attempt(run_id)
+                if self._directory(attempt).exists() and self._outcome(attempt)["state"] == FAILED:
+                    self._enter(
+                        about, {"run_id": attempt, "state": INTERRUPTED, "verdict": None, "note": "interrupted"}
+                    )
+                raise
+            self._enter(about, outcome)
+            if outcome["state"] != INVALID or self.invalid_attempts(run_id) >= limit:
+                return outcome
+            number = attempt_number(outcome["run_id"])
+            self.announce(f"Attempt {number} is not valid ({outcome['note']}); measuring a new run instead")
+
+    def invalid_attempts(self, run_id: str) -> int:
+        """Return how many attempts at a run are invalid."""
+        return sum(each["state"] == INVALID for each in Ledger(self.document).of(run_id))
+
+    def _enter(self, about: t.Mapping[str, t.Any], outcome: t.Mapping[str, t.Any]) -> None:
+        """Enter an attempt into the ledger, and before it those that were interrupted and could not be continued."""
+        ledger, newest = Ledger(self.document), outcome["run_id"]
+        for number in range(1, attempt_number(newest)):
+            earlier = attempt_name(newest, number)
+            if (ledger.entry(earlier) or {"state": INTERRUPTED})["state"] == INTERRUPTED:
+                following = self._directory(attempt_name(newest, number + 1))
+                why = (following.read_json("run.json").get("instead_of") or {}) if following.exists() else {}
+                note = f"interrupted; it could not be continued, because {why.get('reason', 'its files are gone')}"
+                ledger.enter(about, {"run_id": earlier, "state": INTERRUPTED, "verdict": None, "note": note})
+        ledger.enter(about, outcome)
+        self.save()
+
+    def _next_attempt(self, run_id: str) -> str:
+        """Return the name of the attempt to continue, or of a new one."""
+        newest = self._newest_attempt(run_id)
+        entry = Ledger(self.document).entry(newest)
+        if entry is None or (entry["state"] in (FAILED, INTERRUPTED) and self._directory(newest).exists()):
+            return newest
+        return attempt_name(newest, attempt_number(newest) + 1)
+
+    def _newest_attempt(self, run_id: str) -> str:
+        """Return the name of the newest attempt at a run that is in the ledger or has a directory."""
+        ledger, number = Ledger(self.document), 1
+
+        def exists(name: str) -> bool:
+            return ledger.entry(name) is not None or self._directory(name).exists()
+
+        while exists(attempt_name(run_id, number + 1)):
+            number += 1
+        return attempt_name(run_id, number)
+
+    def _directory(self, run_id: str) -> RunDirectory:
+        return RunDirectory(self.directory.results_dir, run_id)
+
     def _outcome(self, run_id: str) -> dict[str, t.Any]:
-        directory = RunDirectory(self.directory.results_dir, run_id)
+        """Return the outcome of a run; it has failed if phases are left to measure."""
+        directory = self._directory(run_id)
+        if not os.path.exists(directory.file("run.json")) or not finished_because(
+            directory, directory.read_json("run.json")
+        ):
+            return {"run_id": run_id, "state": FAILED, "verdict": None, "note": self._error}
         if not os.path.exists(directory.file("summary.json")):
-            return {"state": FAILED, "verdict": None, "note": self._error}
+            publish(directory, self.say)  # the playbook was killed after its last phase
         summary = directory.read_json("summary.json")
         state = INVALID if summary["verdict"] == "invalid" else FINISHED
-        return {"state": state, "verdict": summary["verdict"], "note": "; ".join(summary["reasons"][:3])}
+        return {
+            "run_id": run_id,
+            "state": state,
+            "verdict": summary["verdict"],
+            "note": "; ".join(summary["reasons"][:3]),
+        }
 
     def _restore(self) -> None:
         self.say("")

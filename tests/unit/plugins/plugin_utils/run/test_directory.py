@@ -11,7 +11,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import dire
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     RunDirectory,
     RunError,
-    mark_finished,
 )
 
 PHASE = {"index": 1, "of": 1, "name": "fill", "kind": "fill", "seconds": 1}
@@ -52,12 +51,21 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(directory):
     assert sorted(os.listdir(directory.path)) == ["phases", "summary.json"]
 
 
-def test_the_earlier_document_of_a_phase_is_kept(directory):
+def test_a_measured_phase_is_never_replaced(directory):
     directory.write_phase({"schema": 1, "phase": PHASE, "valid": False})
-    directory.write_phase({"schema": 1, "phase": PHASE, "valid": True})
-    assert directory.read_phase(PHASE)["valid"] is True
-    (kept,) = os.listdir(directory.file("superseded"))
-    assert kept.endswith("01-fill.json")
+    with pytest.raises(RunError, match="01-fill.json: this phase has been measured"):
+        directory.write_phase({"schema": 1, "phase": PHASE, "valid": True})
+    assert directory.read_phase(PHASE)["valid"] is False
+    assert os.listdir(directory.file("phases")) == ["01-fill.json"]
+
+
+@pytest.mark.parametrize(
+    "run_id, number, name", [("dram-1", 2, "dram-1-attempt2"), ("dram-1-attempt9", 10, "dram-1-attempt10")]
+)
+def test_the_names_of_attempts(run_id, number, name):
+    assert run_directory.attempt_name(run_id, number) == name
+    assert run_directory.attempt_number(name) == number and run_directory.attempt_number(run_id) == number - 1
+    assert run_directory.attempt_name(name, 1) == run_directory.first_attempt(run_id) == "dram-1"
 
 
 def test_damaged_files_are_named(directory):
@@ -90,26 +98,3 @@ def test_checking_the_space_creates_nothing(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(RunError, match="not a directory"):
         run_directory.check_space(str(tmp_path / "file"), 1)
-
-
-def finished(directory, filled=True):
-    """Return the indices of the phases that a resumed run keeps."""
-    phases = directory.read_json("run.json")["phases"]
-    return [phase["index"] for phase in mark_finished(directory, phases, filled) if phase["finished"]]
-
-
-def test_resuming_keeps_finished_phases_and_warms_up_unfinished_cells_again(record):
-    # 13 phases: fill; then warm-up and two iterations for each of the cells 2-4, 5-7, 8-10, 11-13
-    assert finished(record(skip=(7, 8, 9, 10, 11, 12, 13))[0]) == [1, 2, 3, 4, 6]
-    assert finished(record()[0]) == list(range(1, 14))
-
-
-def test_resuming_measures_phases_with_lost_hosts_again(record):
-    directory, _printed = record(
-        lambda phase, host, result: "Redis died" if phase["index"] == 4 and host == "c" else result
-    )
-    assert finished(directory) == [1, 3, *range(5, 14)]
-
-
-def test_a_fleet_without_its_data_is_filled_again(record):
-    assert finished(record(skip=(12, 13))[0], filled=False) == list(range(2, 11))

@@ -97,7 +97,7 @@ def test_intervals_are_in_the_order_of_time_if_a_phase_was_measured_again(record
     directory, _printed = record(late)
     publish(directory, lambda line: None)
     starts = [each.get_start_time_stamp() / 1000 - START for each in intervals(logs(directory)["i0-r100.hlog"])]
-    assert starts == [40] * 4 + [500] * 4
+    assert starts == [40] * 6 + [500] * 6
 
 
 def test_invalid_phases_are_marked_and_phases_without_results_omitted(record):
@@ -110,7 +110,7 @@ def test_invalid_phases_are_marked_and_phases_without_results_omitted(record):
     publish(directory, lambda line: None)
     text = logs(directory)["i0-r100.hlog"].read_text(encoding="ascii")
     assert "#[influence 0, 100 % GET, iteration 1: 2 hosts, INVALID" in text and "iteration 2" not in text
-    assert len(intervals(logs(directory)["i0-r100.hlog"])) == 4
+    assert len(intervals(logs(directory)["i0-r100.hlog"])) == 6
 
 
 def test_publishing_again_changes_nothing(record):

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import pytest
-from synthetic_fleets import START, edit_run, latencies
+from synthetic_fleets import START, edit_run, fleet_run, latencies
 
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
@@ -29,7 +30,7 @@ def test_a_run_without_problems_passes(record):
     ]
     for cell in summary["cells"]:
         assert cell["valid"] and cell["iterations"] == 2 and cell["hosts_within_slo"] == 3 and cell["within_slo"]
-        assert cell["response"]["count"] == 2 * 3 * 1000
+        assert cell["intended"]["count"] == 2 * 3 * 1000
         assert cell["brief"]["hosts"] == 3
     assert len([line for line in printed if line.startswith("[")]) == 2 * 13
 
@@ -65,7 +66,7 @@ def test_keys_of_summary_json(record):
         "reasons",
         "cells",
     } <= set(summary)
-    assert set(summary["slo"]) == {"avg_us", "p99_us", "basis"}
+    assert summary["schema"] == 2 and set(summary["slo"]) == {"avg_us", "p99_us"}
     cell = summary["cells"][0]
     assert {
         "influence",
@@ -74,15 +75,21 @@ def test_keys_of_summary_json(record):
         "overlap",
         "achieved_rate_ratio",
         "iterations",
+        "arrivals",
+        "verdict",
         "hosts_within_slo",
+        "hosts",
         "worst_host",
         "brief",
         "service",
+        "server",
         "response",
         "intended",
         "lateness",
+        "wakeup",
     } <= set(cell)
-    assert set(cell["worst_host"]) == {"name", "avg_us", "p99_us"}
+    assert cell["hosts"] == {"pass": 3, "fail": 0, "undecided": 0}
+    assert set(cell["worst_host"]) == {"name", "answer", "avg_us", "p99_us", "lower", "upper", "lost"}
     assert set(cell["brief"]) == {"hosts", "avg_ms", "min_ms", "p95_ms", "p99_ms", "max_ms"}
     assert set(cell["response"]) == {"count", "avg_us", "min_us", "p50_us", "p95_us", "p99_us", "p999_us", "max_us"}
 
@@ -128,13 +135,106 @@ def test_a_missing_phase_makes_the_run_invalid(record):
 
 
 def test_an_invalid_phase_never_turns_into_a_pass(record):
-    def hasty(phase, host, result):
-        return {**result, "rate": {"target": 1000, "achieved": 900}} if phase["index"] == 3 and host == "a" else result
+    def alone(phase, host, result):
+        other = {**result, "settings": {**result["settings"], "value_size": 9}}
+        return other if phase["index"] == 3 and host == "a" else result
 
-    summary = summarise(record(hasty)[0])
+    summary = summarise(record(alone)[0])
     assert summary["verdict"] == "invalid"
     assert not summary["cells"][0]["valid"] and not summary["cells"][0]["within_slo"]
     assert summary["cells"][1]["valid"]
+
+
+def bounds(result, lower_us, upper_us, **changes):
+    """Return a result whose lower bound is lower_us for each request, and its upper bound upper_us."""
+    latency = {
+        name: Histogram.from_values([1000 * us] * 1000).figures()
+        for name, us in (
+            ("server", lower_us),
+            ("response", lower_us),
+            ("intended", upper_us),
+            ("lateness", upper_us - lower_us),
+        )
+    }
+    return {**result, "latency": {**result["latency"], **latency}, **changes}
+
+
+def of_host_b(change):
+    """Return a change of the results of host b in the cell with influence 10 and 70 % GET."""
+    return lambda phase, host, result: (
+        change(result)
+        if host == "b" and phase["kind"] == "iteration" and (phase["influence"], phase["read_mix"]) == (10, 70)
+        else result
+    )
+
+
+def test_a_host_between_its_bounds_is_undecided_and_the_client_is_named(record):
+    directory, _printed = record(of_host_b(lambda result: bounds(result, 20, 400)))
+    summary = summarise(directory)
+    assert summary["verdict"] == "undecided"
+    assert [cell["verdict"] for cell in summary["cells"]] == ["pass"] * 3 + ["undecided"]
+    assert summary["cells"][3]["hosts"] == {"pass": 2, "fail": 0, "undecided": 1}
+    assert summary["cells"][3]["worst_host"]["lower"]["p99_us"] < 21
+    (reason,) = summary["reasons"]
+    assert "influence 10, 70 % GET: 1 of 3 hosts are undecided" in reason
+    assert "the client itself was up to 380 us late (p99)" in reason and "latency_benchmark_cpu" in reason
+
+
+def test_an_overloaded_server_fails(record):
+    summary = summarise(record(of_host_b(lambda result: bounds(result, 5000, 6000, cut_off=True)))[0])
+    assert summary["verdict"] == "fail" and "worst b with at least avg 5,000.0 us" in summary["reasons"][0]
+
+
+def test_a_host_that_lost_requests_cannot_pass(record):
+    lost = {"sent": 1000, "ok": 999, "gets": 1000, "sets": 0, "lost": 1, "errors": {"OOM": 1}}
+    summary = summarise(record(of_host_b(lambda result: bounds(result, 20, 20, requests=lost)))[0])
+    assert summary["verdict"] == "undecided" and "2 requests failed or got no reply in time" in summary["reasons"][0]
+
+
+def test_results_of_schema_1_can_pass_or_be_undecided_but_not_fail(record):
+    def old(change):
+        def without_stamps(phase, host, result):
+            result = change(phase, host, result)
+            known = ("service", "response", "intended", "lateness")
+            return (
+                result
+                if phase["kind"] == "fill"
+                else {**result, "latency": {name: result["latency"][name] for name in known}, "requests": None}
+            )
+
+        return without_stamps
+
+    def schema_1(run):
+        run["schema"] = 1
+        run["config"]["slo"]["basis"] = "response"
+        run["config"]["validity"].update(min_rate_ratio=0.99, max_lateness_p99_us=1000)
+
+    directory = edit_run(record(old(lambda phase, host, result: result))[0], schema_1)
+    assert summarise(directory)["verdict"] == "pass"
+    directory = edit_run(record(old(of_host_b(lambda result: bounds(result, 5000, 5000))), name="slow")[0], schema_1)
+    summary = summarise(directory)
+    assert summary["verdict"] == "undecided" and "no time stamps" in summary["reasons"][0]
+
+
+@pytest.mark.parametrize("index, kind", [(1, "fill"), (2, "warm-up"), (4, "iteration")])
+def test_a_redis_that_dies_under_the_load_fails_the_run(record, index, kind):
+    died = {"requests": {"sent": 5}, "error": {"kind": "lost", "message": "connection lost after 5 replies"}}
+    directory, printed = record(
+        lambda phase, host, result: ("Redis died", died) if phase["index"] == index and host == "c" else result,
+        skip=range(index + 1, 14),
+    )
+    summary = summarise(directory)
+    assert summary["verdict"] == "fail"
+    assert kind in summary["reasons"][0] and "c died under the load: Redis died" in summary["reasons"][0]
+    assert any("c died under the load" in line for line in printed)
+
+
+def test_one_sick_host_of_twenty_fails_and_is_named(tmp_path):
+    summary = summarise(fleet_run(tmp_path, hosts=20, sick=(7,), iterations=1))
+    assert summary["verdict"] == "fail"
+    for cell in summary["cells"]:
+        assert cell["hosts"] == {"pass": 19, "fail": 1, "undecided": 0}
+        assert cell["worst_host"]["name"] == "vm0007"
 
 
 def test_the_briefs_figures_of_a_cell_are_means_over_hosts_and_iterations(record):
@@ -162,7 +262,7 @@ def test_cells_have_intervals(record):
         assert interval["level"] == 0.95 and interval["hosts"] == 3 and interval["iterations"] == 2
         for name in FIGURES:
             low, high = interval[name]
-            assert low <= cell["response"][name] <= high
+            assert low <= cell["intended"][name] <= high
         assert cell["indicative"]
 
 
@@ -171,7 +271,7 @@ def test_several_runs_are_merged_and_resampled_as_runs(record):
     second = record(name="second")[0]
     alone, both = evaluate(first)[0], evaluate_together([first, second])[0]
     for cell, merged in zip(alone["cells"], both["cells"]):
-        assert merged["response"]["count"] == 2 * cell["response"]["count"]
+        assert merged["intended"]["count"] == 2 * cell["intended"]["count"]
         assert merged["response"]["p99_us"] == cell["response"]["p99_us"]
         assert merged["iterations"] == 2 * cell["iterations"]
         # two units either way: the iterations of one run, or the two runs

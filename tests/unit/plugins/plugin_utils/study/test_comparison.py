@@ -4,7 +4,9 @@ from __future__ import annotations
 import pytest
 from synthetic_fleets import edit_run, latencies
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare, publish
 
 
 def test_a_comparison_names_all_differences_except_the_profile(record):
@@ -36,6 +38,30 @@ def test_a_comparison_names_all_differences_except_the_profile(record):
         {"name": "vm.swappiness", "values": ["", "150"]},
         {"name": "swap", "values": ["", "/dev/zram0, priority 100"]},
     ]
+
+
+def test_the_files_of_a_comparison_show_what_was_discarded(record, tmp_path):
+    entries = [
+        {
+            "run_id": run_id,
+            "arm": "zram",
+            "state": state,
+            "verdict": verdict,
+            "reason": "a < b: cut off",
+            "seconds": 9.0,
+        }
+        for run_id, state, verdict in (("z", "invalid", "invalid"), ("z-attempt2", "finished", "pass"))
+    ]
+    arms = [ArmRuns("dram", [record()[0]]), ArmRuns("zram", [record(name="z-attempt2")[0]])]
+    for name, of, told in (("lossy", entries, "1 of 2"), ("clean", entries[1:], "none discarded")):
+        directory, said = RunDirectory(str(tmp_path), name), []
+        document, _changed = publish(directory, arms, said.append, ledger=attempts.summary(of))
+        assert document["attempts"]["groups"][0]["attempts"] == len(of)
+        assert told in "\n".join(said)
+        page = (tmp_path / name / "comparison.html").read_text(encoding="utf-8")
+        assert ("1 of 2 attempts were discarded" in page) == (name == "lossy")
+        assert ("invalid: a &lt; b: cut off" in page) == (name == "lossy")
+        assert ("None of 1 attempts was discarded" in page) == (name == "clean")
 
 
 def paging(record, name, per_phase):

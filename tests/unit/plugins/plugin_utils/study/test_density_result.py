@@ -11,7 +11,7 @@ def probe(size, outcome, p99, within):
         "outcome": outcome,
         "lost": [],
         "labels": [],
-        "slo": {"avg_us": 50, "p99_us": 500, "basis": "response"},
+        "slo": {"avg_us": 50, "p99_us": 500},
         "hosts_within_slo": within,
         "avg_us": p99 / 4,
         "p99_us": p99,

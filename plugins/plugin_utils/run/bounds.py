@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The two bounds of a host's latency, and the answer to whether it meets the SLO.
+
+The upper bound, C(intended), holds every delay from the intended start of a request to its reply, those of the client
+included. The lower bound, C(server), holds only what the server and its platform caused for certain. So a host whose
+upper bound meets the SLO passes, one whose lower bound misses it fails, and between them it is undecided
+(docs/measurement.md).
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import (
+    Histogram,
+    lowest_of,
+    microseconds,
+)
+
+PASS, FAIL, UNDECIDED, INVALID = "pass", "fail", "undecided", "invalid"
+VERDICTS = (PASS, FAIL, UNDECIDED, INVALID)
+
+UPPER, LOWER = "intended", "server"
+
+_Document = t.Mapping[str, t.Any]
+
+
+class HostBounds:
+    """The bounds of one host in one cell, over all its iterations.
+
+    Attributes:
+        upper: from the intended start to the reply. A request that was never answered counts with its age.
+        lower: what server and platform caused for certain. A request for which that is unknown counts as 0, so results
+            without time stamps of the kernel have a lower bound of 0 and cannot fail.
+        lost: requests that failed, were never answered, or were due and not sent.
+        lateness_p99_us: p99 of the client's own delays, the largest of all iterations.
+        wakeup_p99_us: p99 of the time that replies waited for the client to read them, the largest of all iterations;
+            None if unknown.
+    """
+
+    def __init__(self) -> None:
+        self.upper = Histogram()
+        self.lower = Histogram()
+        self.lost = 0
+        self.lateness_p99_us = 0.0
+        self.wakeup_p99_us: float | None = None
+
+    def add(self, result: _Document) -> Histogram:
+        """Add the result of an iteration and return its upper bound."""
+        latency = result["latency"]
+        upper = Histogram.from_figures(latency[UPPER])
+        self.upper.merge(upper)
+        self.lower.merge(lower_bound(latency))
+        self.lost += lost_requests(result)
+        self.lateness_p99_us = max(self.lateness_p99_us, latency["lateness"]["p99_us"])
+        wakeup = (latency.get("wakeup") or {}).get("p99_us")
+        if wakeup is not None:
+            self.wakeup_p99_us = max(self.wakeup_p99_us or 0.0, wakeup)
+        return upper
+
+    def figures(self) -> dict[str, t.Any]:
+        """Return C(avg_us) and C(p99_us) of both bounds, each rounded away from the truth, and C(lost)."""
+        return {
+            "upper": _average_and_p99(self.upper, self.upper.percentiles([99])[0]),
+            "lower": _average_and_p99(self.lower, self.lower.lower_percentile(99)),
+            "lost": self.lost,
+        }
+
+    def answer(self, slo: _Document) -> str:
+        """Return PASS, FAIL or UNDECIDED for an SLO with avg_us and p99_us."""
+        figures = self.figures()
+        if not meets(figures["lower"], slo):
+            return FAIL
+        return UNDECIDED if self.lost or not meets(figures["upper"], slo) else PASS
+
+    def doubt(self) -> str:
+        """Return whose delay keeps the bounds apart, and what to do about it, as the end of a sentence."""
+        if self.lost:
+            requests = "1 request" if self.lost == 1 else f"{self.lost:,} requests"
+            return (
+                f"{requests} failed or got no reply in time; requests.errors in the phase files tells which and the "
+                f"log of Redis may tell why"
+            )
+        if self.wakeup_p99_us is None:
+            return (
+                "the results have no time stamps (a Unix socket and results of schema 1 have none), so what the client "
+                "itself added is unknown"
+            )
+        if self.lateness_p99_us >= self.wakeup_p99_us:
+            which = f"the client itself was up to {self.lateness_p99_us:,.0f} us late (p99)"
+        else:
+            which = f"replies waited up to {self.wakeup_p99_us:,.0f} us (p99) for the client to wake up"
+        return (
+            f"{which}; give it a CPU of its own (latency_benchmark_cpu), let it spin (latency_benchmark_pacing: spin), "
+            f"or leave the machine more idle CPU time"
+        )
+
+
+def lower_bound(latency: _Document) -> Histogram:
+    """Return the lower bound of one result, with 0 for each request for which it is unknown."""
+    known = latency.get(LOWER)
+    lower = Histogram.from_figures(known) if known else Histogram()
+    lower.add(0, latency[UPPER]["count"] - lower.count)
+    return lower
+
+
+def lost_requests(result: _Document) -> int:
+    """Return the number of requests of a result without a successful reply."""
+    requests = result.get("requests") or {}
+    lost = requests.get("lost")
+    return sum((requests.get("errors") or {}).values()) if lost is None else lost
+
+
+def meets(figures: _Document, slo: _Document) -> bool:
+    """Return whether an average and a p99 meet the SLO."""
+    return figures["avg_us"] <= slo["avg_us"] and figures["p99_us"] <= slo["p99_us"]
+
+
+def slo_ratio(figures: _Document, slo: _Document) -> float:
+    """Return an average or p99 as a multiple of the SLO, whichever is larger; above 1 it misses the SLO."""
+    return max(figures["avg_us"] / slo["avg_us"], figures["p99_us"] / slo["p99_us"])
+
+
+def cannot_pass(lower: Histogram, total: int, slo: _Document) -> bool:
+    """Return whether a host misses the SLO whatever its remaining requests measure.
+
+    Args:
+        lower: the lower bound of its requests so far.
+        total: the number of all its requests.
+        slo: avg_us and p99_us.
+    """
+    above = sum(count for slot, count in lower.counts.items() if lowest_of(slot) / 1000 > slo["p99_us"])
+    return lower.sum_ns / 1000 / total > slo["avg_us"] or above > total // 100
+
+
+def _average_and_p99(histogram: Histogram, p99: int | None) -> dict[str, float]:
+    return {
+        "avg_us": microseconds(histogram.sum_ns / histogram.count if histogram.count else 0) or 0.0,
+        "p99_us": microseconds(p99) or 0.0,
+    }

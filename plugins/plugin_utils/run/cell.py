@@ -1,0 +1,200 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One cell of a run: what is collected from its iterations, and its entry in summary.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, microseconds
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import fleet_phase, time_series
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
+    FAIL,
+    INVALID,
+    LOWER,
+    PASS,
+    UNDECIDED,
+    UPPER,
+    HostBounds,
+    slo_ratio,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, CellSample, Spread
+
+# Fewer iterations of a cell are too few for a claim (docs/results.md).
+ITERATIONS_FOR_A_CLAIM = 10
+
+# What summary.json tells of the worst host.
+_WORST_HOST = ("name", "answer", "avg_us", "p99_us", "lower", "upper", "lost")
+
+_Document = t.Mapping[str, t.Any]
+
+
+@dataclasses.dataclass
+class CellDetails:
+    """What a report shows of a cell in addition to its entry in summary.json.
+
+    Attributes:
+        hosts: name, answer (PASS, FAIL or UNDECIDED), upper and lower bound (avg_us and p99_us), lost requests, max_us
+            and iterations of each host. C(avg_us) and C(p99_us) are those of the upper bound.
+        merged: the histograms of the whole fleet and all iterations, by latency.
+        spread: how the figures vary with hosts and iterations; None if there are too few iterations.
+        runs: C(avg_us), C(p99_us) and C(max_us) of the fleet in each run, in the order of the runs.
+    """
+
+    hosts: list[dict[str, t.Any]]
+    merged: dict[str, Histogram]
+    spread: Spread | None
+    runs: list[dict[str, float]]
+
+
+class Cell:
+    """Collects the measured iterations of one cell.
+
+    The document of a phase is large for a large fleet, so only what the summary needs is kept.
+    """
+
+    def __init__(self, phase: _Document) -> None:
+        self.influence = phase["influence"]
+        self.read_mix = phase["read_mix"]
+        self.arrivals: str | None = None
+        self.expected_iterations = 0
+        self.all_valid = True
+        self.warm_up: dict[str, t.Any] | None = None
+        self.overlaps: list[float] = []
+        self.rate_ratios: list[float | None] = []
+        self.hosts_reported: list[int] = []
+        self.service: list[_Document] = []
+        self.by_host: dict[str, list[tuple[int, _Document]]] = {}
+        self.died: set[str] = set()
+        self.merged: dict[str, list[_Document]] = {name: [] for name in fleet_phase.LATENCIES}
+        self.by_run: dict[int, list[_Document]] = {}
+
+    def add(self, phase: _Document, document: _Document | None, run: int, unit: int) -> None:
+        """Add a phase of a run; the intervals resample units, each with all its phases."""
+        if phase["kind"] != "iteration":
+            return
+        self.expected_iterations += 1
+        if document is None:
+            return
+        self.died |= set(document.get("died", []))
+        if not document["hosts"]:
+            return
+        if not self.overlaps:
+            self.warm_up = time_series.trend(time_series.merged(document["hosts"].values()))
+        self.all_valid &= document["valid"]
+        self.overlaps.append(document["overlap"])
+        self.rate_ratios.append(document["achieved_rate_ratio"])
+        self.hosts_reported.append(len(document["hosts"]))
+        for name, result in document["hosts"].items():
+            self.arrivals = result["settings"].get("arrivals")
+            self.by_host.setdefault(name, []).append((unit, _of_interest(result)))
+            self.service.append({figure: result["latency"]["service"][figure] for figure in fleet_phase.BRIEF_FIGURES})
+        for name, figures in document["merged"].items():
+            self.merged[name].append(figures)
+        self.by_run.setdefault(run, []).append(document["merged"][UPPER])
+
+    def summary(self, slo: _Document, names: t.Sequence[str], stopped: bool) -> tuple[dict[str, t.Any], CellDetails]:
+        """Return the entry of the cell in summary.json and its details.
+
+        Args:
+            slo: avg_us and p99_us.
+            names: the expected hosts.
+            stopped: iterations may be missing because they could not change the verdict.
+        """
+        sample = CellSample(len(names))
+        hosts = [
+            _host(name, number, self.by_host[name], sample, slo)
+            for number, name in enumerate(sorted(names))
+            if name in self.by_host
+        ]
+        merged = {name: Histogram.from_figures(*each) for name, each in self.merged.items()}
+        answers = [host["answer"] for host in hosts if host["name"] not in self.died]
+        counts = {
+            PASS: answers.count(PASS),
+            FAIL: answers.count(FAIL) + len(self.died),
+            UNDECIDED: answers.count(UNDECIDED),
+        }
+        worst = worst_host(hosts, slo)
+        iterations = len(self.overlaps)
+        complete = iterations == self.expected_iterations and sum(counts.values()) == len(names)
+        valid = self.all_valid and (complete or stopped or bool(self.died))
+        spread = sample.spread()
+        summary = {
+            "influence": self.influence,
+            "read_mix": self.read_mix,
+            "arrivals": self.arrivals,
+            "valid": valid,
+            "verdict": _verdict(valid, counts),
+            "overlap": min(self.overlaps, default=None),
+            "achieved_rate_ratio": fleet_phase.least(self.rate_ratios),
+            "iterations": iterations,
+            "indicative": iterations < ITERATIONS_FOR_A_CLAIM,
+            "hosts_within_slo": counts[PASS],
+            "hosts": counts,
+            "within_slo": valid and counts[PASS] == len(names),
+            "worst_host": worst and {name: worst[name] for name in _WORST_HOST},
+            "warm_up": self.warm_up,
+            "interval": spread and spread.interval(merged[UPPER].figures()),
+            "brief": {**fleet_phase.brief(self.service), "hosts": min(self.hosts_reported, default=0)},
+            **{name: _without_counts(each.figures()) for name, each in merged.items()},
+        }
+        runs = [Histogram.from_figures(*each).figures() for _run, each in sorted(self.by_run.items())]
+        return summary, CellDetails(hosts, merged, spread, [{name: run[name] for name in FIGURES} for run in runs])
+
+
+def _verdict(valid: bool, hosts: t.Mapping[str, int]) -> str:
+    """Return the verdict of a cell from the numbers of its hosts by answer."""
+    if not valid:
+        return INVALID
+    return FAIL if hosts[FAIL] else UNDECIDED if hosts[UNDECIDED] else PASS
+
+
+def _of_interest(result: _Document) -> dict[str, t.Any]:
+    """Return what HostBounds needs of a result: the result of a large fleet does not fit into memory."""
+    latency = result["latency"]
+    return {
+        "latency": {
+            **{name: latency[name] for name in (UPPER, LOWER) if name in latency},
+            **{name: {"p99_us": latency[name]["p99_us"]} for name in ("lateness", "wakeup") if name in latency},
+        },
+        "requests": result.get("requests"),
+    }
+
+
+def _host(
+    name: str, number: int, results: t.Sequence[tuple[int, _Document]], sample: CellSample, slo: _Document
+) -> dict[str, t.Any]:
+    """Return the figures of a host over all iterations of a cell, and its answer; add its upper bound to sample."""
+    bounds = HostBounds()
+    for unit, each in results:
+        sample.add(number, unit, bounds.add(each))
+    figures = bounds.figures()
+    answer = bounds.answer(slo)
+    return {
+        "name": name,
+        "answer": answer,
+        **figures,
+        **figures["upper"],
+        "max_us": microseconds(bounds.upper.max_ns),
+        "iterations": len(results),
+        "doubt": bounds.doubt() if answer == UNDECIDED else None,
+    }
+
+
+def worst_host(hosts: t.Sequence[dict[str, t.Any]], slo: _Document) -> dict[str, t.Any] | None:
+    """Return the host that is furthest from the SLO, of those that fail if any does, then of the undecided ones."""
+    return max(
+        hosts,
+        key=lambda host: (
+            (PASS, UNDECIDED, FAIL).index(host["answer"]),
+            slo_ratio(host["lower" if host["answer"] == FAIL else "upper"], slo),
+        ),
+        default=None,
+    )
+
+
+def _without_counts(figures: _Document) -> dict[str, t.Any]:
+    """Return the figures that people and other tools read."""
+    return {name: value for name, value in figures.items() if name == "count" or name.endswith("_us")}

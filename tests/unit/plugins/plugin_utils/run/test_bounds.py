@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import HostBounds, cannot_pass, lower_bound
+
+SLO = {"avg_us": 50, "p99_us": 300}
+
+
+def result(lower, upper, lateness_us=1, wakeup_us=1, **changes):
+    """Return the result of a host from the nanoseconds of its requests; lower may have fewer than upper."""
+
+    def figures(values):
+        return Histogram.from_values(values).figures()
+
+    latency = {"intended": figures(upper), "lateness": figures([1000 * lateness_us])}
+    if lower is not None:
+        latency.update(server=figures(lower), wakeup=figures([1000 * wakeup_us]))
+    return {"latency": latency, "requests": {"lost": 0}, **changes}
+
+
+def bounds_of(*results):
+    bounds = HostBounds()
+    for each in results:
+        bounds.add(each)
+    return bounds
+
+
+@pytest.mark.parametrize(
+    "lower, upper, answer",
+    [
+        ([40_000] * 100, [45_000] * 100, "pass"),
+        ([40_000] * 100, [55_000] * 100, "undecided"),
+        ([52_000] * 100, [55_000] * 100, "fail"),
+        # The p99 of 100 requests is the second largest.
+        ([20_000] * 98 + [400_000] * 2, [20_000] * 98 + [400_000] * 2, "fail"),
+        ([20_000] * 98 + [200_000] * 2, [20_000] * 98 + [400_000] * 2, "undecided"),
+        ([20_000] * 99 + [400_000], [20_000] * 99 + [400_000], "pass"),
+        # Without time stamps nothing is known to be the fault of the server.
+        (None, [400_000] * 100, "undecided"),
+        (None, [20_000] * 100, "pass"),
+        ([], [400_000] * 100, "undecided"),
+        # What is unknown counts as 0: 60 us on average for the half that is known, 30 for all.
+        ([60_000] * 50, [60_000] * 100, "undecided"),
+    ],
+)
+def test_the_answer_of_a_host(lower, upper, answer):
+    assert bounds_of(result(lower, upper)).answer(SLO) == answer
+
+
+def test_iterations_are_judged_together():
+    slow, quick = result([80_000] * 100, [80_000] * 100), result([10_000] * 100, [10_000] * 100)
+    assert bounds_of(slow).answer(SLO) == "fail"
+    assert bounds_of(slow, quick).answer(SLO) == "pass"
+
+
+def test_the_bounds_are_rounded_away_from_the_truth():
+    rng = random.Random(1)
+    for _case in range(200):
+        values = [int(rng.lognormvariate(10, 1.5)) for _request in range(rng.randrange(1, 400))]
+        truth = sorted(values)[-(-99 * len(values) // 100) - 1] / 1000
+        figures = bounds_of(result(values, values)).figures()
+        assert figures["lower"]["p99_us"] <= truth <= figures["upper"]["p99_us"] <= 1.016 * figures["lower"]["p99_us"]
+        assert figures["lower"]["avg_us"] == figures["upper"]["avg_us"]
+
+
+@pytest.mark.parametrize(
+    "measured, doubt",
+    [
+        (result([1], [400_000], lateness_us=350, wakeup_us=20), "the client itself was up to 350 us late"),
+        (result([1], [400_000], lateness_us=20, wakeup_us=350), "replies waited up to 350 us"),
+        (result([1], [1], requests={"lost": 3}), "3 requests failed"),
+        (result([1], [1], requests={"errors": {"OOM": 1}}), "1 request failed"),
+        (result(None, [400_000]), "no time stamps"),
+    ],
+)
+def test_the_doubt_names_whose_delay_decides(measured, doubt):
+    assert doubt in bounds_of(measured).doubt()
+
+
+def test_a_host_cannot_pass_any_more_once_its_lower_bound_is_too_large_for_all_its_requests():
+    slow = lower_bound(result([60_000] * 100, [90_000] * 100)["latency"])
+    assert cannot_pass(slow, 100, SLO) and not cannot_pass(slow, 200, SLO)
+    tail = lower_bound(result([0] * 97 + [400_000] * 3, [400_000] * 100)["latency"])
+    assert cannot_pass(tail, 200, SLO) and not cannot_pass(tail, 300, SLO)
