@@ -378,12 +378,25 @@ def make_plan(module: AnsibleModule, fleet: Fleet) -> Plan:
         fleet.refuse_changed_base(template)
     actions = fleet.actions(template, options["state"], options["surplus"])
     warnings = check_admission(fleet, template, actions, image, options) if template and image else []
+    warnings += old_keys(fleet, template) if template else []
     if options["only"]:
         actions = [action for action in actions if action.vm.name in options["only"]]
     fleet.refuse_shared_disks(actions)
     before, after = fleet.states(), fleet.states_after(actions)
     files = fleet.files() if absent and not after else []  # the VMs that stay need them
     return Plan(actions, files, before, after, warnings, template, image)
+
+
+def old_keys(fleet: Fleet, template: Template) -> list[str]:
+    """Return a warning about the running VMs that have other keys than the new seed disk."""
+    names = fleet.with_old_keys(template)
+    if not names:
+        return []
+    return [
+        f"{len(names)} running VMs have other keys than this controller and were left alone: {', '.join(names[:10])}. "
+        "Run this with the keys that they were created with, or stop them (state: stopped) and start them again: "
+        "they get the new keys then"
+    ]
 
 
 def lines(states: t.Mapping[str, str]) -> str:

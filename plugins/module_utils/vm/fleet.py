@@ -23,6 +23,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.template imp
     console_path,
     disk_path,
     files_of,
+    seed_of,
 )
 
 _SHARED_FILES = re.compile(r"seed-[0-9a-f]+\.iso|\.clone\.qcow2")
@@ -181,6 +182,20 @@ class Fleet:
     def _others(self) -> t.Iterator[Domain]:
         return (each for each in self.domains.values() if each.name not in self.members)
 
+    def with_old_keys(self, template: Template) -> list[str]:
+        """Return the running VMs that differ from the template in their seed disk alone: other keys."""
+        return [vm.name for vm in self.vms if self._has_old_seed(vm, template)]
+
+    def _has_old_seed(self, vm: Vm, template: Template) -> bool:
+        domain = self.members.get(vm.name)
+        if domain is None or domain.mark is None or not domain.running:
+            return False
+        seed = seed_of(domain.xml)
+        # Only one seed in place of another: a VM that gets its first seed, or loses it, is another VM.
+        if not seed or not template.seed or seed == template.seed:
+            return False
+        return domain.mark.digest == template._replace(seed=seed).digest(vm)
+
     # --- the difference ----------------------------------------------------------------------------------------
 
     def actions(self, template: Template | None, state: str, surplus: str) -> list[Action]:
@@ -202,7 +217,8 @@ class Fleet:
         running = domain is not None and domain.running
         mark = domain.mark if domain else None
         cloned = os.path.exists(template.disk(vm)) and mark is not None and mark.base == template.base
-        current = mark is not None and mark.digest == template.digest(vm)
+        # Other keys are no reason to stop a VM that runs: somebody else may be using it.
+        current = mark is not None and (mark.digest == template.digest(vm) or self._has_old_seed(vm, template))
         if state == "stopped" and running and current:
             return Action(vm, ("stop",))
         if running and current and cloned and not (domain and domain.paused and state == "started"):

@@ -25,6 +25,7 @@ QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
 # The namespace of our VMs' UUIDs: any fixed value serves.
 _IDENTITIES = uuid.UUID("6d656d73-7472-4574-8368-64656e736974")
 NUMBER_RANGE = (1, 65535)
+_SEED_TARGET = "vdz"
 # libvirt numbers the slots of its devices from 1; a network card that it does not manage goes far behind them.
 _USER_NETWORK_SLOT = "0x1e"
 # Under emulation the newest processor is the slowest: the kernel sets up and tests everything that it supports,
@@ -113,6 +114,12 @@ def files_of(xml: str) -> set[str]:
         source.get("file") or source.get("dev") for source in ET.fromstring(xml).iterfind("./devices/disk//source")
     )
     return {os.path.realpath(path) for path in sources if path}
+
+
+def seed_of(xml: str) -> str:
+    """Return the path of the seed disk in the definition of a fleet's VM, an empty string if it has none."""
+    source = ET.fromstring(xml).find(f"./devices/disk/target[@dev='{_SEED_TARGET}']/../source")
+    return "" if source is None else source.get("file", "")
 
 
 def disk_of_master(xml: str, name: str) -> str:
@@ -362,7 +369,7 @@ class Template(t.NamedTuple):
             seed = _add(devices, "disk", type="file", device="disk")
             _add(seed, "driver", name="qemu", type="raw")
             _add(seed, "source", file=self.seed)
-            _add(seed, "target", dev="vdz", bus="virtio")
+            _add(seed, "target", dev=_SEED_TARGET, bus="virtio")
             _add(seed, "readonly")
             _add(seed, "shareable")
 

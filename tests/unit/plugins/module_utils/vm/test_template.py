@@ -18,6 +18,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.template imp
     macs_of,
     mark_of,
     max_memory_of,
+    seed_of,
     unswappable_reason,
 )
 
@@ -177,3 +178,12 @@ def test_allowed_cpus(text, cpus):
 def test_allowed_cpus_refuses(text):
     with pytest.raises(DomainError, match="cpus"):
         allowed_cpus(text)
+
+
+@pytest.mark.parametrize("master", ["", MASTER])
+def test_a_definition_with_another_seed_differs_in_the_seed_alone(master):
+    vm = Vm("redis", "redis-001", 1)
+    old, new = template(master=master), template(master=master, seed="/images/other.iso")
+    assert seed_of(old.xml(vm)) == "/images/seed.iso" and seed_of(template(seed="").xml(vm)) == ""
+    assert old.digest(vm) != new.digest(vm)
+    assert new._replace(seed=seed_of(old.xml(vm))).digest(vm) == old.digest(vm)

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the controller reaches guests through their hypervisors: real ssh clients and servers in network namespaces."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shutil
+import tempfile
+import typing as t
+
+import pytest
+
+from .ssh_guests import SshGuests
+
+Start = t.Callable[[dict[str, int]], SshGuests]
+# As after a phase that was longer than ControlPersist: Ansible's own connections to the guests have ended.
+CLOSE = {
+    "hosts": "fleet",
+    "gather_facts": False,
+    "tasks": [{"ansible.builtin.raw": "true"}, {"ansible.builtin.meta": "reset_connection"}],
+}
+READ_BOOT_ID = {
+    "hosts": "fleet",
+    "gather_facts": False,
+    "tasks": [
+        {"ansible.builtin.raw": "cat /proc/sys/kernel/random/boot_id", "register": "read"},
+        {"ansible.builtin.debug": {"msg": "{{ inventory_hostname }}={{ read.stdout | trim }}"}},
+    ],
+}
+
+
+@pytest.fixture
+def start() -> t.Iterator[Start]:
+    # A short path: those of sockets are limited.
+    path = pathlib.Path(tempfile.mkdtemp(prefix="ms-", dir="/var/tmp"))
+    started: list[SshGuests] = []
+
+    def begin(guests: dict[str, int]) -> SshGuests:
+        started.append(SshGuests(path, guests))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.close()
+    shutil.rmtree(path)
+
+
+def reached(output: str) -> dict[str, str]:
+    """Return the boot id that a playbook read under the name of each guest."""
+    return dict(re.findall(r'"msg": "([a-z0-9-]+)=([0-9a-f-]{36})"', output))
+
+
+def test_64_guests_come_back_at_once_through_one_sshd_with_its_default_limits(start: Start) -> None:
+    guests = start({"kvm1": 64})
+    status, output = guests.playbook([CLOSE, READ_BOOT_ID])
+    assert status == 0, output[-3000:]
+    assert reached(output) == guests.boot_ids()
+    log = guests.log("kvm1")
+    assert "drop connection" not in log and len(re.findall("Accepted publickey", log)) == 1, log[-3000:]
+
+
+def test_guests_of_two_hypervisors_with_equal_addresses_are_told_apart(start: Start) -> None:
+    guests = start({"kvm1": 2, "kvm2": 2})
+    status, output = guests.playbook([READ_BOOT_ID, READ_BOOT_ID])
+    assert status == 0, output[-3000:]
+    assert reached(output) == guests.boot_ids()
