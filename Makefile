@@ -184,10 +184,12 @@ lane-guests: $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
 	@echo "== guests: emulated VMs that boot, on two hypervisors inside this machine"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet/test_guests.py
 
-bench: setup-test ## Measure speed claims, side by side; needs root (about 25 minutes)
+bench: setup-test ## Measure speed claims and the claims of intervals; needs root (about 45 minutes)
 	@$(BIN)/python tests/bench/client/run.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/bounds.py
 	@$(BIN)/python tests/bench/fleet.py
+	@$(BIN)/python tests/bench/steady_state.py
+	@$(BIN)/python tests/bench/aa_pairs.py --minutes 20
 	@$(BIN)/python tests/bench/density_search.py
 	$(call install,$(BENCH_PACKAGES) $$(python3 tools/lab.py packages))
 	@$(BIN)/python tests/bench/memory_bandwidth.py

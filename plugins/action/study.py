@@ -24,6 +24,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms impo
     Arm,
     ablation_arms,
     profile_arms,
+    repeated,
     run_names,
     schedule,
     split_names,
@@ -75,6 +76,11 @@ class ActionModule(ControllerAction):
         limit = number("study_attempts", options["attempts"], RANGES["study_attempts"])
         if order not in ORDERS:
             raise SettingError(f"study_order: {order!r} is not allowed; it must be one of {', '.join(ORDERS)}")
+        if options["ablation"] and order != "interleaved":
+            raise SettingError(
+                f"study_order: {order!r} is not allowed for an ablation; it must be interleaved, since an ablation "
+                f"repeats its first arm in each round"
+            )
         arms = _arms(options)
         definition = {
             "arms": [arm._asdict() for arm in arms],
@@ -183,14 +189,12 @@ def _conclude(
 ) -> dict[str, t.Any]:
     """Compare the measured runs, and name the others."""
     measured = [run for run in document["runs"] if run["state"] in (FINISHED, INVALID)]
-    arms = [
-        ArmRuns(
-            arm["name"],
-            [RunDirectory(directory.results_dir, run["run_id"]) for run in measured if run["arm"] == arm["name"]],
-        )
-        for arm in document["definition"]["arms"]
-    ]
-    arms = [arm for arm in arms if arm.runs]
+    repeats = repeated([(arm["name"], arm["variables"]) for arm in document["definition"]["arms"]])
+    arms = []
+    for arm in document["definition"]["arms"]:
+        own = [run for run in measured if run["arm"] == arm["name"]]
+        runs = [RunDirectory(directory.results_dir, run["run_id"]) for run in own]
+        arms += [ArmRuns(arm["name"], runs, repeats.get(arm["name"]), [run["round"] for run in own])] if runs else []
     result: dict[str, t.Any] = {"study": {"id": document["id"], "directory": directory.path}}
     ledger = study_attempts.summary(document.get("attempts", []))
     directory.write_json(FILE, {**document, "attempts_summary": ledger})

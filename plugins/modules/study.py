@@ -30,10 +30,11 @@ extends_documentation_fragment:
 options:
   profiles:
     description: Names or paths of two or more profiles, as a list or one text with commas. The others are compared
-      with the first.
+      with the first. One that is named again makes an A/A test, whose arms must not differ.
     type: raw
   ablation:
-    description: Instead of O(profiles), one profile whose settings are left out one at a time.
+    description: Instead of O(profiles), one profile whose settings are left out one at a time. The profile itself is
+      measured twice in each round, as an A/A test.
     type: dict
     suboptions:
       profile:
@@ -58,7 +59,7 @@ options:
   order:
     description:
       - V(interleaved) runs each arm once, then the next round; slow changes of a host then affect all arms alike.
-        V(blocks) runs all runs of one arm, then the next arm.
+        V(blocks) runs all runs of one arm, then the next arm; it is refused for an ablation.
     type: str
     default: interleaved
   rounds:

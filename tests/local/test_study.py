@@ -184,7 +184,11 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
     cases = [
         ("study", {"profiles": "dram"}, "a comparison needs at least 2"),
         ("study", {"profiles": ""}, "profiles: no name is given"),
-        ("study", {"profiles": "dram,swap,dram"}, "dram is named twice"),
+        (
+            "study",
+            {"ablation": {"profile": "swap", "data": {}}, "order": "blocks"},
+            "study_order: 'blocks' is not allowed for an ablation; it must be interleaved",
+        ),
         (
             "study",
             {**two, "order": "random"},
@@ -279,6 +283,7 @@ def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet
         **TINY,
         "profile": "swap",
         "ablation_settings": "vm.swappiness,/sys/kernel/mm/lru_gen/min_ttl_ms",
+        "study_rounds": 3,
         "redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}",
         "latency_benchmark_duration": "",
         "redis_directory": str(tmp_path / "state"),
@@ -296,9 +301,14 @@ def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet
     document = studies.document("ablation", "study")
     states = {run["arm"]: run["state"] for run in document["runs"]}
     has_lru_gen = pathlib.Path("/sys/kernel/mm/lru_gen/min_ttl_ms").exists()
-    assert states["swap"] == states["without vm.swappiness"] == "finished"
+    assert states["swap"] == states["without vm.swappiness"] == states["swap#2"] == "finished"
     assert states["without /sys/kernel/mm/lru_gen/min_ttl_ms"] == "skipped" or has_lru_gen
     comparison = json.loads((fleet.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
     assert [run["name"] for run in comparison["runs"]][:2] == ["swap", "without vm.swappiness"]
+    (test,) = comparison["aa_tests"]
+    assert (test["arm"], test["repeats"], test["intervals"]) == ("swap#2", "swap", 3)
+    assert comparison["noise"]["source"] == "aa" and comparison["noise"]["rounds"] == 3
+    assert comparison["cells"][1]["significant"]["avg_us"] is not None
+    assert "A/A test: swap#2 is swap again, and" in outcome.output and "smallest effect" in outcome.output
     changed = {setting["name"]: setting["values"] for setting in comparison["settings"]}
     assert changed["vm.swappiness"][0] == "100" and changed["vm.swappiness"][1] == ""

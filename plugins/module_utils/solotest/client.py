@@ -341,7 +341,7 @@ def facts(
         "series": series
         and {
             "interval_s": series["interval_s"],
-            "points": [[count] + [round(value / 1000) for value in rest] for count, *rest in series["points"]],
+            "points": [[count] + [round(value / 1000, 1) for value in rest] for count, *rest in series["points"]],
         },
         "fill": report["fill"],
         "health": report["client_health"],

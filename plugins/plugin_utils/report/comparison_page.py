@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import curve
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import aa_sentence, noise_sentence
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import UPPER
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import PAIRS_FOR_AN_INTERVAL
@@ -17,6 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.configurati
 _SECTIONS = (
     ("ratios", "Ratios"),
     ("figures", "Figures"),
+    ("certainty", "Certainty"),
     ("percentiles", "Percentiles"),
     ("runs", "Runs"),
     ("settings", "Settings"),
@@ -56,7 +58,22 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
         by_cell=by_cell,
         highlights=_highlights(document, names),
         pairs_for_an_interval=PAIRS_FOR_AN_INTERVAL,
+        survivors=_survivors(document, names),
+        aa_sentences=[aa_sentence(test) for test in document["aa_tests"]],
+        noise_sentence=document["noise"] and noise_sentence(document["noise"]),
     )
+
+
+def _survivors(document: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> list[str] | None:
+    """Return the ratios that are significant after Holm's correction; None if there is no ratio to correct."""
+    rows = [row for row in document["cells"] if row["significant"]["avg_us"] is not None]
+    found = [
+        f"{names[row['run_id']]}, {cell_title(row)}: {name} {row['ratio'][figure]:.2f}×"
+        for row in rows
+        for figure, name in _FIGURES.items()
+        if row["significant"][figure]
+    ]
+    return found if rows else None
 
 
 def _chart_names(runs: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments, html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import WORST_HOSTS, RunCharts
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import STEADY_FIGURES, unsteady
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import ITERATIONS_FOR_A_CLAIM, CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_title
@@ -176,7 +177,7 @@ def _checks(run: _Mapping, summary: _Mapping, phases: t.Sequence[_Mapping]) -> l
         _invalid_iterations(iterations),
         *_load_checks(run["config"]["validity"], iterations),
         _stolen_time(iterations),
-        *_warm_up(summary["cells"]),
+        *_steady(summary["cells"]),
     ]
 
 
@@ -218,18 +219,18 @@ def _stolen_time(iterations: t.Sequence[_Mapping]) -> _Check:
     return False, f"A hypervisor stole {stolen} ticks of CPU time, which may explain a part of the latency."
 
 
-def _warm_up(cells: t.Sequence[_Mapping]) -> list[_Check]:
-    """Return the cells whose warm-up was too short."""
-    checks = [
-        (
-            False,
-            f"{cell_title(cell)}: the warm-up was too short; the average still changed by "
-            f"{100 * cell['warm_up']['change']:+.0f} % during the first iteration.",
-        )
-        for cell in cells
-        if (cell.get("warm_up") or {}).get("too_short")
+def _steady(cells: t.Sequence[_Mapping]) -> list[_Check]:
+    """Return what rose or fell during a cell, so that its figures depend on when it was measured."""
+    tested = [cell["steady"] for cell in cells if cell.get("steady")]
+    if not tested:
+        return [(True, "The series are too short to test for a steady state.")] if cells else []
+    smallest = [
+        f"{name} {100 * max(test[figure]['smallest_change'] for test in known):.0f} %"
+        for figure, name in STEADY_FIGURES.items()
+        if (known := [test for test in tested if test[figure]])
     ]
-    return checks or ([(True, "No cell was still warming up in its first iteration.")] if cells else [])
+    fine = f"No cell left its steady state. The smallest change that would be noticed: {', '.join(smallest)}."
+    return [(False, sentence) for sentence in unsteady(cells)] or [(True, fine)]
 
 
 def _groups(hosts: t.Mapping[str, _Mapping]) -> list[dict[str, t.Any]]:

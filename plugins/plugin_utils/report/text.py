@@ -54,6 +54,16 @@ _COMPARISON_COLUMNS = (
     ("within SLO", lambda row: str(row["hosts_within_slo"])),
     ("", lambda row: "INVALID" if not row["valid"] else "indicative" if row["indicative"] else ""),
 )
+_NOISE_COLUMNS = (
+    ("influence", lambda row: f"{row['influence']:g}"),
+    ("GET %", lambda row: f"{row['read_mix']:g}"),
+    ("", operator.itemgetter("name")),
+    ("avg", operator.itemgetter("avg_us")),
+    ("p99", operator.itemgetter("p99_us")),
+    ("max", operator.itemgetter("max_us")),
+)
+# The figures that are tested for a steady state.
+STEADY_FIGURES = {"avg_us": "the average", "p99_us": "the p99", "page_ins": "page-ins"}
 # The terminal shows at most this many reasons; summary.json has all of them.
 _REASONS_SHOWN = 12
 
@@ -127,6 +137,7 @@ def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] 
         *more,
         "",
         *_placement(summary["placement"]),
+        *(f"Warning: {sentence}" for sentence in unsteady(cells)),
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host"
         + (f"; fewer than {ITERATIONS_FOR_A_CLAIM} iterations: indicative" if _is_indicative(cells) else ""),
         *(f"  - {reason}" for reason in _cut(summary["reasons"])),
@@ -151,8 +162,11 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
             if any(row["indicative"] for row in document["cells"])
             else ["In brackets: 95 % interval over the runs. If it includes 1, the difference is not significant."]
         ),
+        *_corrected(document["cells"]),
+        *_certainty(document),
         f"SLO: avg <= {document['slo']['avg_us']:g} us and p99 <= {document['slo']['p99_us']:g} us for every host",
     ]
+    lines += _notes(document["labels"])
     runs = document["runs"]
     of_all = [label for label in runs[0]["labels"] if all(label in run["labels"] for run in runs)]
     lines += ["All runs:", *_notes(of_all)] if of_all else []
@@ -167,6 +181,61 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
     return lines
 
 
+def _corrected(rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return what a star means, if the table has ratios that could have one."""
+    tests = sum(row["significant"]["avg_us"] is not None for row in rows)
+    if not tests:
+        return []
+    return [
+        f"*: significant also after Holm's correction for all {tests} ratios of that figure; the probability of even "
+        f"one false star is at most 5 % for each figure."
+    ]
+
+
+def _certainty(document: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the A/A tests of a comparison, how much its runs vary, and the smallest effect that it could have seen."""
+    lines = [aa_sentence(test) for test in document["aa_tests"]]
+    noise = document["noise"]
+    if noise:
+        rows = []
+        for cell in noise["cells"]:
+            key = (cell["influence"], cell["read_mix"])
+            rows += [
+                {**row, **{name: _percent(spread) for name, spread in row["spread"].items()}}
+                for row in document["cells"]
+                if (row["influence"], row["read_mix"]) == key
+            ]
+            smallest = {name: f"{effect:.2f}" for name, effect in cell["smallest_effect"].items()}
+            rows.append({**cell, "name": "smallest effect", **smallest})
+        lines += ["", "Run-to-run spread of each profile, and the smallest effect:", *grid(_NOISE_COLUMNS, rows)]
+        lines += ["", noise_sentence(noise), ""]
+    return lines
+
+
+def aa_sentence(test: t.Mapping[str, t.Any]) -> str:
+    """Return the outcome of an A/A test."""
+    which = f"A/A test: {test['arm']} is {test['repeats']} again"
+    if test["holds"] is None:
+        return f"{which}; it has an interval only with {PAIRS_FOR_AN_INTERVAL} or more runs of each (study_rounds)."
+    held = f"{test['hold_1']} of {test['intervals']} intervals of their ratio include 1"
+    outside = f" (not {'; '.join(_cut(test['outside']))})" if test["outside"] else ""
+    if test["holds"]:
+        chance = ", no more than chance leaves out" if outside else ""
+        return f"{which}, and {held}{outside}{chance}."
+    return f"{which}, and only {held}{outside}: the site is not as steady as the intervals claim."
+
+
+def noise_sentence(noise: t.Mapping[str, t.Any]) -> str:
+    """Return how the smallest effect was found."""
+    names = ", ".join(noise["arms"])
+    source = f"the A/A arms {names}" if noise["source"] == "aa" else f"the pairs of {names}"
+    return (
+        f"The spread is the standard deviation of the logarithm over the runs of a profile. The smallest effect is the "
+        f"ratio (or 1 / ratio) that {noise['rounds']} rounds find with a probability of 80 %, if runs differ as "
+        f"much as in {source}, without what rounds have in common. It is that of a single ratio; a star takes more."
+    )
+
+
 def section(shown: experiments.Section) -> list[str]:
     """Return the section of an experiment: its tables, sentences and doubts."""
     lines = ["", f"{shown.title}:"]
@@ -175,6 +244,24 @@ def section(shown: experiments.Section) -> list[str]:
         lines += ["", f"{each.title[:1].upper()}{each.title[1:]}:", *grid(columns, each.rows)]
     lines += ["", *shown.sentences]
     return lines + [f"  - DOUBTFUL: {text}" for text in _cut(shown.doubts)]
+
+
+def unsteady(cells: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return a sentence for each figure that changed while a cell was measured."""
+    return [
+        f"{configuration.cell_title(cell)}: not in a steady state; {_change(STEADY_FIGURES[figure], test)}."
+        for cell in cells
+        for figure, test in (cell.get("steady") or {}).items()
+        if test and not test["steady"]
+    ]
+
+
+def _change(name: str, test: t.Mapping[str, t.Any]) -> str:
+    moved = f"{name} {'rose' if test['change'] > 0 else 'fell'} by {100 * abs(test['change']):.0f} %"
+    if "iteration" not in test:
+        return f"{moved} from the first to the last iteration"
+    how = f"in a step at {100 * test['step_at']:.0f} % of" if test["step_at"] else "during"
+    return f"{moved} {how} iteration {test['iteration']}"
 
 
 def _is_indicative(cells: t.Sequence[t.Mapping[str, t.Any]]) -> bool:
@@ -232,7 +319,8 @@ def _times(row: t.Mapping[str, t.Any], figure: str) -> str:
     if value is None:
         return "-"
     interval = row["ratio_interval"]
-    return f"{value:.2f}" + (f" ({interval[figure][0]:.2f} to {interval[figure][1]:.2f})" if interval else "")
+    star = "*" if row["significant"][figure] else ""
+    return f"{value:.2f}{star}" + (f" ({interval[figure][0]:.2f} to {interval[figure][1]:.2f})" if interval else "")
 
 
 def _ms(value: float | None) -> str:
@@ -241,6 +329,10 @@ def _ms(value: float | None) -> str:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
 
 
 def _worst(host: t.Mapping[str, t.Any] | None) -> str:

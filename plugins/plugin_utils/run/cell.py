@@ -9,7 +9,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, microseconds
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import fleet_phase, time_series
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import fleet_phase
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
     FAIL,
     INVALID,
@@ -21,6 +21,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds impo
     slo_ratio,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, CellSample, Spread
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.steady_state import SteadyState
 
 # Fewer iterations of a cell are too few for a claim (docs/results.md).
 ITERATIONS_FOR_A_CLAIM = 10
@@ -40,13 +41,13 @@ class CellDetails:
             and iterations of each host. C(avg_us) and C(p99_us) are those of the upper bound.
         merged: the histograms of the whole fleet and all iterations, by latency.
         spread: how the figures vary with hosts and iterations; None if there are too few iterations.
-        runs: C(avg_us), C(p99_us) and C(max_us) of the fleet in each run, in the order of the runs.
+        runs: C(avg_us), C(p99_us) and C(max_us) of the fleet in each run, by the number of the run.
     """
 
     hosts: list[dict[str, t.Any]]
     merged: dict[str, Histogram]
     spread: Spread | None
-    runs: list[dict[str, float]]
+    runs: dict[int, dict[str, float]]
 
 
 class Cell:
@@ -61,7 +62,7 @@ class Cell:
         self.arrivals: str | None = None
         self.expected_iterations = 0
         self.all_valid = True
-        self.warm_up: dict[str, t.Any] | None = None
+        self.steady = SteadyState()
         self.overlaps: list[float] = []
         self.rate_ratios: list[float | None] = []
         self.hosts_reported: list[int] = []
@@ -81,8 +82,7 @@ class Cell:
         self.died |= set(document.get("died", []))
         if not document["hosts"]:
             return
-        if not self.overlaps:
-            self.warm_up = time_series.trend(time_series.merged(document["hosts"].values()))
+        self.steady.add(document, run)
         self.all_valid &= document["valid"]
         self.overlaps.append(document["overlap"])
         self.rate_ratios.append(document["achieved_rate_ratio"])
@@ -135,13 +135,14 @@ class Cell:
             "hosts": counts,
             "within_slo": valid and counts[PASS] == len(names),
             "worst_host": worst and {name: worst[name] for name in _WORST_HOST},
-            "warm_up": self.warm_up,
+            "steady": self.steady.summary(),
             "interval": spread and spread.interval(merged[UPPER].figures()),
             "brief": {**fleet_phase.brief(self.service), "hosts": min(self.hosts_reported, default=0)},
             **{name: _without_counts(each.figures()) for name, each in merged.items()},
         }
-        runs = [Histogram.from_figures(*each).figures() for _run, each in sorted(self.by_run.items())]
-        return summary, CellDetails(hosts, merged, spread, [{name: run[name] for name in FIGURES} for run in runs])
+        runs = {run: Histogram.from_figures(*each).figures() for run, each in sorted(self.by_run.items())}
+        by_run = {run: {name: figures[name] for name in FIGURES} for run, figures in runs.items()}
+        return summary, CellDetails(hosts, merged, spread, by_run)
 
 
 def _verdict(valid: bool, hosts: t.Mapping[str, int]) -> str:

@@ -28,37 +28,22 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.histog
     highest_of,
     lowest_of,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import student
 
 FIGURES = ("avg_us", "p99_us", "max_us")
 LEVEL = 0.95
+# With this probability a comparison finds the smallest effect that it states.
+POWER = 0.8
 RESAMPLES = 200
 
 # Fewer pairs of runs say too little about how much runs differ.
 PAIRS_FOR_AN_INTERVAL = 3
 
+# A wider interval has no finite bounds.
+_MAX_LOGARITHM = 50
+
 # The hosts of a larger fleet are drawn in this many random groups: the same variance, at a bounded cost.
 MAX_GROUPS = 128
-
-# Degrees of freedom, and the two-sided 95 % quantile of Student's t.
-_STUDENT = (
-    (1, 12.706),
-    (2, 4.303),
-    (3, 3.182),
-    (4, 2.776),
-    (5, 2.571),
-    (6, 2.447),
-    (7, 2.365),
-    (8, 2.306),
-    (9, 2.262),
-    (10, 2.228),
-    (12, 2.179),
-    (15, 2.131),
-    (20, 2.086),
-    (30, 2.042),
-    (60, 2.000),
-    (120, 1.980),
-)
-_NORMAL = 1.960
 
 
 class CellSample:
@@ -146,8 +131,33 @@ class Spread:
         return _variance(values, self.iterations)
 
 
-def paired_ratio(values: t.Sequence[float], baseline: t.Sequence[float]) -> tuple[float, list[float] | None] | None:
-    """Return the ratio of two arms, the geometric mean over their rounds, and its interval.
+class PairedRatio(t.NamedTuple):
+    """The ratio of two arms.
+
+    Attributes:
+        value: the geometric mean over the rounds.
+        rounds: the number of pairs of runs.
+        interval: the 95 % interval, as the lowest and the highest ratio; None for fewer than three rounds.
+        spread: the standard deviation of the logarithm of a run's figure, without what both runs of a round have in
+            common; None for fewer than three rounds.
+    """
+
+    value: float
+    rounds: int
+    interval: list[float] | None = None
+    spread: float | None = None
+
+    @property
+    def p_value(self) -> float | None:
+        """The probability that chance makes two equal arms differ so much; None for fewer than three rounds."""
+        if self.spread is None:
+            return None
+        distance, error = abs(math.log(self.value)), self.spread * math.sqrt(2 / self.rounds)
+        return student.p_value(distance / error if error else math.inf if distance else 0, self.rounds - 1)
+
+
+def paired_ratio(values: t.Sequence[float], baseline: t.Sequence[float]) -> PairedRatio | None:
+    """Return the ratio of two arms.
 
     The unit is the run. The two runs of a round are a pair, since the machine was in about the same state, so what a
     round changes for both cancels out. The logarithms of the ratios have an interval of Student's t, which also holds
@@ -158,33 +168,41 @@ def paired_ratio(values: t.Sequence[float], baseline: t.Sequence[float]) -> tupl
         baseline: the same of the arm that it is compared with.
 
     Returns:
-        None if the arms have different numbers of runs. The interval is None for fewer than three pairs.
+        None if the arms have different numbers of runs.
     """
     if not values or len(values) != len(baseline):
         return None
     logarithms = [math.log(value / other) for value, other in zip(values, baseline)]
-    ratio = math.exp(statistics.fmean(logarithms))
-    if len(logarithms) < PAIRS_FOR_AN_INTERVAL:
-        return ratio, None
-    variance = statistics.variance(logarithms) / len(logarithms)
-    return ratio, _bounds(ratio, variance, len(logarithms) - 1)
+    rounds, ratio = len(logarithms), math.exp(statistics.fmean(logarithms))
+    if rounds < PAIRS_FOR_AN_INTERVAL:
+        return PairedRatio(ratio, rounds)
+    variance = statistics.variance(logarithms)
+    return PairedRatio(ratio, rounds, _bounds(ratio, variance / rounds, rounds - 1), math.sqrt(variance / 2))
+
+
+def spread_of_runs(values: t.Sequence[float]) -> float | None:
+    """Return the standard deviation of the logarithm of a figure over the runs of an arm; None for too few runs."""
+    if len(values) < PAIRS_FOR_AN_INTERVAL or not all(values):
+        return None
+    return statistics.stdev(map(math.log, values))
+
+
+def smallest_effect(spread: float, rounds: int) -> float:
+    """Return the ratio that a paired comparison finds with a probability of about C(POWER); below 1 it is 1 / ratio.
+
+    Args:
+        spread: the standard deviation of the logarithm of a run's figure.
+        rounds: pairs of runs, at least two.
+    """
+    both = student.quantile((1 + LEVEL) / 2, rounds - 1) + student.quantile(POWER, rounds - 1)
+    return math.exp(min(both * spread * math.sqrt(2 / rounds), _MAX_LOGARITHM))
 
 
 def _bounds(value: float, variance: float, freedom: float) -> list[float]:
     """Return the interval around a value, from the variance of its logarithm and the degrees of freedom."""
-    factor = math.exp(min(student(freedom) * math.sqrt(variance), 50))
+    width = student.quantile((1 + LEVEL) / 2, freedom) * math.sqrt(variance)
+    factor = math.exp(min(width, _MAX_LOGARITHM))
     return [round(value / factor, 3), round(value * factor, 3)]
-
-
-def student(freedom: float) -> float:
-    """Return the two-sided 95 % quantile of Student's t; interpolated values are never too small."""
-    if freedom <= _STUDENT[0][0]:
-        return _STUDENT[0][1]
-    for (below, high), (above, low) in zip(_STUDENT, _STUDENT[1:]):
-        if freedom <= above:
-            return low + (high - low) * (1 / freedom - 1 / above) / (1 / below - 1 / above)
-    last, value = _STUDENT[-1]
-    return _NORMAL + (value - _NORMAL) * last / freedom
 
 
 class _Part:

@@ -322,7 +322,7 @@ _HEALTH = Fields(
 _SERIES = Fields(
     {
         "interval_s": Real(1e-9, 1e12),
-        "points": Listed(Row((Whole(), Whole(), Whole(), Whole())), 1000),
+        "points": Listed(Row((Whole(), Real(), Real(), Real())), 1000),
     }
 )
 

@@ -29,11 +29,16 @@ class Arm(t.NamedTuple):
     setting: str | None = None
 
 
-def split_names(option: str, value: t.Any) -> list[str]:
+def split_names(option: str, value: t.Any, again: bool = False) -> list[str]:
     """Return a list of names that was given as a list or as one text with commas.
 
+    Args:
+        option: for messages.
+        value: the list or the text.
+        again: whether a name may be there more than once.
+
     Raises:
-        SettingError: the list is empty, or has a name twice.
+        SettingError: the list is empty, or has a name twice that must not be there again.
     """
     words = (
         [word.strip() for word in value.split(",")] if isinstance(value, str) else [str(word) for word in value or []]
@@ -42,7 +47,7 @@ def split_names(option: str, value: t.Any) -> list[str]:
     if not words:
         raise SettingError(f"{option}: no name is given; it must be names, separated by commas")
     twice = sorted({word for word in words if words.count(word) > 1})
-    if twice:
+    if twice and not again:
         raise SettingError(f"{option}: {', '.join(twice)} is named twice")
     return words
 
@@ -50,17 +55,41 @@ def split_names(option: str, value: t.Any) -> list[str]:
 def profile_arms(option: str, profiles: t.Any, at_least: int = 2) -> list[Arm]:
     """Return an arm for each profile. The others are compared with the first.
 
+    A profile may be there again: its arms make an A/A test, and all but the first have a number after their names.
+
     Raises:
         SettingError: there are too few profiles, or two have the same name.
     """
-    names = split_names(option, profiles)
+    names = split_names(option, profiles, again=True)
     if len(names) < at_least:
         raise SettingError(f"{option}: {', '.join(names)} is one profile; a comparison needs at least {at_least}")
-    arms = [Arm(arm_name(name), {"profile": name}) for name in names]
+    arms = [
+        Arm(_name_again(arm_name(name), names[: number + 1].count(name)), {"profile": name})
+        for number, name in enumerate(names)
+    ]
     twice = sorted({arm.name for arm in arms if [each.name for each in arms].count(arm.name) > 1})
     if twice:
         raise SettingError(f"{option}: two profiles are called {', '.join(twice)}; give their files different names")
     return arms
+
+
+def _name_again(name: str, number: int) -> str:
+    """Return the name of the first, second, ... arm of the same profile."""
+    return name if number == 1 else f"{name}#{number}"
+
+
+def repeated(arms: t.Sequence[tuple[str, t.Mapping[str, t.Any]]]) -> dict[str, str]:
+    """Return for each arm that repeats an earlier one the name of the first of that kind: an A/A test.
+
+    Args:
+        arms: the name and the variables of each.
+    """
+    found = {}
+    for name, variables in arms:
+        first = next(other for other, its_variables in arms if its_variables == variables)
+        if first != name:
+            found[name] = first
+    return found
 
 
 def arm_name(profile: str) -> str:
@@ -77,7 +106,9 @@ def setting_names(profile: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def ablation_arms(profile: str, data: t.Mapping[str, t.Any], wanted: t.Sequence[str], put_back: bool) -> list[Arm]:
-    """Return an arm for the profile, and one for each of its settings.
+    """Return an arm for the profile, one for each of its settings, and the first one again.
+
+    The first and the last arm are an A/A test, which shows how large an effect of a setting must be to be believed.
 
     Args:
         profile: name or path.
@@ -106,7 +137,7 @@ def ablation_arms(profile: str, data: t.Mapping[str, t.Any], wanted: t.Sequence[
             "host_tuning_without": names if put_back else [],
         },
     )
-    return [first] + [
+    changes = [
         Arm(
             f"{'with' if put_back else 'without'} {name}",
             {
@@ -117,6 +148,7 @@ def ablation_arms(profile: str, data: t.Mapping[str, t.Any], wanted: t.Sequence[
         )
         for name in names
     ]
+    return [first, *changes, first._replace(name=_name_again(first.name, 2))]
 
 
 def schedule(arms: t.Sequence[Arm], order: str, rounds: int) -> list[tuple[Arm, int]]:
@@ -150,7 +182,7 @@ def run_names(study_id: str, runs: t.Sequence[tuple[Arm, int]]) -> list[str]:
     several = any(number > 1 for _arm, number in runs)
     names: list[str] = []
     for arm, number in runs:
-        name = re.sub(r"[^A-Za-z0-9_.]+", "-", arm.name).strip("-.")
+        name = re.sub(r"[^A-Za-z0-9_.]+", "-", arm.name.replace("#", ".")).strip("-.")
         name = f"{study_id}-{name}" + (f"-{number}" if several else "")
         while name in names:
             name += "-b"

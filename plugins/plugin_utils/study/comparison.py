@@ -18,10 +18,16 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparis
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import UPPER
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, paired_ratio
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (
+    FIGURES,
+    paired_ratio,
+    spread_of_runs,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate_together
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, significance
+
+_Figures = t.TypeVar("_Figures")
 
 
 class ArmRuns(t.NamedTuple):
@@ -30,10 +36,19 @@ class ArmRuns(t.NamedTuple):
     Attributes:
         name: of the arm; None to use the profile's name.
         runs: directories of the runs.
+        repeats: the name of the arm of which it is an A/A test; None if it is none.
+        rounds: the round of each run; None if they are in the order of the rounds and none is missing. Only runs of the
+            same round are a pair.
     """
 
     name: str | None
     runs: t.Sequence[RunDirectory]
+    repeats: str | None = None
+    rounds: t.Sequence[int] | None = None
+
+    def by_round(self, runs: t.Mapping[int, _Figures]) -> dict[int, _Figures]:
+        """Return what is known of runs, by their round instead of their number."""
+        return {self.rounds[number] if self.rounds else number: each for number, each in runs.items()}
 
 
 def publish(
@@ -95,7 +110,7 @@ def compare(
             "a comparison needs two or more different runs"
         )
     documents = [arm.runs[0].read_json("run.json") for arm in arms]
-    page_ins = [_PageIns() for _arm in arms]
+    page_ins = [_PageIns(arm) for arm in arms]
     writes = [cost.SwapWrites(document) for document in documents]
     evaluated = [
         evaluate_together(arm.runs, also=_each(paging.add, written.add))
@@ -103,6 +118,30 @@ def compare(
     ]
     summaries = [summary for summary, _details in evaluated]
     first = summaries[0]
+    measured = [
+        significance.MeasuredArm(
+            arm.name or summary["profile"],
+            arm.repeats,
+            {name: arm.by_round(each.runs) for name, each in details.items()},
+        )
+        for arm, (summary, details) in zip(arms, evaluated)
+    ]
+    aa_tests = significance.aa_tests(measured, first["cells"])
+    rows = [
+        (
+            {
+                **_row(cell, summary, arm.name, paging.rate(cell)),
+                "page_ins_ratio": None if number == 0 else paging.ratio(page_ins[0], cell),
+            },
+            _Ratios(cell, cell_of_first, arm.runs, measured[0].runs, number == 0),
+        )
+        for cell_of_first in first["cells"]
+        for number, (summary, arm, paging) in enumerate(zip(summaries, measured, page_ins))
+        for cell in summary["cells"]
+        if _key(cell) == _key(cell_of_first)
+    ]
+    same = {arm.name for arm in measured if arm.repeats == measured[0].name}
+    significant = significance.significant([ratios.p_values(row["name"] in same) for row, ratios in rows])
     return {
         "schema": SCHEMA,
         "baseline": first["run_id"],
@@ -132,17 +171,10 @@ def compare(
             ],
             arms[0].name or first["profile"],
         ),
-        "cells": [
-            {
-                **_row(cell, summary, arms[number].name, paging.rate(cell)),
-                **_ratios(cell, cell_of_first, details, evaluated[0][1], number == 0),
-                "page_ins_ratio": None if number == 0 else paging.ratio(page_ins[0], cell),
-            }
-            for cell_of_first in first["cells"]
-            for number, ((summary, details), paging) in enumerate(zip(evaluated, page_ins))
-            for cell in summary["cells"]
-            if _key(cell) == _key(cell_of_first)
-        ],
+        "labels": significance.labels(aa_tests),
+        "aa_tests": aa_tests,
+        "noise": significance.noise(measured, first["cells"]),
+        "cells": [{**row, **ratios.document(), "significant": each} for (row, ratios), each in zip(rows, significant)],
     }, [details for _summary, details in evaluated]
 
 
@@ -157,7 +189,7 @@ def _each(*takers: t.Callable[[dict[str, t.Any]], None]) -> t.Callable[[dict[str
 
 
 def _row(
-    cell: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], name: str | None, page_ins: float | None
+    cell: t.Mapping[str, t.Any], summary: t.Mapping[str, t.Any], name: str, page_ins: float | None
 ) -> dict[str, t.Any]:
     return {
         **{
@@ -165,47 +197,57 @@ def _row(
         },
         "run_id": summary["run_id"],
         "profile": summary["profile"],
-        "name": name or summary["profile"],
+        "name": name,
         "verdict": cell["verdict"],
         UPPER: {name: cell[UPPER][name] for name in FIGURES},
         "page_ins_per_second": page_ins,
     }
 
 
-def _ratios(
-    cell: t.Mapping[str, t.Any],
-    of_baseline: t.Mapping[str, t.Any],
-    details: t.Mapping[str, CellDetails],
-    baseline: t.Mapping[str, CellDetails],
-    is_baseline: bool,
-) -> dict[str, t.Any]:
-    """Return the ratios of a cell to the baseline's, their intervals, and whether there are too few runs for these.
+class _Ratios:
+    """The ratios of a cell to the baseline's, and how certain they are.
 
     With several runs of both arms, a ratio is the geometric mean of those of the rounds. Otherwise it is the ratio of
     the figures that are shown.
     """
-    name = configuration.cell_name(cell)
-    mine, other = details[name].runs, baseline[name].runs
-    ratios, intervals = {}, {}
-    for figure in FIGURES:
-        pairs = _paired(mine, other, figure) if len(mine) > 1 else None
-        ratio = pairs[0] if pairs else _quotient(cell[UPPER][figure], of_baseline[UPPER][figure])
-        ratios[figure] = None if ratio is None else round(ratio, 3)
-        intervals[figure] = pairs and pairs[1]
-    known = all(intervals.values())
-    return {
-        "runs": len(mine),
-        "indicative": not is_baseline and not known,
-        "ratio": ratios,
-        "ratio_interval": intervals if known and not is_baseline else None,
-    }
 
+    def __init__(
+        self,
+        cell: t.Mapping[str, t.Any],
+        of_baseline: t.Mapping[str, t.Any],
+        runs: t.Mapping[str, significance.Runs],
+        baseline: t.Mapping[str, significance.Runs],
+        is_baseline: bool,
+    ) -> None:
+        name = configuration.cell_name(cell)
+        self._runs = runs[name]
+        self._is_baseline = is_baseline
+        self._shown = {figure: _quotient(cell[UPPER][figure], of_baseline[UPPER][figure]) for figure in FIGURES}
+        several = len(self._runs) > 1
+        self._pairs = significance.paired(self._runs, baseline[name]) if several else dict.fromkeys(FIGURES)
 
-def _paired(
-    mine: t.Sequence[t.Mapping[str, float]], other: t.Sequence[t.Mapping[str, float]], figure: str
-) -> tuple[float, list[float] | None] | None:
-    values, others = [run[figure] for run in mine], [run[figure] for run in other]
-    return paired_ratio(values, others) if all(values) and all(others) else None
+    @property
+    def _intervals(self) -> dict[str, list[float]] | None:
+        found = {figure: pairs.interval for figure, pairs in self._pairs.items() if pairs and pairs.interval}
+        return found if len(found) == len(FIGURES) and not self._is_baseline else None
+
+    def p_values(self, is_same: bool) -> dict[str, float | None]:
+        """Return the p-value of each figure; None for the baseline, and for an arm that is the same."""
+        if is_same or not self._intervals:
+            return dict.fromkeys(FIGURES)
+        return {figure: pairs and pairs.p_value for figure, pairs in self._pairs.items()}
+
+    def document(self) -> dict[str, t.Any]:
+        """Return the ratios, their intervals, the spread of the runs, and whether there are too few runs for these."""
+        ratios = {figure: pairs.value if pairs else self._shown[figure] for figure, pairs in self._pairs.items()}
+        spreads = {figure: spread_of_runs([run[figure] for run in self._runs.values()]) for figure in FIGURES}
+        return {
+            "runs": len(self._runs),
+            "indicative": not self._is_baseline and not self._intervals,
+            "ratio": {figure: None if ratio is None else round(ratio, 3) for figure, ratio in ratios.items()},
+            "ratio_interval": self._intervals,
+            "spread": {figure: None if spread is None else round(spread, 4) for figure, spread in spreads.items()},
+        }
 
 
 def _quotient(value: float | None, baseline: float | None) -> float | None:
@@ -217,10 +259,11 @@ def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
 
 
 class _PageIns:
-    """Pages read back from swap or zswap per second, summed over all machines, by cell and run."""
+    """Pages read back from swap or zswap per second, summed over all machines, by cell and round."""
 
-    def __init__(self) -> None:
-        self._runs = 0
+    def __init__(self, arm: ArmRuns) -> None:
+        self._arm = arm
+        self._runs = -1
         self._rates: dict[tuple[float, float], dict[int, list[float]]] = {}
 
     def add(self, document: t.Mapping[str, t.Any]) -> None:
@@ -233,22 +276,25 @@ class _PageIns:
                 sum((each.get("pswpin", 0) + each.get("zswpin", 0)) / each["clock_s"] for each in counters)
             )
 
-    def _by_run(self, cell: t.Mapping[str, t.Any]) -> list[float]:
-        return [statistics.fmean(rates) for _run, rates in sorted(self._rates.get(_key(cell), {}).items())]
+    def _by_round(self, cell: t.Mapping[str, t.Any]) -> dict[int, float]:
+        return self._arm.by_round(
+            {run: statistics.fmean(rates) for run, rates in self._rates.get(_key(cell), {}).items()}
+        )
 
     def rate(self, cell: t.Mapping[str, t.Any]) -> float | None:
         """Return the mean of a cell's runs."""
-        rates = self._by_run(cell)
-        return round(statistics.fmean(rates), 1) if rates else None
+        rates = self._by_round(cell)
+        return round(statistics.fmean(rates.values()), 1) if rates else None
 
     def ratio(self, baseline: _PageIns, cell: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
         """Return the ratio to the baseline's rate, with its interval; None if one of the rates is zero or unknown."""
-        mine, theirs = self._by_run(cell), baseline._by_run(cell)
-        if not mine or not theirs or not all(mine) or not all(theirs):
+        mine, theirs = self._by_round(cell), baseline._by_round(cell)
+        if not mine or not theirs or not all(mine.values()) or not all(theirs.values()):
             return None
-        pairs = paired_ratio(mine, theirs)
-        value = pairs[0] if pairs else statistics.fmean(mine) / statistics.fmean(theirs)
-        return {"value": round(value, 3), "interval": pairs and pairs[1]}
+        both = sorted(mine.keys() & theirs.keys())
+        pairs = paired_ratio([mine[number] for number in both], [theirs[number] for number in both])
+        value = pairs.value if pairs else statistics.fmean(mine.values()) / statistics.fmean(theirs.values())
+        return {"value": round(value, 3), "interval": pairs and pairs.interval}
 
 
 def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list[str]:

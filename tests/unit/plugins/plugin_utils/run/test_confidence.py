@@ -15,7 +15,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence 
     MAX_GROUPS,
     CellSample,
     paired_ratio,
-    student,
+    smallest_effect,
+    spread_of_runs,
 )
 
 _SCRIPT = pathlib.Path(__file__).parents[4] / "bench" / "intervals.py"
@@ -97,28 +98,47 @@ def test_intervals_hold_the_truth_in_95_percent_of_studies(rounds, spread, of_ro
     chance = random.Random(17)
     held = 0
     for _study in range(10_000):
-        _ratio, (low, high) = synthetic_ratio(chance, rounds, spread, of_rounds, 1.3)
+        low, high = synthetic_ratio(chance, rounds, spread, of_rounds, 1.3).interval
         held += low <= 1.3 <= high
     assert 9_450 <= held <= 9_550
+
+
+@pytest.mark.parametrize("effect", [1.0, 1.3])
+def test_runs_that_do_not_vary_have_the_exact_ratio(effect):
+    chance = random.Random(16)
+    for _study in range(100):
+        ratio = synthetic_ratio(chance, 5, (0.0, 0.0), 0.3, effect)
+        assert ratio.interval[0] <= effect <= ratio.interval[1] and ratio.spread < 1e-12
 
 
 @pytest.mark.parametrize("rounds, power", [(3, 0.330), (5, 0.735), (10, 0.991)])
 def test_an_effect_is_found_with_the_power_of_a_paired_t_test(rounds, power):
     """An effect of 30 % where runs vary by 12 %: the power is that of the noncentral t distribution."""
     chance = random.Random(18)
-    found = sum(synthetic_ratio(chance, rounds, (0.12, 0.12), 0.2, 1.3)[1][0] > 1 for _study in range(4_000))
+    found = sum(synthetic_ratio(chance, rounds, (0.12, 0.12), 0.2, 1.3).interval[0] > 1 for _study in range(4_000))
     assert found / 4_000 == pytest.approx(power, abs=0.03)
 
 
-def test_two_runs_have_a_ratio_and_no_interval():
-    ratio, interval = paired_ratio([2.0, 8.0], [1.0, 1.0])
-    assert ratio == pytest.approx(4) and interval is None
+@pytest.mark.parametrize("rounds", [3, 5, 10])
+def test_the_smallest_effect_is_found_with_the_stated_probability(rounds):
+    chance = random.Random(19)
+    effect = smallest_effect(0.1, rounds)
+    found = sum(synthetic_ratio(chance, rounds, (0.1, 0.1), 0.2, effect).p_value < 0.05 for _study in range(4_000))
+    assert found / 4_000 == pytest.approx(0.8, abs=0.03)
+
+
+def test_the_spread_is_that_of_runs_without_that_of_rounds():
+    chance = random.Random(20)
+    ratio = synthetic_ratio(chance, 2_000, (0.1, 0.1), 0.5, 1.3)
+    assert ratio.spread == pytest.approx(0.1, rel=0.1)
+    assert spread_of_runs([1.0, 2.0]) is None and spread_of_runs([1.0, 0.0, 2.0]) is None
+    assert spread_of_runs([1.0, math.e, math.e**2]) == pytest.approx(1)
+
+
+def test_two_runs_have_a_ratio_and_nothing_else():
+    few = paired_ratio([2.0, 8.0], [1.0, 1.0])
+    assert few == (pytest.approx(4), 2, None, None) and few.p_value is None
     assert paired_ratio([1.0, 1.0, 1.0], [1.0, 1.0]) is None
-    assert paired_ratio([2.0, 2.0, 2.0], [1.0, 1.0, 1.0])[1] == [2.0, 2.0]
-
-
-@pytest.mark.parametrize(
-    "freedom, expected", [(0.5, 12.706), (1, 12.706), (2, 4.303), (9, 2.262), (25, 2.060), (1000, 1.962), (1e9, 1.960)]
-)
-def test_quantiles_of_student(freedom, expected):
-    assert student(freedom) == pytest.approx(expected, abs=0.003)
+    exact = paired_ratio([2.0, 2.0, 2.0], [1.0, 1.0, 1.0])
+    assert exact == (pytest.approx(2), 3, [2.0, 2.0], 0) and exact.p_value == 0
+    assert paired_ratio([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]).p_value == 1

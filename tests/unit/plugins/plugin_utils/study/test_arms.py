@@ -36,6 +36,19 @@ def test_an_arm_for_each_profile():
     assert study_arms.profile_arms("profiles", ["dram", "zram"])[1].variables == {"profile": "zram"}
 
 
+def test_a_profile_that_is_named_again_makes_an_aa_test():
+    arms = study_arms.profile_arms("profiles", "dram,swap,dram,a/mine.yml,dram,a/mine.yml")
+    assert names(arms) == ["dram", "swap", "dram#2", "mine", "dram#3", "mine#2"]
+    assert arms[2].variables == arms[0].variables
+    assert study_arms.repeated([(arm.name, arm.variables) for arm in arms]) == {
+        "dram#2": "dram",
+        "dram#3": "dram",
+        "mine#2": "mine",
+    }
+    runs = study_arms.run_names("s", study_arms.schedule(arms, "interleaved", 2))
+    assert len(set(runs)) == len(runs) == 12 and "s-dram.2-1" in runs and "s-dram-2" in runs
+
+
 @pytest.mark.parametrize(
     "profiles, message",
     [
@@ -43,7 +56,6 @@ def test_an_arm_for_each_profile():
         (None, "no name is given"),
         ([], "no name is given"),
         ("dram", "at least 2"),
-        ("dram,swap,dram", "dram is named twice"),
         ("a/mine.yml,b/mine.yml", "two profiles are called mine"),
     ],
 )
@@ -81,7 +93,8 @@ def test_each_setting_of_a_profile_is_left_out_once():
     data = host_profile.load("swap", PROFILES, [])
     arms = study_arms.ablation_arms("swap", data, [], False)
     assert arms[0].name == "swap" and arms[0].variables == {"profile": "swap", "host_tuning_without": []}
-    left_out = [arm.variables["host_tuning_without"] for arm in arms[1:]]
+    assert arms[-1].name == "swap#2" and arms[-1].variables == arms[0].variables and arms[-1].setting is None
+    left_out = [arm.variables["host_tuning_without"] for arm in arms[1:-1]]
     assert ["vm.page-cluster"] in left_out and ["cpu_governor"] in left_out and ["rcu_nocbs"] in left_out
     for arm in arms:  # what the loader accepts
         host_profile.changed(data, {}, arm.variables["host_tuning_without"], {})
@@ -94,8 +107,10 @@ def test_settings_are_put_back_one_at_a_time():
         ["vm.page-cluster", "vm.swappiness"],
         ["vm.swappiness"],
         ["vm.page-cluster"],
+        ["vm.page-cluster", "vm.swappiness"],
     ]
-    assert names(arms) == ["swap bare", "with vm.page-cluster", "with vm.swappiness"]
+    assert names(arms) == ["swap bare", "with vm.page-cluster", "with vm.swappiness", "swap bare#2"]
+    assert study_arms.repeated([(arm.name, arm.variables) for arm in arms]) == {"swap bare#2": "swap bare"}
     with pytest.raises(
         SettingError,
         match="ablation_settings: vm.nothing is not a setting of profile swap; its settings are cpu_governor, ",

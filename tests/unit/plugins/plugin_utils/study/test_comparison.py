@@ -4,6 +4,8 @@ from __future__ import annotations
 import pytest
 from synthetic_fleets import edit_run, latencies
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare, publish
@@ -117,3 +119,46 @@ def test_ratios_have_intervals_over_the_runs(record, make_result):
         assert rows[0]["ratio"]["avg_us"] == pytest.approx(2, rel=0.03)
     uneven = compare([ArmRuns("fast", fast), ArmRuns("slow", slow[:2])])[0]["cells"][1]
     assert uneven["indicative"] and uneven["ratio_interval"] is None and uneven["ratio"]["avg_us"] > 1.9
+
+
+def test_a_comparison_states_its_aa_test_and_the_smallest_effect(record, make_result):
+    """dram stands twice, and a setting makes the third arm twice as slow."""
+
+    def runs(name, averages):
+        def change(average_us):
+            return lambda phase, host, result: make_result(
+                phase, "abc".index(host), values=latencies(average_us=average_us, seed="abc".index(host))
+            )
+
+        return [record(change(average_us), name=f"{name}{number}")[0] for number, average_us in enumerate(averages)]
+
+    arms = [
+        ArmRuns("dram", runs("dram", (20, 21, 22))),
+        ArmRuns("slow", runs("slow", (40.4, 41.2, 45))),
+        ArmRuns("dram#2", runs("again", (20.4, 20.5, 22.3)), "dram"),
+    ]
+    document, details = compare(arms)
+    (test,) = document["aa_tests"]
+    assert test["holds"] and test["hold_1"] == test["intervals"] == 12 and document["labels"] == []
+    assert document["noise"]["source"] == "aa" and document["noise"]["rounds"] == 3
+    smallest = document["noise"]["cells"][0]["smallest_effect"]
+    assert 1.02 < smallest["avg_us"] < 1.2
+    stars = {row["name"]: row["significant"]["avg_us"] for row in document["cells"]}
+    assert stars == {"dram": None, "slow": True, "dram#2": None}, "an A/A test is not one of the hypotheses"
+    assert 0.02 < document["cells"][0]["spread"]["avg_us"] < 0.08
+    text = "\n".join(report_text.comparison(document))
+    assert "A/A test: dram#2 is dram again, and 12 of 12 intervals of their ratio include 1." in text
+    assert "Holm's correction for all 4 ratios" in text and "smallest effect" in text and "2.01* (" in text
+    page = comparison_page(document, details)
+    assert "dram#2 is dram again" in page and "slow, influence 0, 100 % GET: average 2.01×" in page
+    assert "that 3 rounds find with a probability of 80 %" in page and "that 3 rounds find with a" in text
+
+    unsteady = compare([arms[0], arms[1]._replace(repeats="dram")])[0]
+    assert unsteady["aa_tests"][0]["holds"] is False
+    assert "note: the site is not as steady as the intervals claim: slow and dram are the same" in "\n".join(
+        report_text.comparison(unsteady)
+    )
+    few = compare([ArmRuns("dram", arms[0].runs[:2]), ArmRuns("dram#2", arms[2].runs[:2], "dram")])[0]
+    assert few["noise"] is None and "it has an interval only with 3 or more runs" in "\n".join(
+        report_text.comparison(few)
+    )

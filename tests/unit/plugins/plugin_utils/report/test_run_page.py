@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+
+
+@pytest.mark.parametrize(
+    "later, sentence",
+    [
+        (20, "No cell left its steady state. The smallest change that would be noticed: the average 5 %, the p99 5 %."),
+        (
+            26,
+            "influence 0, 100 % GET: not in a steady state; the average rose by 30 % in a step at 50 % of iteration 1.",
+        ),
+    ],
+)
+def test_the_page_tells_whether_latency_was_steady(record, later, sentence):
+    points = [[100, 20 if at < 30 else later, 60, 90] for at in range(60)]
+    directory = record(lambda phase, host, result: {**result, "series": {"interval_s": 0.1, "points": points}})[0]
+    summary = publish(directory, lambda line: None)[0]
+    assert summary["cells"][0]["steady"]["avg_us"]["steady"] == (later == 20)
+    assert summary["verdict"] == "pass", "it is a warning"
+    assert sentence in pathlib.Path(directory.path, "report.html").read_text(encoding="utf-8")
+    text = pathlib.Path(directory.path, "report.txt").read_text(encoding="utf-8")
+    assert (f"Warning: {sentence}" in text) == (later != 20)

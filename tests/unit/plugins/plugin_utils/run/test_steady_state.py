@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import importlib.util
+import math
+import pathlib
+import random
+import sys
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.steady_state import (
+    SteadyState,
+    change_of,
+    logarithms,
+)
+
+_SCRIPT = pathlib.Path(__file__).parents[4] / "bench" / "steady_state.py"
+_SPEC = importlib.util.spec_from_file_location("steady_state", _SCRIPT)
+bench = importlib.util.module_from_spec(_SPEC)
+sys.modules["steady_state"] = bench  # dataclasses look for their module there
+_SPEC.loader.exec_module(bench)
+
+PROMISED = [world for world in bench.WORLDS if world.promised]
+
+
+@pytest.mark.parametrize("world", PROMISED[1::2], ids=lambda world: world.name)
+@pytest.mark.parametrize("kind", ["line", "step"])
+@pytest.mark.parametrize("factor", [1.1, 0.9])
+def test_a_change_of_10_percent_is_noticed(world, kind, factor):
+    """docs/bench/steady_state.md has the measured shares."""
+    assert bench.noticed(world, random.Random(1), 60, kind, factor) >= 0.9
+
+
+@pytest.mark.parametrize("world", bench.WORLDS[:-1], ids=lambda world: world.name)
+def test_a_steady_cell_is_rarely_reported(world):
+    chance = random.Random(2)
+    assert bench.false_warnings(world, chance, 150) <= 0.04
+    assert bench.false_warnings(world, chance, 20, iterations=5) <= 0.1
+
+
+def phases(averages, pswpin=()):
+    """Return iterations whose average in us is a function of the point, with a little noise."""
+    chance = random.Random(3)
+    for number, of in enumerate(averages):
+        values = [of(place) * math.exp(chance.gauss(0, 0.01)) for place in range(120)]
+        points = [[1000, value, 3 * value, 9 * value] for value in values]
+        counters = {"clock_s": 10.0, "pswpin": pswpin[number]} if pswpin else {}
+        yield {
+            "hosts": {"a": {"series": {"interval_s": 0.5, "points": points}}},
+            "pressure": {"m": {"counters": counters}},
+        }
+
+
+def summary(*averages, **more):
+    cell = SteadyState()
+    for document in phases(averages, **more):
+        cell.add(document, 0)
+    return cell.summary()
+
+
+def test_a_warm_up_that_was_too_short_is_a_fall_in_the_first_iteration():
+    test = summary(lambda place: 50 + 15 * 0.97**place, lambda place: 50, lambda place: 50)["avg_us"]
+    assert not test["steady"] and test["iteration"] == 1 and -0.3 < test["change"] < -0.15
+
+
+def test_a_step_is_placed():
+    tests = summary(lambda place: 50, lambda place: 50 if place < 80 else 60)
+    for figure in ("avg_us", "p99_us"):
+        assert not tests[figure]["steady"] and tests[figure]["iteration"] == 2
+        assert tests[figure]["change"] == pytest.approx(0.2, abs=0.02)
+        assert tests[figure]["step_at"] == pytest.approx(2 / 3, abs=0.05)
+    assert tests["page_ins"] is None
+
+
+def test_a_short_stall_and_a_small_change_do_not_count():
+    assert summary(lambda place: 5000 if 30 <= place < 33 else 50)["avg_us"]["steady"]
+    slow = summary(lambda place: 50 + 0.01 * place)["avg_us"]
+    assert slow["steady"] and slow["p_value"] < 0.001 and 0.01 < slow["change"] < 0.04
+    assert 0.05 < slow["smallest_change"] < 0.06
+
+
+def test_one_host_is_not_the_fleet():
+    """The first of a hundred hosts becomes four times as slow; the others stay."""
+    hosts = [
+        {
+            "series": {
+                "interval_s": 1,
+                "points": [[100, 50 * (4 if host == 0 and at > 30 else 1), 99, 99] for at in range(60)],
+            }
+        }
+        for host in range(100)
+    ]
+    cell = SteadyState()
+    cell.add({"hosts": dict(enumerate(hosts)), "pressure": {}}, 0)
+    assert cell.summary()["avg_us"]["steady"]
+
+
+def test_page_ins_are_tested_from_iteration_to_iteration():
+    flat = [lambda place: 50] * 8
+    falling = summary(*flat, pswpin=[8000, 7200, 6500, 5700, 5100, 4700, 4200, 3700])["page_ins"]
+    assert not falling["steady"] and falling["change"] == pytest.approx(-0.57, abs=0.05) and "iteration" not in falling
+    steady = summary(*flat, pswpin=[8000, 7200, 8500, 7700, 8100, 7700, 8200, 7900])["page_ins"]
+    assert steady["steady"] and steady["smallest_change"] > 0.1
+    assert summary(*flat[:4], pswpin=[8000, 4000, 2000, 1000])["page_ins"] is None
+    assert summary(*flat, pswpin=[0] * 8)["page_ins"] is None
+
+
+def test_what_is_too_short_is_not_judged():
+    assert change_of([0.0] * 11) is None
+    assert change_of([0.0] * 12).p_value == 1
+    cell = SteadyState()
+    cell.add({"hosts": {"a": {"series": None}}, "pressure": {}}, 0)
+    assert cell.summary() is None
+
+
+def test_points_with_few_requests_are_left_out():
+    """The last point of a phase often has a few requests only."""
+    points = [[100, 50, 90, 99]] * 20 + [[3, 500, 900, 990]] + [[0, 0, 0, 0]]
+    found = logarithms([{"series": {"interval_s": 1, "points": points}}, {}])
+    assert found["avg_us"] == [math.log(50)] * 20 and found["p99_us"] == [math.log(90)] * 20
