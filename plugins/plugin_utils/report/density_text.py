@@ -52,7 +52,7 @@ def stopped(found: _Found, definition: _Found) -> str:
     probes = f"{found['probes']} probes" if found["probes"] != 1 else "1 probe"
     return {
         "factor": f"known within a factor of {definition['factor']:g} after {probes}",
-        "probes": f"all {probes} used, and the interval is wider than a factor of {definition['factor']:g}",
+        "probes": f"the budget of {probes} is used, and the interval is wider than a factor of {definition['factor']:g}",
         "invalid": f"stopped after {probes}: too many could not be judged",
         None: f"not finished, {probes} so far",
     }[found["stopped_by"]]
