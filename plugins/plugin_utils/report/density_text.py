@@ -50,9 +50,10 @@ def ratio(found: _Found) -> str:
 def stopped(found: _Found, definition: _Found) -> str:
     """Return why a profile was not probed any more."""
     probes = f"{found['probes']} probes" if found["probes"] != 1 else "1 probe"
+    factor = f"a factor of {definition['factor']:g}"
     return {
-        "factor": f"known within a factor of {definition['factor']:g} after {probes}",
-        "probes": f"the budget of {probes} is used, and the interval is wider than a factor of {definition['factor']:g}",
+        "factor": f"known within {factor} after {probes}",
+        "probes": f"the budget of {probes} is used, and the interval is wider than {factor}",
         "invalid": f"stopped after {probes}: too many could not be judged",
         None: f"not finished, {probes} so far",
     }[found["stopped_by"]]
