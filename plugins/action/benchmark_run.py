@@ -16,8 +16,13 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     RESULTS_DIR,
     ControllerAction,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import (
+    GUEST_SYSTEM_BYTES,
+    data_bytes,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
     configuration,
+    guests,
     measurement,
     progress,
     reproduction,
@@ -52,6 +57,8 @@ class ActionModule(ControllerAction):
         "expected": {"type": "list", "elements": "str", "default": []},
         "fleet": {"type": "dict", "default": {}},
         "host_records": {"type": "dict", "default": {}},
+        "guests": {"type": "list", "elements": "str", "default": []},
+        "coarse_timers": {"type": "str", "choices": ["accept", "refuse"], "default": "accept"},
         "max_clock_offset": {"type": "raw", "default": 5},
         "settings": {"type": "dict", "required": True},
     }
@@ -73,7 +80,19 @@ class ActionModule(ControllerAction):
         _check_fleet(options)
         check_space(options["results_dir"], len(phases) * len(options["expected"]))
         if options["state"] == "checked" or self._task.check_mode:
-            return {"changed": False, "config": config, "phases": phases, "expected": sorted(options["expected"])}
+            return {
+                "changed": False,
+                "config": config,
+                "phases": phases,
+                "expected": sorted(options["expected"]),
+                "data_bytes": data_bytes(config["load"]["key_count"], config["load"]["value_size"]),
+                "guest_bytes": GUEST_SYSTEM_BYTES,
+            }
+        pacing = config["load"]["pacing"]
+        ticks = guests.coarse(options["fleet"])
+        if ticks and pacing in ("sleep", "hybrid") and options["coarse_timers"] == "refuse":
+            raise RunError(guests.coarse_choices(ticks, options["option_prefix"]))
+        options["labels"] = options["labels"] + guests.labels(options["fleet"], pacing, options["guests"])
         return {"changed": True, "benchmark_run": {**_begin(options, config, phases), **reproduction.record(task_vars)}}
 
 

@@ -41,6 +41,7 @@ class ActionModule(ControllerAction):
         "tiers": {"type": "dict", "default": {}},
         "base": {"type": "dict", "default": {}},
         "baseline_run": {"type": "str", "default": ""},
+        "vm_memory": {"type": "str", "default": ""},
         "overhead": {"type": "str", "default": "3M"},
         "overhead_used": {"type": "str", "default": "1M"},
         "host_reserve": {"type": "str", "default": "5%"},
@@ -85,8 +86,10 @@ def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             f"{prefix}overhead_used: {options['overhead_used']} is more than {prefix}overhead, "
             f"{options['overhead']}, which includes it"
         )
+    memory = options["vm_memory"]
     return {
         **checked,
+        "vm_memory": size_in_bytes(prefix + "vm_memory", memory) if memory else None,
         "host_reserve": options["host_reserve"],
         "fleet_sizes": numbers(prefix + "fleet_sizes", options["fleet_sizes"], RANGES["fleet_sizes"]),
         "tiers": plan.tiers(prefix + "tiers", options["tiers"]),

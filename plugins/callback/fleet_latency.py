@@ -62,11 +62,13 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import message
 
 # Results are told apart by the action that made them, never by their keys: any host can return any key. The first four
-# actions run on the controller only; the last two return only what they accept of a host's answer.
+# actions run on the controller only; the others return only what they accept of a host's answer.
 _RUN = "memstretch.density.benchmark_run"
 _PHASE = "memstretch.density.benchmark_phase"
 _END = "memstretch.density.benchmark_end"
 _REPORT = "memstretch.density.density_report"
+_CHARGED = "memstretch.density.charged_dram"
+_PRESSURE = "memstretch.density.host_pressure"
 _RESULT = "memstretch.density.solotest_result"
 _MEASURING = ("memstretch.density.solotest", _RESULT)
 
@@ -125,6 +127,12 @@ class CallbackModule(CallbackBase):
             self._recorder.end_run(answer["benchmark_end"])
         elif action == _REPORT and "density_report" in answer:
             self._reported = True
+        elif action == _CHARGED and self._recorder:
+            self._take_charged(answer)
+        elif action == _PRESSURE and self._recorder:
+            for each in answer.get("results", [answer]):
+                if "host_pressure" in each:
+                    self._recorder.add_pressure(each["host_pressure"])
         elif action in _MEASURING and answer.get("solotest"):
             self._take_measurement(result, answer["solotest"])
 
@@ -140,6 +148,12 @@ class CallbackModule(CallbackBase):
         elif measured["mode"] in ("test", "fill"):
             self._collector().add(result.host.name, result.task_name, measured)
 
+    def _take_charged(self, answer: dict[str, t.Any]) -> None:
+        for each in answer.get("results", [answer]):  # of a loop over the hosts with a budget
+            document = each.get("charged_dram")
+            if self._recorder and document and "samples" in document:
+                self._recorder.add_charged(document)
+
     def _take_failure(self, result: t.Any, unreachable: bool = False) -> None:
         action, answer, host = _action(result), result.result, result.host.name
         if action == _REPORT and "density_report" in answer:
@@ -148,6 +162,9 @@ class CallbackModule(CallbackBase):
         partial = answer.get("solotest") if action in _MEASURING else None
         text = message(answer.get("msg", "failed without a message"))
         if self._recorder:
+            if action == _CHARGED:
+                self._take_charged(answer)
+                self._recorder.fail_charged()
             # Its client had been launched: the machine died, or is too busy to answer.
             died = action == _RESULT and (unreachable or answer.get("host_hangs") is True)
             self._recorder.fail(host, text, partial, died)
@@ -178,7 +195,7 @@ class CallbackModule(CallbackBase):
 def _action(result: t.Any) -> str:
     """Return the fully qualified name of the action that made a result."""
     written: str = result.task.action
-    known = (_RUN, _PHASE, _END, _REPORT, *_MEASURING)
+    known = (_RUN, _PHASE, _END, _REPORT, _CHARGED, _PRESSURE, *_MEASURING)
     if written in known or not any(written.endswith(each.rpartition(".")[2]) for each in known) and "{" not in written:
         return written
     return result.task.resolved_action or written

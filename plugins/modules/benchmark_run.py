@@ -71,6 +71,18 @@ options:
         With C(clock_uncertainty) and C(clock_read_at) it is invalid if the clock moved against the controller's since.
     type: dict
     default: {}
+  guests:
+    description: The hosts of the fleet that are VMs of a hypervisor in the inventory. They are labelled if they swap.
+    type: list
+    elements: str
+    default: []
+  coarse_timers:
+    description:
+      - What to do if sleeps end only at the ticks of a host's kernel, and the clients sleep. V(accept) labels the run;
+        V(refuse) fails, and lists the choices with their costs.
+    type: str
+    choices: [accept, refuse]
+    default: accept
   max_clock_offset:
     description: By how many seconds the clock of a host may differ from the controller's, 0 to 86,400.
     type: raw

@@ -58,8 +58,13 @@ options:
     description: Name of a run under C(dram) whose worst cell (service time) replaces O(base).
     type: str
     default: ""
+  vm_memory:
+    description: Memory of a VM. Bytes, or a number with K, M, G or T. Empty for Redis servers that are not in VMs; then
+      O(overhead) counts.
+    type: str
+    default: ""
   overhead:
-    description: Memory of a VM besides its records. Bytes, or a number with K, M, G or T.
+    description: Memory of a Redis besides its records. Bytes, or a number with K, M, G or T.
     type: str
     default: 3M
   overhead_used:

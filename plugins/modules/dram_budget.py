@@ -12,6 +12,9 @@ version_added: 0.1.0
 description:
   - A study of stretched memory needs memory to be scarce. A DRAM budget makes it scarce without removing DIMMs, and can
     be undone.
+  - A budget is a limit on the charged DRAM, in which zram and zswap count too (docs/charged_dram.md). With
+    O(mechanism=cgroup), M(memstretch.density.charged_dram) lowers the limit of the group to what that leaves; the
+    lowered limit counts as this budget.
   - Before the first change, the original state is recorded on the host, in C(dram_budget.json) below
     O(record_directory).
 extends_documentation_fragment:
@@ -207,6 +210,11 @@ def find_change(module: AnsibleModule, record: HostRecord) -> Change | None:
     # The record of an earlier version lacks the files that it did not have.
     original = {**dict.fromkeys(present), **recorded["original"]} if recorded else present
     target = target_state(budget, state, present, original)
+    if state == "applied" and recorded is not None and recorded["asked"] == request:
+        # charged_dram has lowered the limit, so that what is outside of the group fits into the same budget.
+        fitted = (recorded.get("fitted") or {}).get("limit")
+        if fitted and present.get("limit") == fitted:
+            target["limit"] = fitted
     if state == "applied" and target != present:
         budget.check(present)
     new_request = state == "applied" and (recorded is None or recorded["asked"] != request)

@@ -111,6 +111,9 @@ host_memory:
         online:
           description: Number of logical processors online.
           type: int
+        last:
+          description: The highest number of a logical processor, offline ones included.
+          type: int
         sockets:
           description: Number of processor packages.
           type: int

@@ -256,6 +256,12 @@ solotest:
     machine:
       description: Boot id of the host's kernel. Equal for all endpoints of one machine.
       type: str
+    kernel:
+      description:
+        - The kernel's command line (C(cmdline)), the resolution of its timers (C(timer_resolution_ns), 1 with
+          high-resolution timers, otherwise the length of a tick) and its swap space (C(swap_bytes)). Only O(mode=ping)
+          returns it.
+      type: dict
     client:
       description: Version of the client, and the compiler and libraries that it was built with.
       type: dict

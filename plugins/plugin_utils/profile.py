@@ -100,7 +100,7 @@ def changed(
 def kernel_arguments(profile: dict[str, t.Any], record: dict[str, t.Any]) -> dict[str, list[str]]:
     """Return C(arguments) for this host's kernel command line, and C(notes) on those that were left out.
 
-    In a value, {last_cpu} is replaced by the number of the last processor.
+    In a value, {last_cpu} is replaced by the highest number of a processor, offline ones included.
 
     Args:
         profile: the profile.
@@ -112,7 +112,7 @@ def kernel_arguments(profile: dict[str, t.Any], record: dict[str, t.Any]) -> dic
         if data.get("config") == "CONFIG_RCU_NOCB_CPU" and record["cpu"]["rcu_nocb_config"] is False:
             notes.append(f"kernel argument {name} was left out: this kernel was built without {data['config']}")
             continue
-        value = str(data["value"]).replace("{last_cpu}", str(record["cpu"]["online"] - 1))
+        value = str(data["value"]).replace("{last_cpu}", str(record["cpu"].get("last") or record["cpu"]["online"] - 1))
         arguments.append(f"{name}={value}" if value else name)
     return {"arguments": arguments, "notes": notes}
 

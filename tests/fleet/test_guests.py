@@ -114,6 +114,28 @@ def test_the_kernels_of_the_vms_have_the_arguments_of_the_profile(guests: Guests
     assert again.status == 0 and again.changed == 0, again.output
 
 
+def test_coarse_timers_are_refused_before_the_fill_or_end_with_a_labelled_verdict(
+    guests: Guests, tmp_path: pathlib.Path
+) -> None:
+    """The guests have highres=off: their sleeps end at ticks."""
+    load = {**LOAD, "results_dir": str(tmp_path), "profile": "swap_2018", "latency_benchmark_iterations": 1}
+    for run_id, choice in (("refused", "refuse"), ("accepted", "accept")):
+        variables = json.dumps({**load, "run_id": run_id, "latency_benchmark_coarse_timers": choice})
+        process = guests.start("ansible-playbook", str(ROOT / "playbooks" / "benchmark.yml"), "-e", variables)
+        output, _errors = process.communicate(timeout=BOOT_TIMEOUT_S)
+        assert "sleeps end only every" in output, output
+        if choice == "refuse":
+            assert process.returncode != 0 and "a whole CPU of each guest" in output, output
+            assert not (tmp_path / run_id / "phases").exists()
+    assert process.returncode == 0, output
+    summary = json.loads((tmp_path / "accepted" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["verdict"] in ("pass", "undecided", "fail"), summary["reasons"]
+    assert any(label.startswith("coarse timers") for label in summary["labels"])
+    # The hypervisors' memory is in the pages, the guests' next to it.
+    machines = summary["cells"][0]["pressure"]
+    assert len(machines) == 3 and "2 guests" in machines, machines
+
+
 def test_a_vm_is_killed_in_the_middle_of_a_phase(guests: Guests, tmp_path: pathlib.Path) -> None:
     variables = json.dumps({**LOAD, "results_dir": str(tmp_path), "run_id": "killed", "profile": "swap_2018"})
     process = guests.start("ansible-playbook", str(ROOT / "playbooks" / "site.yml"), "-e", variables)

@@ -58,7 +58,14 @@ _ports = itertools.count(random.randrange(_PORTS_OF_WORKER))
 # Their tests change this machine (swap, sysctl, control groups, loop devices), or fail if another does meanwhile.
 CHANGES_THIS_MACHINE = tuple(
     f"tests/local/{name}"
-    for name in ("swap/", "test_boot_loader.py::", "test_study.py::", "test_tuning.py::", "test_writeback.py::")
+    for name in (
+        "swap/",
+        "test_boot_loader.py::",
+        "test_charged_dram.py::",
+        "test_study.py::",
+        "test_tuning.py::",
+        "test_writeback.py::",
+    )
 )
 
 

@@ -6,7 +6,10 @@ from __future__ import annotations
 import pytest
 
 ROLE = "memstretch.density.host_tuning"
-SHOW = "{{ host_tuning_profile_name }}: {{ host_tuning_labels | join(' / ') }}; {{ host_tuning_record.kernel.release }}"
+SHOW = (
+    "{{ host_tuning_profile_name }}: {{ host_tuning_labels | join(' / ') }}; {{ host_tuning_record.kernel.release }} "
+    "ksm {{ host_tuning_profile_data.sysfs['/sys/kernel/mm/ksm/run'].value | default('-') }}"
+)
 
 
 @pytest.fixture
@@ -35,14 +38,15 @@ def record(localhost, fleet):
 def test_the_host_is_recorded_and_not_changed(record, check):
     outcome = record("host_tuning_profile=zram", check=check)
     assert outcome.status == 0, outcome.output
+    assert "ksm 0" in outcome.output
     assert 'zram: host not tuned: no setting of profile \\"zram\\" was applied' in outcome.output
     assert "changed=0" in outcome.output
 
 
 def test_missing_imdt_is_reported(record):
-    outcome = record("host_tuning_profile=imdt")
+    outcome = record("host_tuning_profile=imdt_2018", "host_tuning_ksm=on")
     assert outcome.status == 0, outcome.output
-    assert "IMDT not detected" in outcome.output
+    assert "IMDT not detected" in outcome.output and "ksm 1" in outcome.output
 
 
 def test_a_custom_profile(record, tmp_path):
@@ -59,7 +63,7 @@ def test_wrong_settings_are_refused(localhost, fleet):
     cases = [
         (
             {"host_tuning_profile": "turbo"},
-            "Allowed: dram, imdt, swap, swap_2018, swap_2018_advice, tiering, zram, zswap",
+            "Allowed: dram, dram_2018, imdt, imdt_2018, swap, swap_2018, swap_2018_advice, tiering, zram, zswap",
         ),
         ({"host_tuning_profile": "/nowhere/mine.yml"}, "there is no such file"),
         ({"host_tuning_profile": str(wrong_profile)}, "'sysctls' is not a key"),

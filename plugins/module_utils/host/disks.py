@@ -83,6 +83,20 @@ def pci_addresses(files: HostFiles, disk: str) -> set[str]:
     return {name for path in directories for name in path.split("/") if _PCI_ADDRESS.match(name)}
 
 
+def behind_pch(files: HostFiles, disk: str) -> bool | None:
+    """Return whether a disk is behind the platform controller hub of an Intel platform; None if that is unknown.
+
+    The hub's own controllers and root ports are the devices 11 to 1f of the first bus. Those of the processors have
+    lower numbers, or are on other root buses.
+    """
+    path = _device_directories(files, disk)[0]
+    root = next((name for name in path.split("/") if _PCI_ADDRESS.match(name)), None)
+    if root is None or files.text(path[: path.index(root)] + f"{root}/vendor") != "0x8086":
+        return None
+    _domain, bus, device = root.split(":")
+    return bus == "00" and 0x11 <= int(device.split(".")[0], 16) <= 0x1F
+
+
 def scsi_address(files: HostFiles, disk: str) -> str | None:
     """Return host:channel:target:unit of a disk; None if it is not on SCSI."""
     name = os.path.basename(_device_directories(files, disk)[0])

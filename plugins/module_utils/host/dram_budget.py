@@ -9,6 +9,7 @@ OOM killer, and sets a state. A state is a dictionary of values by readable name
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import typing as t
@@ -29,6 +30,9 @@ HUGEPAGES = "/proc/sys/vm/nr_hugepages"
 # The kernel makes huge pages from contiguous memory only, so a number that is off by less than this share is accepted.
 _HUGEPAGES_TOLERANCE = 0.02
 _NO_LIMIT_V1 = 2**62
+# How often the kernel is told to lower a limit: pages that are being written can be freed the next time.
+_TRIES = 3
+CGROUP_V1, CGROUP_V2 = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
 
 
 class BudgetError(Exception):
@@ -129,10 +133,7 @@ class SliceBudget:
     def __init__(self, size: int, group: str, run_command: RunCommand) -> None:
         self._size, self._group, self._run_command = size, group, run_command
         self._dropin = f"/etc/systemd/system/{group}.d/90-memstretch-budget.conf"
-        parts = group[: -len(".slice")].split("-")
-        path = "/".join("-".join(parts[:depth]) + ".slice" for depth in range(1, len(parts) + 1))
-        v1 = "/sys/fs/cgroup/memory"
-        self._files = CgroupFiles(f"{v1 if os.path.isdir(v1) else '/sys/fs/cgroup'}/{path}", os.path.isdir(v1))
+        self._files = CgroupFiles(*group_directory(HostFiles(), group))
 
     def read_state(self) -> dict[str, t.Any]:
         """Return the present state."""
@@ -178,15 +179,14 @@ class GroupBudget:
     persistent = False
 
     def __init__(self, size: int, group: str) -> None:
-        v1 = "/sys/fs/cgroup/memory"
-        version_1 = os.path.isdir(v1)
+        path, version_1 = group_directory(HostFiles(), group)
         if not version_1 and "memory" not in (_read("/sys/fs/cgroup/cgroup.subtree_control") or "").split():
             raise BudgetError(
                 "dram_budget: mechanism cgroup is not possible, because no memory controller is mounted at "
                 "/sys/fs/cgroup; use hugepages"
             )
         self._size = size
-        self._files = CgroupFiles(f"{v1 if version_1 else '/sys/fs/cgroup'}/{group}", version_1)
+        self._files = CgroupFiles(path, version_1)
 
     def read_state(self) -> dict[str, t.Any]:
         """Return the present state."""
@@ -212,6 +212,20 @@ class GroupBudget:
             self._files.set_limit(state["limit"])
         if not state["group"] and self._files.exists():
             self._files.remove()
+
+
+def group_directory(files: HostFiles, group: str) -> tuple[str, bool]:
+    """Return the directory of a control group of the memory controller, and whether it is of version 1.
+
+    Args:
+        files: of the host.
+        group: the path of a control group, or the name of a slice, whose directory is below those of its parents.
+    """
+    if group.endswith(".slice"):
+        parts = group[: -len(".slice")].split("-")
+        group = "/".join("-".join(parts[:depth]) + ".slice" for depth in range(1, len(parts) + 1))
+    version_1 = files.exists(CGROUP_V1)
+    return f"{CGROUP_V1 if version_1 else CGROUP_V2}/{group}", version_1
 
 
 class CgroupFiles:
@@ -241,6 +255,24 @@ class CgroupFiles:
     def set_limit(self, limit: int | None) -> None:
         """Set the memory limit. This returns when the kernel has moved what exceeds the limit to swap."""
         _write(f"{self.path}/{self._limit}", self._none if limit is None else str(limit))
+
+    def squeeze(self, limit: int) -> bool:
+        """Set a limit that may be below the memory in use; return False if the kernel cannot move the rest to swap.
+
+        The OOM killer is not called: version 1 refuses such a limit, and in version 2 the memory is reclaimed first.
+        """
+        if self._usage == "memory.current" and self.usage() > limit:
+            if not os.path.exists(f"{self.path}/memory.reclaim"):
+                raise BudgetError(f"{self.path} has no memory.reclaim; it needs Linux 5.19 or later")
+            with contextlib.suppress(BudgetError):  # it also fails if a part was reclaimed
+                _write(f"{self.path}/memory.reclaim", str(self.usage() - limit))
+            if self.usage() > limit:
+                return False
+        for _try in range(_TRIES):
+            with contextlib.suppress(BudgetError):
+                self.set_limit(limit)
+                return True
+        return False
 
     def check(self, size: int) -> None:
         """Raise BudgetError if the memory in use does not fit into the budget and the host's free swap."""

@@ -202,6 +202,7 @@ def cpu(files: HostFiles) -> dict[str, t.Any]:
     return {
         "model": info.get("model name"),
         "online": len(parse_cpu_list(files.text(f"{_CPUS}/online"))) or None,
+        "last": max((int(name[3:]) for name in cpus), default=None),  # offline ones have a directory, too
         "sockets": len(packages) or None,
         "smt": _flag(files, f"{_CPUS}/smt/active"),
         "governors": dict(governors),

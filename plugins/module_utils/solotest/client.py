@@ -19,6 +19,7 @@ import traceback
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure as memory_pressure
+from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory, write_file
 from ansible_collections.memstretch.density.plugins.module_utils.options import check_numbers
@@ -103,30 +104,11 @@ def in_background(work: t.Callable[[], dict[str, t.Any]]) -> dict[str, t.Any]:
     # Not in /tmp: the result replaces the file from another name, which others could guess there.
     handle, path = tempfile.mkstemp(prefix="solotest-", suffix=".job", dir=private_directory())
     os.close(handle)
-    receive, send = os.pipe()
-    child = os.fork()
-    if child:
-        os.close(send)
-        os.waitpid(child, 0)
-        with os.fdopen(receive, "rb") as stream:
-            return {"path": path, "pid": int(stream.read())}
-    try:
-        os.setsid()  # the phase must not end when the connection ends
-        pid = os.fork()
-        if pid:
-            os.write(send, str(pid).encode())
-        else:
-            os.close(send)
-            _write_result(path, work)
-    finally:
-        os._exit(0)
+    return {"path": path, "pid": detach(lambda: _write_result(path, work))}
 
 
 def _write_result(path: str, work: t.Callable[[], dict[str, t.Any]]) -> None:
     """Do work and write its result to path, atomically."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
     try:
         result = work()
     except Exception:
@@ -326,6 +308,7 @@ def facts(
         "phase": phase,
         "settings": {name: value for name, value in report["settings"].items() if value is not None},
         "machine": _boot_id(),
+        "kernel": _kernel() if report["mode"] == "ping" else None,
         "wall_offset": wall_offset(),
         "client": report["client"],
         "server": {"before": report["server_before"], "after": report["server_after"]},
@@ -362,6 +345,17 @@ def wall_offset() -> float:
     ]
     before, wall, after = min(readings, key=lambda reading: reading[2] - reading[0])
     return (wall - (before + after) // 2) / 1e9
+
+
+def _kernel() -> dict[str, t.Any]:
+    """Return what the kernel does to a client that sleeps, and to memory, before anything is measured."""
+    files = memory_pressure.HostFiles()
+    return {
+        "cmdline": files.text("/proc/cmdline", 2000),
+        # 1 ns with high-resolution timers, otherwise a tick: then sleeps end only at ticks.
+        "timer_resolution_ns": round(time.clock_getres(time.CLOCK_MONOTONIC) * 1e9),
+        "swap_bytes": memory_pressure.meminfo(files).get("SwapTotal"),
+    }
 
 
 def _boot_id() -> str:

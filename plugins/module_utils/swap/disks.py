@@ -283,6 +283,12 @@ def socket_warnings(files: HostFiles, disks: list[Disk]) -> list[str]:
             f"this host has {len(sockets)} sockets and all swap drives are near NUMA node {nodes[disks[0].path]}: "
             + ", ".join(nodes)
         ]
+    counts = {
+        node: list(nodes.values()).count(node) for node in sorted({node for node in nodes.values() if node is not None})
+    }
+    if len(set(counts.values())) > 1:
+        spread = ", ".join(f"{count} near NUMA node {node}" for node, count in counts.items())
+        return [f"the swap drives are not spread equally over the sockets: {spread}"]
     return []
 
 

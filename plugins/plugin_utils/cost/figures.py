@@ -13,9 +13,11 @@ import math
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
-from ansible_collections.memstretch.density.plugins.plugin_utils.cost.options import PRICES
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost.options import OF_AN_ARM, PRICES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, PASS, UNDECIDED
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.charged_dram import Summary
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.pressure import of_carriers
 
 REQUIRED = ("date", "currency", "server", "dram_per_gb", "months")
 _DEFAULTS = {
@@ -27,7 +29,15 @@ _DEFAULTS = {
     "tier_warranty_years": 5.0,
     "write_amplification": 1.0,
 }
-_OPTIONAL = ("dram_gb", "tier_gb", "dram_vms", "servers", "tier_terabytes_written", "tier_drive_writes_per_day")
+_OPTIONAL = (
+    "dram_gb",
+    "tier_gb",
+    "target_saving",
+    "dram_vms",
+    "servers",
+    "tier_terabytes_written",
+    "tier_drive_writes_per_day",
+)
 
 # Round figures that only show what the report looks like; they are not a quotation.
 EXAMPLE: dict[str, t.Any] = {
@@ -56,12 +66,14 @@ class PricedArm(t.NamedTuple):
         name: the profile, or the run.
         vms: VMs that the server carries within the SLO; None if unknown.
         why: why the VMs are unknown.
-        dram_bytes: DRAM of the server, or its DRAM budget.
+        dram_bytes: DRAM of the server. With a DRAM budget, the charged DRAM, or the budget if that was not measured.
         tier_bytes: size of the swap drives; 0 if there are none.
         written_bytes_per_second: measured writes to these drives; None if unknown.
         vms_interval: the fewest and the most VMs that the server may carry; the most are None if unknown. None as a
             whole where the number was not searched for.
         vms_ratio: C(estimate) and C(interval) of the VMs as a multiple of the baseline's, as in density.json.
+        node_bytes: memory of nodes without processors, such as CXL memory; it is a tier, too.
+        hidden: whether a hypervisor below the operating system (IMDT) hides how much of the memory is DRAM.
     """
 
     name: str
@@ -72,6 +84,8 @@ class PricedArm(t.NamedTuple):
     written_bytes_per_second: float | None = None
     vms_interval: tuple[int, int | None] | None = None
     vms_ratio: t.Mapping[str, t.Any] | None = None
+    node_bytes: float = 0.0
+    hidden: bool = False
 
 
 def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> dict[str, t.Any] | None:
@@ -97,11 +111,13 @@ def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> 
     for name, allowed in PRICES.items():
         value = given.get(name, _DEFAULTS.get(name))
         checked[name] = None if value is None and name in _OPTIONAL else number(f"{option}.{name}", value, allowed)
-    if checked["tier_terabytes_written"] is not None and checked["tier_drive_writes_per_day"] is not None:
-        raise SettingError(
-            f"{option}: tier_terabytes_written and tier_drive_writes_per_day both set the endurance; "
-            f"leave one of them out"
-        )
+    checked["arms"] = _of_arms(f"{option}.arms", given.get("arms") or {})
+    for where, found in ((option, checked), *((f"{option}.arms.{name}", arm) for name, arm in checked["arms"].items())):
+        if found.get("tier_terabytes_written") is not None and found.get("tier_drive_writes_per_day") is not None:
+            raise SettingError(
+                f"{where}: tier_terabytes_written and tier_drive_writes_per_day both set the endurance; "
+                f"leave one of them out"
+            )
     if checked["servers"] == 1:
         raise SettingError(
             f"{option}.servers: 1 is not allowed, since a single server has no head-room for a failed one; "
@@ -110,14 +126,37 @@ def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> 
     return checked
 
 
+def _of_arms(option: str, given: t.Any) -> dict[str, dict[str, float]]:
+    """Return the prices that differ by arm, checked.
+
+    Raises:
+        SettingError: a price is unknown or out of range; the text names it.
+    """
+    if not isinstance(given, dict) or not all(isinstance(each, dict) for each in given.values()):
+        raise SettingError(
+            f"{option}: {given!r} is not allowed; it must have the prices of each arm, such as "
+            f"{{imdt: {{dram_gb: 192, tier_gb: 1500}}}}"
+        )
+    for arm, own in given.items():
+        unknown = sorted(set(own) - set(OF_AN_ARM))
+        if unknown:
+            raise SettingError(
+                f"{option}.{arm}: {', '.join(unknown)} cannot differ by arm; allowed are {', '.join(OF_AN_ARM)}"
+            )
+    return {
+        str(arm): {name: number(f"{option}.{arm}.{name}", value, PRICES[name]) for name, value in own.items()}
+        for arm, own in given.items()
+    }
+
+
 def _check_names(option: str, given: t.Mapping[str, t.Any]) -> None:
     """Raise a SettingError for unknown prices, and for required prices that are missing."""
-    problems = [f"{name} is unknown" for name in sorted(set(given) - set(PRICES) - {"date", "currency"})]
+    problems = [f"{name} is unknown" for name in sorted(set(given) - set(PRICES) - {"date", "currency", "arms"})]
     problems += [f"{name} is missing" for name in REQUIRED if given.get(name) in (None, "")]
     if problems:
         raise SettingError(
-            f"{option}: {', '.join(problems)}; it must have {', '.join(['date', 'currency', *PRICES])}, of which "
-            f"{', '.join(REQUIRED)} are required"
+            f"{option}: {', '.join(problems)}; it must have {', '.join(['date', 'currency', *PRICES, 'arms'])}, "
+            f"of which {', '.join(REQUIRED)} are required"
         )
 
 
@@ -137,12 +176,13 @@ def document(paid: t.Mapping[str, t.Any], arms: t.Sequence[PricedArm], baseline:
         baseline: name of the arm that savings are relative to. Without a name, the baseline is a server with the same
             DRAM and C(dram_vms) VMs, if that is given.
     """
-    rows = [_row(paid, arm) for arm in arms]
+    rows = [_row(_paid_for(paid, arm), arm) for arm in arms]
     reference = next((row for row in rows if row["name"] == baseline), None)
     if reference is None and paid["dram_vms"] is not None and arms:
         reference = _row(paid, PricedArm("DRAM alone", paid["dram_vms"], "", arms[0].dram_bytes))
     for row, arm in zip(rows, arms):
-        row.update(_against(paid, row, reference if reference is not row else None, arm.vms_ratio))
+        paid_for_arm = _paid_for(paid, row["name"])
+        row.update(_against(paid_for_arm, row, reference if reference is not row else None, arm.vms_ratio))
     return {
         "prices": dict(paid),
         "baseline": reference and {name: reference[name] for name in ("name", "vms", "per_vm_month")},
@@ -153,9 +193,17 @@ def document(paid: t.Mapping[str, t.Any], arms: t.Sequence[PricedArm], baseline:
 def _row(paid: t.Mapping[str, t.Any], arm: PricedArm) -> dict[str, t.Any]:
     """Return the cost of one server a month, in total and for each VM."""
     dram_gb = paid["dram_gb"] if paid["dram_gb"] is not None else arm.dram_bytes / DRAM_GB
-    tier_gb = 0.0
-    if arm.tier_bytes:  # the user's tier_gb is only for arms that have drives
-        tier_gb = paid["tier_gb"] if paid["tier_gb"] is not None else arm.tier_bytes / DRIVE_GB
+    tier_gb = arm.tier_bytes / DRIVE_GB + arm.node_bytes / DRAM_GB
+    own_tier = paid["arms"].get(arm.name, {}).get("tier_gb")
+    if own_tier is not None:
+        tier_gb = own_tier
+    elif paid["tier_gb"] is not None and (tier_gb or arm.hidden):  # not for arms that have no tier
+        tier_gb = paid["tier_gb"]
+    if arm.hidden and (paid["dram_gb"] is None or not tier_gb):
+        arm = arm._replace(
+            vms=None,
+            why=f"IMDT hides how much of its memory is DRAM; set arms.{arm.name}.dram_gb and tier_gb of the prices",
+        )
     parts = {
         "server": paid["server"] / paid["months"],
         "dram": dram_gb * paid["dram_per_gb"] / paid["months"],
@@ -183,6 +231,14 @@ def _row(paid: t.Mapping[str, t.Any], arm: PricedArm) -> dict[str, t.Any]:
     }
 
 
+def _paid_for(paid: t.Mapping[str, t.Any], arm: PricedArm | str) -> dict[str, t.Any]:
+    """Return the prices with those of the arm."""
+    own = paid["arms"].get(arm if isinstance(arm, str) else arm.name, {})
+    # The kind of endurance that the arm states replaces the other kind.
+    endurance = {"tier_terabytes_written": None, "tier_drive_writes_per_day": None}
+    return {**paid, **(endurance if set(endurance) & set(own) else {}), **own}
+
+
 def _per(month: float, vms: int | None) -> float | None:
     return round(month / vms, 4) if vms else None
 
@@ -197,12 +253,16 @@ def _against(
 
     The interval of a ratio becomes that of the saving. Where the ratio has no estimate, the saving has none.
     """
-    against: dict[str, t.Any] = {
-        "saving": None,
-        "saving_interval": None,
-        "server_ratio": None,
-        "break_even_tier_per_gb": None,
-    }
+    against: dict[str, t.Any] = dict.fromkeys(
+        (
+            "saving",
+            "saving_interval",
+            "server_ratio",
+            "break_even_tier_per_gb",
+            "target_server_ratio",
+            "target_server_price",
+        )
+    )
     if reference is None:
         return against
     month, month_of_reference = row["server_month"], reference["server_month"]
@@ -221,6 +281,11 @@ def _against(
     budget = month_of_reference * row["vms"] / reference["vms"]
     left_for_tier = budget - (month - row["parts_per_month"]["tier"])
     against["break_even_tier_per_gb"] = break_even(left_for_tier, row["tier_gb"], paid["months"])
+    if paid["target_saving"] is not None and month_of_reference:
+        ratio = (1 - paid["target_saving"]) * row["vms"] / reference["vms"]
+        others = month - row["parts_per_month"]["server"]
+        against["target_server_ratio"] = round(ratio, 4)
+        against["target_server_price"] = round((ratio * month_of_reference - others) * paid["months"], 2)
     return against
 
 
@@ -256,10 +321,12 @@ class SwapWrites:
     """
 
     def __init__(self, run: t.Mapping[str, t.Any]) -> None:
-        self._servers = {
-            name: record
-            for record in run.get("hosts", {}).values()
-            if (name := (record.get("kernel") or {}).get("boot_id"))
+        # By inventory name and by boot id, as of_carriers() names them.
+        self._servers: dict[str, t.Any] = {
+            key: record
+            for host, record in run.get("hosts", {}).items()
+            for key in (host, (record.get("kernel") or {}).get("boot_id"))
+            if key
         }
         self._written, self._seconds, self._known = 0.0, 0.0, True
 
@@ -267,12 +334,12 @@ class SwapWrites:
         """Add the document of a phase."""
         if phase["phase"]["kind"] != "iteration":
             return
-        for machine, pressure in phase["pressure"].items():
-            counters = pressure.get("counters", {})
-            if machine not in self._servers or "pswpout" not in counters or not counters.get("clock_s"):
+        for name, pressure in of_carriers(phase).items():
+            counters = (pressure or {}).get("counters", {})
+            if name not in self._servers or "pswpout" not in counters or not counters.get("clock_s"):
                 self._known = False
                 continue
-            page_bytes = (self._servers[machine].get("memory") or {}).get("page_bytes") or 4096
+            page_bytes = (self._servers[name].get("memory") or {}).get("page_bytes") or 4096
             self._written += counters["pswpout"] * page_bytes
             self._seconds += counters["clock_s"]
 
@@ -282,7 +349,14 @@ class SwapWrites:
         return round(self._written / self._seconds, 1) if self._known and self._seconds else None
 
 
-def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writes: SwapWrites) -> PricedArm:
+def arm_of(
+    name: str,
+    run: t.Mapping[str, t.Any],
+    verdict: str,
+    hosts: int,
+    writes: SwapWrites,
+    dram: t.Mapping[str, t.Any] | None = None,
+) -> PricedArm:
     """Return a run as an arm: the hardware of its servers, and how many VMs one server carried.
 
     A fleet that misses the SLO has no cost per VM.
@@ -293,6 +367,7 @@ def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writ
         verdict: of the run.
         hosts: the size of its fleet.
         writes: has all phases of the run.
+        dram: C(dram) of its summary; None if its servers have no DRAM budget.
     """
     servers = _servers(run)
     why = {
@@ -307,9 +382,13 @@ def arm_of(name: str, run: t.Mapping[str, t.Any], verdict: str, hosts: int, writ
         name,
         vms,
         why,
-        sum(_dram(record) for record in servers) / max(1, len(servers)),
+        dram["charged_bytes"] / dram["machines"]
+        if dram and dram["charged_bytes"]
+        else sum(_dram(record) for record in servers) / max(1, len(servers)),
         sum(area["size_bytes"] for area in drives) / max(1, len(servers)),
         writes.bytes_per_second if drives and len(drives) == len(areas) else None,
+        node_bytes=sum(_nodes(record) for record in servers) / max(1, len(servers)),
+        hidden=any((record.get("imdt") or {}).get("detected") for record in servers),
     )
 
 
@@ -346,12 +425,13 @@ def of_runs(paid: t.Mapping[str, t.Any], measured: t.Sequence[Measured]) -> dict
     arms = []
     for each in measured:
         run = each.runs[0].read_json("run.json")
-        writes = SwapWrites(run)
+        writes, charged = SwapWrites(run), Summary()
         for directory in each.runs:
             for phase in directory.read_json("run.json")["phases"]:
                 if phase["kind"] == "iteration" and (document_of_phase := directory.read_phase(phase)):
                     writes.add(document_of_phase)
-        arm = arm_of(each.name, run, each.verdict, each.hosts, writes)
+                    charged.add(document_of_phase)
+        arm = arm_of(each.name, run, each.verdict, each.hosts, writes, charged.document())
         if each.hosts_interval:
             servers, (low, high) = max(1, len(_servers(run))), each.hosts_interval
             arm = arm._replace(
@@ -371,4 +451,12 @@ def _servers(run: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
 
 def _dram(record: t.Mapping[str, t.Any]) -> float:
     budget = (record.get("tuning") or {}).get("dram_budget") or {}
-    return float(budget.get("size_bytes") or (record.get("memory") or {}).get("total_bytes") or 0)
+    if budget.get("size_bytes"):
+        return float(budget["size_bytes"])
+    return max(0.0, ((record.get("memory") or {}).get("total_bytes") or 0) - _nodes(record))
+
+
+def _nodes(record: t.Mapping[str, t.Any]) -> float:
+    """Return the memory of nodes without processors."""
+    nodes = (record.get("numa") or {}).get("nodes") or []
+    return float(sum(node.get("total_bytes") or 0 for node in nodes if node.get("memory_only")))

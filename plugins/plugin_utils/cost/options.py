@@ -21,6 +21,7 @@ PRICES: Ranges = {
     "months": Range(float, 1, 600, "months that a server is used"),
     "dram_gb": _GIGABYTES,
     "tier_gb": _GIGABYTES,
+    "target_saving": Range(float, 0, 0.99, "share"),
     "dram_vms": Range(int, 1, 100_000, "VMs on one server"),
     "servers": Range(int, 1, 100_000, "servers of a cluster"),
     "tier_terabytes_written": Range(float, 0.001, 1e9, "TB"),
@@ -28,3 +29,17 @@ PRICES: Ranges = {
     "tier_warranty_years": Range(float, 0.1, 100, "years"),
     "write_amplification": Range(float, 1, 1000, "bytes written in the drive for each byte sent to it"),
 }
+
+# Those that may differ by arm, as prices.arms: a server with IMDT or CXL memory is another server.
+OF_AN_ARM = (
+    "server",
+    "dram_per_gb",
+    "tier_per_gb",
+    "licences",
+    "licences_per_month",
+    "power_w",
+    "dram_gb",
+    "tier_gb",
+    "tier_terabytes_written",
+    "tier_drive_writes_per_day",
+)

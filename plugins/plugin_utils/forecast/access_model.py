@@ -30,6 +30,8 @@ PULLS = 100
 # slots.
 INDEX_BYTES = 56
 SLOT_BYTES = 8
+# What the kernel and the services of a small guest need besides Redis.
+GUEST_SYSTEM_BYTES = 128 * 2**20
 # jemalloc's size classes: four per power of two, at least this many bytes apart (http://jemalloc.net/jemalloc.3.html).
 _QUANTUM = 16
 # Redis' string header and final zero (its sds.h): 4 bytes, for strings of 64 KiB and more 10 bytes.
@@ -140,6 +142,18 @@ def value_bytes(value_size: int) -> int:
     return size_class(value_size + (_STRING_BYTES if value_size < 2**16 else _LONG_STRING_BYTES))
 
 
+def pages_touched(value_size: int) -> float:
+    """Return in how many pages a value of this size is, on average: those that do not divide a page evenly straddle.
+
+    Values of a size class are next to each other, so they begin at all multiples of the class's common divisor with a
+    page.
+    """
+    used = value_size + (_STRING_BYTES if value_size < 2**16 else _LONG_STRING_BYTES) + 1
+    step = math.gcd(value_bytes(value_size), PAGE_BYTES)
+    offsets = range(0, PAGE_BYTES, step)
+    return sum(-(-(offset + used) // PAGE_BYTES) for offset in offsets) / len(offsets)
+
+
 def data_bytes(keys: int, value_size: int) -> int:
     """Return the bytes of memory of these records in Redis, without Redis itself."""
     return keys * (value_bytes(value_size) + INDEX_BYTES) + _slots(keys) * SLOT_BYTES
@@ -202,10 +216,10 @@ class AccessModel:
     def __init__(self, load: t.Mapping[str, t.Any], influence: float, moved: float = 0.0) -> None:
         self.keys, self.pattern = load["key_count"], load["pattern"]
         self.bands = bands(self.keys, influence, self.pattern)
-        value = value_bytes(load["value_size"])
+        value, touched = value_bytes(load["value_size"]), pages_touched(load["value_size"])
         slots = _slots(self.keys) / self.keys * SLOT_BYTES
         self.areas = [
-            _Area(max(1.0, PAGE_BYTES // value), max(1.0, value / PAGE_BYTES), moved),
+            _Area(max(1.0, touched * PAGE_BYTES / value), touched, moved),
             _Area(PAGE_BYTES / INDEX_BYTES, 1, 0),
             _Area(PAGE_BYTES / slots, 1, 1, scattered=True),  # the hash function scatters them
         ]
@@ -241,9 +255,14 @@ class AccessModel:
         absent = [self._missed(area, unused) for area in self.areas]
         return Hits(
             sum(share * area.pages_per_record for share, area in zip(absent, self.areas)),
-            1 - math.prod(1 - share for share in absent),
+            1 - math.prod(1 - self._waiting(share, area) for share, area in zip(absent, self.areas)),
             best,
         )
+
+    @staticmethod
+    def _waiting(absent: float, area: _Area) -> float:
+        """Return the share of requests with a page missing; the pages of a value above a page come and go together."""
+        return 1 - (1 - absent) ** area.pages_per_record if area.per_page > 1 else absent
 
     def _unused(self, last: float) -> list[float]:
         """Return for each band the probability that one of its keys was not used in the last requests."""

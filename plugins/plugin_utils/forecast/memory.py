@@ -8,12 +8,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_in_bytes, size_text
+from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Capacity, Demand, admit
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import value_bytes
 
 # CPU time of a request (client and Redis), and of the client's spin before it with pacing hybrid
 # (docs/bench/client.md).
 REQUEST_CPU_US, SPIN_US = 25, 40
-# A page that compresses to more than this share is stored uncompressed (zsmalloc's largest class below a page).
+# A page that compresses to this share or more is stored uncompressed (zsmalloc's largest class below a page).
 INCOMPRESSIBLE = 0.8
 
 
@@ -57,6 +58,7 @@ class HostMemory:
         )
         nodes = sum(node["total_bytes"] or 0 for node in record["numa"]["nodes"] if node["memory_only"])
         self._budget = arm["dram_budget"]
+        self._free = 0.0
         self.dram = self._fleets_dram(record, nodes)
         self.ratio = compression(load)
         self.kind, self.capacity = self._beyond(record, nodes)
@@ -80,7 +82,7 @@ class HostMemory:
         )
         # kswapd starts at the factor and stops at twice the factor (admin-guide/sysctl/vm.rst); free memory averages
         # between.
-        free = self._total * 1.5 * scale / 10_000
+        self._free = free = self._total * 1.5 * scale / 10_000
         room = self._total - nodes - self._reserve - free
         if not self._budget:
             return max(0.0, room)
@@ -118,6 +120,18 @@ class HostMemory:
             return 0.0
         return float(self._arm["sysfs"].get(place + "max_pool_percent") or 20) / 100
 
+    def refusals(self, vms: int, vm_memory: int) -> list[str]:
+        """Return why the role vm_fleet would not admit so many VMs on this machine."""
+        size = self._total
+        if self._budget:
+            size = size_in_bytes("host_tuning_dram_budget.size", self._budget["size"], self._total)
+        swap = self.capacity if self.kind not in ("none", "memory_node") else 0
+        refused, _warnings = admit(
+            Capacity(self._total, size if self._in_cgroup else None, int(swap), self._reserve, 0, vms, 0, None),
+            Demand(vms, 0, vm_memory, OVERHEAD, 1, 0, 0, ""),
+        )
+        return [f"{self.name}: {text}" for text in refused]
+
     def levels(self, needs: float) -> list[Level]:
         """Return the levels that hold the fleet's pages, the fastest first.
 
@@ -126,13 +140,16 @@ class HostMemory:
         """
         if self._arm["refused"]:
             raise DoesNotFit(f"{self.name} refuses the profile's swap: {self._arm['refused']}")
-        if needs <= self.dram:
+        # Without a tier kswapd finds nothing to reclaim, so what it would keep free is the fleet's, too.
+        tierless = self.kind == "none" or not self.capacity
+        dram = self.dram + (self._free if tierless and not self._budget else 0)
+        if needs <= dram:
             return [Level("dram", needs)]
         beyond = needs - self.dram
-        if self.kind == "none" or not self.capacity:
+        if tierless:
             raise DoesNotFit(
                 f"{self.name}: the fleet needs {size_text(needs)}, "
-                f"but has {size_text(self.dram)} of DRAM and no tier beyond it"
+                f"but has {size_text(dram)} of DRAM and no tier beyond it"
             )
         if self.kind == "zram":
             return self._with_zram(needs, beyond)
@@ -146,23 +163,14 @@ class HostMemory:
         return [Level("dram", self.dram), Level(self.kind, needs)]
 
     def _with_zram(self, needs: float, beyond: float) -> list[Level]:
-        """Compressed pages take DRAM too: the fleet's own, unless a control group caps that and zram is outside of
-        it."""
-        if self._in_cgroup:
-            stored, outside = beyond, self._total - self.dram - self._reserve
-            if stored * self.ratio > outside:
-                raise DoesNotFit(
-                    f"{self.name}: zram would need {size_text(stored * self.ratio)} of the host's memory, "
-                    f"but {size_text(outside)} are left"
-                )
-        elif self.ratio >= 1:
+        """Compressed pages take the fleet's own DRAM; a budget by control group means the charged DRAM, too."""
+        if self.ratio >= 1:
             raise DoesNotFit(
                 f"{self.name}: the fleet needs {size_text(needs)}, but has {size_text(self.dram)} of DRAM, "
                 "and zram adds nothing because these values do not compress "
                 f"(latency_benchmark_compressibility {self._load['compressibility']:g})"
             )
-        else:
-            stored = beyond / (1 - self.ratio)
+        stored = beyond / (1 - self.ratio)
         if stored > min(needs, self.capacity):
             raise DoesNotFit(
                 f"{self.name}: zram would have to store {size_text(stored)} of {size_text(needs)}, "
@@ -190,4 +198,4 @@ class HostMemory:
 def compression(load: t.Mapping[str, t.Any]) -> float:
     """Return the compressed size of a page of values as a share; 1 if it would be stored uncompressed."""
     random_part = (1 - load["compressibility"]) * load["value_size"] / value_bytes(load["value_size"])
-    return 1.0 if random_part > INCOMPRESSIBLE else random_part + 0.03
+    return 1.0 if random_part >= INCOMPRESSIBLE else random_part + 0.03

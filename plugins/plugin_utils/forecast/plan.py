@@ -16,7 +16,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
     SettingError,
     number,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import (
+    GUEST_SYSTEM_BYTES,
     AccessModel,
     data_bytes,
     moved_share,
@@ -80,8 +82,8 @@ def make(
         phases: of a run.
         machines: for each host that carries VMs its C(record) (host_memory_info) and C(arms): by profile C(tuned),
             C(swap), C(areas), C(refused), C(needs), C(sysctl), C(sysfs), C(dram_budget).
-        options: fleet_sizes, tiers, base, overhead, overhead_used, host_reserve, rounds, phase_overhead_seconds,
-            run_overhead_seconds.
+        options: fleet_sizes, tiers, base, vm_memory (None unless they are VMs), overhead, overhead_used,
+            host_reserve, rounds, phase_overhead_seconds, run_overhead_seconds.
 
     Raises:
         SettingError: a size cannot be parsed.
@@ -127,7 +129,10 @@ class ArmForecast:
         self.profile, self.config, self.options = profile, config, options
         load = config["load"]
         self.data = data_bytes(load["key_count"], load["value_size"])
-        self.vm_bytes = self.data + options["overhead"]
+        self.vm_memory = options["vm_memory"]
+        # A VM takes its whole memory sooner or later, since its kernel uses what is left for files.
+        self.vm_bytes = self.vm_memory + OVERHEAD if self.vm_memory else self.data + options["overhead"]
+        self._used = max(options["overhead_used"], GUEST_SYSTEM_BYTES if self.vm_memory else 0)
         self.hosts = [
             HostMemory(name, each["record"], each["arms"][profile], load, options) for name, each in machines.items()
         ]
@@ -148,7 +153,7 @@ class ArmForecast:
         def good(size: int) -> bool:
             return self.fleet(size)["verdict"] == MEETS
 
-        if self.fleet(1)["verdict"] == UNKNOWN:
+        if self.fleet(len(self.hosts))["verdict"] == UNKNOWN:
             return None
         low, high = 0, 1
         while good(high):
@@ -175,6 +180,9 @@ class ArmForecast:
             "warnings": [],
             "reasons": [],
         }
+        refused = host.refusals(size, self.vm_memory) if self.vm_memory else []
+        if refused:
+            return {**answer, "verdict": NO_FIT, "reasons": refused}
         if host.unknown:
             return {**answer, "verdict": UNKNOWN, "reasons": [host.unknown]}
         try:
@@ -205,7 +213,7 @@ class ArmForecast:
         self, cell: t.Mapping[str, t.Any], model: AccessModel, size: int, levels: t.Sequence[Level]
     ) -> dict[str, t.Any]:
         """Return the forecast of one cell: each level serves the requests that the faster levels do not."""
-        used = self.options["overhead_used"]
+        used = self._used
         beyond = [model.hits(level.upto_bytes / size - used) for level in levels[:-1]]
         misses = [each.misses for each in beyond] + [0.0]
         shares = [

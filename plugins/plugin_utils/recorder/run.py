@@ -8,8 +8,10 @@ from __future__ import annotations
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.machines import Machines
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import HostClocks
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import PhaseResults
@@ -41,6 +43,7 @@ class RunRecorder:
         self.phase: PhaseResults | None = None
         self.directory.create()
         self._lock = self.directory.lock()
+        self._machines = Machines(begun, self.directory)
         self._write_run()
         for line in report_text.opening(begun):
             self.say(line)
@@ -79,6 +82,8 @@ class RunRecorder:
             self._wall_offsets,
             self._clocks.problems,
         )
+        if phase["kind"] != "fill":  # a fill is not watched
+            self.phase.budgets = charged_dram.hosts_with_budget(self.run)
         self.say(report_text.beginning(phase, time.monotonic() - self._clock_started, self._remaining(phase)))
 
     def _remaining(self, current: t.Mapping[str, t.Any]) -> float:
@@ -104,8 +109,27 @@ class RunRecorder:
             self.phase.fail(host, message, partial, died)
             self._end_if_complete()
 
+    def add_charged(self, document: dict[str, t.Any]) -> None:
+        """Add the charged DRAM of a machine to the current phase."""
+        if self.phase:
+            self.phase.charged[document["machine"]] = document
+            self._end_if_complete()
+
+    def fail_charged(self) -> None:
+        """Record that the charged DRAM of a machine could not be fetched in the current phase."""
+        if self.phase:
+            self.phase.charged_failed = True
+            self._end_if_complete()
+
+    def add_pressure(self, reading: dict[str, t.Any]) -> None:
+        """Add what was read of the memory of a hypervisor, or of another machine of the run."""
+        self._machines.add(reading)
+        if reading["moment"] == "after":
+            self._end_if_complete()
+
     def _end_if_complete(self) -> None:
-        if self.phase and self.phase.complete:
+        """End the phase when nothing more can arrive. If all hosts failed, nobody is left to read the hypervisors."""
+        if self.phase and self.phase.complete and not (self._machines.awaited and self.phase.results):
             self.end_phase()
 
     def end_phase(self) -> None:
@@ -114,6 +138,7 @@ class RunRecorder:
             return
         ended, self.phase = self.phase, None
         document = ended.document()
+        self._machines.take(document)
         self.directory.write_phase(document)
         self._overheads.append(max(0.0, time.time() - ended.begun_at - ended.phase["seconds"]))
         for line in report_text.outcome(document):

@@ -9,7 +9,7 @@ import math
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, highest_of
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, time_series
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, pressure, time_series
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import LOWER, UPPER, slo_ratio
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
 
@@ -47,7 +47,7 @@ class RunCharts:
                 "seconds": _seconds(document),
                 "latency": merged and {name: merged[UPPER][name] for name in ("avg_us", "p99_us", "max_us")},
                 "series": time_series.merged(hosts.values()),
-                "pressure": _pressure(document["pressure"].values()),
+                "pressure": pressure.figures(pressure.of_carriers(document).values()),
                 "p99_us": {name: each["latency"][UPPER]["p99_us"] for name, each in hosts.items()} if merged else {},
                 "client": example.get("client"),
                 "steal_ticks": sum((each.get("health") or {}).get("steal_ticks") or 0 for each in hosts.values()),
@@ -167,33 +167,3 @@ def _seconds(document: t.Mapping[str, t.Any]) -> float:
     """Return the duration of a phase; 0 if it has no results."""
     started, finished = document["started_at"], document["finished_at"]
     return finished - started if started and finished else 0.0
-
-
-def _pressure(machines: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, float | None]:
-    """Return the memory pressure of a phase: sums over the machines, but the highest share of stalled time."""
-    machines = [each for each in machines if each.get("counters", {}).get("clock_s")]
-
-    def rate(*names: str) -> float | None:
-        """Return the sum of counters per second."""
-        known = [each["counters"] for each in machines if any(name in each["counters"] for name in names)]
-        return sum(sum(each.get(name, 0) for name in names) / each["clock_s"] for each in known) if known else None
-
-    def share(name: str) -> float | None:
-        """Return the highest stalled time, as a percentage of the phase."""
-        known = [each["counters"] for each in machines if name in each["counters"]]
-        return max((each[name] / each["clock_s"] / 10_000 for each in known), default=None)
-
-    def after(name: str) -> float | None:
-        """Return the sum of a gauge at the end of the phase, in MB."""
-        known = [each["gauges"][name][1] for each in machines if name in each["gauges"]]
-        return sum(known) / 1e6 if known else None
-
-    return {
-        "page_ins": rate("pswpin", "zswpin"),
-        "page_outs": rate("pswpout", "zswpout"),
-        "major_faults": rate("pgmajfault"),
-        "psi_memory": share("psi_memory_some_us"),
-        "psi_io": share("psi_io_some_us"),
-        "swap_used_mb": after("swap_used_bytes"),
-        "available_mb": after("mem_available_bytes"),
-    }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import html
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import html, pressure_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import curve
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import aa_sentence, noise_sentence
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import UPPER
@@ -56,6 +56,8 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
         comparison=document,
         names=names,
         by_cell=by_cell,
+        pressure_headings=pressure_text.headings(),
+        pressure_rows=pressure_text.rows(document["cells"]),
         highlights=_highlights(document, names),
         pairs_for_an_interval=PAIRS_FOR_AN_INTERVAL,
         survivors=_survivors(document, names),

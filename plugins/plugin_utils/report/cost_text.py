@@ -24,6 +24,13 @@ def lines(document: t.Mapping[str, t.Any] | None) -> list[str]:
         f"Cost of a VM ({example}{basis}{against}):",
         *grid(_COLUMNS, document["arms"]),
         *(f"  {arm['name']}: no cost per VM, {arm['why']}" for arm in document["arms"] if arm["why"]),
+        *(
+            f"  {arm['name']}: a VM costs {prices['target_saving']:.0%} less if the server, with its memory, licences "
+            f"and power, costs {arm['target_server_ratio']:.2f} times that of {baseline['name']}: a price of "
+            f"{arm['target_server_price']:,.2f} for 'server'"
+            for arm in document["arms"]
+            if arm.get("target_server_ratio") is not None
+        ),
         *([spare] if prices["servers"] else []),
     ]
 

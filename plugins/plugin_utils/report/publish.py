@@ -8,12 +8,18 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, experiments, exports
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
+    cost_text,
+    experiments,
+    exports,
+    pressure_text,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import RunCharts
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.run_page import run_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.histogram_log import HistogramLogs
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.pressure import PressureByMachine
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
 
 
@@ -39,23 +45,34 @@ def publish(
     """
     run = directory.read_json("run.json")
     logs, charts, writes = HistogramLogs(), RunCharts(), cost.SwapWrites(run)
+    machines = PressureByMachine()
 
     def also(document: dict[str, t.Any]) -> None:
         logs.add(document)
         charts.add(document)
         writes.add(document)
+        machines.add(document)
 
     summary, details = evaluate(directory, slo, also)
     summary["cost"] = prices and cost.document(
-        prices, [cost.arm_of(summary["profile"], run, summary["verdict"], summary["fleet"]["expected"], writes)]
+        prices,
+        [
+            cost.arm_of(
+                summary["profile"], run, summary["verdict"], summary["fleet"]["expected"], writes, summary["dram"]
+            )
+        ],
     )
+    for cell in summary["cells"]:
+        cell["pressure"] = machines.of(cell)
     changed = logs.write(directory)
     changed |= directory.write_json("summary.json", summary)
     changed |= exports.write(directory, summary, details)
     changed |= directory.write_text(
         "report.html", run_page(run, summary, details, charts, experiments.sections(directory))
     )
-    lines = report_text.table(summary, directory.path, cost_text.lines(summary["cost"]))
+    lines = report_text.table(
+        summary, directory.path, pressure_text.lines(summary["cells"]) + cost_text.lines(summary["cost"])
+    )
     changed |= directory.write_text("report.txt", "\n".join(lines).strip() + "\n")
     for line in lines:
         say(line)

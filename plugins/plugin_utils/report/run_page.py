@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments, html
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments, html, pressure_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import WORST_HOSTS, RunCharts
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import STEADY_FIGURES, unsteady
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import PASS, UNDECIDED
@@ -110,6 +110,8 @@ def run_page(
         cells=data["cells"],
         heat=data["heat"],
         phases=charts.phases,
+        pressure_headings=pressure_text.headings(),
+        pressure_rows=pressure_text.rows(summary["cells"]),
         thinned=any(cell["of"] > len(cell["hosts"]) for cell in data["cells"]),
         worst_hosts=WORST_HOSTS,
         checks=_checks(run, summary, charts.phases),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import PASS, UPPER
@@ -50,7 +51,10 @@ _COMPARISON_COLUMNS = (
     ("x", lambda row: _times(row, "p99_us")),
     ("max us", lambda row: microseconds(row[UPPER]["max_us"])),
     ("x", lambda row: _times(row, "max_us")),
-    ("page-ins/s", lambda row: "-" if row["page_ins_per_second"] is None else f"{row['page_ins_per_second']:,.0f}"),
+    (
+        "page-ins/s",
+        lambda row: "unknown" if row["page_ins_per_second"] is None else f"{row['page_ins_per_second']:,.0f}",
+    ),
     ("within SLO", lambda row: str(row["hosts_within_slo"])),
     ("", lambda row: "INVALID" if not row["valid"] else "indicative" if row["indicative"] else ""),
 )
@@ -76,7 +80,8 @@ def opening(run: t.Mapping[str, t.Any]) -> list[str]:
     return [
         f"{'Resuming run' if run['resumed'] else 'Run'} {run['run_id']}: profile {config['profile']}",
         *_notes(run["labels"]),
-        f"fleet of {len(run['expected'])}: {load['key_count']:,} keys of {load['value_size']:,} bytes and "
+        f"fleet of {len(run['expected'])}: {load['key_count']:,} keys of {load['value_size']:,} bytes "
+        f"(compressibility {load['compressibility']:g}) and "
         f"{load['rate']:g} requests/s each; SLO avg <= {slo['avg_us']:g} us, p99 <= {slo['p99_us']:g} us",
         f"{len(todo)} of {len(run['phases'])} phases to measure, about {clock(seconds)} of load; "
         f"results in {run['directory']}",
@@ -110,7 +115,9 @@ def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
         )
     lines = [f"{_where(phase)}  {figures}" + ("" if document["valid"] else "  INVALID")]
     died = [f"{host} died under the load: {document['failed'][host]}" for host in document["died"]]
-    return lines + [f"{'':8}{reason}" for reason in _cut([*document["reasons"], *died])]
+    return lines + [
+        f"{'':8}{reason}" for reason in (*_cut([*document["reasons"], *died]), *document.get("warnings", []))
+    ]
 
 
 def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] = ()) -> list[str]:
@@ -137,6 +144,7 @@ def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] 
         *more,
         "",
         *_placement(summary["placement"]),
+        *(f"DRAM: {line}" for line in _charged(summary["dram"])),
         *(f"Warning: {sentence}" for sentence in unsteady(cells)),
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us for every host"
         + (f"; fewer than {ITERATIONS_FOR_A_CLAIM} iterations: indicative" if _is_indicative(cells) else ""),
@@ -173,6 +181,7 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
     for run in runs:
         parts = f"run{'s' if len(run['parts']) > 1 else ''} {', '.join(run['parts'])}"
         lines.append(f"  {run['name']}: {run['verdict'].upper()}, {run['fleet']} hosts, {parts}")
+        lines += [f"    DRAM: {line}" for line in _charged(run["dram"])]
         lines += [f"  {note}" for note in _notes([label for label in run["labels"] if label not in of_all])]
         lines += [
             f"    differs from {document['baseline']}: {text}"
@@ -273,6 +282,17 @@ def _placement(placement: t.Mapping[str, t.Any]) -> list[str]:
     hosts = [f"{how} on {count}" for how, count in placement["shares_cpu"].items() if count]
     requested = "" if placement["requested"] is None else f"{placement['requested']} requested; "
     return [f"Client's CPU: {requested}shared with Redis {', '.join(hosts)} of the hosts"] if hosts else []
+
+
+def _charged(dram: t.Mapping[str, t.Any] | None) -> list[str]:
+    """Return a line on the charged DRAM of a run; nothing if it had no DRAM budget."""
+    if not dram:
+        return []
+    taken = "an unknown part" if dram["charged_bytes"] is None else size_text(dram["charged_bytes"])
+    text = f"the fleet took {taken} of its budget of {size_text(dram['budget_bytes'])}"
+    if dram["compression_ratio"]:
+        text += f"; compressed {dram['compression_ratio']:.2f}:1"
+    return [text + ("; DOES NOT FIT" if dram["fits"] is False else "")]
 
 
 def clock(seconds: float) -> str:

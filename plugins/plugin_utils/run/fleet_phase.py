@@ -9,6 +9,7 @@ import math
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
 
 # From the lower to the upper bound; results of schema 1 have no wakeup and no server.
@@ -43,6 +44,9 @@ class PhaseResults:
         results: what C(solotest) returned, by host.
         failed: the error message of each host that failed.
         partial: what hosts measured before they failed.
+        budgets: the boot id of each host whose DRAM budget was watched.
+        charged: the charged DRAM of these machines, by boot id.
+        charged_failed: whether it could not be fetched from one of them.
         died: the hosts among those that failed whose Redis or machine died, or stopped answering, under the load.
     """
 
@@ -80,6 +84,9 @@ class PhaseResults:
         self.results: dict[str, dict[str, t.Any]] = {}
         self.failed: dict[str, str] = {}
         self.partial: dict[str, dict[str, t.Any]] = {}
+        self.budgets: t.Mapping[str, str] = {}
+        self.charged: dict[str, dict[str, t.Any]] = {}
+        self.charged_failed = False
         self.died: set[str] = set()
 
     def add(self, host: str, result: dict[str, t.Any]) -> None:
@@ -96,8 +103,9 @@ class PhaseResults:
 
     @property
     def complete(self) -> bool:
-        """Whether every expected host has reported or failed."""
-        return all(host in self.results or host in self.failed for host in self.expected)
+        """Whether every expected host has reported or failed, and the charged DRAM is there."""
+        charged = self.charged_failed or all(machine in self.charged for machine in self.budgets.values())
+        return charged and all(host in self.results or host in self.failed for host in self.expected)
 
     def document(self) -> dict[str, t.Any]:
         """Return the contents of the phase's file; see docs/results.md."""
@@ -117,6 +125,8 @@ class PhaseResults:
             "partial": dict(sorted(self.partial.items())),
             "hosts": dict(sorted(results.items())),
             "pressure": {each["machine"]: each["pressure"] for _host, each in sorted(results.items())},
+            "charged_dram": dict(sorted(self.charged.items())),
+            "warnings": charged_dram.warnings(self.charged),
             **self._timing(results),
         }
         if self.phase["kind"] != "fill":
@@ -157,6 +167,7 @@ class PhaseResults:
     def _invalid_because(self, document: t.Mapping[str, t.Any]) -> list[str]:
         """Return the reasons why the phase is not valid; none if it is."""
         reasons = [f"{host}: {message}" for host, message in document["failed"].items() if host not in self.died]
+        reasons += charged_dram.reasons(self.charged, self.budgets)
         if self.phase["kind"] == "fill" or not document["hosts"]:
             return reasons
         least_overlap = self.config["validity"]["min_overlap"]

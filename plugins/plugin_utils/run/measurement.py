@@ -326,7 +326,7 @@ _SERIES = Fields(
     }
 )
 
-_PRESSURE = Fields(
+PRESSURE = Fields(
     {
         "counters": Table(Real(), 200),
         "gauges": Table(Row((Real(), Real()))),
@@ -363,6 +363,10 @@ _LATENCIES = ("service", "response", "intended", "lateness")
 # The client needs time stamps of the kernel for these.
 _STAMPED = ("wakeup", "server")
 
+_KERNEL = Fields(
+    {}, {"cmdline": Optional(Text(2000)), "timer_resolution_ns": Optional(Whole(1, 10**9)), "swap_bytes": _COUNT}
+)
+
 # What the module solotest documents as RV(solotest).
 _MEASUREMENT = Fields(
     {
@@ -370,10 +374,11 @@ _MEASUREMENT = Fields(
         "mode": OneOf(("test", "fill", "ping")),
         "settings": _SETTINGS,
         "machine": Text(),
-        "pressure": _PRESSURE,
+        "pressure": PRESSURE,
     },
     {
         "phase": _NAME,
+        "kernel": Optional(_KERNEL),
         "wall_offset": Optional(Real(-_MAX_EPOCH, _MAX_EPOCH)),
         "client": Optional(
             Fields(
@@ -437,6 +442,8 @@ _ENDPOINT = Fields(
     },
     {
         "redis_version": _NAME,
+        "machine": _NAME,
+        "kernel": _KERNEL,
         "clock_uncertainty": Real(0, _MAX_EPOCH),
         "clock_read_at": Real(0, _MAX_EPOCH),
         "wall_offset": Real(-_MAX_EPOCH, _MAX_EPOCH),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram, clocks, configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
     FAIL,
     INVALID,
@@ -98,6 +98,7 @@ def evaluate_together(
         },
         "placement": phases.placement(run["config"]),
         "slo": used_slo,
+        "dram": phases.dram.document(),
         "verdict": verdict,
         "reasons": reasons,
         "cells": reported_cells,
@@ -116,6 +117,8 @@ def _judge(
 
     Phases that were not measured do not make it invalid if the run had ended because it could only fail.
     """
+    if phases.dram.failures():  # whatever was measured of it, the fleet takes more DRAM than it may
+        return FAIL, phases.dram.failures()
     has_ended = bool(futile or phases.died)
     invalid_because = phases.problems if has_ended else phases.invalid_because
     if invalid_because:
@@ -228,6 +231,7 @@ class _Phases:
         self.died: list[str] = []
         self.missing: list[str] = []
         self._sharing: dict[str, set[str]] = {}
+        self.dram = charged_dram.Summary()
 
     @property
     def invalid_because(self) -> list[str]:
@@ -255,6 +259,7 @@ class _Phases:
         self.failed |= set(document["failed"])
         if document["finished_at"]:
             self.finished_at = max(self.finished_at or 0, document["finished_at"])
+        self.dram.add(document)
         if phase["kind"] == "iteration":
             for name, result in document["hosts"].items():
                 shares_cpu = (result.get("placement") or {}).get("shares_cpu") or "unknown"

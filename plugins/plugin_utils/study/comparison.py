@@ -12,10 +12,10 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, pressure_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, guests, pressure
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import UPPER
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (
@@ -78,7 +78,7 @@ def publish(
     document, details = compare(arms, prices)
     document["attempts"] = ledger
     lines = report_text.comparison(document) + (attempts.lines(ledger) if ledger else [])
-    lines += cost_text.lines(document["cost"])
+    lines += pressure_text.lines(document["cells"]) + cost_text.lines(document["cost"])
     page = comparison_page(document, details)
     changed = False
     if write:
@@ -111,10 +111,11 @@ def compare(
         )
     documents = [arm.runs[0].read_json("run.json") for arm in arms]
     page_ins = [_PageIns(arm) for arm in arms]
+    machines = [pressure.PressureByMachine() for _arm in arms]
     writes = [cost.SwapWrites(document) for document in documents]
     evaluated = [
-        evaluate_together(arm.runs, also=_each(paging.add, written.add))
-        for arm, paging, written in zip(arms, page_ins, writes)
+        evaluate_together(arm.runs, also=_each(paging.add, written.add, machine.add))
+        for arm, paging, written, machine in zip(arms, page_ins, writes, machines)
     ]
     summaries = [summary for summary, _details in evaluated]
     first = summaries[0]
@@ -132,6 +133,7 @@ def compare(
             {
                 **_row(cell, summary, arm.name, paging.rate(cell)),
                 "page_ins_ratio": None if number == 0 else paging.ratio(page_ins[0], cell),
+                "pressure": machines[number].of(cell),
             },
             _Ratios(cell, cell_of_first, arm.runs, measured[0].runs, number == 0),
         )
@@ -152,6 +154,7 @@ def compare(
                 "name": arm.name or summary["profile"],
                 "parts": [run.run_id for run in arm.runs],
                 "fleet": summary["fleet"]["expected"],
+                "dram": summary["dram"],
             }
             for arm, summary in zip(arms, summaries)
         ],
@@ -165,7 +168,12 @@ def compare(
             prices,
             [
                 cost.arm_of(
-                    arm.name or summary["profile"], document, summary["verdict"], summary["fleet"]["expected"], written
+                    arm.name or summary["profile"],
+                    document,
+                    summary["verdict"],
+                    summary["fleet"]["expected"],
+                    written,
+                    summary["dram"],
                 )
                 for arm, summary, document, written in zip(arms, summaries, documents, writes)
             ],
@@ -259,30 +267,33 @@ def _key(cell: t.Mapping[str, t.Any]) -> tuple[float, float]:
 
 
 class _PageIns:
-    """Pages read back from swap or zswap per second, summed over all machines, by cell and round."""
+    """Pages read back from swap or zswap per second, summed over the machines that hold the data, by cell and round."""
 
     def __init__(self, arm: ArmRuns) -> None:
         self._arm = arm
         self._runs = -1
-        self._rates: dict[tuple[float, float], dict[int, list[float]]] = {}
+        self._rates: dict[tuple[float, float], dict[int, list[float | None]]] = {}
 
     def add(self, document: t.Mapping[str, t.Any]) -> None:
         """Add a phase."""
         phase = document["phase"]
         self._runs += phase["index"] == 1
         if phase["kind"] == "iteration":
-            counters = [pressure["counters"] for pressure in document["pressure"].values()]
-            self._rates.setdefault(_key(phase), {}).setdefault(self._runs, []).append(
-                sum((each.get("pswpin", 0) + each.get("zswpin", 0)) / each["clock_s"] for each in counters)
-            )
+            rate = pressure.figures(pressure.of_carriers(document).values())["page_ins"]
+            self._rates.setdefault(_key(phase), {}).setdefault(self._runs, []).append(rate)
 
     def _by_round(self, cell: t.Mapping[str, t.Any]) -> dict[int, float]:
-        return self._arm.by_round(
-            {run: statistics.fmean(rates) for run, rates in self._rates.get(_key(cell), {}).items()}
-        )
+        """Return the mean of each run; nothing if a phase of one of them has no known rate."""
+        means = {}
+        for run, rates in self._rates.get(_key(cell), {}).items():
+            known = [rate for rate in rates if rate is not None]
+            if len(known) < len(rates):
+                return {}
+            means[run] = statistics.fmean(known)
+        return self._arm.by_round(means)
 
     def rate(self, cell: t.Mapping[str, t.Any]) -> float | None:
-        """Return the mean of a cell's runs."""
+        """Return the mean of a cell's runs; None if it is unknown."""
         rates = self._by_round(cell)
         return round(statistics.fmean(rates.values()), 1) if rates else None
 
@@ -344,6 +355,7 @@ _CIRCUMSTANCES: tuple[tuple[str, t.Callable[[t.Mapping[str, t.Any]], str]], ...]
     ("processors of the hosts", _of_hosts("cpu", "model")),
     ("processors online", _of_hosts("cpu", "online")),
     ("hosts", lambda run: ", ".join(sorted(run.get("hosts", {})))),
+    ("kernel command lines of the guests", guests.command_lines),
     ("Redis", _redis),
 )
 

@@ -18,7 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.profile import 
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 OURS = str(ROOT / "roles/host_tuning/profiles")
-NAMES = ["dram", "imdt", "swap", "swap_2018", "swap_2018_advice", "tiering", "zram", "zswap"]
+NAMES = ["dram", "dram_2018", "imdt", "imdt_2018", "swap", "swap_2018", "swap_2018_advice", "tiering", "zram", "zswap"]
 RECORD = {"cpu": {"online": 16, "rcu_nocb_config": True}}
 
 
@@ -40,7 +40,7 @@ def test_every_setting_has_a_reason_and_a_first_kernel(name):
         entry for section in ("sysctl", "sysfs", "block_queue", "kernel_cmdline") for entry in profile[section].values()
     ]
     entries.append(profile["cpu_governor"])
-    assert len(entries) >= 7
+    assert len(entries) >= 6
     for entry in entries:
         assert entry["reason"].endswith(".") and entry["since"], entry
     assert all(entry["reason"] for entry in profile["services_stopped"].values())
@@ -57,7 +57,12 @@ def test_the_profile_of_2018_has_the_settings_of_its_script():
     assert (
         profile["swap"]["priority"] == 0 and profile["swap"]["partitions"] == 0 and profile["swap"]["others"] == "off"
     )
-    assert profile["kernel_cmdline"] == {}
+    assert profile["kernel_cmdline"] == {} and profile["swap"]["discard"] == "none"
+    arms = [profile, load("dram_2018", OURS, []), load("imdt_2018", OURS, [])]
+    for arm in arms:
+        assert arm["guest_kernel_arguments"] == ["nohz=off", "highres=off", "lapic=notscdeadline"]
+        assert "kernel.numa_balancing" not in arm["sysctl"]
+    assert [arm["swap"]["kind"] for arm in arms] == ["devices", "none", "none"] and arms[2]["needs"] == ["imdt"]
     advice = load("swap_2018_advice", OURS, [])
     assert advice["sysctl"]["vm.page-cluster"]["value"] == 0 and advice["swap"]["priority"] == 10
     assert {name: entry["value"] for name, entry in advice["block_queue"].items()} == {
@@ -66,6 +71,11 @@ def test_the_profile_of_2018_has_the_settings_of_its_script():
         "max_sectors_kb": 32,
     }
     assert kernel_arguments(advice, RECORD)["arguments"] == ["nvme.io_queue_depth=64", "rcu_nocbs=0-15"]
+
+
+def test_rcu_nocbs_ends_at_the_highest_processor_although_some_are_offline():
+    record = {"cpu": {"online": 12, "last": 15, "rcu_nocb_config": True}}
+    assert "rcu_nocbs=0-15" in kernel_arguments(load("swap_2018_advice", OURS, []), record)["arguments"]
 
 
 def test_zram_and_zswap_exclude_each_other():
@@ -96,7 +106,9 @@ def test_a_relative_path_is_searched_for_in_the_places(tmp_path):
 
 
 def test_an_unknown_name_is_refused_with_the_list_of_names():
-    with pytest.raises(ProfileError, match="is 'turbo', but there is no such profile. Allowed: dram, imdt, swap,"):
+    with pytest.raises(
+        ProfileError, match="is 'turbo', but there is no such profile. Allowed: dram, dram_2018, imdt, imdt_2018,"
+    ):
         load("turbo", OURS, [])
 
 

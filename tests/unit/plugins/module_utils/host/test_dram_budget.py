@@ -111,3 +111,19 @@ def test_a_host_that_has_lost_memory_does_not_get_its_old_huge_pages_back(meminf
     assert path.read_text(encoding="ascii") == "1000\n"
     budget.set_state({**original, "huge pages": 1000 + 1500})
     assert path.read_text(encoding="ascii").strip() == "2500"
+
+
+def test_version_2_lowers_a_limit_only_once_the_memory_is_reclaimed(tmp_path):
+    """Otherwise memory.max would call the OOM killer."""
+    (tmp_path / "memory.current").write_text(str(300 * MIB), encoding="ascii")
+    (tmp_path / "memory.max").write_text("max", encoding="ascii")
+    files = CgroupFiles(str(tmp_path), version_1=False)
+    with pytest.raises(BudgetError, match=r"has no memory.reclaim; it needs Linux 5.19"):
+        files.squeeze(200 * MIB)
+    (tmp_path / "memory.reclaim").write_text("", encoding="ascii")
+    assert not files.squeeze(200 * MIB), "nothing was reclaimed"
+    assert files.limit() is None
+    assert (tmp_path / "memory.reclaim").read_text(encoding="ascii") == str(100 * MIB)
+    (tmp_path / "memory.current").write_text(str(150 * MIB), encoding="ascii")
+    assert files.squeeze(200 * MIB)
+    assert (tmp_path / "memory.max").read_text(encoding="ascii").startswith(str(200 * MIB))

@@ -37,6 +37,7 @@ def test_kernel_and_processors(quiet):
     assert record["cpu"] == {
         "model": "QEMU TCG CPU version 2.5+",
         "online": 4,
+        "last": 3,
         "sockets": 2,
         "smt": False,
         "governors": {},

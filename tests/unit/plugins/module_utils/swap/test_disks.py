@@ -53,6 +53,12 @@ def test_no_warning_for_one_socket_or_spread_drives(warnings, sockets, nodes):
     assert warnings(sockets, nodes) == []
 
 
+def test_drives_that_are_not_spread_equally(warnings):
+    assert warnings(2, [0, 1, 1]) == [
+        "the swap drives are not spread equally over the sockets: 1 near NUMA node 0, 2 near NUMA node 1"
+    ]
+
+
 def test_drives_on_one_of_two_sockets(warnings):
     assert warnings(2, [1, 1]) == [
         "this host has 2 sockets and all swap drives are near NUMA node 1: "

@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import pytest
+from synthetic_fleets import edit_run
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost.figures import PricedArm
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare
 
 PAID = {"date": "2026-01-31", "currency": "EUR", "server": 4800, "dram_per_gb": 10, "months": 48}
 GIB = 2**30
@@ -161,9 +163,71 @@ def test_a_dram_budget_replaces_the_dram_of_the_host_and_a_server_counts_once():
     assert (arm.vms, arm.dram_bytes) == (6, 16 * GIB)
 
 
+def test_charged_dram_is_priced_where_it_was_measured():
+    """The budget alone would price zram's memory at nothing, and DRAM that a fleet did not use in full."""
+    run = {"hosts": {"kvm": {"tuning": {"dram_budget": {"size_bytes": 16 * GIB}}}}}
+    charged = {"charged_bytes": 2 * 12 * GIB, "machines": 2}
+    assert cost.arm_of("zram", run, "pass", 8, cost.SwapWrites(run), charged).dram_bytes == 12 * GIB
+    unknown = {"charged_bytes": None, "machines": 1}
+    assert cost.arm_of("zram", run, "pass", 8, cost.SwapWrites(run), unknown).dram_bytes == 16 * GIB
+
+
+def host(boot_id, total_bytes, **more):
+    return {"kvm": {"kernel": {"boot_id": boot_id}, "memory": {"total_bytes": total_bytes}, **more}}
+
+
+def test_an_arm_with_imdt_or_cxl_is_priced_through_a_comparison(record):
+    """The brief's two servers, as runs: IMDT shows 768 GB of memory and has no swap area."""
+    node = {"memory_only": True, "total_bytes": 256 * GIB}
+
+    def run(name, hosts):
+        def change(document):
+            document["hosts"] = hosts
+            document["config"]["profile"] = name
+
+        return ArmRuns(None, [edit_run(record(name=name)[0], change)])
+
+    arms = [
+        run("dram", host("a", 192 * GIB)),
+        run("imdt", host("b", 768 * GIB, imdt={"detected": True})),
+        run("tiering", host("c", 448 * GIB, numa={"nodes": [node, {"memory_only": False, "total_bytes": 192 * GIB}]})),
+    ]
+
+    def costs(**more):
+        document = compare(arms, cost.prices("prices", {**PAID, "server": 8080, **more}))[0]
+        return {arm["name"]: arm for arm in document["cost"]["arms"]}, cost_text.lines(document["cost"])
+
+    found, lines = costs()
+    assert found["imdt"]["per_vm_month"] is None and any("set arms.imdt.dram_gb" in line for line in lines)
+    assert (found["tiering"]["dram_gb"], found["tiering"]["tier_gb"]) == (192, 256)
+    own = {"imdt": {"dram_gb": 192, "tier_gb": 1500, "tier_per_gb": 2.6, "licences": 480}}
+    found, lines = costs(arms=own, target_saving=0.6)
+    imdt = found["imdt"]
+    assert (imdt["dram_gb"], imdt["tier_gb"]) == (192, 1500) and imdt["parts_per_month"]["licences"] == 10
+    assert found["dram"]["parts_per_month"]["licences"] == 0 and imdt["saving"] < 0  # with the same number of VMs
+    assert imdt["target_server_ratio"] == 0.4 and any("60% less if the server" in line for line in lines)
+
+
+def test_which_price_of_the_server_gives_the_saving_of_the_brief():
+    arms = [PricedArm("dram", 31, "", 192 * GIB), PricedArm("imdt", 108, "", 768 * GIB, hidden=True)]
+    own = {"imdt": {"dram_gb": 192, "tier_gb": 1500}}
+
+    def of_imdt(**more):
+        paid = cost.prices("prices", {**PAID, "server": 8080, "tier_per_gb": 2.6, "arms": own, **more})
+        return cost.document(paid, arms, "dram")["arms"][1]
+
+    imdt = of_imdt(target_saving=0.6)
+    assert imdt["target_server_ratio"] == pytest.approx(1.39, abs=0.005)
+    own["imdt"]["server"] = imdt["target_server_price"]
+    assert of_imdt()["saving"] == pytest.approx(0.6, abs=0.001)
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
+        ({"arms": {"imdt": {"months": 3}}}, "prices.arms.imdt: months cannot differ by arm"),
+        ({"arms": {"imdt": {"dram_gb": -1}}}, "prices.arms.imdt.dram_gb: -1 is out of range"),
+        ({"arms": {"imdt": 3}}, "it must have the prices of each arm"),
         ({"server": None}, "prices: server is missing; it must have"),
         ({"drams": 3}, "drams is unknown"),
         ({"date": "yesterday"}, "prices.date: 'yesterday' is not a date"),

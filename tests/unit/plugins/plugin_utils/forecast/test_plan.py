@@ -7,6 +7,7 @@ import pytest
 from synthetic_fleets import SETTINGS
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Capacity, Demand, admit
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
@@ -45,6 +46,7 @@ def planned(arms, sizes, settings=None, record=None, **options):
         "fleet_sizes": sizes,
         "tiers": plan.tiers("tiers", options.pop("tiers", {})),
         "base": plan.BASE,
+        "vm_memory": None,
         "overhead": 3 << 20,
         "overhead_used": 1 << 20,
         "host_reserve": "5%",
@@ -104,9 +106,11 @@ def test_compressed_memory_helps_only_with_what_compresses():
     assert "do not compress" in of(planned({"zram": ZRAM}, [50]), "zram", 50)["reasons"][0]
     half = planned({"zram": ZRAM}, [50], {"compressibility": 0.5})
     assert of(half, "zram", 50)["cells"][0]["hit_rate"] < 0.8 and half["largest"]["zram"] >= 50
-    # A cap on a control group leaves zram the rest of the host.
-    capped = planned({"zram": {**ZRAM, "dram_budget": {"size": "1G", "mechanism": "cgroup"}}}, [20])
-    assert of(capped, "zram", 20)["verdict"] == "meets"
+    # A budget by control group means the charged DRAM: it holds what is in zram, too.
+    capped = {"zram": {**ZRAM, "dram_budget": {"size": "1G", "mechanism": "cgroup"}}}
+    assert "do not compress" in of(planned(capped, [20]), "zram", 20)["reasons"][0]
+    most = {share: planned(capped, [20], {"compressibility": share})["largest"]["zram"] for share in (0, 0.5, 0.75)}
+    assert 0 < most[0] < most[0.5] < most[0.75]
 
 
 def test_zswap_is_between_dram_and_the_drives():
@@ -211,3 +215,32 @@ def test_a_wrong_tier_is_named(given, message):
 def test_the_text_names_every_result():
     text = "\n".join(lines(planned({"dram": ARM, "swap": DRIVES}, [50], {"rate": 20000})))
     assert "does not fit" in text and "beyond" in text and "Largest fleet" in text and "Nothing was changed." in text
+
+
+# The brief's VM of 5.7 GB, and what its two hosts show as MemTotal: 192 GB of DRAM, and the 768 GB of IMDT.
+VM = 5436 << 20
+BRIEF = {"key_count": 3_300_000, "value_size": 1024, "requests": 1000}
+
+
+@pytest.mark.parametrize(("total", "vms"), [(188 * GIB, 31), (700 * GIB, 126)])
+def test_the_fleets_of_the_brief_fit_the_plan_and_the_admission(total, vms):
+    capacity = Capacity(total, None, 0, 512 << 20, 0, 1000, 10**15, None)
+    demand = Demand(vms, 0, VM, OVERHEAD, 1, 0, 0, "")
+    assert admit(capacity, demand) == ([], [])
+    record = {"memory": {"total_bytes": total}, "cpu": {"online": 1000}}
+    options = {"settings": BRIEF, "record": record, "vm_memory": VM, "host_reserve": "512M"}
+    document = planned({"dram": ARM}, [vms], **options)
+    assert document["vm_bytes"] == VM + OVERHEAD and of(document, "dram", vms)["verdict"] == "meets"
+    # Where one ends the other ends, too.
+    largest = document["largest"]["dram"]
+    assert admit(capacity, demand._replace(vms=largest))[0] == []
+    assert admit(capacity, demand._replace(vms=largest + 1))[0] != []
+
+
+def test_the_plan_refuses_what_the_admission_refuses_also_under_imdt():
+    record = {"memory": {"total_bytes": 188 * GIB}, "cpu": {"online": 1000}, "imdt": {"detected": True}}
+    options = {"settings": BRIEF, "record": record, "vm_memory": VM, "host_reserve": "512M"}
+    document = planned({"imdt": {**ARM, "needs": ["imdt"]}}, [31, 60], **options)
+    assert of(document, "imdt", 31)["verdict"] == "unknown"
+    large = of(document, "imdt", 60)
+    assert large["verdict"] == "does not fit" and "60 VMs of 5.309 GiB need" in large["reasons"][0]

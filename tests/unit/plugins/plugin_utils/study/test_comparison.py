@@ -162,3 +162,17 @@ def test_a_comparison_states_its_aa_test_and_the_smallest_effect(record, make_re
     assert few["noise"] is None and "it has an interval only with 3 or more runs" in "\n".join(
         report_text.comparison(few)
     )
+
+
+def test_other_command_lines_of_the_guests_are_more_than_the_profile(record):
+    def boot(directory, line):
+        def change(run):
+            for name, each in run["fleet"].items():
+                each.update(machine=f"boot-{name}", kernel={"cmdline": line})
+
+        return edit_run(directory, change)
+
+    plain = boot(record(name="plain")[0], "BOOT_IMAGE=/vmlinuz quiet")
+    coarse = boot(record(name="coarse")[0], "BOOT_IMAGE=/vmlinuz quiet highres=off")
+    found = compare([ArmRuns(None, [plain]), ArmRuns(None, [coarse])])[0]["differences"]["coarse"]
+    assert found == ["kernel command lines of the guests: quiet -> quiet highres=off"]

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host with a DRAM budget: its charged DRAM, and the limit that keeps it within the budget.
+
+The record of the module C(dram_budget) says which budget is in force. Under C(fitted) it also has what was found here:
+C(limit), C(fits), C(steps), C(ratio), C(why), and C(baseline), the memory of group and host before the fill.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import budget_fit
+from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import (
+    BudgetError,
+    CgroupFiles,
+    group_directory,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
+
+# The group's limit is at least this share of the budget, and this much above what no reclaim can take.
+_FLOOR, _FLOOR_BYTES = 0.05, 2 * 2**20
+
+
+class BudgetedHost:
+    """This host, under the DRAM budget of its record.
+
+    Attributes:
+        charged: reads its charged DRAM.
+        mechanism: of the budget.
+    """
+
+    def __init__(self, record: HostRecord, content: dict[str, t.Any]) -> None:
+        self._record, self._content = record, content
+        asked = content["asked"]
+        self.mechanism: str = asked["mechanism"]
+        self._size: int = asked["size_bytes"]
+        self._group = CgroupFiles(*group_directory(HostFiles(), asked["group"])) if asked["group"] else None
+        original = content["original"].get("huge pages", 0)
+        self.charged = ChargedDram({**asked, "original_pages": original})
+
+    @classmethod
+    def find(cls, record: HostRecord) -> BudgetedHost | None:
+        """Return this host, or None if it has no DRAM budget."""
+        content = record.read()
+        return cls(record, content) if content else None
+
+    def document(self) -> dict[str, t.Any]:
+        """Return what is known about the budget: C(machine), C(mechanism), C(budget_bytes), C(fits) and C(fit)."""
+        fitted = self._content.get("fitted") or {}
+        names = ("limit", "steps", "ratio", "why")
+        return {
+            "machine": HostFiles().text("/proc/sys/kernel/random/boot_id"),
+            "mechanism": self.mechanism,
+            "budget_bytes": self._size,
+            "fits": fitted.get("fits"),
+            "fit": {name: fitted[name] for name in names} if "fits" in fitted else None,
+        }
+
+    def set_limit(self, limit: str, check_mode: bool) -> bool:
+        """Bring the group to its limit; return whether the limit was, or would be, changed.
+
+        Args:
+            limit: C(kept), C(released) or C(fitted).
+            check_mode: whether to change nothing.
+
+        Raises:
+            BudgetError: it cannot be set, or the charged DRAM cannot be measured.
+        """
+        if limit == "kept":
+            return False
+        has_group = self._group is not None and self._group.exists()
+        before = self._group.limit() if self._group and has_group else None
+        if check_mode:
+            return has_group and limit == "released" and before != self._size
+        if limit == "released":
+            if self._group and has_group and before != self._size:
+                self._group.set_limit(self._size)
+            fitted: dict[str, t.Any] = {"baseline": self._memory()}
+        elif self._group and has_group:
+            earlier = self._content.get("fitted") or {}
+            fit = self._fit(self._group)
+            # A second fit that changes nothing measures no ratio.
+            fitted = {**earlier, **fit._replace(ratio=fit.ratio or earlier.get("ratio"))._asdict()}
+        else:
+            return False
+        with self._record.locked():
+            self._content = {**self._content, "fitted": fitted}
+            self._record.write(self._content)
+        return has_group and self._group is not None and self._group.limit() != before
+
+    def _fit(self, group: CgroupFiles) -> budget_fit.Fit:
+        floor = budget_fit.rounded(max(_FLOOR * self._size, (self.charged.unreclaimable() or 0) + _FLOOR_BYTES))
+        fit = budget_fit.fit(
+            self._size, min(group.limit() or self._size, self._size), floor, self._state, group.squeeze
+        )
+        if not fit.fits:
+            group.set_limit(self._size)  # what does not fit is measured as it is, not starved
+            return fit._replace(limit=self._size)
+        return fit
+
+    def _state(self) -> budget_fit.State:
+        figures = self.charged.read()
+        group, charged = figures["group_bytes"], figures["charged_bytes"]
+        if group is None or charged is None:
+            unknown = ", ".join(name for name, value in figures.items() if value is None and name != "limit_bytes")
+            raise BudgetError(
+                f"this kernel does not tell {unknown}, so the fleet cannot be brought to its DRAM budget; use the "
+                "mechanism hugepages, or swap that is not below a loop device"
+            )
+        return budget_fit.State(group, charged - group)
+
+    def _memory(self) -> dict[str, int | None]:
+        return {"charged_bytes": self.charged.read()["charged_bytes"], "host_bytes": self.charged.host_in_use()}
+
+    def host_check(self, helper_bytes: int) -> dict[str, t.Any] | None:
+        """Compare the change of the host's memory in use with that of the charged DRAM since the limit was released.
+
+        Args:
+            helper_bytes: memory of our own process that was not there then.
+        """
+        before, now = (self._content.get("fitted") or {}).get("baseline"), self._memory()
+        values = [each[name] for each in (before or {}, now) for name in each]
+        if before is None or None in values or not now["charged_bytes"]:
+            return None
+        charged = now["charged_bytes"] - before["charged_bytes"]
+        host = t.cast(int, now["host_bytes"]) - before["host_bytes"] - helper_bytes
+        return {
+            "host_bytes": host,
+            "charged_bytes": charged,
+            "difference": round((host - charged) / now["charged_bytes"], 4),
+        }

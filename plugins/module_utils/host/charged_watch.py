@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Watch the charged DRAM of a host while a phase is measured: a process that reads it every second."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach, is_running
+from ansible_collections.memstretch.density.plugins.module_utils.host.charged import PARTS, ChargedDram
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, private_directory
+
+INTERVAL_S = 1.0
+# All processes are looked through for the clients, so rarely: in the second sample, then in every tenth.
+_CLIENTS_FIRST, _CLIENTS_EVERY = 1, 10
+
+
+class WatchError(Exception):
+    """The samples of a watch cannot be used; the message says why."""
+
+
+def begin(charged: ChargedDram, longest_s: float) -> dict[str, t.Any]:
+    """Watch the charged DRAM in the background until the file of the samples is removed, at most so many seconds.
+
+    Returns:
+        C(path) of the file, and C(pid) of the process.
+    """
+    # Not in /tmp, where others could guess the name.
+    descriptor, path = tempfile.mkstemp(prefix="charged-", suffix=".samples", dir=private_directory())
+    pid = detach(lambda: _watch(charged, descriptor, longest_s))
+    os.close(descriptor)
+    return {"path": path, "pid": pid}
+
+
+def _watch(charged: ChargedDram, descriptor: int, longest_s: float) -> None:
+    end = due = time.monotonic()
+    end += longest_s
+    for number in range(1 << 62):
+        sample = dict(charged.read())
+        if number % _CLIENTS_EVERY == _CLIENTS_FIRST:
+            sample["client_bytes"] = charged.client_bytes()
+        # One write for one line, so that a reader sees whole lines only.
+        os.write(descriptor, (json.dumps(sample) + "\n").encode())
+        due += INTERVAL_S
+        time.sleep(max(0.0, due - time.monotonic()))
+        if time.monotonic() > end or not os.fstat(descriptor).st_nlink:
+            return
+
+
+def end(job: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """End a watch and return its samples.
+
+    Raises:
+        WatchError: there are none, or the watch has ended before.
+    """
+    path = job["path"]
+    name = os.path.basename(path)
+    if os.path.dirname(path) != private_directory() or not re.match(r"^charged-\w+\.samples$", name):
+        raise WatchError(f"job.path: {path} is not the file of a watch")
+    has_watched = is_running(job["pid"])  # to the end
+    try:
+        with open(path, encoding="ascii") as file:
+            lines = file.read().splitlines()
+        os.unlink(path)
+    except OSError as error:
+        raise WatchError(f"the samples of the charged DRAM cannot be read: {error}") from error
+    if not lines or not has_watched:
+        raise WatchError(
+            f"the process {job['pid']} that watched the charged DRAM has ended before the phase did, after "
+            f"{len(lines)} samples; was it killed?"
+        )
+    return [json.loads(line) for line in lines]
+
+
+def private_bytes(pid: int) -> int:
+    """Return the memory that a process shares with no other; 0 if it has ended."""
+    text = HostFiles().text(f"/proc/{pid}/smaps_rollup") or ""
+    return sum(int(size) * 1024 for size in re.findall(r"^Private_(?:Clean|Dirty):\s+(\d+) kB$", text, re.MULTILINE))
+
+
+def summary(samples: t.Sequence[t.Mapping[str, t.Any]], mechanism: str) -> dict[str, t.Any]:
+    """Return the figures of a phase from its samples.
+
+    Returns:
+        C(samples), their number; C(charged_bytes), C(maximum) and C(mean), None if one sample is unknown; C(parts), the
+        parts of the sum in the sample with the maximum; C(compression_ratio), stored over compressed bytes of all
+        samples; C(client_bytes), the most; C(limit_bytes), the least and the most.
+    """
+    sums = [sample["charged_bytes"] for sample in samples]
+    known = None not in sums
+    worst = max(samples, key=lambda sample: sample["charged_bytes"]) if known else samples[-1]
+    stored, compressed = (_total(samples, name) for name in ("stored_bytes", "compressed_bytes"))
+    limits = [sample["limit_bytes"] for sample in samples if sample["limit_bytes"] is not None]
+    return {
+        "samples": len(samples),
+        "charged_bytes": {"maximum": max(sums), "mean": round(sum(sums) / len(sums))} if known else None,
+        "parts": {name: worst[name] for name in PARTS[mechanism]},
+        "compression_ratio": round(stored / compressed, 3) if stored and compressed else None,
+        "client_bytes": max((sample.get("client_bytes", 0) for sample in samples), default=0),
+        "limit_bytes": [min(limits), max(limits)] if limits else None,
+    }
+
+
+def _total(samples: t.Sequence[t.Mapping[str, t.Any]], name: str) -> int | None:
+    values = [sample[name] for sample in samples]
+    return None if None in values else sum(values)

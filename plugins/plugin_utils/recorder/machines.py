@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Collect what was read of a run's hypervisors: their pressure in a phase, and the raw records of the run."""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+
+
+class Machines:
+    """The readings of the action host_pressure.
+
+    Args:
+        run: what the action C(benchmark_run) returned.
+        directory: of the run.
+    """
+
+    def __init__(self, run: t.Mapping[str, t.Any], directory: RunDirectory) -> None:
+        groups = run.get("inventory", {}).get("groups", {})
+        self._directory = directory
+        # The boot id of each hypervisor, if its record is known.
+        self._hypervisors: dict[str, str | None] = {
+            name: (run["hosts"].get(name, {}).get("kernel") or {}).get("boot_id")
+            for name in groups.get("hypervisors", [])
+        }
+        self._awaited: set[str] = set()
+        self._after: dict[str, t.Mapping[str, t.Any]] = {}
+        self._unknown: dict[str, str] = {}
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a hypervisor was read before the phase, but not yet after it."""
+        return bool(self._awaited)
+
+    def add(self, reading: t.Mapping[str, t.Any]) -> None:
+        """Add a reading."""
+        host, moment = reading["host"], reading["moment"]
+        if moment in ("before", "after"):
+            self._hypervisors.setdefault(host, None)
+            if "unknown" in reading:
+                self._unknown[host] = reading["unknown"]
+        if moment == "before" and "unknown" not in reading:
+            self._awaited.add(host)
+        elif moment == "after":
+            self._awaited.discard(host)
+            if "unknown" not in reading:
+                self._after[host] = reading
+        elif moment == "begin":
+            self._write_raw(host, reading)
+        elif moment == "end":
+            self._write_log(host, reading)
+
+    def take(self, document: dict[str, t.Any]) -> None:
+        """Put the pressure of the hypervisors into the document of a phase that has ended, and forget it."""
+        hypervisors: dict[str, dict[str, str | None]] = {}
+        for name, recorded in self._hypervisors.items():
+            if name in self._after:
+                recorded = self._after[name]["machine"]
+                document["pressure"][recorded] = self._after[name]["pressure"]
+            if recorded in document["pressure"]:  # also of a hypervisor that is the fleet's own machine
+                hypervisors[name] = {"machine": recorded}
+            else:
+                reason = self._unknown.get(name, "it was not read before and after the phase")
+                hypervisors[name] = {"machine": None, "unknown": reason}
+        document["hypervisors"] = hypervisors
+        self._awaited, self._after, self._unknown = set(), {}, {}
+
+    def _write_raw(self, host: str, reading: t.Mapping[str, t.Any]) -> None:
+        for name, text in reading.get("raw", {}).items():
+            file = name.strip("/").replace("/", "-") + ".txt"
+            if not os.path.exists(self._file(host, file)):  # a resumed run keeps those of its beginning
+                self._write(host, file, text)
+        if reading.get("log_position") is None:
+            self._write_log(host, reading)
+
+    def _write_log(self, host: str, reading: t.Mapping[str, t.Any]) -> None:
+        if "log" in reading:
+            text, lost = reading["log"], reading["log_lost"]
+            if lost:
+                text = f"({lost} earlier messages were overwritten before they were read, or are left out)\n{text}"
+        else:
+            text = f"(unknown: {reading.get('unknown') or reading.get('log_unknown') or 'they were not read'})"
+        path = self._file(host, "dmesg.txt")
+        earlier = ""
+        if os.path.exists(path):  # the part of the run before it was resumed
+            with open(path, encoding="utf-8") as stream:
+                earlier = stream.read()
+        self._write(host, "dmesg.txt", earlier + text)
+
+    def _write(self, host: str, name: str, text: str) -> None:
+        os.makedirs(os.path.dirname(self._file(host, name)), exist_ok=True)
+        self._directory.write_text(os.path.relpath(self._file(host, name), self._directory.path), text.rstrip() + "\n")
+
+    def _file(self, host: str, name: str) -> str:
+        # The name is the inventory's, so it may be an address such as fe80::1%eth0, but not a path.
+        return self._directory.file("raw", re.sub(r"[^A-Za-z0-9._:%@+-]", "_", host).lstrip(".") or "host", name)

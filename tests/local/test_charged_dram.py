@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A DRAM budget is kept by what the fleet really takes: real Redis servers in a control group, with zram as swap."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.memstretch.density.plugins.modules import charged_dram, dram_budget
+
+from .conftest import RedisServer
+
+MIB = 2**20
+BUDGET = 120 * MIB
+MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
+# Two Redis servers with 80,000 values of 1,000 bytes each take about 200 MiB.
+VALUE, KEYS = 1000, 80_000
+
+
+class RedisInGroup(RedisServer):
+    """A redis-server that is in a control group before it allocates memory."""
+
+    group = MEMORY
+
+    def start(self):
+        self.COMMAND = ("sh", "-c", f"echo 0 > {self.group}/cgroup.procs && exec redis-server -")
+        return super().start()
+
+
+def text(path, value):
+    pathlib.Path(path).write_text(str(value), encoding="ascii")
+
+
+@pytest.fixture
+def zram():
+    """Swap in a zram device that is removed afterwards."""
+    if os.geteuid() != 0 or not MEMORY.is_dir() or not pathlib.Path("/sys/class/zram-control").is_dir():
+        pytest.skip("this needs root, zram, and the memory controller of cgroup v1")
+    number = pathlib.Path("/sys/class/zram-control/hot_add").read_text(encoding="ascii").strip()
+    device, place = f"/dev/zram{number}", f"/sys/block/zram{number}"
+    page_cluster = pathlib.Path("/proc/sys/vm/page-cluster").read_text(encoding="ascii")
+    text("/proc/sys/vm/page-cluster", 0)
+    text(f"{place}/disksize", 1024 * MIB)
+    subprocess.run(["mkswap", device], check=True, capture_output=True)
+    subprocess.run(["swapon", "--priority", "1000", device], check=True)
+    yield place
+    subprocess.run(["swapoff", device], check=True)
+    text("/proc/sys/vm/page-cluster", page_cluster)
+    text(f"{place}/reset", 1)
+    text("/sys/class/zram-control/hot_remove", number)
+
+
+@pytest.fixture
+def run_module(tmp_path):
+    """Return a function that runs a module of the collection here and returns its result."""
+
+    def run(module, **options):
+        output = io.StringIO()
+        arguments = {**options, "record_directory": str(tmp_path / "records"), "_ansible_remote_tmp": str(tmp_path)}
+        with contextlib.redirect_stdout(output), patch_module_args(arguments), contextlib.suppress(SystemExit):
+            module.main()
+        result = json.loads(output.getvalue())
+        assert not result.get("failed"), result
+        return result
+
+    return run
+
+
+@pytest.fixture
+def servers(zram, run_module, tmp_path):
+    """Two Redis servers in a control group with a DRAM budget."""
+    group = f"test-charged-{os.getpid()}"
+    assert run_module(dram_budget, size=str(BUDGET), group=group)["changed"]
+    RedisInGroup.group = MEMORY / group
+    running = []
+    try:
+        running += [RedisInGroup(tmp_path / f"redis-{number}") for number in range(2)]
+        yield running
+    finally:
+        for server in running:
+            server.kill()
+        run_module(dram_budget, state="restored")
+    assert not RedisInGroup.group.exists()
+
+
+def on_all(servers, client, *options, mode):
+    """Run the client next to each server, at the same time."""
+    positional = (VALUE, KEYS, 0, 2000, 100)
+    commands = [[client, *options, mode, server.port, *positional] for server in servers]
+    processes = [subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL) for words in commands]
+    assert [process.wait() for process in processes] == [0] * len(servers)
+
+
+@pytest.mark.parametrize("compressibility", [0.75, 0])
+def test_zram_is_charged_to_the_budget(servers, client, run_module, compressibility):
+    """Values that compress are squeezed into the budget; values that do not never seem to fit."""
+    group = RedisInGroup.group
+    options = {"size": str(BUDGET), "group": group.name}
+    assert run_module(charged_dram, limit="released")["charged_dram"]["fits"] is None
+    on_all(servers, client, f"--compressibility={compressibility}", mode="fill")
+
+    begun = run_module(charged_dram, watch=True)
+    unfitted = run_module(charged_dram, state="ended", job=begun["job"])["charged_dram"]
+    assert unfitted["parts"]["group_bytes"] <= BUDGET, "the limit of the group alone is kept"
+    assert unfitted["charged_bytes"]["maximum"] > 1.15 * BUDGET, "and yet the fleet takes more"
+
+    begun = run_module(charged_dram, limit="fitted", watch=True)
+    on_all(servers, client, f"--compressibility={compressibility}", "--requests=6000", mode="test")
+    measured = run_module(charged_dram, state="ended", job=begun["job"])["charged_dram"]
+    assert measured["samples"] >= 3 and measured["client_bytes"] > 0
+    assert measured["parts"].keys() == {
+        "group_bytes",
+        "zram_bytes",
+        "zram_table_bytes",
+        "zswap_bytes",
+        "page_cache_bytes",
+    }
+    assert measured["host_check"] is not None
+    print(json.dumps(measured, indent=1))
+    limit = int((group / "memory.limit_in_bytes").read_text(encoding="ascii"))
+    if compressibility:
+        assert measured["fits"] is True and measured["compression_ratio"] > 2
+        assert measured["charged_bytes"]["maximum"] <= 1.02 * BUDGET
+        assert measured["charged_bytes"]["mean"] >= 0.95 * BUDGET
+        assert limit < BUDGET and measured["limit_bytes"] == [limit, limit]
+    else:
+        assert measured["fits"] is False and "compress" in measured["fit"]["why"]
+        assert measured["charged_bytes"]["maximum"] > 1.3 * BUDGET and limit == BUDGET
+    again = run_module(dram_budget, **options)
+    assert not again["changed"] and again["differences"] == [], "the lowered limit is this budget"
+    assert run_module(charged_dram, limit="released")["changed"] is (limit < BUDGET)
+    assert int((group / "memory.limit_in_bytes").read_text(encoding="ascii")) == BUDGET

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which drives of a recorded host are offered; tests/local/swap tries the guard on real disks."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.disks import behind_pch
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.swap.candidates import candidates
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
+from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
+
+
+@pytest.fixture
+def host(tmp_path):
+    """A function that adds a disk behind PCI devices, with the vendor of the first, and returns the host."""
+
+    def add(name, *addresses, vendor="0x8086", rotational=0):
+        device = tmp_path.joinpath("sys/devices", f"pci{addresses[0][:7]}", *addresses, "host")
+        device.mkdir(parents=True)
+        (device.parents[len(addresses) - 1] / "vendor").write_text(vendor + "\n", encoding="utf-8")
+        block = tmp_path / "sys/block" / name
+        (block / "queue").mkdir(parents=True)
+        (block / "queue/rotational").write_text(f"{rotational}\n", encoding="utf-8")
+        (block / "size").write_text("2097152\n", encoding="utf-8")
+        (block / "device").symlink_to(device)
+        (device / "model").write_text("INTEL SSDPED1D750GA\n", encoding="utf-8")
+        (device / "serial").write_text("PHMB1\n", encoding="utf-8")
+        return HostFiles(str(tmp_path))
+
+    return add
+
+
+@pytest.mark.parametrize(
+    ("addresses", "vendor", "behind"),
+    [
+        (("0000:17:00.0", "0000:18:00.0"), "0x8086", False),  # a root port of the second root bus, of a processor
+        (("0000:00:1d.0", "0000:04:00.0"), "0x8086", True),  # a root port of the hub
+        (("0000:00:17.0",), "0x8086", True),  # its SATA controller
+        (("0000:00:01.0", "0000:01:00.0"), "0x8086", False),
+        (("0000:00:1d.0", "0000:04:00.0"), "0x1022", None),
+    ],
+)
+def test_which_disks_are_behind_the_pch(host, addresses, vendor, behind):
+    assert behind_pch(host("nvme0n1", *addresses, vendor=vendor), "nvme0n1") is behind
+
+
+def test_every_drive_is_listed_with_what_speaks_against_it(host):
+    host("sda", "0000:00:17.0", rotational=1)
+    files = host("nvme0n1", "0000:17:00.0", "0000:18:00.0")
+    found = {each["disk"]: each for each in candidates(Guard(run_command, files))}
+    assert found["nvme0n1"]["size_bytes"] == 2**30 and found["nvme0n1"]["model"] == "INTEL SSDPED1D750GA"
+    assert found["nvme0n1"]["serial"] == "PHMB1" and found["nvme0n1"]["behind_pch"] is False
+    assert len(found["nvme0n1"]["against"]) == 1 and "no path below" in found["nvme0n1"]["against"][0]
+    assert [text.split(",")[0].split(":")[0] for text in found["sda"]["against"][1:]] == [
+        "is a rotating disk to the kernel",
+        "is behind the PCH",
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the contents of drives need root")
+def test_the_drives_of_this_machine_are_examined_and_none_in_use_is_offered():
+    files = HostFiles()
+    found = {each["disk"]: each["against"] for each in candidates(Guard(run_command, files))}
+    mounted = [line.split()[0] for line in files.text("/proc/mounts").splitlines()]
+    for disk, against in found.items():
+        if f"/dev/{disk}" in mounted:
+            assert any("carries the file system" in text for text in against), (disk, against)

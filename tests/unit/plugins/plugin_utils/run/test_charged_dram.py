@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the charged DRAM of a fleet makes of phases, summaries and verdicts."""
+
+from __future__ import annotations
+
+import pytest
+from synthetic_fleets import START, begun_run, host_result, latencies, run_config
+
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import MeasurementError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
+
+MIB = 2**20
+BUDGET = 100 * MIB
+RECORD = {"kernel": {"boot_id": "boot-1"}, "tuning": {"dram_budget": {"size_bytes": BUDGET}}}
+
+
+def taken(share=0.99, fits=True, **changes):
+    """Return what the module charged_dram returns at the end of a phase."""
+    return {
+        "machine": "boot-1",
+        "mechanism": "cgroup",
+        "budget_bytes": BUDGET,
+        "fits": fits,
+        "fit": {"limit": 60 * MIB, "steps": 3, "ratio": 3.0, "why": "" if fits else "its pages compress 1.00:1"},
+        "samples": 10,
+        "charged_bytes": None if share is None else {"maximum": round(share * BUDGET), "mean": round(share * BUDGET)},
+        "parts": {"group_bytes": 60 * MIB, "zram_bytes": 30 * MIB, "page_cache_bytes": None},
+        "compression_ratio": 3.1,
+        "client_bytes": 5 * MIB,
+        "limit_bytes": [60 * MIB, 60 * MIB],
+        "host_check": {"host_bytes": 99 * MIB, "charged_bytes": 98 * MIB, "difference": 0.0101},
+        **changes,
+    }
+
+
+@pytest.fixture
+def record(tmp_path):
+    """Return a function that records a run of a fill and two iterations; the fleet takes so much in each."""
+
+    def make(*charged):
+        config = run_config(requests=200, influences=[0], read_mixes=[100], warmups=0, iterations=2)
+        begun = begun_run(tmp_path / "run", config, ["a", "b"], hosts={"kvm": RECORD})
+        recorder = RunRecorder(begun, lambda line: None)
+        figures = Histogram.from_values(latencies(200)).figures()
+        for phase in begun["phases"]:
+            start = None if phase["kind"] == "fill" else START
+            recorder.begin_phase({"phase": phase, "begun_at": START - 1, "start_at": start})
+            for name in ("a", "b"):
+                recorder.add(name, host_result(config, phase, figures))
+            if phase["kind"] != "fill":
+                assert recorder.phase, "the phase waits for the charged DRAM"
+                document = charged[phase["index"] - 2]
+                recorder.add_charged(document) if document else recorder.fail_charged()
+            assert recorder.phase is None
+        recorder.close()
+        return recorder.directory
+
+    return make
+
+
+def test_a_fleet_within_its_budget_passes_and_the_summary_has_what_it_took(record):
+    directory = record(taken(0.98), taken(1.019))
+    summary, _details = evaluate(directory)
+    assert summary["verdict"] == "pass", summary["reasons"]
+    assert summary["dram"] == {
+        "budget_bytes": BUDGET,
+        "charged_bytes": round(1.019 * BUDGET),
+        "mean_bytes": round(0.9995 * BUDGET),
+        "machines": 1,
+        "compression_ratio": 3.1,
+        "fits": True,
+    }
+    phase = directory.read_phase(directory.read_json("run.json")["phases"][1])
+    assert phase["charged_dram"]["boot-1"]["parts"]["zram_bytes"] == 30 * MIB and phase["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    "worst, reason",
+    [
+        (taken(1.021), "kvm: over budget, the fleet took up to 102.1 MiB of DRAM, 102.1% of its budget of 100 MiB"),
+        (taken(1.8, fits=None), "kvm: over budget"),
+        (taken(limit_bytes=[60 * MIB, 61 * MIB]), "kvm: the limit of the fleet's control group changed between 60 MiB"),
+        (taken(None), "kvm: its charged DRAM is unknown"),
+        (None, "kvm: its charged DRAM is unknown"),
+    ],
+)
+def test_over_budget_or_unknown_is_never_a_pass(record, worst, reason):
+    summary, _details = evaluate(record(taken(), worst))
+    assert summary["verdict"] == "invalid" and reason in summary["reasons"][0], summary["reasons"]
+
+
+def test_a_fleet_that_does_not_fit_fails_whatever_its_latency_and_is_not_measured_again(record):
+    summary, _details = evaluate(record(taken(1.8, fits=False), taken(1.9, fits=False)))
+    assert summary["verdict"] == "fail" and summary["dram"]["fits"] is False
+    assert summary["reasons"][0].startswith(
+        "does not fit: the fleet took 190 MiB of DRAM, its budget is 100 MiB, and its"
+    )
+
+
+def test_a_host_that_disagrees_is_a_warning():
+    check = {"host_bytes": 120 * MIB, "charged_bytes": 99 * MIB, "difference": 0.21}
+    (warning,) = charged_dram.warnings({"boot-1": taken(host_check=check)})
+    assert "grew by 120 MiB and the charged DRAM by 99 MiB, a difference of +21.0%" in warning
+    assert charged_dram.warnings({"boot-1": taken(host_check=None)}) == []
+
+
+def test_only_hosts_with_a_budget_are_watched():
+    run = {"hosts": {"kvm": RECORD, "other": {"kernel": {"boot_id": "boot-2"}, "tuning": {"dram_budget": None}}}}
+    assert charged_dram.hosts_with_budget(run) == {"kvm": "boot-1"}
+    assert charged_dram.hosts_with_budget({}) == {}
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"charged_bytes": {"maximum": -5, "mean": 1}}, "charged_dram.charged_bytes.maximum = -5"),
+        ({"budget_bytes": 0}, "charged_dram.budget_bytes = 0"),
+        ({"fits": "yes"}, "charged_dram.fits = 'yes'"),
+        ({"parts": {"a b": 1}}, "charged_dram.parts has the key 'a b'"),
+        ({"machine": "x\n"}, "charged_dram.machine"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_refused(change, message):
+    with pytest.raises(MeasurementError, match=message.replace(".", r"\.")):
+        charged_dram.result({"changed": False, "charged_dram": taken(**change)})
+
+
+def test_only_known_keys_of_an_answer_are_accepted():
+    answer = {"changed": True, "add_host": {"host_name": "evil"}, "charged_dram": {**taken(), "more": 1}}
+    assert charged_dram.result(answer) == {"changed": True, "charged_dram": taken()}
+    assert charged_dram.result({"changed": False, "charged_dram": None}) == {"changed": False, "charged_dram": None}
+    assert charged_dram.result({"failed": True, "msg": "no\x1broot"}) == {
+        "changed": False,
+        "failed": True,
+        "msg": "no?root",
+    }

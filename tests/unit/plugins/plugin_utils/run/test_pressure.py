@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.pressure import difference, snapshot
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import pressure
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import MeasurementError
+
+
+def of(**counters):
+    return {"counters": {"clock_s": 2.0, **counters}, "gauges": {}, "doubtful": []}
+
+
+def phase(**documents):
+    return {"phase": {"kind": "iteration", "influence": 0, "read_mix": 100}, "pressure": documents}
+
+
+def test_the_figures_are_those_of_the_hypervisors_not_of_their_guests():
+    document = {
+        **phase(host=of(pswpin=8000, zswpin=2000), guest=of(pswpin=0)),
+        "hypervisors": {"hv1": {"machine": "host"}},
+    }
+    assert pressure.figures(pressure.of_carriers(document).values())["page_ins"] == 5000
+    assert pressure.figures(pressure.of_guests(document))["page_ins"] == 0
+
+
+def test_one_unknown_machine_makes_a_sum_unknown_never_smaller():
+    document = {
+        **phase(host=of(pswpin=8000), guest=of(pswpin=0)),
+        "hypervisors": {"hv1": {"machine": "host"}, "hv2": {"machine": None, "unknown": "no route"}},
+    }
+    found = pressure.figures(pressure.of_carriers(document).values())
+    assert set(found.values()) == {None}
+    assert pressure.figures([])["page_ins"] is None
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        (of(pswpin=10), 5),  # a kernel without zswap
+        (of(pswpin=10, zswpin=2), 6),
+        (of(), None),
+        ({**of(pswpin=10), "doubtful": ["zswpin"]}, None),  # the counter decreased
+        ({"counters": {"pswpin": 10}, "gauges": {}, "doubtful": []}, None),
+    ],
+)
+def test_page_ins_of_a_machine(machine, expected):
+    assert pressure.figures([machine])["page_ins"] == expected
+
+
+def test_the_latency_is_that_of_the_slowest_disk():
+    disks = {
+        "disk.nvme0n1.reads": 100,
+        "disk.nvme0n1.read_ms": 10,
+        "disk.sda.reads": 10,
+        "disk.sda.read_ms": 50,
+        "disk.sda.writes": 0,
+        "disk.sda.write_ms": 0,
+    }
+    found = pressure.figures([of(**disks)])
+    assert found["read_ms"] == 5 and found["write_ms"] is None
+
+
+def test_the_table_by_machine():
+    table = pressure.PressureByMachine()
+    for pages, disk in ((1000, {}), (3000, {"disk.sda.reads": 10, "disk.sda.read_ms": 20})):
+        document = phase(host=of(pswpin=pages, **disk), guest=of(pswpin=0), other=of(pswpin=2))
+        table.add({**document, "hypervisors": {"hv1": {"machine": "host"}, "hv2": {"machine": None}}})
+    found = table.of({"influence": 0, "read_mix": 100})
+    assert list(found) == ["hv1", "hv2", "2 guests"]
+    assert found["hv1"]["page_ins"] == 1000 and found["hv1"]["read_ms"] == 2
+    assert found["hv2"]["page_ins"] is None and found["2 guests"]["page_ins"] == 1
+
+
+def test_a_reading_is_accepted_key_by_key():
+    answer = {"machine": "boot-id", "snapshot": snapshot(), "log_position": None, "add_host": {"host_name": "x"}}
+    answer["pressure"] = difference(answer["snapshot"], snapshot())
+    answer["log"] = "[1.0] a\x1b[31m\n[2.0] b"
+    accepted = pressure.reading({"changed": False, "host_pressure": answer, "add_host": {}})
+    assert "add_host" not in accepted and accepted["log"] == "[1.0] a?[31m\n[2.0] b"
+    for wrong in ({"machine": 1}, {"snapshot": {"pswpin": "0"}}, {"snapshot": {"../x": 0}}, {"log": "x" * 2**21}):
+        with pytest.raises(MeasurementError, match=f"host_pressure.{next(iter(wrong))}"):
+            pressure.reading({"host_pressure": {**answer, **wrong}})
+    for failed in ({"failed": True, "msg": "no Python"}, {"msg": "no Python"}):
+        with pytest.raises(MeasurementError, match="no Python"):
+            pressure.reading(failed)
+    with pytest.raises(MeasurementError):
+        pressure.reading(None)
