@@ -241,8 +241,9 @@
       data: profile.curve.map((point) => ({ value: [point[0], point[column]], point, symbol: point[3] ? "circle" : "emptyCircle" })),
       markLine: grid || index ? undefined : { silent: true, symbol: "none", lineStyle: { color: colours.fail, type: "dashed", width: 1.5 },
         label: { color: colours.fail, position: "insideStartTop", formatter: "SLO: p99 ≤ " + number(data.slo.p99_us) + " µs" }, data: [{ yAxis: data.slo.p99_us }] },
+      /* N90 is the largest whole number, so it may lie up to one host further. */
       markArea: grid ? undefined : { silent: true, itemStyle: { opacity: 0.13 },
-        data: [[{ xAxis: profile.interval[0] }, { xAxis: Math.min(largest, profile.interval[1] === null ? largest : profile.interval[1]) }]] },
+        data: [[{ xAxis: profile.interval[0] }, { xAxis: Math.min(largest, profile.interval[1] === null ? largest : profile.interval[1] + 1) }]] },
     }));
     const x = (grid) => axis(colours, { type: "value", gridIndex: grid, min: 0, max: largest, minInterval: 1, splitLine: { show: false },
       name: grid ? "hosts in the fleet" : "", nameLocation: "middle", nameGap: 28 });

@@ -265,7 +265,9 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
     assert outcome.status == 0, outcome.output
     assert "Resuming density search" in outcome.output and "1 probes are done" in outcome.output
     document = studies.document("density")
-    assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(1, "pass"), (2, "fail")]
+    # The attempt that was interrupted may have lost its hosts to Ctrl-C. It is invalid then, kept, and repeated.
+    judged = [(run["size"], run["outcome"]) for run in document["runs"] if run["outcome"] != "invalid"]
+    assert judged == [(1, "pass"), (2, "fail")]
     (found,) = document["density"]
     assert found["density"] <= 1 and found["passes"]["n90_interval"][0] == 0, "two probes prove little"
     assert (found["stopped_by"], found["indicative"], found["ratio"], found["probes"]) == ("probes", True, None, 2)

@@ -121,8 +121,8 @@ def test_a_search_for_the_density_draws_its_curve(browser, density, look):
         "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     ), "wider than its screen"
     header = browser.driver.find_element("tag name", "header").text
-    assert "dram 4 (4 to 4), zram 16 (" in header and "zram carries 4.00 (" in header
-    assert "swap carries (indicative: " in header and "swap is indicative: too few probes for a claim" in header
+    assert "dram 4 (4 to 4), zram 16 (" in header and "zram against dram: 4.00 (" in header
+    assert "swap against dram: indicative: " in header and "swap is indicative: too little is known" in header
     assert "no larger fleet was allowed" in header and "1 of 18 attempts were invalid" in header
     assert "vm0009 missed the SLO in all 3 probes that held it" in header
     if look == "desktop":

@@ -50,13 +50,13 @@ def ratio(found: _Found) -> str:
 def stopped(found: _Found, definition: _Found) -> str:
     """Return why a profile was not probed any more."""
     probes = f"{found['probes']} probes" if found["probes"] != 1 else "1 probe"
-    why = {
-        "factor": f"known within a factor of {definition['factor']:g} after {probes}",
-        "probes": f"all {probes} used, and the interval is wider than a factor of {definition['factor']:g}",
+    factor = f"a factor of {definition['factor']:g}"
+    return {
+        "factor": f"known within {factor} after {probes}",
+        "probes": f"the budget of {probes} is used, and the interval is wider than {factor}",
         "invalid": f"stopped after {probes}: too many could not be judged",
         None: f"not finished, {probes} so far",
     }[found["stopped_by"]]
-    return f"{'indicative; ' if found['indicative'] else ''}{why}"
 
 
 def notes(found: _Found) -> list[str]:
@@ -87,7 +87,7 @@ def lines(document: _Found) -> list[str]:
         ("density N90", density),
         (f"x {found[0]['name']}", ratio),
         ("N50", lambda each: size(each["passes"], "n50")),
-        ("", lambda each: stopped(each, definition)),
+        ("", lambda each: f"{'indicative; ' if each['indicative'] else ''}{stopped(each, definition)}"),
     )
     curve = (
         ("profile", lambda row: row["name"]),

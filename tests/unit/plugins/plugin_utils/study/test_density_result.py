@@ -60,4 +60,4 @@ def test_the_text_shows_intervals_and_what_was_discarded():
     text = "\n".join(density_text.lines(document))
     assert "indicative: " in text and "1.33" not in text
     assert "1 of 4 attempts were invalid" in text and "if all of them had failed, the density would be" in text
-    assert "all 3 probes used, and the interval is wider than a factor of 1.25" in text
+    assert "the budget of 3 probes is used, and the interval is wider than a factor of 1.25" in text
