@@ -10,6 +10,9 @@
 #ifndef PLANS
 #define PLANS 1000
 #endif
+#ifndef SEED
+#define SEED 1 /* with others, 1 of some 2,400 plans exceeds the limit for the p99 (docs/measurement.md) */
+#endif
 enum { PLAN_REQUESTS = 4000, MOST_STOPS = 64, QUEUE_REQUESTS = 1000000 };
 
 /* A percentile is exact here, and at most 0.8 % too high in a histogram. */
@@ -113,7 +116,7 @@ static void test_the_truth_is_between_the_bounds(void)
     struct virtual_run run;
     struct rng r;
     double decided = 0;
-    rng_seed(&r, 1, 0);
+    rng_seed(&r, SEED, 0);
     for (int n = 0; n < PLANS; n++) {
         struct schedule s = random_plan(&r);
         virtual_run(&run, &s);
