@@ -6,28 +6,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import MeasurementError
+from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import UntrustedModule
 
 
-class ActionModule(ActionBase):
+class ActionModule(UntrustedModule):
     """Run the module on the host and return only what charged_dram.result() accepts of its answer."""
 
-    _supports_check_mode = True
-    _supports_async = False
-
-    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        answer = self._execute_module(task_vars=task_vars)
+    def accept(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
         try:
-            accepted = {**result, **charged_dram.result(answer)}
+            return charged_dram.result(answer)
         except MeasurementError as error:
-            accepted = {**result, "failed": True, "msg": f"the host's result cannot be used: {error}"}
-        if answer.get("unreachable") is True:
-            accepted["unreachable"] = True
-        if self._discovered_interpreter_key:
-            accepted["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
-        self._remove_tmp_path(self._connection._shell.tmpdir)
-        return accepted
+            return {"failed": True, "msg": f"the host's result cannot be used: {error}"}

@@ -6,33 +6,21 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
+from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import UntrustedModule
 
 
-class ActionModule(ActionBase):
+class ActionModule(UntrustedModule):
     """Run the module on the host and return only what measurement.result() accepts of its answer.
 
-    Ansible obeys keys such as add_host in the result of any module, and the host is not trusted. Results of async jobs
-    would not pass through here, so async is refused; the option detach replaces it.
+    The option detach replaces async, which is refused.
     """
 
-    _supports_check_mode = True
-    _supports_async = False
-
-    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        answer = self._execute_module(task_vars=task_vars)
-        accepted = {**result, **measurement.result(answer)}
+    def accept(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
+        accepted = measurement.result(answer)
         if "solotest" not in accepted and accepted.get("failed"):
             # The module did not even start; its output is the only explanation.
             for stream in ("module_stderr", "module_stdout"):
                 if answer.get(stream):
                     accepted[stream] = measurement.message(answer[stream])
-        if answer.get("unreachable") is True:
-            accepted["unreachable"] = True
-        if self._discovered_interpreter_key:
-            accepted["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
-        self._remove_tmp_path(self._connection._shell.tmpdir)
         return accepted

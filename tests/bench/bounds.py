@@ -32,7 +32,7 @@ import truth  # noqa: E402
 from servers import Redis  # noqa: E402
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import client  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import HostBounds  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import HostBounds, answer  # noqa: E402
 
 PROGRAM = TESTS / "build" / "solotest"
 PAGE = ROOT / "docs" / "bench" / "bounds.md"
@@ -167,7 +167,8 @@ def measure(port, rate=RATE, delays=lambda client_pid, start: None):
 def judged(result, slo):
     bounds = HostBounds()
     bounds.add(result)
-    return bounds.answer(slo), bounds.figures()
+    figures = bounds.figures()
+    return answer(figures, slo), figures
 
 
 def together(redis, length, per_second):
@@ -234,9 +235,9 @@ def main():
         for number in range(options.rounds):
             for name, never, make in SCENARIOS:
                 result, error = make(redis)
-                answer, figures = judged(result, slo)
-                found[name].append((answer, figures, error))
-                print(f"{number + 1:3} {name:42} {answer:10} {'WRONG' if answer in never else ''}", flush=True)
+                given, figures = judged(result, slo)
+                found[name].append((given, figures, error))
+                print(f"{number + 1:3} {name:42} {given:10} {'WRONG' if given in never else ''}", flush=True)
     lines = list(table(found))
     print("\n".join(lines))
     if options.write:
@@ -247,7 +248,7 @@ def main():
             f"delays). Medians of the rounds.\n\n{machine.describe(load)}" + "\n".join(lines) + "\n",
             encoding="utf-8",
         )
-    wrong = [name for name, never, _make in SCENARIOS for answer, *_other in found[name] if answer in never]
+    wrong = [name for name, never, _make in SCENARIOS for given, *_other in found[name] if given in never]
     sys.exit(f"wrong answers: {', '.join(wrong)}" if wrong else 0)
 
 

@@ -68,13 +68,6 @@ class HostBounds:
             "lost": self.lost,
         }
 
-    def answer(self, slo: _Document) -> str:
-        """Return PASS, FAIL or UNDECIDED for an SLO with avg_us and p99_us."""
-        figures = self.figures()
-        if not meets(figures["lower"], slo):
-            return FAIL
-        return UNDECIDED if self.lost or not meets(figures["upper"], slo) else PASS
-
     def doubt(self) -> str:
         """Return whose delay keeps the bounds apart, and what to do about it, as the end of a sentence."""
         if self.lost:
@@ -111,6 +104,13 @@ def lost_requests(result: _Document) -> int:
     requests = result.get("requests") or {}
     lost = requests.get("lost")
     return sum((requests.get("errors") or {}).values()) if lost is None else lost
+
+
+def answer(figures: _Document, slo: _Document) -> str:
+    """Return PASS, FAIL or UNDECIDED for what HostBounds.figures() returned and an SLO with avg_us and p99_us."""
+    if not meets(figures["lower"], slo):
+        return FAIL
+    return UNDECIDED if figures["lost"] or not meets(figures["upper"], slo) else PASS
 
 
 def meets(figures: _Document, slo: _Document) -> bool:

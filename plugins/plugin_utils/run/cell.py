@@ -18,6 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds impo
     UNDECIDED,
     UPPER,
     HostBounds,
+    answer,
     slo_ratio,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, CellSample, Spread
@@ -172,15 +173,15 @@ def _host(
     for unit, each in results:
         sample.add(number, unit, bounds.add(each))
     figures = bounds.figures()
-    answer = bounds.answer(slo)
+    found = answer(figures, slo)
     return {
         "name": name,
-        "answer": answer,
+        "answer": found,
         **figures,
         **figures["upper"],
         "max_us": microseconds(bounds.upper.max_ns),
         "iterations": len(results),
-        "doubt": bounds.doubt() if answer == UNDECIDED else None,
+        "doubt": bounds.doubt() if found == UNDECIDED else None,
     }
 
 

@@ -6,7 +6,12 @@ import random
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import HostBounds, cannot_pass, lower_bound
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
+    HostBounds,
+    answer,
+    cannot_pass,
+    lower_bound,
+)
 
 SLO = {"avg_us": 50, "p99_us": 300}
 
@@ -31,7 +36,7 @@ def bounds_of(*results):
 
 
 @pytest.mark.parametrize(
-    "lower, upper, answer",
+    "lower, upper, expected",
     [
         ([40_000] * 100, [45_000] * 100, "pass"),
         ([40_000] * 100, [55_000] * 100, "undecided"),
@@ -48,14 +53,14 @@ def bounds_of(*results):
         ([60_000] * 50, [60_000] * 100, "undecided"),
     ],
 )
-def test_the_answer_of_a_host(lower, upper, answer):
-    assert bounds_of(result(lower, upper)).answer(SLO) == answer
+def test_the_answer_of_a_host(lower, upper, expected):
+    assert answer(bounds_of(result(lower, upper)).figures(), SLO) == expected
 
 
 def test_iterations_are_judged_together():
     slow, quick = result([80_000] * 100, [80_000] * 100), result([10_000] * 100, [10_000] * 100)
-    assert bounds_of(slow).answer(SLO) == "fail"
-    assert bounds_of(slow, quick).answer(SLO) == "pass"
+    assert answer(bounds_of(slow).figures(), SLO) == "fail"
+    assert answer(bounds_of(slow, quick).figures(), SLO) == "pass"
 
 
 def test_the_bounds_are_rounded_away_from_the_truth():

@@ -135,7 +135,9 @@ def test_a_run_that_fails_is_never_repeated(begin, measure, make_result):
     assert ledger(sequence) == [("z", "finished", "fail")]
 
 
-def test_an_interrupted_run_is_continued_as_the_same_attempt(begin, measure):
+def interrupted_sequence(begin, measure):
+    """Return a sequence that was interrupted in the middle of its run."""
+
     def part(run_id):
         measure(skip=range(8, 14), published=False)(run_id)
         raise Interrupted
@@ -143,6 +145,11 @@ def test_an_interrupted_run_is_continued_as_the_same_attempt(begin, measure):
     sequence = begin(part)
     with pytest.raises(Interrupted):
         until_valid(sequence)
+    return sequence
+
+
+def test_an_interrupted_run_is_continued_as_the_same_attempt(begin, measure):
+    sequence = interrupted_sequence(begin, measure)
     assert ledger(sequence) == [("z", "interrupted", None)]
     later = begin(measure(), document=sequence.document)
     assert until_valid(later)["run_id"] == "z"
@@ -150,13 +157,7 @@ def test_an_interrupted_run_is_continued_as_the_same_attempt(begin, measure):
 
 
 def test_an_interrupted_run_that_cannot_be_continued_stays_in_the_ledger(begin, measure):
-    def part(run_id):
-        measure(skip=range(8, 14), published=False)(run_id)
-        raise Interrupted
-
-    sequence = begin(part)
-    with pytest.raises(Interrupted):
-        until_valid(sequence)
+    sequence = interrupted_sequence(begin, measure)
     later = begin(measure(to="z-attempt2", why="the data of its fill is gone"), document=sequence.document)
     assert until_valid(later)["run_id"] == "z-attempt2"
     assert ledger(later) == [("z", "interrupted", None), ("z-attempt2", "finished", "pass")]

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The frame of actions that run a module on a host that is not trusted."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+
+
+class UntrustedModule(ActionBase):
+    """Run the module on the host and return only what accept() returns of its answer.
+
+    Ansible obeys keys such as add_host in the result of any module, and the host is not trusted. Results of async jobs
+    would not pass through here, so async is refused.
+    """
+
+    _supports_check_mode = True
+    _supports_async = False
+
+    def accept(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Return the accepted part of what the module returned."""
+        raise NotImplementedError
+
+    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        answer = self._execute_module(task_vars=task_vars)
+        accepted = {**result, **self.accept(answer)}
+        if answer.get("unreachable") is True:
+            accepted["unreachable"] = True
+        if self._discovered_interpreter_key:
+            accepted["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
+        self._remove_tmp_path(self._connection._shell.tmpdir)
+        return accepted
