@@ -70,7 +70,7 @@ class Plan(t.NamedTuple):
 
     figure: str = FIGURES[0]
     screening_rounds: int = 2
-    rounds: int = 10
+    rounds: int = 12
     seconds: float = math.inf
 
     @property
