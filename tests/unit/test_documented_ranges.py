@@ -34,6 +34,12 @@ MODULE_RANGES = {
         "probes": study.RANGES["density_probes"],
         "factor": study.RANGES["density_factor"],
     },
+    "optimize": {
+        "screening_rounds": study.RANGES["optimize_screening_rounds"],
+        "rounds": study.RANGES["optimize_rounds"],
+        "minutes": study.RANGES["optimize_minutes"],
+        "attempts": study.RANGES["study_attempts"],
+    },
     "study": {"rounds": study.RANGES["study_rounds"], "attempts": study.RANGES["study_attempts"]},
 }
 ROLE_RANGES = {

@@ -92,20 +92,19 @@ class OptimizationRuns:
 
     def _judged(self, changes: Changes, entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the figures of a run by cell, or why its changes must not be measured again."""
-        unfit = ""
+        unchanged = f"the run of {self._profile}, unchanged,"
         if entry["state"] == FAILED:
-            unfit = f"the run failed: {entry['note']}"
-        elif entry["state"] != FINISHED:
+            if changes == BASELINE:
+                self._forget_failures(entry["round"])
+                raise RunError(f"{unchanged} failed: {entry['note']}. Run the same command again to continue")
+            return {"unfit": f"the run failed: {entry['note']}"}
+        if entry["state"] != FINISHED:
             return {}
         directory = RunDirectory(self._sequence.directory.results_dir, entry["run_id"])
-        if not unfit:
-            lost = directory.read_json("summary.json")["fleet"]["failed"]
-            unfit = f"it lost {', '.join(lost)}" if lost else self._without_effect(changes, directory)
-        if unfit and changes == BASELINE:
-            self._forget_failures(entry["round"])
-            raise RunError(
-                f"the profile {self._profile}, unchanged: {unfit}. Run the same command again to continue"
-            )
+        lost = directory.read_json("summary.json")["fleet"]["failed"]
+        if lost and changes == BASELINE:
+            raise RunError(f"{unchanged} lost {', '.join(lost)} under the load; choose a smaller fleet (fleet_size)")
+        unfit = f"it lost {', '.join(lost)}" if lost else self._without_effect(changes, directory)
         return {"unfit": unfit} if unfit else {"cells": _cells(directory)}
 
     def _forget_failures(self, round_: int) -> None:
