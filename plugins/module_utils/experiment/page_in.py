@@ -34,7 +34,7 @@ _NOHUGEPAGE = getattr(mmap, "MADV_NOHUGEPAGE", 15)
 _BLOCK = 128
 # The share of pages that the kernel may keep, such as those that another processor is just looking at.
 _MOST_KEPT = 0.1
-_PATIENCE_S = 30.0
+_PATIENCE_S = 10.0
 
 
 class PageInError(Exception):
