@@ -52,6 +52,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+present:
+  description: Whether the host has the device C(/dev/kvm).
+  returned: success
+  type: bool
 works:
   description: Whether KVM works.
   returned: success
@@ -193,7 +197,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        module.exit_json(changed=False, **check_kvm(module))
+        module.exit_json(changed=False, present=os.path.exists("/dev/kvm"), **check_kvm(module))
     except SettingError as error:
         module.fail_json(msg=str(error))
 

@@ -10,16 +10,18 @@ import typing as t
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
-def python_with_mounts(path: pathlib.Path, mounts: t.Mapping[str, object], python: str = SYSTEM_PYTHON) -> str:
+def python_with_mounts(path: pathlib.Path, mounts: t.Mapping[str, object], read_only: t.Collection[str] = ()) -> str:
     """Write an interpreter for ansible_python_interpreter, to which other files or directories appear; needs root.
 
     Args:
         path: where to write it.
         mounts: what appears at each path, which must exist: another file or directory.
+        read_only: those of the paths that cannot be written.
     """
-    binds = "".join(f"mount --bind {shlex.quote(str(ours))} {shlex.quote(theirs)}\n" for theirs, ours in mounts.items())
+    binds = "".join(f"mount --rbind {shlex.quote(str(ours))} {shlex.quote(place)}\n" for place, ours in mounts.items())
+    binds += "".join(f"mount -o remount,bind,ro {shlex.quote(place)}\n" for place in read_only)
     path.write_text(
-        f"#!/bin/sh\nexec unshare --mount --propagation=private sh -ec '{binds}exec {python} \"$@\"' python \"$@\"\n",
+        f"#!/bin/sh\nexec unshare --mount --propagation=private sh -ec '{binds}exec {SYSTEM_PYTHON} \"$@\"' python \"$@\"\n",
         encoding="utf-8",
     )
     path.chmod(0o755)
