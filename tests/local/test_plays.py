@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 import pytest
 
 from .conftest import LocalFleet, write_inventory
@@ -30,3 +33,42 @@ def test_a_strategy_of_the_configuration_is_refused_before_any_host_is_touched(f
     told = " ".join(outcome.output.split())
     assert outcome.status != 0 and "strategy: ansible.builtin.free is not allowed" in told, told
     assert not fleet.results.exists()
+
+
+def test_other_names_of_groups_are_variables(fleet: LocalFleet) -> None:
+    wrong = {"hosts": {"a": {}}, "vars": {"latency_benchmark_rate": 0}}
+    inventory = write_inventory(fleet.path / "hosts.yml", {"caches": wrong, "kvm": {"hosts": {"hv": {}}}})
+    cases = [
+        ("benchmark", {"fleet_group": "caches"}, "latency_benchmark_rate: 0"),
+        ("fleet", {"hypervisors_group": "kvm", "vm_fleet_count": 1}, "fatal: [hv]: FAILED!"),
+        ("restore", {"hypervisors_group": "kvms"}, "hypervisors_group: kvms is not a group of the inventory; it has"),
+    ]
+    for playbook, variables, expected in cases:
+        outcome = fleet.run_playbook("-e", json.dumps(variables), playbook=playbook, inventory=inventory)
+        told = " ".join(outcome.output.split())
+        assert outcome.status != 0 and expected in told, told
+
+
+@pytest.mark.parametrize("role", ["client_program", "host_tuning", "redis", "vm_fleet"])
+def test_a_host_with_an_old_python_gets_one_sentence(fleet: LocalFleet, role: str) -> None:
+    """The host's Python reports the version of CentOS 7's."""
+    (fleet.path / "old").mkdir()
+    (fleet.path / "old" / "sitecustomize.py").write_text("import sys\nsys.version_info = (2, 7, 5)\n", encoding="utf-8")
+    python = fleet.path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={fleet.path}/old exec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    variables = {
+        "client_program_name": "membw",
+        "vm_fleet_count": 1,
+        "vm_fleet_image": "/golden.qcow2",
+        "vm_fleet_memory": "1G",
+    }
+    cases = [
+        (python, "a has Python 2.7 only at"),
+        (fleet.path / "none", "a has no Python that starts at"),
+    ]
+    include = {"ansible.builtin.include_role": {"name": f"memstretch.density.{role}"}, "vars": variables}
+    tasks = [{**include, "vars": {**variables, "ansible_python_interpreter": str(path)}} for path, _text in cases]
+    inventory = write_inventory(fleet.path / "hosts.yml", {"fleet": {"hosts": {"a": {}}}})
+    for (_path, text), message in zip(cases, fleet.messages(tasks, inventory)):
+        assert message.startswith(text) and "needs Python 3.8 or newer" in message, message
