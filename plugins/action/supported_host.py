@@ -14,10 +14,11 @@ from ansible.plugins.action import ActionBase
 
 OLDEST = (3, 8)
 _VERSION = re.compile(r"^(\d+)\.(\d+)\s*$", re.MULTILINE)
-# Prints the versions of these interpreters, up to the first that is new enough.
+# Prints the versions of these interpreters up to the first that is new enough, or _NONE_LEFT at the end.
+_NONE_LEFT = "no other Python"
 _SCRIPT = """for each in {interpreters}; do
-$each -c 'import sys; print("%d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < {oldest})' 2>/dev/null && break
-done"""
+$each -c 'import sys; print("%d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < {oldest})' 2>/dev/null && exit 0
+done; echo {none_left}"""
 
 
 class ActionModule(ActionBase):
@@ -32,10 +33,11 @@ class ActionModule(ActionBase):
         chosen = str(self._templar.template(variables.get("ansible_python_interpreter") or "auto"))
         discovered = C.config.get_config_value("INTERPRETER_PYTHON_FALLBACK", variables=variables)
         interpreters = discovered if chosen.startswith("auto") else [shlex.quote(chosen)]
-        script = _SCRIPT.format(interpreters=" ".join(interpreters), oldest=OLDEST)
-        versions = _VERSION.findall(self._low_level_execute_command(script, sudoable=False)["stdout"])
-        if any((int(major), int(minor)) >= OLDEST for major, minor in versions):
+        script = _SCRIPT.format(interpreters=" ".join(interpreters), oldest=OLDEST, none_left=_NONE_LEFT)
+        printed = self._low_level_execute_command(script, sudoable=False)["stdout"]
+        if _NONE_LEFT not in printed:
             return {**result, "changed": False}
+        versions = _VERSION.findall(printed)
         names = ", ".join(sorted({".".join(each) for each in versions}))
         has = f"has Python {names} only" if names else "has no Python that starts"
         where = "" if chosen.startswith("auto") else f" at {chosen} (ansible_python_interpreter)"
