@@ -20,9 +20,9 @@ class ActionModule(ControllerAction):
         play = self._task.get_play()
         if play.strategy.split(".")[-1] not in LINEAR:
             raise SettingError(
-                f"strategy: {play.strategy} is not allowed for the play {play.get_name()!r}; it must be linear, because "
-                "all hosts have to be at the same task. Remove the strategy from the play, from ansible.cfg and from "
-                "the environment (ANSIBLE_STRATEGY)"
+                f"strategy: {play.strategy} is not allowed for the play {play.get_name()!r}; it must be linear, "
+                "because all hosts have to be at the same task. Remove the strategy from the play, from "
+                "ansible.cfg and from the environment (ANSIBLE_STRATEGY)"
             )
         if play.serial:
             raise SettingError(

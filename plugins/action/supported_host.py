@@ -17,8 +17,8 @@ _VERSION = re.compile(r"^(\d+)\.(\d+)\s*$", re.MULTILINE)
 # Prints the versions of these interpreters up to the first that is new enough, or _NONE_LEFT at the end.
 _NONE_LEFT = "no other Python"
 _SCRIPT = """for each in {interpreters}; do
-$each -c 'import sys; print("%d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < {oldest})' 2>/dev/null && exit 0
-done; echo {none_left}"""
+$each -c 'import sys; print("%d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < {oldest})' 2>/dev/null &&
+exit 0; done; echo {none_left}"""
 
 
 class ActionModule(ActionBase):
@@ -43,6 +43,6 @@ class ActionModule(ActionBase):
         where = "" if chosen.startswith("auto") else f" at {chosen} (ansible_python_interpreter)"
         raise AnsibleActionFail(
             f"{variables.get('inventory_hostname', 'the host')} {has}{where}, but this collection needs Python "
-            f"{'.'.join(map(str, OLDEST))} or newer on every host. Install one, and set ansible_python_interpreter to its "
-            "path. CentOS 7 and Red Hat Enterprise Linux 7 are not supported"
+            f"{'.'.join(map(str, OLDEST))} or newer on every host. Install one, and set ansible_python_interpreter "
+            "to its path. CentOS 7 and Red Hat Enterprise Linux 7 are not supported"
         )

@@ -13,8 +13,8 @@ short_description: Refuse a play whose hosts do not go through its tasks togethe
 version_added: 0.1.0
 description:
   - Fails if the play has C(serial), or a strategy other than C(linear) (or C(debug), which is linear too).
-  - A fleet is measured at the same moment, and its VMs are created together. With another strategy, Ansible also ignores
-    C(run_once).
+  - A fleet is measured at the same moment, and its VMs are created together. With another strategy, Ansible also
+    ignores C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action
 author:

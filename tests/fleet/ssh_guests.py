@@ -123,7 +123,8 @@ class SshGuests:
     def _start_sshd(self, namespace: str, name: str, address: str, key: str) -> None:
         config = self.path / f"{name}.conf"
         config.write_text(
-            f"HostKey {self.path / 'host_key'}\nAuthorizedKeysFile {self.path / key}.pub\nListenAddress [{address}]:22\n"
+            f"HostKey {self.path / 'host_key'}\nAuthorizedKeysFile {self.path / key}.pub\n"
+            f"ListenAddress [{address}]:22\n"
             "StrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n"
             "LogLevel VERBOSE\nSubsystem sftp internal-sftp\n",
             encoding="utf-8",
@@ -177,8 +178,9 @@ class SshGuests:
         """Write the configuration of ssh of an operator who may log in to the hypervisors and the bastion."""
         path = self.path / "ssh_config"
         path.write_text(
-            f"Host bastion\n  HostName {BASTION_ADDRESS}\nHost *\n  User root\n  IdentityFile {self.path / 'jump_key'}\n"
-            f"  IdentitiesOnly yes\n  UserKnownHostsFile {self.path / 'jump_hosts'}\n  StrictHostKeyChecking accept-new\n",
+            f"Host bastion\n  HostName {BASTION_ADDRESS}\nHost *\n  User root\n  IdentitiesOnly yes\n"
+            f"  IdentityFile {self.path / 'jump_key'}\n  UserKnownHostsFile {self.path / 'jump_hosts'}\n"
+            "  StrictHostKeyChecking accept-new\n",
             encoding="utf-8",
         )
         return path

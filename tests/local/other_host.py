@@ -20,9 +20,9 @@ def python_with_mounts(path: pathlib.Path, mounts: t.Mapping[str, object], read_
     """
     binds = "".join(f"mount --rbind {shlex.quote(str(ours))} {shlex.quote(place)}\n" for place, ours in mounts.items())
     binds += "".join(f"mount -o remount,bind,ro {shlex.quote(place)}\n" for place in read_only)
+    script = f'{binds}exec {SYSTEM_PYTHON} "$@"'
     path.write_text(
-        f"#!/bin/sh\nexec unshare --mount --propagation=private sh -ec '{binds}exec {SYSTEM_PYTHON} \"$@\"' python \"$@\"\n",
-        encoding="utf-8",
+        f"#!/bin/sh\nexec unshare --mount --propagation=private sh -ec '{script}' python \"$@\"\n", encoding="utf-8"
     )
     path.chmod(0o755)
     return str(path)

@@ -50,7 +50,10 @@ def test_a_package_is_installed_without_package_lists_and_not_looked_up_again(
     hosts = {"bare": {"ansible_python_interpreter": python, "ansible_remote_tmp": str(fleet.path / "tmp")}}
     inventory = write_inventory(fleet.path / "hosts.yml", {"fleet": {"hosts": hosts}})
     tasks = [
-        {"ansible.builtin.include_role": {"name": "memstretch.density.packages"}, "vars": {"packages_names": [PACKAGE]}},
+        {
+            "ansible.builtin.include_role": {"name": "memstretch.density.packages"},
+            "vars": {"packages_names": [PACKAGE]},
+        },
         {"ansible.builtin.debug": {"msg": "missing: {{ packages_were_missing }}"}},
     ]
     playbook = fleet.custom_playbook(tasks)
