@@ -34,7 +34,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    description: Boots a guest in check mode too. It leaves no trace except the cached result in C(/run).
+    description: Boots a guest in check mode too, and keeps no result.
   diff_mode:
     support: none
   platform:
@@ -183,7 +183,8 @@ def check_kvm(module: AnsibleModule) -> dict[str, t.Any]:
     command = [module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", image]
     _status, info, _errors = module.run_command(command, check_rc=True)
     works, reason = boot(module.run_command, qemu, image, json.loads(info)["format"], memory, timeout)
-    write_file(CACHE, json.dumps({"tried": versions, "works": works, "reason": reason}) + "\n")
+    if not module.check_mode:
+        write_file(CACHE, json.dumps({"tried": versions, "works": works, "reason": reason}) + "\n")
     return {"works": works, "reason": reason}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+import typing as t
 
 import pytest
 
@@ -13,18 +14,21 @@ from .conftest import LocalFleet, write_inventory
 FLEET = {"fleet": {"hosts": {"a": {}, "b": {}}}}
 
 
-@pytest.mark.parametrize("role", ["latency_benchmark", "vm_fleet"])
-def test_hosts_that_do_not_work_together_are_refused(fleet: LocalFleet, role: str) -> None:
+@pytest.mark.parametrize(
+    "role, keywords, expected",
+    [
+        ("vm_fleet", {"strategy": "free"}, "strategy: free is not allowed for the play 'fleet'; it must be linear"),
+        ("latency_benchmark", {"serial": 1}, "serial: 1 is not allowed for the play 'fleet'"),
+    ],
+)
+def test_hosts_that_do_not_work_together_are_refused(
+    fleet: LocalFleet, role: str, keywords: dict[str, t.Any], expected: str
+) -> None:
     inventory = write_inventory(fleet.path / "hosts.yml", FLEET)
     check = {"ansible.builtin.include_role": {"name": f"memstretch.density.{role}", "tasks_from": "check"}}
-    cases = [
-        ({"strategy": "free"}, "strategy: free is not allowed for the play 'fleet'; it must be linear"),
-        ({"serial": 1}, "serial: 1 is not allowed for the play 'fleet'"),
-    ]
-    for keywords, expected in cases:
-        outcome = fleet.run_playbook(playbook=fleet.custom_playbook([check], **keywords), inventory=inventory)
-        told = " ".join(outcome.output.split())
-        assert outcome.status != 0 and expected in told, told
+    outcome = fleet.run_playbook(playbook=fleet.custom_playbook([check], **keywords), inventory=inventory)
+    told = " ".join(outcome.output.split())
+    assert outcome.status != 0 and expected in told, told
 
 
 def test_a_strategy_of_the_configuration_is_refused_before_any_host_is_touched(fleet: LocalFleet) -> None:
@@ -49,8 +53,7 @@ def test_other_names_of_groups_are_variables(fleet: LocalFleet) -> None:
         assert outcome.status != 0 and expected in told, told
 
 
-@pytest.mark.parametrize("role", ["client_program", "host_tuning", "redis", "vm_fleet"])
-def test_a_host_with_an_old_python_gets_one_sentence(fleet: LocalFleet, role: str) -> None:
+def test_a_host_with_an_old_python_gets_one_sentence(fleet: LocalFleet) -> None:
     """The host's Python reports the version of CentOS 7's."""
     (fleet.path / "old").mkdir()
     (fleet.path / "old" / "sitecustomize.py").write_text("import sys\nsys.version_info = (2, 7, 5)\n", encoding="utf-8")
@@ -63,12 +66,18 @@ def test_a_host_with_an_old_python_gets_one_sentence(fleet: LocalFleet, role: st
         "vm_fleet_image": "/golden.qcow2",
         "vm_fleet_memory": "1G",
     }
+    roles = ("client_program", "host_tuning", "redis", "vm_fleet")
     cases = [
-        (python, "a has Python 2.7 only at"),
-        (fleet.path / "none", "a has no Python that starts at"),
+        *((role, python, "a has Python 2.7 only at") for role in roles),
+        ("redis", fleet.path / "none", "a has no Python that starts at"),
     ]
-    include = {"ansible.builtin.include_role": {"name": f"memstretch.density.{role}"}, "vars": variables}
-    tasks = [{**include, "vars": {**variables, "ansible_python_interpreter": str(path)}} for path, _text in cases]
+    tasks = [
+        {
+            "ansible.builtin.include_role": {"name": f"memstretch.density.{role}"},
+            "vars": {**variables, "ansible_python_interpreter": str(interpreter)},
+        }
+        for role, interpreter, _text in cases
+    ]
     inventory = write_inventory(fleet.path / "hosts.yml", {"fleet": {"hosts": {"a": {}}}})
-    for (_path, text), message in zip(cases, fleet.messages(tasks, inventory)):
-        assert message.startswith(text) and "needs Python 3.8 or newer" in message, message
+    for (role, _interpreter, text), message in zip(cases, fleet.messages(tasks, inventory)):
+        assert message.startswith(text) and "needs Python 3.8 or newer" in message, f"{role}: {message}"
