@@ -100,9 +100,7 @@ def _definition(options: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], int]:
     }, limit
 
 
-def _opening(
-    directory: RunDirectory, document: t.Mapping[str, t.Any], tried: t.Sequence[Candidate]
-) -> list[str]:
+def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any], tried: t.Sequence[Candidate]) -> list[str]:
     definition = document["definition"]
     by_setting: dict[str, list[str]] = {}
     for each in tried:

@@ -12,8 +12,8 @@ module: optimize
 short_description: Search for values of a profile's settings that are faster on these hosts
 version_added: 0.1.0
 description:
-  - Tries the candidates that a profile names for its settings. Runs C(site.yml) of this collection once for each run, in
-    its own process, with the inventory, variables and connection options of the current playbook.
+  - Tries the candidates that a profile names for its settings. Runs C(site.yml) of this collection once for each run,
+    in its own process, with the inventory, variables and connection options of the current playbook.
   - Screening measures the profile and all candidates in the same rounds and drops the slower half, until at most three
     are left. These are confirmed in new rounds, with a 95 % interval of the ratio to the profile and with Holm's
     correction for their number. If several settings are confirmed, they are measured together.

@@ -21,7 +21,16 @@ sys.path[:0] = [str(ROOT / ".ansible" / "collections"), str(ROOT / "tests")]
 from synthetic_hosts import BAD_FOR_P99, FINDS, FINDS_NONE, World, search  # noqa: E402
 
 PAGE = ROOT / "docs" / "bench" / "optimize_search.md"
-_COLUMNS = ("world", "searches", "found", "alone", "others", "nothing proposed", "smallest effect, median", "runs, median")
+_COLUMNS = (
+    "world",
+    "searches",
+    "found",
+    "alone",
+    "others",
+    "nothing proposed",
+    "smallest effect, median",
+    "runs, median",
+)
 HEADER = f"| {' | '.join(_COLUMNS)} |\n{'| --- ' * len(_COLUMNS)}|"
 
 

@@ -368,9 +368,7 @@ def test_a_search_for_better_settings_is_resumed_and_restores(untuned_machine, f
     for run in document["runs"]:
         record = json.loads((fleet.results / run["run_id"] / "run.json").read_text(encoding="utf-8"))
         (setting,) = [
-            each
-            for each in record["hosts"]["this_machine"]["tuning"]["settings"]
-            if each["name"] == "vm.stat_interval"
+            each for each in record["hosts"]["this_machine"]["tuning"]["settings"] if each["name"] == "vm.stat_interval"
         ]
         assert setting["effective"] == ("2" if run["arm"] == candidate else "3")
     # Whether one sysctl is faster here is chance; a profile is written if and only if it is proposed.

@@ -228,8 +228,8 @@ def candidate_mistakes(candidates: t.Any, allowed: bool = True) -> list[str]:
     return [f"candidates is {candidates!r}; it must be a list of numbers, strings of one line, true or false"]
 
 
-def are_values(values: t.Sequence[t.Any]) -> bool:
-    """Return whether there are values, and each can be written to a knob."""
+def are_values(values: t.Any) -> bool:
+    """Return whether a list has values, and each can be written to a knob."""
     return bool(values) and all(
         isinstance(value, (bool, int, str)) and not re.search(r"[\n\x00]|^\s*$", str(value)) for value in values
     )

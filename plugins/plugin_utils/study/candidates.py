@@ -130,9 +130,7 @@ def changed_profile(
         entry = {**old, "value": value, "reason": reason, "candidates": list(dict.fromkeys(others))}
         content[section] = entry if section == "cpu_governor" else {**content.get(section, {}), setting: entry}
     reasons = [f"# {candidate.name}: {reason}\n" for candidate, reason in changes if candidate.section == "swap"]
-    return "".join(
-        ["---\n", *reasons, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)]
-    )
+    return "".join(["---\n", *reasons, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)])
 
 
 def _without(content: t.Mapping[str, t.Any], *names: str) -> dict[str, t.Any]:

@@ -155,7 +155,7 @@ class Optimization:
         while len(finalists) > 1 and self._affordable_rounds(len(finalists)) < PAIRS_FOR_AN_INTERVAL:
             self._say(f"The time budget leaves no rounds to confirm {finalists[-1]}")
             finalists = finalists[:-1]
-        arms = [(name,) for name in finalists]
+        arms: list[Changes] = [(name,) for name in finalists]
         first = self._measure_stage(arms, CONFIRMATION, stages)
         tests = [self._test(name, first) for name in finalists if not self._unfit.get((name,))]
         known = [test for test in tests if test["p_value"] is not None]
@@ -177,7 +177,7 @@ class Optimization:
             found.update(confirmed=False, why_not=f"{alone[0]} alone is as good")
         return found
 
-    def _measure_stage(self, arms: list[Changes], stage: str, stages: list[dict[str, t.Any]]) -> int:
+    def _measure_stage(self, arms: t.Sequence[Changes], stage: str, stages: list[dict[str, t.Any]]) -> int:
         """Measure new rounds, as many as the time allows, and return the first one's number."""
         first, rounds = self._rounds + 1, min(self._plan.rounds, self._affordable_rounds(len(arms)))
         if arms and rounds >= PAIRS_FOR_AN_INTERVAL:
@@ -290,6 +290,4 @@ class Optimization:
 
 def log_means(cells: t.Mapping[str, t.Mapping[str, float]]) -> dict[str, float]:
     """Return the geometric mean of each figure over the cells, so that each cell counts alike."""
-    return {
-        figure: math.exp(statistics.fmean(math.log(cell[figure]) for cell in cells.values())) for figure in FIGURES
-    }
+    return {figure: math.exp(statistics.fmean(math.log(cell[figure]) for cell in cells.values())) for figure in FIGURES}

@@ -110,9 +110,7 @@ class OptimizationRuns:
     def _forget_failures(self, round_: int) -> None:
         """Forget what failed in the round in which the unchanged profile failed too: the reason may be the same."""
         document = self._sequence.document
-        document["runs"] = [
-            each for each in document["runs"] if each["round"] != round_ or each["state"] != FAILED
-        ]
+        document["runs"] = [each for each in document["runs"] if each["round"] != round_ or each["state"] != FAILED]
         self._sequence.save()
 
     def _without_effect(self, changes: Changes, directory: RunDirectory) -> str:

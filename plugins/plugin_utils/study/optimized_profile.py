@@ -49,7 +49,9 @@ def optimized(document: _Document, name: str) -> str:
     tests = {test["candidate"]: test for test in result["confirmation"]}
     tried = {each.name: each for each in (Candidate(**each) for each in definition["candidates"])}
     changes = [(tried[each], _reason(tests[each], definition)) for each in result["proposed"]]
-    description = f"{definition['profile']} as search {document['id']} changed it: {_effect(_whole(result), definition)}."
+    description = (
+        f"{definition['profile']} as search {document['id']} changed it: {_effect(_whole(result), definition)}."
+    )
     return changed_profile(definition["profile"], definition["data"], name, description, changes)
 
 
@@ -87,7 +89,9 @@ def table(document: _Document) -> list[str]:
         (f"{NAMES[guard]} x", lambda row: _ratio(row, "guard_")),
         ("", lambda row: "confirmed" if row["confirmed"] else row["why_not"]),
     ]
-    lines = ["", f"Confirmed against {definition['profile']}, with 95 % intervals:", *grid(columns, rows)] if rows else []
+    lines = (
+        ["", f"Confirmed against {definition['profile']}, with 95 % intervals:", *grid(columns, rows)] if rows else []
+    )
     return lines + [f"  - {', '.join(each['candidates'])}: set aside, {each['reason']}" for each in result["set_aside"]]
 
 
@@ -111,7 +115,7 @@ def sentence(document: _Document, path: str | None) -> str:
     if seen is None:
         return (
             f"Nothing is proposed: no candidate was measured in enough rounds to be confirmed. A larger "
-            f"optimize_minutes ({definition['minutes']:g} now) or fewer candidates (optimize_settings) leave time for it"
+            f"optimize_minutes ({definition['minutes']:g} now) or fewer candidates (optimize_settings) leave more time"
         )
     return (
         f"Nothing beats {profile} by more than this site can see: a candidate that divides the {figure} by {seen:.2f} "

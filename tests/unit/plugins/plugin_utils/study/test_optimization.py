@@ -49,8 +49,10 @@ def test_the_p99_can_be_what_is_optimised():
 
 def test_the_confirmation_has_only_new_rounds():
     result, host = search(STEADY, 1)
-    rounds = {stage: {number for _changes, number, its_stage in host.runs if its_stage == stage} for stage in
-              (SCREENING, CONFIRMATION)}
+    rounds = {
+        stage: {number for _changes, number, its_stage in host.runs if its_stage == stage}
+        for stage in (SCREENING, CONFIRMATION)
+    }
     assert max(rounds[SCREENING]) < min(rounds[CONFIRMATION]) and len(rounds[CONFIRMATION]) == Plan().rounds
     (test,) = [each for each in result["confirmation"] if each["confirmed"]]
     assert test["rounds"] == Plan().rounds and test["interval"][0] <= 0.8 <= test["interval"][1]
