@@ -181,6 +181,9 @@ def test_a_mistake_is_refused_before_anything_is_touched(make_studies, fleet, tm
 def test_a_mistake_in_an_option_is_named(make_studies, fleet):
     studies, dummy = make_studies("a", "b")
     two = {"profiles": "dram,swap"}
+    sections = ("sysctl", "sysfs", "block_queue", "services_stopped", "kernel_cmdline", "swap", "swap_candidates")
+    data = {"cpu_governor": {"value": "performance", "candidates": ["schedutil"]}, **{name: {} for name in sections}}
+    mine = {"profile": "mine.yml", "data": data}
     cases = [
         ("study", {"profiles": "dram"}, "a comparison needs at least 2"),
         ("study", {"profiles": ""}, "profiles: no name is given"),
@@ -197,6 +200,16 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
         ("study", {**two, "rounds": 0}, "a whole number from 1 to 1,000"),
         ("study", {**two, "attempts": 0}, "study_attempts: 0 is out of range"),
         ("study", {**two, "study_id": "../x"}, "study_id: '../x' is not allowed"),
+        ("optimize", mine, "hypervisors: this group of the inventory is empty, so there is no host to tune"),
+        (
+            "optimize",
+            {**mine, "figure": "max_us"},
+            "optimize_figure: 'max_us' is not allowed; it must be one of avg_us",
+        ),
+        ("optimize", {**mine, "rounds": 2}, "optimize_rounds: 2 is out of range; it must be a whole number from 3 to"),
+        ("optimize", {**mine, "minutes": 0}, "optimize_minutes: 0 is out of range"),
+        ("optimize", {**mine, "settings": "vm.x"}, "optimize_settings: vm.x has no candidates in profile mine.yml"),
+        ("optimize", {**mine, "data": {**data, "cpu_governor": ""}}, "profile: mine.yml has no candidates"),
         ("density_search", {"profiles": "dram", "start": 5}, "density_start: 5 is more than density_max, 2"),
         ("density_search", {"profiles": "dram", "probes": 0}, "density_probes: 0 is out of range; it must be a whole"),
         ("density_search", {"profiles": "dram", "factor": 1}, "density_factor: 1 is out of range; it must be a number"),
