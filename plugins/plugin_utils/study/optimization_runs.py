@@ -70,7 +70,9 @@ class OptimizationRuns:
         if entry is None:
             self._sequence.announce(f"Round {round_}, {stage}: {name}")
             about = {"arm": name, "round": round_}
-            measured = self._sequence.measure_until_valid(run_id, about, self._variables(changes), self._limit)
+            # Without all of its cells a run could not be compared.
+            variables = {"profile": self._profile_of(changes), "latency_benchmark_stop_when_failed": False}
+            measured = self._sequence.measure_until_valid(run_id, about, variables, self._limit)
             entry = {**about, "stage": stage, **measured, "cells": None, "unfit": ""}
             entry.update(self._judged(changes, entry))
             document["runs"].append(entry)
@@ -78,17 +80,17 @@ class OptimizationRuns:
         seconds = sum(each["seconds"] or 0 for each in Ledger(document).of(run_id))
         return Outcome(entry["cells"], seconds, entry["unfit"])
 
-    def _variables(self, changes: Changes) -> dict[str, t.Any]:
-        """Return the variables of a run. Its profile is written to a file first."""
+    def _profile_of(self, changes: Changes) -> str:
+        """Return the profile with changes: the path of a file, which is written."""
         if not changes:
-            return {"profile": self._profile}
+            return self._profile
         directory, name = self._sequence.directory, self._files[_arm_name(changes)]
         os.makedirs(directory.file("profiles"), exist_ok=True)
         about = f"{self._profile} with {', '.join(changes)}."
         tried = [(self._candidates[each], "A candidate that is being measured.") for each in changes]
         text = changed_profile(self._profile, self._data, name, about, tried)
         directory.write_text(os.path.join("profiles", f"{name}.yml"), text)
-        return {"profile": directory.file("profiles", f"{name}.yml")}
+        return directory.file("profiles", f"{name}.yml")
 
     def _judged(self, changes: Changes, entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the figures of a run by cell, or why its changes must not be measured again."""

@@ -61,7 +61,10 @@ def healthy(record):
 def test_a_run_has_a_profile_of_its_own_and_figures_of_each_cell(runs, healthy):
     sequence, search = runs(**{CANDIDATE[0]: healthy, "baseline": healthy})
     outcome = search.measure((), 1, "screening")
-    assert sequence.measured[0] == ("s-baseline-1", {"profile": "zram"})
+    assert sequence.measured[0] == (
+        "s-baseline-1",
+        {"profile": "zram", "latency_benchmark_stop_when_failed": False},
+    )
     assert outcome.cells and all(0 < each["avg_us"] < each["p99_us"] for each in outcome.cells.values())
     # The synthetic hosts have no tuning, so no host has the setting.
     assert search.measure(CANDIDATE, 1, "screening").unfit == "no host has such a setting"
