@@ -9,12 +9,12 @@ tables whose cells are text, and line charts.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import throughput as throughput_figures
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Chart, Section, Table
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.throughput import throughput_benchmark
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
     RunDirectory,
@@ -22,57 +22,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
     check_space,
     compact_utc,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """Rows of text below headings; the first column is the name of the row."""
-
-    title: str
-    headings: t.Sequence[str]
-    rows: t.Sequence[t.Sequence[str]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Chart:
-    """A line chart.
-
-    Attributes:
-        name: part of the id of its HTML element.
-        label: a description for screen readers.
-        x: the name of the x axis.
-        y: the name of the y axis.
-        series: the C(name) of each line and its C(points), pairs of numbers.
-        log_x: the x axis is logarithmic.
-    """
-
-    name: str
-    label: str
-    x: str
-    y: str
-    series: t.Sequence[t.Mapping[str, t.Any]]
-    log_x: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Section:
-    """One experiment as it is shown to people.
-
-    Attributes:
-        name: of the experiment.
-        title: the heading.
-        sentences: the conclusions.
-        doubts: what makes the figures doubtful.
-        tables: the figures.
-        charts: on the page only.
-    """
-
-    name: str
-    title: str
-    sentences: t.Sequence[str]
-    doubts: t.Sequence[str]
-    tables: t.Sequence[Table]
-    charts: t.Sequence[Chart]
 
 
 def directory_for(experiment: str, results_dir: str, run_id: str | None) -> RunDirectory:
@@ -210,87 +159,6 @@ def _readers_chart(name: str, host: str, prefix: str, readers: t.Sequence[t.Mapp
 
 def _series(lines: t.Mapping[str, list[list[float]]]) -> list[dict[str, t.Any]]:
     return [{"name": name, "points": points} for name, points in lines.items()]
-
-
-def throughput_benchmark(document: t.Mapping[str, t.Any]) -> Section:
-    """Return the section of the experiment throughput_benchmark."""
-    results = {name: document["hosts"][name] for name in document["expected"] if name in document["hosts"]}
-    sentences = [
-        f"{ratio['words']}: {ratio['profile']} reaches {ratio['ratio']:.0%} of the {ratio['op']}s per second of "
-        f"{ratio['baseline']}."
-        for ratio in throughput_figures.ratios(results)
-    ]
-    doubts = [f"{name}: {text}" for name, result in results.items() for text in result["doubts"]]
-    curves = [(name, each["curve"]) for name, result in results.items() for each in result["cases"] if each["curve"]]
-    tables, charts = [_cases_table(results)], []
-    if curves:
-        tables.append(_curves_table(curves))
-        charts.append(
-            Chart(
-                "throughput_benchmark-curve",
-                "SETs per second against memory in use, a line for each profile; the table below has points of it",
-                "MB in use",
-                "SETs/s",
-                [
-                    {"name": name, "points": [[round(used / 1e6, 1), rate] for used, rate in curve]}
-                    for name, curve in curves
-                ],
-            )
-        )
-    return Section("throughput_benchmark", "Throughput of one large Redis", sentences, doubts, tables, charts)
-
-
-def _cases_table(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> Table:
-    """Return the figures of each case under each profile."""
-    headings = (
-        "case",
-        "op",
-        "value bytes",
-        "profile",
-        "ops/s",
-        "x first",
-        "p99 ms",
-        "max ms",
-        "Redis CPU",
-        "page-ins/s",
-    )
-    found = {
-        name: {(each["case"], each["op"], each["value_size"]): each for each in result["cases"]}
-        for name, result in results.items()
-    }
-    cases = list(dict.fromkeys(case for by_case in found.values() for case in by_case))
-    rows = []
-    for case in cases:
-        first = next(iter(found.values())).get(case)
-        for name, by_case in found.items():
-            if case in by_case:
-                rows.append(_case_row(name, by_case[case], first))
-    return Table("throughput of one Redis under full load", headings, rows)
-
-
-def _case_row(profile: str, each: t.Mapping[str, t.Any], first: t.Mapping[str, t.Any] | None) -> tuple[str, ...]:
-    return (
-        each["case"],
-        each["op"],
-        f"{each['value_size']:,}",
-        profile,
-        f"{each['ops_per_second']:,.0f}",
-        f"{each['ops_per_second'] / first['ops_per_second']:.2f}" if first else "-",
-        f"{each['p99_ms']:,.2f}",
-        f"{each['max_ms']:,.1f}",
-        _share(each["redis_cpu_share"]),
-        f"{each['page_ins_per_second']:,.0f}",
-    )
-
-
-def _curves_table(curves: t.Sequence[tuple[str, t.Sequence[tuple[float, float]]]]) -> Table:
-    """Return about twelve points of each curve."""
-    rows = [
-        (f"{used / 1e6:,.0f}", name, f"{rate:,.0f}")
-        for name, curve in curves
-        for used, rate in curve[:: max(1, len(curve) // 12)]
-    ]
-    return Table("SETs per second against memory in use", ("memory in use, MB", "profile", "SETs/s"), rows)
 
 
 def writeback_benchmark(document: t.Mapping[str, t.Any]) -> Section:
