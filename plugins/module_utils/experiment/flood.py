@@ -18,8 +18,11 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 _BEYOND = 1.25
 # Write-back of less than this, in bytes per second, is no flood.
 MIN_WRITEBACK = 2**20
-# How long write-back may take to begin.
+# How long that may take.
 _LEAD_SECONDS = 60
+# Dirty pages have piled up once they grow by less than this factor in this time.
+_STEADY = 1.02
+_PILE_SECONDS = 0.5
 _SAMPLE_SECONDS = 0.2
 _MAX_SAMPLES = 60
 _BLOCK = 2**20
@@ -152,18 +155,25 @@ class Flood:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the writer, and wait until the kernel writes its pages back, if they are enough for that."""
+        """Start the writer. Wait until the kernel writes its pages back and no more of them pile up.
+
+        If the flood is too small for that, the measurement shows that nothing is written back.
+        """
         files = HostFiles()
         before, self.started = _vmstat(files)["nr_written"], time.monotonic()
         self._process = subprocess.Popen(
             self._command, cwd=os.path.dirname(self.path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         if self.size <= thresholds(files)[1]:
-            return  # the measurement then shows that nothing is written back
+            return
+        piled = 0
         while time.monotonic() < self.started + _LEAD_SECONDS and self.runs():
-            if (_vmstat(files)["nr_written"] - before) * os.sysconf("SC_PAGE_SIZE") >= _BLOCK:
+            time.sleep(_PILE_SECONDS)
+            memory = meminfo(files)
+            piled, last = memory["Dirty"] + memory["Writeback"], piled
+            written = (_vmstat(files)["nr_written"] - before) * os.sysconf("SC_PAGE_SIZE")
+            if written >= _BLOCK and piled <= _STEADY * last:
                 return
-            time.sleep(_SAMPLE_SECONDS / 4)
 
     def runs(self) -> bool:
         """Return whether the writer still runs. It ends by itself if the file system is full, for example."""

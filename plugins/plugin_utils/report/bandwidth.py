@@ -28,17 +28,69 @@ _SOURCE = (
 
 def memory_bandwidth(document: t.Mapping[str, t.Any]) -> Section:
     """Return the section of the experiment memory_bandwidth."""
+    answers: list[str] = []
     sentences: list[str] = []
     doubts: list[str] = []
     tables: list[Table] = []
     charts: list[Chart] = []
     for host, result, prefix in hosts(document):
-        sentences.append(f"{prefix}{_channels_share(result['theory'])}.")
-        sentences += [f"{prefix}{text}." for text in (*result["notes"], *result["warnings"])]
+        answers.append(f"{prefix}{_answer(result['pairs'])}")
+        texts = [_channels_share(result["theory"]), _link_share(result["link"]), *result["notes"], *result["warnings"]]
+        sentences += [f"{prefix}{text}." for text in texts]
         doubts += [f"{prefix}{text}" for text in result["doubts"]]
-        tables += [_node_table(prefix, result["pairs"]), _readers_table(prefix, result["readers"])]
+        tables += [
+            _source_table(prefix, result),
+            _node_table(prefix, result["pairs"]),
+            _readers_table(prefix, result["readers"]),
+        ]
         charts.append(_readers_chart(f"memory_bandwidth-{len(charts)}", host, prefix, result["readers"]))
-    return Section("memory_bandwidth", "Memory bandwidth between NUMA nodes", sentences, doubts, tables, charts)
+    title = "Memory bandwidth between NUMA nodes"
+    return Section("memory_bandwidth", title, sentences, doubts, tables, charts, answer=" ".join(answers))
+
+
+def _answer(pairs: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    """Return what local memory delivers, and what the way to another node costs, in one sentence."""
+    local = [pair for pair in pairs if pair["local"] and pair["highest"]]
+    remote = [pair for pair in pairs if not pair["local"] and pair["ratio"]["single"] and pair["ratio"]["latency"]]
+    if not local:
+        return "No node has both CPUs and memory, so there is no local bandwidth."
+    best = max(pair["highest"]["median"] for pair in local) / 1e9
+    text = f"CPUs read the memory of their own node at up to {best:,.1f} GB/s"
+    if not remote:
+        return f"{text}; there is no other node to compare with."
+    worst = min(remote, key=lambda pair: pair["ratio"]["single"])
+    return (
+        f"{text}; from the farthest node one reader gets {worst['ratio']['single']:.0%} of that of a local one, at "
+        f"{worst['ratio']['latency']:.2f} times the latency."
+    )
+
+
+def _link_share(link: t.Mapping[str, t.Any]) -> str:
+    if link["share"] is None:
+        return f"the share of the socket link is unknown: {link['reason']}"
+    return (
+        f"the best reading across nodes, {link['highest'] / 1e9:,.1f} GB/s, is {link['share']:.0%} of the link's "
+        f"{link['bytes_per_second'] / 1e9:,.1f} GB/s"
+    )
+
+
+def _source_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
+    """Return the source's figures next to ours."""
+    pairs, theory, link = result["pairs"], result["theory"], result["link"]
+    local = next((pair for pair in pairs if pair["local"]), None)
+    remote = next((pair for pair in pairs if not pair["local"]), None)
+    ours = (
+        (median(local and local["single"], 1e9), f"channels: {_percent(theory['share'])}, with all readers"),
+        (median(remote and remote["single"], 1e9), f"{ratio(remote and remote['ratio']['single'])} x local"),
+        (median(remote and remote["highest"], 1e9), f"link: {_percent(link['share'])}, with the best number of readers"),
+    )
+    rows = [(*source, *here) for source, here in zip(_SOURCE, ours)]
+    headings = ("readers", "source GB/s", "source's share", "here GB/s", "share here")
+    return Table(f"{prefix}next to the source", headings, rows)
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None else f"{share:.0%}"
 
 
 def _channels_share(theory: t.Mapping[str, t.Any]) -> str:
@@ -99,4 +151,15 @@ def _readers_chart(name: str, host: str, prefix: str, readers: t.Sequence[t.Mapp
         "readers",
         "GB/s",
         series(lines),
+        x_ticks=_reader_ticks({row["readers"] for row in readers}),
     )
+
+
+def _reader_ticks(counts: t.AbstractSet[int]) -> list[float]:
+    """Return 0 and the numbers of readers; of many, only those whose distance is an eighth of the axis."""
+    largest = max(counts)
+    ticks: list[float] = [0]
+    for count in sorted(counts):
+        if count == largest or (count - ticks[-1] >= largest / 8 and largest - count >= largest / 8):
+            ticks.append(count)
+    return ticks if len(ticks) > 2 else [0, largest / 2, largest]

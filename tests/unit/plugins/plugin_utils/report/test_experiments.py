@@ -38,6 +38,7 @@ def bandwidth():
         "pairs": pairs,
         "readers": [{"cpu_node": 0, "memory_node": 0, "readers": 1, "bytes_per_second": figures(8e9)}],
         "theory": {"share": None, "reason": "the firmware does not </script> report it"},
+        "link": {"bytes_per_second": 9.6e9, "highest": 8.3e9, "share": 0.8646, "reason": ""},
         "notes": [],
         "warnings": ["no swap drive is near node 1"],
         "doubts": ["a reader had its CPU for 0.50 of the time only"],
@@ -81,3 +82,26 @@ def test_terminal_and_page_show_every_cell_sentence_and_doubt(tmp_path, bandwidt
     assert "DOUBTFUL: kvm01: a reader had its CPU" in text and "Doubtful: kvm01: a reader had its CPU" in page
     assert 'id="chart-memory_bandwidth-1"' in page
     assert "</script> report it" not in page
+
+
+def test_the_bandwidth_has_its_answer_on_top_and_the_source_next_to_it(bandwidth):
+    section = experiments.EXPERIMENTS["memory_bandwidth"]({"hosts": {"kvm01": bandwidth}})
+
+    assert section.answer == (
+        "CPUs read the memory of their own node at up to 9.0 GB/s; from the farthest node one reader gets 100% of that "
+        "of a local one, at 1.50 times the latency."
+    )
+    assert "the best reading across nodes, 8.3 GB/s, is 86% of the link's 9.6 GB/s." in section.sentences
+    assert section.tables[0].rows[0][:4] == ("local, 1 reader", "8.14", "95 % of the channel", "8.00 (7.20 to 8.80)")
+
+
+@pytest.mark.parametrize(
+    "counts, ticks",
+    [((1,), [0, 0.5, 1]), ((1, 2), [0, 1, 2]), ((1, 2, 4, 8, 16, 32, 64), [0, 8, 16, 32, 64])],
+)
+def test_the_axis_of_readers_has_at_least_three_ticks(bandwidth, counts, ticks):
+    figures = bandwidth["readers"][0]
+    readers = [{**figures, "readers": count} for count in counts]
+    section = experiments.EXPERIMENTS["memory_bandwidth"]({"hosts": {"kvm01": {**bandwidth, "readers": readers}}})
+
+    assert section.charts[0].x_ticks == ticks and section.charts[0].y == "GB/s"
