@@ -825,7 +825,8 @@ static void print_help(void)
 static bool has_room(const struct settings *s, struct failure *f)
 {
     uint64_t room = free_bytes(s->memory_node, s->huge_pages);
-    uint64_t reserve = s->huge_pages == HUGE_RESERVED ? 0 : s->buffer / RESERVE_DIVISOR;
+    bool reserved = s->huge_pages == HUGE_RESERVED;
+    uint64_t reserve = reserved ? 0 : s->buffer / RESERVE_DIVISOR;
     if (s->buffer + reserve <= room)
         return true;
     char where[32] = "this machine";
@@ -833,8 +834,10 @@ static bool has_room(const struct settings *s, struct failure *f)
         (void)snprintf(where, sizeof where, "node %d", (int)s->memory_node);
     return fail(f, EXIT_IMPOSSIBLE,
                 "--buffer: %" PRIu64 " bytes and a reserve of %" PRIu64
-                " must be free on %s, which has %" PRIu64 "; free some memory there",
-                s->buffer, reserve, where, room);
+                " must be free on %s, which has %" PRIu64 "; %s",
+                s->buffer, reserve, where, room,
+                reserved ? "reserve more huge pages there (see vm.nr_hugepages)"
+                         : "free some memory there");
 }
 
 /* Resolves the settings that depend on the machine; rejects those that are not possible on it. */

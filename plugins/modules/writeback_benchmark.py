@@ -206,7 +206,7 @@ def measured(module: AnsibleModule, disk: str, settings: TemporarySettings, opti
         schema=writeback.SCHEMA,
         settings=options,
         **writeback_results.facts(measured_settings, options["seconds"]),
-        disk=dict(name=disk, **host_memory.block_queue(HostFiles(), disk)),
+        disk=dict(name=knobs.disk, **host_memory.block_queue(HostFiles(), knobs.disk)),
         fio=writeback.fio_version(module.run_command([fio, "--version"])[1]),
     )
 

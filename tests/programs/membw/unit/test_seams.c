@@ -143,7 +143,7 @@ static void end_machine(void)
 /* Records the caches of a CPU: 32 KiB and 512 KiB of its own, and one that is shared. */
 static void record_caches(int cpu, const char *size, const char *shared)
 {
-    char own[16];
+    char own[32];
     (void)snprintf(own, sizeof own, "%d\n", cpu);
     record("32K\n", "/sys/devices/system/cpu/cpu%d/cache/index0/size", cpu);
     record(own, "/sys/devices/system/cpu/cpu%d/cache/index0/shared_cpu_list", cpu);
@@ -161,7 +161,7 @@ static void test_each_last_level_cache_of_the_readers_counts_once(void)
     int cpus[128], second_of_each[16];
     begin_machine();
     for (int cpu = 0; cpu < 128; cpu++) {
-        char shared[16];
+        char shared[32];
         (void)snprintf(shared, sizeof shared, "%d-%d\n", cpu / 8 * 8, cpu / 8 * 8 + 7);
         record_caches(cpu, "32768K\n", shared);
         cpus[cpu] = cpu;
