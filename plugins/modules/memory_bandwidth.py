@@ -38,8 +38,9 @@ options:
     default: ""
   cache:
     description:
-      - Size of the readers' last-level caches to assume, together, in bytes or with K, M, G, T, for a machine whose kernel reports a wrong
-        size. The default is what the kernel reports. A given size is listed among the doubts of the result.
+      - Size of the readers' last-level caches to assume, together, in bytes or with K, M, G, T, for a machine whose
+        kernel reports a wrong size. The default is what the kernel reports. A given size is listed among the doubts of
+        the result.
     type: str
     default: ""
   seconds:
@@ -66,8 +67,8 @@ options:
     type: raw
   link:
     description:
-      - Speed of the link between two sockets in GB/s one way, 0.1 to 10,000, of which the result shows the share that was
-        reached. No kernel reports it.
+      - Speed of the link between two sockets in GB/s one way, 0.1 to 10,000. The result shows which share of it was
+        reached. No kernel reports the speed.
     type: raw
 attributes:
   check_mode:
@@ -133,7 +134,8 @@ memory_bandwidth:
       type: dict
     link:
       description:
-        - C(bytes_per_second) of O(link), C(highest) bandwidth between two nodes, C(share), and C(reason) if it is unknown.
+        - C(bytes_per_second) of O(link), C(highest) bandwidth between two nodes, and C(share), or the C(reason) why it
+          is unknown.
       type: dict
     placement:
       description: C(swap_drives) with their nodes, and C(virtual_machines) with their memory by node.

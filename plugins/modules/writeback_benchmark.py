@@ -10,15 +10,16 @@ module: writeback_benchmark
 short_description: Measure small synchronous writes under a flood of dirty pages, and find the best vm.dirty_bytes
 version_added: 0.1.0
 description:
-  - One sequential writer fills the page cache with dirty pages, more than the dirty limit, so that the kernel must write
-    them back. At the same time C(fio) writes small blocks at random offsets, with an fsync after each. This is measured
-    with the host's own settings, with each value of O(dirty_bytes), and all of it again with each of O(queues).
+  - One sequential writer fills the page cache with dirty pages, more than the dirty limit, so that the kernel must
+    write them back. At the same time C(fio) writes small blocks at random offsets, with an fsync after each. This is
+    measured with the host's own settings, with each value of O(dirty_bytes), and all of it again with each of
+    O(queues).
   - Dirty, Writeback and the bytes that the disk writes are recorded over time. A setting under which the flood was not
     written back does not count, and its RV(writeback.settings_measured) gives the reason.
-  - The knee is the setting that recovers most of the idle host's synchronous writes, in the cell that has least of them,
-    and keeps at least 85 % of the sequential throughput. Of settings that are equal within 5 % and one standard error,
-    the one with the largest vm.dirty_bytes wins. From 3 repetitions on, there is a knee only if the 95 % interval of the
-    gain over the host's own setting is above 1.
+  - The knee is the setting that recovers most of the idle host's synchronous writes, in the cell that has least of
+    them, and keeps at least 85 % of the sequential throughput. Of settings that are equal within 5 % and one standard
+    error, the one with the largest vm.dirty_bytes wins. From 3 repetitions on, there is a knee only if the 95 %
+    interval of the gain over the host's own setting is above 1.
   - The original settings are restored at the end, also after an interruption. After a power cut or SIGKILL, the next
     execution restores them, or one with O(state=restored).
 options:
@@ -68,7 +69,8 @@ options:
     type: raw
     default: 5
   repetitions:
-    description: Number of repetitions of all measurements, in turn, 1 to 1,000. Results show their median. Fewer than 3 give no interval.
+    description:
+      - Number of repetitions of all measurements, 1 to 1,000. Results show their median. Fewer than 3 give no interval.
     type: raw
     default: 5
   file_size:
@@ -77,8 +79,8 @@ options:
     default: 64M
   flood_size:
     description:
-      - Size of the flood's file, which is written repeatedly. By default it is 1.25 times the largest dirty limit of the
-        experiment, the host's own included, but at most half of the free space.
+      - Size of the flood's file, which is written repeatedly. By default it is 1.25 times the largest dirty limit of
+        the experiment, the host's own included, but at most half of the free space.
     type: str
     default: ""
   emulated_iops:
@@ -139,10 +141,11 @@ writeback:
         - "For each setting, the host's own (C(dirty_bytes) 0) first: C(limit), the dirty limit in bytes; C(queue);
           C(valid) and C(reason); C(sequential), bytes per second, and C(sequential_share) of the baseline's; and
           C(cells)."
-        - "For each cell, with its C(write_size) in bytes and C(threads): C(idle_iops), C(flood_iops), C(of_idle), C(gain)
-          over the baseline; C(avg_ms), C(p95_ms), C(p99_ms), C(max_ms) of an fsync, C(write_avg_ms) of the write before
-          it; C(writeback_per_second) of the flood and C(device_per_second), in bytes; C(dirty_max), C(writeback_max),
-          and C(samples) of the last repetition: seconds, Dirty, Writeback, bytes per second of the disk."
+        - "For each cell, with its C(write_size) in bytes and C(threads): C(idle_iops), C(flood_iops), C(of_idle),
+            C(gain) over the baseline; C(avg_ms), C(p95_ms), C(p99_ms), C(max_ms) of an fsync, C(write_avg_ms) of the
+            write before it; C(writeback_per_second) of the flood and C(device_per_second), in bytes; C(dirty_max),
+            C(writeback_max), and C(samples) of the last repetition: seconds, Dirty, Writeback, bytes per second of the
+            disk."
         - Figures with C(median), C(min) and C(max) are over the repetitions, ratios are medians of paired ratios.
       type: list
       elements: dict

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import threading
 import time
@@ -55,17 +56,20 @@ class Counters(t.NamedTuple):
     dirty: int
     writeback: int
     written_back: int  # pages of all files since the boot
+    dirtied: int  # pages that the flood made dirty, each time they were clean before
     device: int  # written by the disk since the boot
 
 
-def counters(files: HostFiles, disk: str) -> Counters:
-    """Read the counters of the kernel and of a disk."""
+def counters(files: HostFiles, disk: str, pid: int) -> Counters:
+    """Read the counters of the kernel, of a disk, and of the flood's process."""
     memory, statistics = meminfo(files), (files.text(f"/sys/block/{disk}/stat") or "").split()
+    dirtied = re.search(r"^write_bytes: (\d+)$", files.text(f"/proc/{pid}/io") or "", re.MULTILINE)
     return Counters(
         time.monotonic(),
         memory["Dirty"],
         memory["Writeback"],
         _vmstat(files)["nr_written"] * os.sysconf("SC_PAGE_SIZE"),
+        int(dirtied.group(1)) if dirtied else 0,  # it has ended
         int(statistics[6]) * _SECTOR,
     )
 
@@ -73,9 +77,9 @@ def counters(files: HostFiles, disk: str) -> Counters:
 class Watch:
     """Reads the counters again and again until it is stopped."""
 
-    def __init__(self, files: HostFiles, disk: str) -> None:
-        self.files, self.disk = files, disk
-        self.samples = [counters(files, disk)]
+    def __init__(self, files: HostFiles, disk: str, pid: int) -> None:
+        self._of = (files, disk, pid)
+        self.samples = [counters(*self._of)]
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -86,15 +90,18 @@ class Watch:
     def __exit__(self, *_exception: t.Any) -> None:
         self._stopped.set()
         self._thread.join()
-        self.samples.append(counters(self.files, self.disk))
+        self.samples.append(counters(*self._of))
 
     def _run(self) -> None:
         while not self._stopped.wait(_SAMPLE_SECONDS):
-            self.samples.append(counters(self.files, self.disk))
+            self.samples.append(counters(*self._of))
 
 
 def evidence(samples: t.Sequence[Counters], synchronous: int, start: float) -> dict[str, t.Any]:
     """Return what the counters show of a measurement under the flood.
+
+    Other files may be written back too, so that alone proves nothing. But once dirty pages have piled up, the flood can
+    make a page dirty only after it was written back. The smaller of the two rates is the flood's.
 
     Args:
         samples: in order.
@@ -103,7 +110,8 @@ def evidence(samples: t.Sequence[Counters], synchronous: int, start: float) -> d
     """
     first, last = samples[0], samples[-1]
     seconds = last.at - first.at
-    rate = max(0, last.written_back - first.written_back - synchronous) / seconds
+    written_back = last.written_back - first.written_back - synchronous
+    rate = max(0, min(written_back, last.dirtied - first.dirtied)) / seconds
     return {
         "valid": rate >= MIN_WRITEBACK,
         "reason": ""
@@ -164,16 +172,20 @@ class Flood:
         self._process = subprocess.Popen(
             self._command, cwd=os.path.dirname(self.path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        if self.size <= thresholds(files)[1]:
-            return
+        wanted = _BLOCK if self.size > thresholds(files)[1] else 0
         piled = 0
         while time.monotonic() < self.started + _LEAD_SECONDS and self.runs():
             time.sleep(_PILE_SECONDS)
             memory = meminfo(files)
             piled, last = memory["Dirty"] + memory["Writeback"], piled
             written = (_vmstat(files)["nr_written"] - before) * os.sysconf("SC_PAGE_SIZE")
-            if written >= _BLOCK and piled <= _STEADY * last:
+            if written >= wanted and piled <= _STEADY * last:
                 return
+
+    @property
+    def pid(self) -> int:
+        """Return the process of the writer; 0 if there is none."""
+        return self._process.pid if self._process else 0
 
     def runs(self) -> bool:
         """Return whether the writer still runs. It ends by itself if the file system is full, for example."""
@@ -187,4 +199,3 @@ class Flood:
             self._process = None
         if os.path.exists(self.path):
             os.unlink(self.path)
-

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The knee of vm.dirty_bytes: the setting that protects synchronous writes at an acceptable price, and how sure that is.
+"""The knee of vm.dirty_bytes: the setting that protects synchronous writes at an acceptable price, and its interval.
 
 All comparisons are paired within a repetition: what disturbs the machine for some seconds then affects both sides.
 """

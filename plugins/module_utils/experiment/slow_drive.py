@@ -95,4 +95,3 @@ def _limit(directory: str, disk: str, iops: int, bandwidth: int) -> None:
     for name, value in ((_IOPS, iops), (_BYTES, bandwidth)):
         with open(os.path.join(directory, name), "w", encoding="ascii") as stream:
             stream.write(f"{number} {value}")
-

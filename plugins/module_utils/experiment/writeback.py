@@ -292,7 +292,7 @@ class Bench:
         self._flood.start()
         try:
             for cell in _cells(self.options):
-                with flood.Watch(self._files, self.disk) as watch:
+                with flood.Watch(self._files, self.disk, self._flood.pid) as watch:
                     figures = self._synchronous(*cell)
                 evidence = flood.evidence(watch.samples, figures.pop("bytes"), self._flood.started)
                 if not self._flood.runs():
@@ -375,9 +375,7 @@ def measure(
             shutil.rmtree(place)
 
 
-def _emulated(
-    place: str, options: t.Mapping[str, t.Any], run_command: RunCommand
-) -> slow_drive.SlowDrive | None:
+def _emulated(place: str, options: t.Mapping[str, t.Any], run_command: RunCommand) -> slow_drive.SlowDrive | None:
     """Return the emulated drive, or None if the real one is wanted."""
     if not options["emulated_iops"]:
         return None

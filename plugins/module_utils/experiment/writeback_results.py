@@ -58,7 +58,7 @@ def facts(settings: t.Sequence[Measured], seconds: float) -> dict[str, t.Any]:
 
 
 def around_the_knee(settings: t.Sequence[Measured], count: int) -> list[tuple[int, t.Mapping[str, t.Any]]]:
-    """Return values of dirty_bytes, in logarithmic steps, between the knee and its neighbours, with the knee's queue."""
+    """Return values of dirty_bytes between the knee and its neighbours, in logarithmic steps, and the knee's queue."""
     usable = [place for place, setting in enumerate(settings) if not _reason(setting)]
     dummy, chosen = _knee(settings, usable, 1.0)
     if chosen is None:
@@ -79,9 +79,7 @@ def _steps(start: int, end: int, count: int) -> list[int]:
     return [int(start * ratio**number) // page * page for number in range(1, count + 1)]
 
 
-def _knee(
-    settings: t.Sequence[Measured], usable: t.Sequence[int], seconds: float
-) -> tuple[knee.Knee, int | None]:
+def _knee(settings: t.Sequence[Measured], usable: t.Sequence[int], seconds: float) -> tuple[knee.Knee, int | None]:
     """Return the knee of the settings under which write-back ran, and its place among all settings."""
     if len(usable) < 2:
         reasons = " ".join(filter(None, (_reason(setting) for setting in settings[:1])))
@@ -98,7 +96,10 @@ def _trial(setting: Measured, seconds: float) -> knee.Trial:
         queue=tuple(sorted(setting.queue.items())),
         sequential=tuple(each["sequential"] for each in setting.repetitions),
         recovered=tuple(
-            min(max(cell["iops"], least) / max(each["idle"][name]["iops"], least) for name, cell in each["cells"].items())
+            min(
+                max(cell["iops"], least) / max(each["idle"][name]["iops"], least)
+                for name, cell in each["cells"].items()
+            )
             for each in setting.repetitions
         ),
     )

@@ -17,7 +17,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.section 
     series,
 )
 
-
 # The source: two Xeon E5606 (2011), one channel of DDR3-1066 per socket, one reader of one word of each line.
 _SOURCE = (
     ("local, 1 reader", "8.14", "95 % of the channel"),
@@ -82,7 +81,10 @@ def _source_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
     ours = (
         (median(local and local["single"], 1e9), f"channels: {_percent(theory['share'])}, with all readers"),
         (median(remote and remote["single"], 1e9), f"{ratio(remote and remote['ratio']['single'])} x local"),
-        (median(remote and remote["highest"], 1e9), f"link: {_percent(link['share'])}, with the best number of readers"),
+        (
+            median(remote and remote["highest"], 1e9),
+            f"link: {_percent(link['share'])}, with the best number of readers",
+        ),
     )
     rows = [(*source, *here) for source, here in zip(_SOURCE, ours)]
     headings = ("readers", "source GB/s", "source's share", "here GB/s", "share here")

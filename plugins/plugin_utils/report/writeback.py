@@ -18,7 +18,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.section 
     series,
 )
 
-
 # What the source measured: 20 GB of zeroes in sequence on a host of 6 GB, sysbench, 30 s. By size of the
 # writes and number of writers: idle IOPS, IOPS under the flood by default and with vm.dirty_bytes of 15 MB; and the
 # average, p95 and maximum of a write in milliseconds, by default and with 15 MB. None is not known.
@@ -59,7 +58,9 @@ def _answer(result: t.Mapping[str, t.Any]) -> str:
     chosen, knee = result["chosen"], result["knee"]
     if not chosen:
         return f"There is no knee on {where}: {result['reason']}."
-    limits = "" if not knee["limits"] else f" ({knee['limits'][0] / 2**20:,.4g} to {knee['limits'][1] / 2**20:,.4g} MiB)"
+    limits = (
+        "" if not knee["limits"] else f" ({knee['limits'][0] / 2**20:,.4g} to {knee['limits'][1] / 2**20:,.4g} MiB)"
+    )
     gain = knee["gain"]
     least = min(each["gain"] or 0 for each in chosen["cells"])
     how_many = f"{gain[0]:.1f} ({gain[1]:.1f} to {gain[2]:.1f})" if gain else f"{least:.1f}"
@@ -87,7 +88,9 @@ def _sentences(result: t.Mapping[str, t.Any]) -> list[str]:
     else:
         found.append(f"The intervals of the knee and of its gain are at 95 %, over {repetitions} repetitions.")
     if result["baseline"] and result["baseline"]["dirty_bytes"]:
-        found.append(f"The baseline is {_setting(result['baseline'])}, as nothing was written back under the own settings.")
+        found.append(
+            f"The baseline is {_setting(result['baseline'])}, as nothing was written back under the own settings."
+        )
     if result["chosen"] and not result["settings"]["emulated_iops"]:
         found.append(f"To keep this setting: host_tuning_dirty_bytes: {result['chosen']['dirty_bytes']}")
     return found
@@ -117,8 +120,13 @@ def _source_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
         rows += [
             (name, "idle IOPS", "-" if idle is None else f"{idle:,g}", median(ours and ours["idle_iops"], 1, 0)),
             (name, "IOPS under the flood, baseline", f"{default:,g}", median(ours and ours["flood_iops"], 1, 1)),
-            (name, "IOPS under the flood, source 15 MB, here the knee", f"{remedy:,g}", median(best and best["flood_iops"], 1, 1)),
-            (name, "gain", f"{remedy / default:,.0f}", ratio(best and best["gain"])),
+            (
+                name,
+                "IOPS under the flood, source 15 MB, here the knee",
+                f"{remedy:,g}",
+                median(best and best["flood_iops"], 1, 1),
+            ),
+            (name, "gain", f"{remedy / default:,.0f}", ratio(best["gain"] if best else None)),
         ]
         if cell == _SOURCE_TIMES_CELL:
             rows += [
@@ -173,7 +181,15 @@ def _figures_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
 
 def _proof_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
     """Return what was written back: a flood that is not written back measures nothing."""
-    headings = ("setting", "writers", "flood written back MB/s", "disk MB/s", "Dirty at most MiB", "Writeback at most MiB", "counts")
+    headings = (
+        "setting",
+        "writers",
+        "flood written back MB/s",
+        "disk MB/s",
+        "Dirty at most MiB",
+        "Writeback at most MiB",
+        "counts",
+    )
     rows = [
         (
             _setting(setting),
@@ -187,7 +203,9 @@ def _proof_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
         for setting in result["settings_measured"]
         for each in setting["cells"]
     ]
-    return Table(f"{prefix}proof of write-back: flood of {result['settings']['flood_size'] / 2**30:,.3g} GiB", headings, rows)
+    return Table(
+        f"{prefix}proof of write-back: flood of {result['settings']['flood_size'] / 2**30:,.3g} GiB", headings, rows
+    )
 
 
 def _charts(name: str, host: str, prefix: str, result: t.Mapping[str, t.Any]) -> list[Chart]:

@@ -120,7 +120,9 @@ def test_the_buffer_exceeds_the_caches_of_all_readers(many_caches):
 
     assert bandwidth.check_room(many_caches, [node], wanted, WITHOUT_BUFFER) == 16 * 8 * 32 << 20
     full = bandwidth.NumaNode(0, node.cpus, True, 4 << 30)
-    with pytest.raises(bandwidth.MeasurementError, match=r"buffer: 4 GiB and a quarter .* caches of the readers, 256 MiB"):
+    with pytest.raises(
+        bandwidth.MeasurementError, match=r"buffer: 4 GiB and a quarter .* caches of the readers, 256 MiB"
+    ):
         bandwidth.check_room(many_caches, [full], wanted, WITHOUT_BUFFER)
     # 64 GiB on a node of 32 GiB would wake the OOM killer.
     half = bandwidth.NumaNode(0, node.cpus, True, 32 << 30)

@@ -16,7 +16,9 @@ MIB = 2**20
 GIB = 2**30
 
 
-@pytest.mark.parametrize("limits, free, size", [((4 * GIB, GIB), 100 * GIB, 5 * GIB), ((GIB, 4 * GIB), 6 * GIB, 3 * GIB)])
+@pytest.mark.parametrize(
+    "limits, free, size", [((4 * GIB, GIB), 100 * GIB, 5 * GIB), ((GIB, 4 * GIB), 6 * GIB, 3 * GIB)]
+)
 def test_the_flood_exceeds_each_limit_and_leaves_half_of_the_free_space(limits, free, size):
     assert flood.size_for(limits, free) == size
 
@@ -29,10 +31,15 @@ def test_the_limits_are_those_of_the_kernel(tmp_path):
     assert flood.thresholds(HostFiles(str(tmp_path))) == (1000 * page, 500 * page)
 
 
-def samples(written_back, device):
+def samples(written_back, device, dirtied=1000 * MIB):
     """Return samples of two seconds, ten per second."""
     return [
-        flood.Counters(100 + each / 10, (50 + each) * MIB, each * MIB, written_back * each // 20, device * each // 20)
+        flood.Counters(
+            100 + each / 10,
+            (50 + each) * MIB,
+            each * MIB,
+            *(total * each // 20 for total in (written_back, dirtied, device)),
+        )
         for each in range(21)
     ]
 
@@ -53,7 +60,12 @@ def test_synchronous_writes_are_no_proof_of_a_flood():
     assert found["reason"].startswith("no write-back ran: 512 KiB of the flood per second were written back")
 
 
+def test_write_back_of_other_files_is_no_proof_of_a_flood():
+    assert not flood.evidence(samples(100 * MIB, 120 * MIB, dirtied=MIB), 0, start=100.0)["valid"]
+    assert flood.evidence(samples(100 * MIB, 120 * MIB, dirtied=3 * MIB), 0, start=100.0)["valid"]
+
+
 def test_long_measurements_keep_few_samples():
-    many = [flood.Counters(each / 5, 0, 0, each, each) for each in range(3000)]
+    many = [flood.Counters(each / 5, 0, 0, each, each, each) for each in range(3000)]
 
     assert 40 <= len(flood.evidence(many, 0, start=0.0)["samples"]) <= 60

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A planted knee is found with its interval, none is found where none is, and the figures of the source lead to its remedy."""
+"""A planted knee is found with its interval, none where none is, and the source's figures lead to its remedy."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def test_a_planted_knee_is_found_with_its_interval():
     exact = sum(LIMITS[each.place] == PLANTED for each in found)
     assert covered >= 0.9 * len(found) and exact >= 0.7 * len(found)
     true_gain = planted(PLANTED) / planted(LIMITS[0])
-    assert sum(each.gain[1] <= true_gain * 1.05 and each.gain[2] >= true_gain * 0.8 for each in found) >= 0.9 * len(found)
+    assert sum(each.gain[1] <= true_gain * 1.05 and each.gain[2] >= true_gain * 0.8 for each in found) >= 0.9 * len(
+        found
+    )
 
 
 def test_there_is_no_knee_where_none_is():
@@ -94,8 +96,6 @@ def test_of_equal_settings_the_larger_limit_and_the_shorter_list_of_knobs_win():
         return knee.Trial(limit, queue, (1.0,), (recovered,))
 
     deadline = (("scheduler", "mq-deadline"),)
-    answer = knee.find(
-        [trial(1024, 0.1), trial(64, 0.49, deadline), trial(64, 0.49), trial(16, 0.5), trial(256, 0.3)]
-    )
+    answer = knee.find([trial(1024, 0.1), trial(64, 0.49, deadline), trial(64, 0.49), trial(16, 0.5), trial(256, 0.3)])
     assert answer.place == 2
     assert knee.find([trial(1024, 0.1), trial(1024, 0.9, deadline), trial(16, 0.5)]).place == 1

@@ -21,8 +21,8 @@ def cell(iops, valid=True):
         "valid": valid,
         "reason": "" if valid else "no write-back ran",
         "samples": [[0.2, 1, 1, 1]],
-        **{name: 1.5 for name in ("write_avg_ms", "avg_ms", "p95_ms", "p99_ms", "max_ms")},
-        **{name: 10 * MIB for name in ("writeback_per_second", "device_per_second", "dirty_max", "writeback_max")},
+        **dict.fromkeys(("write_avg_ms", "avg_ms", "p95_ms", "p99_ms", "max_ms"), 1.5),
+        **dict.fromkeys(("writeback_per_second", "device_per_second", "dirty_max", "writeback_max"), 10 * MIB),
     }
 
 
@@ -76,7 +76,9 @@ def test_without_two_settings_that_count_there_is_no_knee():
     found = writeback_results.facts([setting(0, (10,), valid=False), setting(15 * MIB, (100,))], 5)
 
     assert found["chosen"] is None
-    assert found["reason"].startswith("write-back ran under 1 of 2 settings, two are needed; 1 writer of 16,384 bytes: ")
+    assert found["reason"].startswith(
+        "write-back ran under 1 of 2 settings, two are needed; 1 writer of 16,384 bytes: "
+    )
 
 
 def test_the_worst_cell_decides():

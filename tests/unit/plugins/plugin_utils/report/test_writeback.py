@@ -23,9 +23,14 @@ def cell(iops, valid):
         "valid": valid,
         "reason": "" if valid else "no write-back ran",
         "samples": [[each / 5, 300 * MIB, 40 * MIB, 90 * MIB] for each in range(9)],
-        **{"write_avg_ms": 0.5, "avg_ms": 2.25, "p95_ms": 12.5, "p99_ms": 40.0, "max_ms": 145.0},
-        **{name: 90 * MIB for name in ("writeback_per_second", "device_per_second")},
-        **{"dirty_max": 300 * MIB, "writeback_max": 40 * MIB},
+        "write_avg_ms": 0.5,
+        "avg_ms": 2.25,
+        "p95_ms": 12.5,
+        "p99_ms": 40.0,
+        "max_ms": 145.0,
+        **dict.fromkeys(("writeback_per_second", "device_per_second"), 90 * MIB),
+        "dirty_max": 300 * MIB,
+        "writeback_max": 40 * MIB,
     }
 
 
@@ -56,7 +61,9 @@ def test_the_answer_is_one_sentence_on_top_with_its_intervals():
     found = section(OWN, setting(64 * MIB, (100, 105, 95)), KNEE)
 
     assert found.answer.startswith("The knee on sda is vm.dirty_bytes 15 MiB (15 to 15 MiB): 40.")
-    assert found.answer.endswith(" times the synchronous writes of the host's own settings, at 88% of its sequential throughput.")
+    assert found.answer.endswith(
+        " times the synchronous writes of the host's own settings, at 88% of its sequential throughput."
+    )
     assert "To keep this setting: host_tuning_dirty_bytes: 15728640" in found.sentences
     assert report_text.section(found)[2] == found.answer
 
