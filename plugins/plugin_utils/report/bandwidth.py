@@ -80,7 +80,10 @@ def _source_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
     remote = next((pair for pair in pairs if not pair["local"]), None)
     ours = (
         (median(local and local["single"], 1e9), f"channels: {_percent(theory['share'])}, with all readers"),
-        (median(remote and remote["single"], 1e9), f"{ratio(remote and remote['ratio']['single'])} x local"),
+        (
+            median(remote and remote["single"], 1e9),
+            f"{ratio(remote['ratio']['single'])} x local" if remote else "no other node",
+        ),
         (
             median(remote and remote["highest"], 1e9),
             f"link: {_percent(link['share'])}, with the best number of readers",

@@ -60,9 +60,11 @@ KNEE = setting(15 * MIB, (400, 410, 390), sequential=220e6)
 def test_the_answer_is_one_sentence_on_top_with_its_intervals():
     found = section(OWN, setting(64 * MIB, (100, 105, 95)), KNEE)
 
-    assert found.answer.startswith("The knee on sda is vm.dirty_bytes 15 MiB (15 to 15 MiB): 40.")
+    assert found.answer.startswith(
+        "The knee on sda is vm.dirty_bytes 15 MiB (15 to 15 MiB): the cell that suffers most keeps 40."
+    )
     assert found.answer.endswith(
-        " times the synchronous writes of the host's own settings, at 88% of its sequential throughput."
+        " times as much of its idle IOPS as under the host's own settings, at 88% of the sequential throughput there."
     )
     assert "To keep this setting: host_tuning_dirty_bytes: 15728640" in found.sentences
     assert report_text.section(found)[2] == found.answer
@@ -104,7 +106,7 @@ def test_an_emulated_drive_is_labelled_and_not_recommended():
 def test_without_enough_repetitions_there_is_no_interval():
     found = section(setting(0, (10,)), setting(15 * MIB, (400,)))
 
-    assert "is vm.dirty_bytes 15 MiB: 40.0 times the synchronous writes" in found.answer
+    assert "is vm.dirty_bytes 15 MiB: the cell that suffers most keeps 40.0 times" in found.answer
     assert "There is no interval: it needs 3 repetitions, there is 1 repetition." in found.sentences
 
 
