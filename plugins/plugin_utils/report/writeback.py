@@ -66,8 +66,8 @@ def _answer(result: t.Mapping[str, t.Any]) -> str:
     how_many = f"{gain[0]:.1f} ({gain[1]:.1f} to {gain[2]:.1f})" if gain else f"{least:.1f}"
     return (
         f"The knee on {where} is {_setting(chosen)}{limits}: the cell that suffers most keeps {how_many} times as much "
-        f"of its idle IOPS as under {_setting(result['baseline'])}, at {chosen['sequential_share']:.0%} of the sequential "
-        f"throughput there."
+        f"of its idle IOPS as under {_setting(result['baseline'])}, at {chosen['sequential_share']:.0%} of the "
+        f"sequential throughput there."
     )
 
 
