@@ -155,6 +155,7 @@ class Flood:
             f"--filename={path}",
             "--rw=write",
             "--fallocate=none",
+            "--invalidate=0",  # fio would ask the kernel to write the file back whenever it starts over
             f"--bs={_BLOCK}",
             f"--size={size}",
             "--time_based",
