@@ -100,8 +100,8 @@ class Watch:
 def evidence(samples: t.Sequence[Counters], synchronous: int, start: float) -> dict[str, t.Any]:
     """Return what the counters show of a measurement under the flood.
 
-    Other files may be written back too, so that alone proves nothing. But once dirty pages have piled up, the flood can
-    make a page dirty only after it was written back. The smaller of the two rates is the flood's.
+    Other files may be written back too, so that alone proves nothing. What the flood made dirty and is not dirty any
+    more was written back. The smaller of the two rates is the flood's.
 
     Args:
         samples: in order.
@@ -111,7 +111,7 @@ def evidence(samples: t.Sequence[Counters], synchronous: int, start: float) -> d
     first, last = samples[0], samples[-1]
     seconds = last.at - first.at
     written_back = last.written_back - first.written_back - synchronous
-    rate = max(0, min(written_back, last.dirtied - first.dirtied)) / seconds
+    rate = max(0, min(written_back, _cleaned(last) - _cleaned(first))) / seconds
     return {
         "valid": rate >= MIN_WRITEBACK,
         "reason": ""
@@ -124,6 +124,11 @@ def evidence(samples: t.Sequence[Counters], synchronous: int, start: float) -> d
         "writeback_max": max(each.writeback for each in samples),
         "samples": _series(samples, start),
     }
+
+
+def _cleaned(sample: Counters) -> int:
+    """Return how many bytes of the flood were written back so far, at least: all that is dirty may be the flood's."""
+    return max(0, sample.dirtied - sample.dirty - sample.writeback)
 
 
 def _series(samples: t.Sequence[Counters], start: float) -> list[list[float]]:

@@ -31,14 +31,16 @@ def test_the_limits_are_those_of_the_kernel(tmp_path):
     assert flood.thresholds(HostFiles(str(tmp_path))) == (1000 * page, 500 * page)
 
 
-def samples(written_back, device, dirtied=1000 * MIB):
-    """Return samples of two seconds, ten per second."""
+def samples(written_back, device, dirtied=1000 * MIB, made_before=1000 * MIB):
+    """Return samples of two seconds, ten per second, in which Dirty and Writeback grow by 40 MiB."""
     return [
         flood.Counters(
             100 + each / 10,
             (50 + each) * MIB,
             each * MIB,
-            *(total * each // 20 for total in (written_back, dirtied, device)),
+            written_back * each // 20,
+            made_before + dirtied * each // 20,
+            device * each // 20,
         )
         for each in range(21)
     ]
@@ -61,8 +63,14 @@ def test_synchronous_writes_are_no_proof_of_a_flood():
 
 
 def test_write_back_of_other_files_is_no_proof_of_a_flood():
-    assert not flood.evidence(samples(100 * MIB, 120 * MIB, dirtied=MIB), 0, start=100.0)["valid"]
-    assert flood.evidence(samples(100 * MIB, 120 * MIB, dirtied=3 * MIB), 0, start=100.0)["valid"]
+    assert not flood.evidence(samples(100 * MIB, 120 * MIB, dirtied=41 * MIB), 0, start=100.0)["valid"]
+    assert flood.evidence(samples(100 * MIB, 120 * MIB, dirtied=43 * MIB), 0, start=100.0)["valid"]
+
+
+def test_a_flood_that_only_piles_up_does_not_count():
+    piling = samples(100 * MIB, 120 * MIB, dirtied=60 * MIB, made_before=0)
+
+    assert flood.evidence(piling, 0, start=100.0)["writeback_per_second"] == 0
 
 
 def test_long_measurements_keep_few_samples():
