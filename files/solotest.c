@@ -159,7 +159,9 @@ static void test_run(struct test_result *t, struct outcome *o)
     if (!o->health.memory_locked && m->raw != NULL)
         memset(m->raw, 0, (size_t)m->raw_size * sizeof *m->raw); /* load its pages at least */
     t->ready = clock_ns(CLOCK_REALTIME);
-    uint64_t start = wait_for_start(s->fill ? -1 : s->start_at);
+    double start_at = s->fill ? -1 : s->start_at;
+    uint64_t start = wait_for_start(start_at);
+    pacer_rehearse(&l->pacer, start_at < 0 ? NEVER : start);
     o->health.hybrid = l->pacer.mode == PACING_HYBRID ? &l->pacer : NULL;
     o->health.first = health_now(); /* after the wait, which would lower the share of CPU time */
     l->pacer.start = max_u64(start, now_ns());
@@ -183,8 +185,8 @@ static void test_run(struct test_result *t, struct outcome *o)
 static uint64_t pacer_spin(const struct settings *s)
 {
     switch ((enum pacing)s->pacing) {
-    case PACING_HYBRID:
-        return (uint64_t)s->spin_us * NS_PER_US;
+    case PACING_HYBRID: /* pacer_rehearse() finds out, if there is time to */
+        return max_u64((uint64_t)s->spin_us * NS_PER_US, SPIN_CHEAP_NS);
     case PACING_SPIN:
         return NEVER;
     default:
@@ -208,7 +210,7 @@ static void test_phase(const struct settings *s, const struct credentials *who, 
         .planned = planned_requests(s), .measurement = t->measurement, .failure = &o->failure,
         .pacer = {.mode = (enum pacing)s->pacing,
                   .spin = pacer_spin(s),
-                  .spin_min = pacer_spin(s),
+                  .spin_min = (uint64_t)s->spin_us * NS_PER_US,
                   .period = 1e9L / (long double)s->rate,
                   .arrivals = (enum arrivals)s->arrivals}};
     rng_seed(&t->load.pacer.rng, o->seed, STREAM_ARRIVALS);
