@@ -129,10 +129,10 @@ def bench_closed_loop(table, options, raw_program):
     ours = of_solotest(PROGRAM)
     others = {
         "the raw loop": (raw_loop(raw_program), options.pairs, BAR),
-        "redis-benchmark": (redis_benchmark, options.pairs // 4, 1.3),
+        "redis-benchmark": (redis_benchmark, max(6, options.pairs // 4), 1.3),
     }
     if shutil.which("memtier_benchmark"):
-        others["memtier_benchmark"] = (memtier, options.pairs // 4, None)
+        others["memtier_benchmark"] = (memtier, max(6, options.pairs // 4), None)
     if options.baseline:
         others["the other build"] = (of_solotest(options.baseline), options.pairs, None)
     for place, cpu in places(table, "closed loop"):

@@ -24,7 +24,7 @@ def singly(server, cpu, keys):
     server.command("FLUSHALL")
     report = solotest(
         *("--pacing", "none", "--pattern", "sequential", "--requests", keys // ONE_AT_A_TIME),
-        *("test", server.port, VALUE_SIZE, keys, 0, 1, 0),
+        *("test", server.port, VALUE_SIZE, keys, 0, 1, -1),
         cpu=cpu,
     )
     return report["test"]["rate"]["achieved"]
