@@ -367,7 +367,7 @@ def describe_machine():
         f"client: {report['client']['compiler']}, hiredis {report['client']['hiredis']}, "
         f"static: {report['client']['static']}",
         f"load average at the start: {os.getloadavg()[0]:.2f}; Redis and clients ran at "
-        + PRIORITIES[os.sched_getscheduler(0)],
+        + f"{PRIORITIES[os.sched_getscheduler(0)]}, nice {os.nice(0)}",
     ]
 
 
