@@ -24,6 +24,8 @@
 
 enum { SLOW_YIELD_NS = 500000, SLOW_YIELDS = 8 };
 
+#define READ_EVERY_NS (100 * NS_PER_US) /* while the client catches up */
+
 #define LOST_STEPS 1000000 /* more requests that were not sent are counted in groups */
 
 bool load_abandon(struct load *l, const char *kind)
@@ -116,13 +118,12 @@ static bool load_receive_from(struct load *l, struct conn *c, int flags)
  * time counts: a client that was stopped does not take its own absence for the server's. */
 static bool load_check_timeouts(struct load *l, uint64_t looked)
 {
-    uint64_t limit = seconds_to_ns(l->settings->timeout);
     if (looked < l->next_timeout_check)
         return true;
     for (size_t i = 0; i < l->conn_count; i++)
-        if (l->conns[i].in_flight > 0 && since(looked, conn_slot(&l->conns[i], 0)->sent) > limit)
+        if (l->conns[i].in_flight > 0 && since(looked, conn_slot(&l->conns[i], 0)->sent) > l->timeout)
             return load_timed_out(l);
-    l->next_timeout_check = looked + limit / 8 + NS_PER_MS;
+    l->next_timeout_check = looked + l->timeout / 8 + NS_PER_MS;
     return true;
 }
 
@@ -151,7 +152,7 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
     uint64_t now = now_ns();
     uint64_t wake = deadline == NEVER ? NEVER : since(deadline, l->pacer.spin);
     bool may_yield = load_may_yield(l, now);
-    if (wake <= now && may_yield) {
+    if (wake <= now && now < deadline && may_yield) {
         l->yielded_at = now;
         l->yields++;
         (void)sched_yield();
@@ -179,6 +180,7 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
  * itself, which a heartbeat ends. */
 static bool load_receive(struct load *l, uint64_t deadline)
 {
+    l->unread_since = 0;
     if (l->conn_count == 1 && deadline == NEVER && l->conns[0].out_used == 0 && !heartbeat)
         return load_receive_from(l, &l->conns[0], 0);
     heartbeat = 0;
@@ -197,6 +199,8 @@ static void load_progress(struct load *l)
         (void)fprintf(stderr, " of %" PRIu64 " (%.1f %%)", l->planned,
                       100.0 * (double)(l->ok + l->errors.total) / (double)l->planned);
     (void)fprintf(stderr, ", %.0f per second", elapsed > 0 ? (double)l->ok / elapsed : 0);
+    if (l->measurement != NULL)
+        measurement_record(l->measurement);
     if (l->measurement != NULL && l->ok > 0)
         (void)fprintf(stderr, ", response average %.1f us, p99 %.1f us",
                       hist_mean(&l->measurement->response) / 1e3,
@@ -204,6 +208,24 @@ static void load_progress(struct load *l)
     if (l->errors.total > 0)
         (void)fprintf(stderr, ", %" PRIu64 " failed", l->errors.total);
     (void)fputc('\n', stderr);
+}
+
+/* Stages the next request, unless one is staged already. Returns its connection; NULL if nothing can be sent now. */
+static struct conn *load_prepare(struct load *l)
+{
+    if (l->staging == NULL && load_has_more(l)) {
+        l->staging = load_pick(l);
+        if (l->staging != NULL)
+            load_stage(l, l->staging);
+    }
+    return l->staging;
+}
+
+/* True if replies may have waited for too long: a client that catches up must not send all that it is late
+ * with before it reads again. */
+static bool load_should_read(const struct load *l, uint64_t now)
+{
+    return l->unread_since != 0 && l->in_flight > 0 && since(now, l->unread_since) > READ_EVERY_NS;
 }
 
 static bool load_loop(struct load *l)
@@ -214,21 +236,19 @@ static bool load_loop(struct load *l)
             return load_abandon(l, "interrupted");
         }
         load_progress(l);
-        struct conn *c = l->staging != NULL || load_has_more(l) ? load_pick(l) : NULL;
+        struct conn *c = load_prepare(l);
         if (c == NULL && l->in_flight == 0)
             return true;
         uint64_t due = NEVER;
         if (c != NULL) {
-            if (l->staging == NULL) {
-                load_stage(l, c);
-                l->staging = c;
-            }
             due = conn_slot(c, c->in_flight)->intended;
             uint64_t now = l->in_flight == 0 ? pacer_wait(&l->pacer, due) : now_ns();
-            if (now >= due) {
+            if (now >= due && !load_should_read(l, now)) {
                 if (!load_send(l, c, now))
                     return false;
-                continue;
+                if (l->in_flight < l->slots)
+                    continue;
+                due = NEVER; /* every slot waits for its reply */
             }
         }
         if (l->in_flight > 0 && !load_receive(l, due))
@@ -282,6 +302,8 @@ static bool load_is_connected(struct load *l)
 bool load_run(struct load *l)
 {
     l->next_progress = now_ns() + NS_PER_S;
+    l->timeout = seconds_to_ns(l->settings->timeout);
+    l->slots = l->conn_count * l->conns[0].depth;
     l->bound.period = l->conns[0].stamped ? (uint64_t)l->pacer.period : 0;
     heartbeat_every(fmin(l->settings->timeout / 4, HEARTBEAT_MAX));
     bool complete = load_is_connected(l) && load_loop(l);

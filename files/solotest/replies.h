@@ -20,7 +20,8 @@ static inline bool load_complete(struct load *l, struct conn *c, const struct re
                                  bool is_last, const char *error)
 {
     struct slot *slot = conn_slot(c, 0);
-    struct latencies t = slot_complete(slot, &l->bound, r, is_last);
+    struct latencies t = load_is_paced(l) ? slot_complete(slot, &l->ideal, &l->bound, r, is_last)
+                                          : slot_complete_loop(slot, r);
     if (++c->head == c->depth)
         c->head = 0;
     c->in_flight--;

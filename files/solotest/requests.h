@@ -31,8 +31,6 @@ static inline bool load_has_more(struct load *l)
 /* The next connection, in turn, that can take a command; NULL if all are busy. */
 static inline struct conn *load_pick(struct load *l)
 {
-    if (l->staging != NULL)
-        return l->staging;
     for (size_t tried = 0; tried < l->conn_count; tried++) {
         struct conn *c = &l->conns[l->next_conn];
         if (++l->next_conn == l->conn_count)
@@ -139,7 +137,9 @@ static inline bool load_send(struct load *l, struct conn *c, uint64_t now)
     }
     l->last_due = conn_slot(c, c->in_flight + c->staged - 1)->intended;
     if (l->in_flight == 0)
-        l->next_timeout_check = now + seconds_to_ns(l->settings->timeout);
+        l->next_timeout_check = now + l->timeout;
+    if (l->unread_since == 0)
+        l->unread_since = now;
     l->last_sent = now;
     l->sent += c->staged;
     l->in_flight += c->staged;

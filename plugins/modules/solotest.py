@@ -108,11 +108,11 @@ options:
     default: hybrid
   spin_us:
     description:
-      - The shortest time that V(hybrid) spins before a request is due, in microseconds, 0 to 1,000,000. If sleeps end
-        later than that, it adapts and spins longer, up to 150 microseconds; C(health.spin_us_at_end) is the final
-        value.
+      - The shortest time that V(hybrid) spins before a request is due, in microseconds, 0 to 1,000,000. The client
+        learns how late this machine's sleeps end, before the start and with every request, and spins as long as that
+        takes, up to 150 microseconds; C(health.spin_us_at_end) is the final value.
     type: int
-    default: 40
+    default: 0
   cpu:
     description:
       - CPU of the client. V(any) leaves the choice to the scheduler. A CPU number, 0 to 1023, pins the client to
@@ -377,7 +377,7 @@ ARGUMENTS = dict(
     stagger=dict(type="float", default=0),
     arrivals=dict(type="str", choices=["periodic", "jitter", "poisson"], default="periodic"),
     pacing=dict(type="str", choices=["hybrid", "sleep", "spin", "none"], default="hybrid"),
-    spin_us=dict(type="int", default=40),
+    spin_us=dict(type="int", default=0),
     cpu=dict(type="raw", default="any"),
     connections=dict(type="int", default=1),
     pipeline=dict(type="int", default=1),

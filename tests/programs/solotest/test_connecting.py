@@ -234,13 +234,14 @@ def test_a_server_that_falls_silent_before_the_load(any_solotest):
     assert result.code == 4 and error(result) == "not_ready" and "no reply in time" in result.messages
 
 
-@pytest.mark.parametrize("mode", ["test", "fill"])
-def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode):
+@pytest.mark.parametrize(("mode", "connections"), [("test", 1), ("fill", 8)])
+def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode, connections):
     start_at = time.time() + 1.5
     process = any_solotest.start("--json", "--start-at", start_at, mode, fresh.port, 100, 1000, 0, 100)
-    # The load's connection waits after its PING; the one before it has counted the keys.
-    while "cmdstat_exists" not in fresh.command("INFO", "commandstats") or "cmd=ping" not in fresh.command(
-        "CLIENT", "LIST"
+    # The load's connections wait after their PING; the one before them has counted the keys.
+    while (
+        "cmdstat_exists" not in fresh.command("INFO", "commandstats")
+        or fresh.command("CLIENT", "LIST").count("cmd=ping") < connections
     ):
         assert process.poll() is None
     fresh.process.kill()
@@ -251,13 +252,14 @@ def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode):
 
 def test_a_server_that_goes_away_after_the_fill(any_solotest):
     """The note is written, the first DBSIZE is answered, and the second ends it."""
+    keys = set()  # several connections write them
 
     def script(connection, _number):
-        filled = False
         for words in requests(connection):
-            if words[0] == b"DBSIZE" and filled:
+            if words[0] == b"DBSIZE" and len(keys) == 100:
                 return
-            filled = filled or words[0] == b"SET" and words[1] == b"99"
+            if words[0] == b"SET" and words[1] != b"memstretch:fill":
+                keys.add(words[1])
             connection.sendall(good_reply(words))
 
     with FakeServer(script) as server:

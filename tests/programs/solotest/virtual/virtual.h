@@ -22,7 +22,7 @@
 #include "solotest/random.h"
 #include "solotest/requests.h"
 
-enum { FIRST_FD = 1000, MOST_CONNECTIONS = 16 };
+enum { FIRST_FD = 1000, MOST_CONNECTIONS = 512 };
 enum { CLOCK_NS = 250, CALL_NS = 600, SEND_NS = 4000 }; /* what system calls take; a fast clock would only cost time */
 #define VIRTUAL_START (UINT64_C(1000) * NS_PER_S)
 #define VIRTUAL_WALL (UINT64_C(1700000000) * NS_PER_S)
