@@ -108,12 +108,14 @@ def test_every_part_of_the_json_is_there(solotest, filled):
         "client_health",
     }
     assert report["schema"] == 1 and report["mode"] == "test" and report["error"] is None
-    assert set(report["client"]) == {"name", "version", "hiredis", "compiler", "static"}
+    assert set(report["client"]) == {"name", "version", "hiredis", "tls", "compiler", "static"}
+    assert report["client"]["tls"] is None
     assert report["client"]["static"] is True
     assert report["settings"] == {
         "host": "127.0.0.1",
         "port": filled.port,
         "socket": None,
+        "tls": False,
         "value_size": 100,
         "key_count": 1000,
         "requests": 1000,

@@ -145,7 +145,7 @@ FILES = [
 @pytest.mark.parametrize("arguments, named", FILES, ids=[" ".join(case[0]) for case in FILES])
 def test_files_that_cannot_be_used(any_solotest, keys, arguments, named):
     with FakeServer(lambda connection, number: None) as server:
-        result = any_solotest.run("--json", "--tls", *arguments, "ping", server.port, cwd=keys, timeout=10)
+        result = any_solotest.run("--json", "--tls", *arguments, "ping", server.port, cwd=keys)
         assert result.code == 2 and named in result.messages and not server.connections
 
 
