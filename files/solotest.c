@@ -42,8 +42,7 @@
 #include "solotest/signals.h"
 #include "solotest/tls.h"
 
-/* Waits until shortly before `start_at` and returns the monotonic time of the start. The wait follows
- * steps of the wall clock; the pacer then waits for the last tenth of a second. */
+/* Waits until shortly before `start_at` and returns the monotonic time of the start; the pacer then waits for the rest. */
 static uint64_t wait_for_start(double start_at)
 {
     if (start_at < 0)
@@ -55,8 +54,7 @@ static uint64_t wait_for_start(double start_at)
                       (double)(now - wanted) / 1e9);
         return now_ns();
     }
-    sleep_until(CLOCK_REALTIME, since(wanted, 100 * NS_PER_MS));
-    return max_u64(now_ns(), wanted - wall_offset());
+    return sleep_until_wall(wanted, 100 * NS_PER_MS);
 }
 
 static bool check_dbsize(struct conn *c, const struct settings *s, struct fill_result *r,

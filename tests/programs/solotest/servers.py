@@ -28,8 +28,9 @@ class Redis:
     With a directory of certificates it has a port with TLS besides, which demands one of its clients.
     """
 
-    def __init__(self, *options, cpu=None, certificates=None):
+    def __init__(self, *options, cpu=None, certificates=None, configuration=None):
         self.options = options
+        self.configuration = configuration  # of a Sentinel
         self.cpu = cpu
         self.certificates = certificates
         self.tls_port = None
@@ -46,6 +47,7 @@ class Redis:
             self.process = subprocess.Popen(
                 [
                     "redis-server",
+                    *([self.configuration, "--sentinel"] if self.configuration else []),
                     "--port",
                     str(self.port),
                     "--bind",

@@ -111,10 +111,20 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
     return 0;
 }
 
+/* A sleep until a time of the wall clock ends when the clock shows it, also if the clock is set to a later time. */
+static inline uint64_t when_wall_shows(uint64_t wanted)
+{
+    uint64_t before_step = since(wanted, VIRTUAL_WALL), after_step = since(wanted, VIRTUAL_WALL + (uint64_t)vm.step.by);
+    if (vm.step.by == 0 || (before_step < vm.step.at && before_step > 0))
+        return before_step;
+    return max_u64(vm.step.at, after_step);
+}
+
 int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, struct timespec *left)
 {
-    (void)clock, (void)flags, (void)left;
-    client_sleeps_until((uint64_t)until->tv_sec * NS_PER_S + (uint64_t)until->tv_nsec);
+    uint64_t when = (uint64_t)until->tv_sec * NS_PER_S + (uint64_t)until->tv_nsec;
+    (void)flags, (void)left;
+    client_sleeps_until(clock == CLOCK_REALTIME ? when_wall_shows(when) : when);
     return 0;
 }
 
