@@ -249,7 +249,7 @@ def test_help_and_version(solotest):
     result = solotest.run("--help")
     assert result.code == 0 and "--start-at" in result.output and "READ_MIX" in result.output
     result = solotest.run("--version")
-    assert result.code == 0 and re.match(r"solotest \d+\.\d+\.\d+ \(hiredis ", result.output)
+    assert result.code == 0 and re.match(r"solotest \d+\.\d+\.\d+ \(hiredis [\d.]+, without TLS, ", result.output)
 
 
 def test_the_manual_names_every_option(solotest):
