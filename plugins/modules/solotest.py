@@ -53,25 +53,27 @@ options:
     description:
       - Encrypt the connection. The client must have been built with TLS (C(client_program_tls) of the role
         P(memstretch.density.client_program#role)). TLS 1.2 is the oldest version that is accepted.
-      - Latencies include the encryption by Redis and the decryption of a reply. A request is encrypted before it is due.
+      - Latencies include the encryption by Redis and the decryption of a reply. A request is encrypted before it is
+        due.
     type: bool
     default: false
   validate_certs:
-    description: Whether the certificate of the server must be valid, and have the name O(tls_server_name). Needs O(tls).
+    description: Whether the certificate of the server must be valid and have the name O(tls_server_name). With O(tls).
     type: bool
     default: true
   ca_certs:
     description: >-
-      File on the host with the certificates of the authorities that are trusted (PEM). The default is those of the host, at
-      the place where the OpenSSL of the builder expects them. Needs O(tls).
+      File on the host with the certificates of the authorities that are trusted (PEM). The default is those of the
+      host, at the place where the OpenSSL of the builder expects them. Needs O(tls).
     type: path
   client_cert_file:
-    description: File on the host with the client's certificate and its chain (PEM). Needs O(tls) and O(client_key_file).
+    description: >-
+      File on the host with the client's certificate and its chain (PEM). Needs O(tls) and O(client_key_file).
     type: path
   client_key_file:
     description: >-
-      File on the host with the private key of O(client_cert_file) (PEM, without a password). Only its path is an argument of
-      the client. Needs O(tls) and O(client_cert_file).
+      File on the host with the private key of O(client_cert_file) (PEM, without a password). Only its path is an
+      argument of the client. Needs O(tls) and O(client_cert_file).
     type: path
   tls_server_name:
     description: >-
@@ -373,8 +375,8 @@ solotest:
       description:
         - The C(kind) and C(message) of the error that ended the execution, or V(null).
         - Redis was never there if the kind is C(connect), C(tls) (no handshake, or a certificate that is not accepted),
-          C(auth) or C(unsupported) (a node of a cluster, or a Sentinel). It was there, but closed the connection, did not
-          answer or sent nonsense before the first request of the load if the kind is C(not_ready).
+          C(auth) or C(unsupported) (a node of a cluster, or a Sentinel). It was there, but closed the connection, did
+          not answer or sent nonsense before the first request of the load if the kind is C(not_ready).
         - It failed under the load, after the first request was sent, if the kind is C(lost) (the connection),
           C(timeout) (no reply in O(reply_timeout)) or C(protocol) (nonsense).
         - C(reply), some requests got error replies; C(value_size), a value is more than 1 MB larger than

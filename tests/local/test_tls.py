@@ -56,8 +56,5 @@ def test_a_fleet_with_and_without_tls(fleet, tmp_path, keys):
     assert outcome.status == 0, outcome.output
     programs = sorted(path.name for path in (tmp_path / "cache" / "controller").iterdir())
     assert len(programs) == 2 and [name.startswith("solotest-tls-") for name in programs] == [True, False]
-    assert {name: host["settings"]["tls"] for name, host in fleet_of(outcome).items()} == {"a": True, "b": False}
-
-
-def fleet_of(outcome):
-    return outcome.phase(outcome.phase_files[-1].removesuffix(".json"))["hosts"]
+    hosts = outcome.phase(outcome.phase_files[-1])["hosts"]
+    assert {name: host["settings"]["tls"] for name, host in hosts.items()} == {"a": True, "b": False}

@@ -22,7 +22,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host import pre
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory, write_file
-from ansible_collections.memstretch.density.plugins.module_utils.options import check_numbers
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, check_numbers
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import placement as client_placement
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, HistogramError
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES, cpu_choice

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Certificates for the tests: two authorities, a server, and a client. `python3 certificates.py DIRECTORY` makes them."""
+"""Certificates for tests: two authorities, a server, and a client. `python3 certificates.py DIRECTORY` makes them."""
 
 from __future__ import annotations
 
