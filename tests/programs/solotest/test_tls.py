@@ -251,15 +251,15 @@ def test_records_that_are_damaged(any_solotest, context, named):
     assert result.json["test"]["requests"]["errors"] == {"lost": 1}
 
 
-def test_a_server_that_says_goodbye(any_solotest, server, keys):
-    """An orderly end of TLS, which Redis sends to a client that it kills."""
+def test_a_client_that_redis_kills(any_solotest, server, keys):
+    """Redis ends TLS in order, then resets the connection if a request has just come."""
     assert any_solotest.run("--json", *mutual(keys), "fill", server.tls_port, 100, 1000).code == 0
     process = any_solotest.start("--json", *mutual(keys), "--duration", 30, "test", server.tls_port, 100, 1000, 0, 1000)
     while "cmd=get" not in server.command("CLIENT", "LIST"):
         assert process.poll() is None
     server.command("CLIENT", "KILL", "TYPE", "normal")
     result = any_solotest.finish(process, timeout=20)
-    assert result.code == 4 and error(result) == "lost" and "closed by the server" in result.messages
+    assert result.code == 4 and error(result) == "lost" and result.json["test"]["requests"]["ok"] > 0
 
 
 # ---- what is measured ----
@@ -279,9 +279,10 @@ def test_a_stall_is_where_it_belongs(solotest, keys, stop):
     latency = report["test"]["latency"]
     assert report["test"]["requests"]["ok"] == rate * seconds
     assert all(server <= intended for server, intended in zip(columns[5], columns[2]) if server is not None)
+    assert latency["server"]["count"] > 0.9 * rate * seconds  # the kernel's time stamps are known
     for name in ("p99_ns", "p999_ns", "max_ns"):
         assert latency["intended"][name] >= 0.98 * truth.percentile(expected, truth.PERMILLES[name])
     if stop == "server":
-        assert latency["server"]["p99_ns"] > 50e6
+        assert latency["server"]["p99_ns"] <= 1.03 * truth.percentile(expected, 990)
     else:
         assert latency["server"]["p99_ns"] < latency["intended"]["p99_ns"] / 2
