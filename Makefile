@@ -16,8 +16,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 # Debian packages: what the main job needs, and what the tests need besides.
-PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev libnuma-dev redis-server
-TEST_PACKAGES := $(PACKAGES) git make clang valgrind shellcheck
+PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev libnuma-dev libssl-dev redis-server
+TEST_PACKAGES := $(PACKAGES) git make clang openssl valgrind shellcheck
 # Real file systems, LVM and encryption, so that the role swap_space can refuse disks that hold them.
 TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 udev util-linux xfsprogs
 # Programs that our own are measured beside.

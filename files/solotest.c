@@ -8,7 +8,7 @@
  *
  *   which requests      random, chooser, hot_set
  *   when, and how long  clock, pacer, latency
- *   to and from Redis   network, connection, resp, requests, reply, replies, load, server, ownership
+ *   to and from Redis   network, connection, tls, resp, requests, reply, replies, load, server, ownership
  *   what is kept        histogram, series, measurement, errors
  *   around it           options, process, signals, health, failure, json, report, numbers
  *
@@ -16,7 +16,7 @@
  * exists to call it with correct time stamps.
  */
 // Build: cc -std=c11 -O2 files/solotest.c files/solotest/*.c -lhiredis -lm
-// Add -static for a program that runs on other machines.
+// Add -static for a program that runs on other machines, and -DSOLOTEST_TLS -lssl -lcrypto for --tls.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -40,9 +40,9 @@
 #include "solotest/report.h"
 #include "solotest/server.h"
 #include "solotest/signals.h"
+#include "solotest/tls.h"
 
-/* Waits until shortly before `start_at` and returns the monotonic time of the start. The wait follows
- * steps of the wall clock; the pacer then waits for the last tenth of a second. */
+/* Waits until shortly before `start_at` and returns the monotonic time of the start; the pacer then waits for the rest. */
 static uint64_t wait_for_start(double start_at)
 {
     if (start_at < 0)
@@ -54,8 +54,7 @@ static uint64_t wait_for_start(double start_at)
                       (double)(now - wanted) / 1e9);
         return now_ns();
     }
-    sleep_until(CLOCK_REALTIME, since(wanted, 100 * NS_PER_MS));
-    return max_u64(now_ns(), wanted - wall_offset());
+    return sleep_until_wall(wanted, 100 * NS_PER_MS);
 }
 
 static bool check_dbsize(struct conn *c, const struct settings *s, struct fill_result *r,
@@ -249,7 +248,7 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
     if (s->raw_file != NULL && (raw = fopen(s->raw_file, "w")) == NULL)
         (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file,
                    strerror(errno));
-    if (o->failure.exit_code == EXIT_OK && (s->json || s->ping))
+    if (o->failure.exit_code == EXIT_OK)
         (void)server_look(s, who, &o->before, &o->failure);
     if (s->fill && o->failure.exit_code == EXIT_OK)
         fill_phase(s, who, o);
@@ -280,7 +279,7 @@ int main(int argc, char **argv)
     struct settings s;
     occupy_standard_streams();
     if (!parse_arguments(&s, argc, argv, &o.failure) || (!s.help && !s.version &&
-        (!read_credentials(&who, &s, &o.failure) || !pin_to_cpu(&s, &o.failure)))) {
+        (!read_credentials(&who, &s, &o.failure) || !tls_prepare(&s, &o.failure) || !pin_to_cpu(&s, &o.failure)))) {
         (void)fprintf(stderr, "solotest: %s\n", o.failure.message);
         return o.failure.exit_code;
     }

@@ -94,4 +94,8 @@ static inline struct timeval to_timeval(double seconds)
 /* Returns early if a signal asks the program to stop. */
 void sleep_until(clockid_t clock, uint64_t when);
 
+/* Sleeps until `before` ns before the wall clock shows `wanted`, whoever sets it meanwhile, and returns the monotonic time
+ * of `wanted`, as of then; never a time that is over. */
+uint64_t sleep_until_wall(uint64_t wanted, uint64_t before);
+
 #endif

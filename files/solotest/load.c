@@ -17,7 +17,6 @@
 #include "resp.h"
 #include "signals.h"
 
-#define INPUT_SIZE 65536
 #define OUTPUT_BUDGET (8u << 20) /* output buffers of all connections together */
 
 #define HEARTBEAT_MAX 1.0 /* seconds */
@@ -81,21 +80,25 @@ static void reading_stamp(struct reading *r, struct msghdr *message, struct wall
         r->waited = since(now, (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec);
 }
 
-/* Like recv(); also fills in `r`. */
+/* Like conn_receive(); also fills in `r`. With TLS, the read ends when its text is there. */
 static ssize_t conn_read(struct conn *c, char *to, int flags, struct reading *r, struct wall *wall)
 {
+    bool whole = true;
     *r = (struct reading){0};
     if (!c->stamped) {
-        ssize_t n = recv(c->fd, to, INPUT_SIZE, flags);
+        ssize_t n = conn_receive(c, to, flags);
         r->at = now_ns();
         return n;
     }
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
-    struct iovec part = {.iov_base = to, .iov_len = INPUT_SIZE};
+    struct iovec part = c->tls != NULL ? tls_room(c->tls) : (struct iovec){.iov_base = to, .iov_len = READ_SIZE};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
                              .msg_controllen = sizeof control};
     ssize_t n = recvmsg(c->fd, &message, flags);
+    if (n > 0 && c->tls != NULL)
+        n = tls_open(c->tls, (size_t)n, to, &whole);
     r->at = now_ns();
+    r->more = !whole;
     if (n > 0)
         reading_stamp(r, &message, wall);
     return n;
@@ -109,7 +112,7 @@ static bool load_receive_from(struct load *l, struct conn *c, int flags)
         return load_consume(l, c, l->input, (size_t)n, &r);
     if (n == 0)
         return load_lost(l, "closed by the server");
-    return errno == EINTR || errno == EAGAIN || load_lost(l, strerror(errno));
+    return errno == EINTR || errno == EAGAIN || load_lost(l, conn_problem(c));
 }
 
 /* A time-out of the socket would cost each request a kernel timer, 1 % of the CPU of a closed
@@ -289,12 +292,14 @@ static void load_count_lost(struct load *l)
 static bool load_is_connected(struct load *l)
 {
     for (size_t i = 0; i < l->conn_count; i++) {
-        char byte;
-        ssize_t n = recv(l->conns[i].fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        struct conn *c = &l->conns[i];
+        ssize_t n = conn_receive(c, l->input, MSG_DONTWAIT);
+        if (n > 0)
+            return load_protocol_error(l, "a reply without a request");
         if (n == 0)
             return load_lost(l, "closed by the server");
-        if (n < 0 && errno != EAGAIN && errno != EINTR)
-            return load_lost(l, strerror(errno));
+        if (errno != EAGAIN && errno != EINTR)
+            return load_lost(l, conn_problem(c));
     }
     return true;
 }
@@ -319,7 +324,7 @@ bool load_open(struct load *l, size_t connections, size_t depth,
     const struct settings *s = l->settings;
     l->conns = calloc(connections, sizeof *l->conns);
     l->polls = calloc(connections, sizeof *l->polls);
-    l->input = malloc(INPUT_SIZE);
+    l->input = malloc(READ_SIZE);
     if (l->conns == NULL || l->polls == NULL || l->input == NULL)
         return fail_memory(l->failure);
     l->failure->under_load = false; /* a fill may have come before */

@@ -67,7 +67,7 @@ static inline bool load_consume(struct load *l, struct conn *c, const char *data
         size_t n = 0;
         if (c->in_flight > 0 && c->reply.size == 0)
             n = expected_reply(l, conn_slot(c, 0), data, size);
-        if (!(n > 0 ? load_complete(l, c, r, n == size, NULL) : load_take_reply(l, c, data, size, r, &n)))
+        if (!(n > 0 ? load_complete(l, c, r, n == size && !r->more, NULL) : load_take_reply(l, c, data, size, r, &n)))
             return false;
         data += n;
         size -= n;

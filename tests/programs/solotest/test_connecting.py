@@ -197,6 +197,35 @@ def test_the_password_is_not_in_the_process_table(solotest, locked):
     assert PASSWORD not in result.output + result.messages
 
 
+@pytest.mark.parametrize("mode", ["fill", "test", "ping"])
+def test_a_node_of_a_cluster_is_refused_by_name(any_solotest, mode):
+    with Redis("--cluster-enabled", "yes") as server:
+        result = any_solotest.run("--json", mode, server.port, 10, 100)
+        assert result.code == 3 and error(result) == "unsupported" and "node of a cluster" in result.messages
+        assert server.dbsize() == 0 and result.json["fill"] is None and result.json["test"] is None
+        assert any_solotest.run(mode, server.port, 10, 100).code == 3  # without --json, too
+
+
+def test_a_sentinel_is_refused_by_name(any_solotest, tmp_path):
+    configuration = tmp_path / "sentinel.conf"
+    configuration.write_text("sentinel monitor mine 127.0.0.1 1 1\n")
+    with Redis(configuration=configuration) as server:
+        result = any_solotest.run("--json", "ping", server.port)
+    assert result.code == 3 and error(result) == "unsupported" and "Sentinel" in result.messages
+
+
+def test_a_user_of_an_access_list_on_every_kind_of_socket(any_solotest):
+    rights = ("~*", "&*", "+@read", "+@write", "+info", "+dbsize", "+ping", "+flushall")
+    with Redis("--bind", "127.0.0.1 ::1", "--user", "bench", "on", ">" + PASSWORD, *rights) as server:
+        for where in (["--host", "::1"], ["--host", "127.0.0.1"], ["--socket", server.socket]):
+            result = any_solotest.run(
+                "--json", "--user", "bench", *where, "--requests", 50, "filltest", server.port, 10, 100, 0, 1000, 50,
+                environment={"SOLOTEST_PASSWORD": PASSWORD}
+            )  # fmt: skip
+            assert result.code == 0, result
+            assert result.json["test"]["requests"]["ok"] == 50
+
+
 # ---- there, but not ready: before the first request of the load ----
 
 

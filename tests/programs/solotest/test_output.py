@@ -108,12 +108,14 @@ def test_every_part_of_the_json_is_there(solotest, filled):
         "client_health",
     }
     assert report["schema"] == 1 and report["mode"] == "test" and report["error"] is None
-    assert set(report["client"]) == {"name", "version", "hiredis", "compiler", "static"}
+    assert set(report["client"]) == {"name", "version", "hiredis", "tls", "compiler", "static"}
+    assert report["client"]["tls"] is None
     assert report["client"]["static"] is True
     assert report["settings"] == {
         "host": "127.0.0.1",
         "port": filled.port,
         "socket": None,
+        "tls": False,
         "value_size": 100,
         "key_count": 1000,
         "requests": 1000,
@@ -247,7 +249,7 @@ def test_help_and_version(solotest):
     result = solotest.run("--help")
     assert result.code == 0 and "--start-at" in result.output and "READ_MIX" in result.output
     result = solotest.run("--version")
-    assert result.code == 0 and re.match(r"solotest \d+\.\d+\.\d+ \(hiredis ", result.output)
+    assert result.code == 0 and re.match(r"solotest \d+\.\d+\.\d+ \(hiredis [\d.]+, without TLS, ", result.output)
 
 
 def test_the_manual_names_every_option(solotest):
