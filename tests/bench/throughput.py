@@ -26,12 +26,13 @@ TESTS = ROOT / "tests" / "programs" / "solotest"
 sys.path[:0] = [str(TESTS), str(ROOT / ".ansible" / "collections")]
 
 # pylint: disable=wrong-import-position
+from servers import Redis  # noqa: E402
+
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (  # noqa: E402
     PAIRS_FOR_AN_INTERVAL,
     paired_ratio,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.throughput.figures import FULL_CPU  # noqa: E402
-from servers import Redis  # noqa: E402
 
 CPUS = sorted(os.sched_getaffinity(0))
 PROGRAM = TESTS / "build" / "solotest"
@@ -130,8 +131,8 @@ def row(operation, shape, rounds):
     low, high = ratio.interval
     (own, own_busy, own_cost), (other, other_busy, other_cost) = columns.values()
     return (
-        f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} | {ratio.value:.3f} ({low:.3f} to {high:.3f}) "
-        f"| >= {BAR} | {verdict(ratio, (own_busy, other_busy))} | {own_busy:.2f}, {other_busy:.2f} "
+        f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} "
+        f"| {ratio.value:.3f} ({low:.3f} to {high:.3f}) | >= {BAR} | {verdict(ratio, (own_busy, other_busy))} | {own_busy:.2f}, {other_busy:.2f} "
         f"| {own_cost:.2f}, {other_cost:.2f} |"
     )
 
