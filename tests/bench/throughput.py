@@ -132,8 +132,8 @@ def row(operation, shape, rounds):
     (own, own_busy, own_cost), (other, other_busy, other_cost) = columns.values()
     return (
         f"| {operation} | {shape[0]} x {shape[1]} | {own:,.0f} | {other:,.0f} "
-        f"| {ratio.value:.3f} ({low:.3f} to {high:.3f}) | >= {BAR} | {verdict(ratio, (own_busy, other_busy))} | {own_busy:.2f}, {other_busy:.2f} "
-        f"| {own_cost:.2f}, {other_cost:.2f} |"
+        f"| {ratio.value:.3f} ({low:.3f} to {high:.3f}) | >= {BAR} | {verdict(ratio, (own_busy, other_busy))} "
+        f"| {own_busy:.2f}, {other_busy:.2f} | {own_cost:.2f}, {other_cost:.2f} |"
     )
 
 
