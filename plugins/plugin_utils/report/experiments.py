@@ -39,15 +39,21 @@ def directory_for(experiment: str, results_dir: str, run_id: str | None) -> RunD
             f"run_id: {directory.path} holds a result of {experiment} already; choose another run_id, or remove "
             f"{experiment}.json there"
         )
-    if directory.exists() and not os.path.exists(directory.file("run.json")) and not documents(directory):
+    ours = ["run.json", *(name for each in EXPERIMENTS for name in (f"{each}.json", parts_file(each)))]
+    if directory.exists() and not any(os.path.exists(directory.file(name)) for name in ours):
         raise RunError(f"run_id: {directory.path} exists and holds no run; choose another run_id")
     return directory
 
 
-def keep(directory: RunDirectory, experiment: str, document: t.Mapping[str, t.Any]) -> None:
-    """Write the result of an experiment."""
+def parts_file(experiment: str) -> str:
+    """Return the name of the file with the parts of an experiment that is not finished."""
+    return f"{experiment}.unfinished.json"
+
+
+def keep(directory: RunDirectory, experiment: str, document: t.Mapping[str, t.Any]) -> bool:
+    """Write the result of an experiment and return whether the file changed."""
     os.makedirs(directory.path, exist_ok=True)
-    directory.write_json(f"{experiment}.json", {**document, "schema": SCHEMA, "experiment": experiment})
+    return directory.write_json(f"{experiment}.json", {**document, "schema": SCHEMA, "experiment": experiment})
 
 
 def documents(directory: RunDirectory) -> dict[str, dict[str, t.Any]]:

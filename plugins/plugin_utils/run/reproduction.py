@@ -51,7 +51,7 @@ _PLAYBOOK_VARIABLES = frozenset(
         "study_order",
         "study_rounds",
         "throughput_port",
-        "throughput_profiles",
+        "throughput_rounds",
     )
 )
 # Options of ansible-playbook without a value.
