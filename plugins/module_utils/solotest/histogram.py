@@ -101,7 +101,7 @@ class Histogram:
         """Build one histogram of all the samples in what figures() returned for several, such as those of a fleet."""
         self = cls()
         full = [each for each in figures if each["count"]]
-        self.counts = _decoded(each["histogram"] for each in full)
+        self.counts = _decoded([each["histogram"] for each in full])
         if full:
             self.sum_ns = sum(each["sum_ns"] for each in full)
             self.min_ns = min(each["min_ns"] for each in full)
@@ -214,12 +214,21 @@ def decode(text: str) -> dict[int, int]:
     return _decoded([text])
 
 
-def _decoded(texts: t.Iterable[str]) -> dict[int, int]:
-    """Return the sum of several encoded counts. Few of the slots are used, so only those are kept."""
-    counts: dict[int, int] = collections.defaultdict(int)
+# The sum of so many histograms and more is faster with a list of all slots, of fewer with a mapping of those in use.
+_MANY = 8
+
+
+def _decoded(texts: t.Sequence[str]) -> dict[int, int]:
+    """Return the sum of several encoded counts."""
+    if len(texts) < _MANY:
+        few: dict[int, int] = collections.defaultdict(int)
+        for text in texts:
+            _add_counts(_payload(text), few)
+        return {slot: count for slot, count in few.items() if count}
+    counts = [0] * SLOTS
     for text in texts:
         _add_counts(_payload(text), counts)
-    return {slot: count for slot, count in counts.items() if count}
+    return {slot: count for slot, count in enumerate(counts) if count}
 
 
 def _payload(text: str) -> bytes:
@@ -249,17 +258,28 @@ def _payload(text: str) -> bytes:
     return payload
 
 
-def _add_counts(payload: bytes, counts: dict[int, int]) -> None:
+def _add_counts(payload: bytes, counts: t.Any) -> None:
     """Add ZigZag LEB128 numbers to counts: a positive number is a count, a negative one is a number of empty slots.
 
     Merging a large fleet spends its time here, which is why this is a plain loop.
+
+    Args:
+        payload: the numbers.
+        counts: a list of all slots, or a mapping that has a 0 for each slot.
     """
     slot = 0
     rest = iter(payload)
     try:
         for raw in rest:
             if raw >= 0x80:
-                raw = _rest_of_number(raw, rest)
+                byte, raw, shift = raw, raw & 0x7F, 7
+                while byte >= 0x80:
+                    byte = next(rest)
+                    if shift == 56:  # the ninth byte carries all its eight bits
+                        raw |= byte << 56
+                        break
+                    raw |= (byte & 0x7F) << shift
+                    shift += 7
             if raw & 1:
                 slot += (raw + 1) >> 1
             else:
@@ -267,21 +287,10 @@ def _add_counts(payload: bytes, counts: dict[int, int]) -> None:
                 slot += 1
     except StopIteration:
         raise HistogramError("the encoded counts are cut off") from None
+    except IndexError:
+        slot = SLOTS + 1
     if slot > SLOTS:
         raise HistogramError("there are more encoded counts than slots")
-
-
-def _rest_of_number(first: int, rest: t.Iterator[int]) -> int:
-    """Return the number of several bytes that begins with first."""
-    raw, shift = first & 0x7F, 7
-    while True:
-        byte = next(rest)
-        if shift == 56:  # the ninth byte carries all its eight bits
-            return raw | byte << 56
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return raw
-        shift += 7
 
 
 def _put_zigzag(payload: bytearray, value: int) -> None:
