@@ -47,7 +47,7 @@ class CallbackModule(CallbackBase):
         HostVars.raw_get = _counted
         self._task = "start"
         self._before = (0.0, 0)
-        self._file = open(os.environ["SIMULATED_COSTS"], "w", encoding="utf-8")  # noqa: SIM115: until the process ends
+        self._file = open(os.environ["SIMULATED_COSTS"], "w", encoding="utf-8")  # noqa: SIM115
 
     def v2_playbook_on_task_start(self, task, is_conditional):
         self._end(task.get_name())

@@ -22,7 +22,7 @@ from ansible.plugins.connection import ConnectionBase
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from hosts import SimulatedHost  # noqa: E402
+from hosts import SimulatedHost
 
 
 class Connection(ConnectionBase):
