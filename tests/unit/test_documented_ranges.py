@@ -10,11 +10,13 @@ import re
 import pytest
 import yaml
 
-from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, writeback
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, page_in, writeback
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import options as client
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import site
 from ansible_collections.memstretch.density.plugins.plugin_utils import throughput
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import options as forecast
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import options as study
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -34,6 +36,13 @@ MODULE_RANGES = {
         "probes": study.RANGES["density_probes"],
         "factor": study.RANGES["density_factor"],
     },
+    "page_in_latency": {name: page_in.RANGES[name] for name in ("samples", "max_seconds", "compressibility")},
+    "site_check": {
+        "rounds": site_check.ROUNDS,
+        "slo_avg_us": run.RANGES["slo_avg_us"],
+        "slo_p99_us": run.RANGES["slo_p99_us"],
+    },
+    "site_noise": {**site.RANGES, **{name: client.RANGES[name] for name in ("rate", "key_count", "value_size")}},
     "study": {"rounds": study.RANGES["study_rounds"], "attempts": study.RANGES["study_attempts"]},
 }
 ROLE_RANGES = {
@@ -55,6 +64,7 @@ ROLE_RANGES = {
     "writeback_benchmark": MODULE_RANGES["writeback_benchmark"],
     "density_plan": forecast.RANGES,
     "density_report": MODULE_RANGES["density_report"],
+    "site_check": {**MODULE_RANGES["site_check"], **site.RANGES, "rate": client.RANGES["rate"]},
 }
 
 
