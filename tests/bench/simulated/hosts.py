@@ -127,10 +127,13 @@ class SimulatedHost:
         facts = {
             "architecture": platform.machine(),
             "distribution": "Debian",
+            "distribution_major_version": "12",
+            "distribution_version": "12.8",
             "effective_user_id": 0,
             "env": {"HOME": "/root"},
             "os_family": "Debian",
             "pkg_mgr": "apt",
+            "python_version": "3.11.2",
             "service_mgr": "systemd",
             "user_dir": "/root",
         }
