@@ -25,7 +25,12 @@ NUMBER = r"(-?\d[\d,]*(?:\.\d+)?(?:e\d+)?)"
 
 MODULE_RANGES = {
     "solotest": {**client.RANGES, "cpu": client.CPU},
-    "memory_bandwidth": {**bandwidth.RANGES, "readers": bandwidth.READERS, "channels": bandwidth.CHANNELS},
+    "memory_bandwidth": {
+        **bandwidth.RANGES,
+        "readers": bandwidth.READERS,
+        "channels": bandwidth.CHANNELS,
+        "link": bandwidth.LINK,
+    },
     "writeback_benchmark": {**writeback.RANGES, "threads": writeback.WRITERS},
     "benchmark_run": {"max_clock_offset": run.RANGES["max_clock_offset"]},
     "benchmark_phase": {"lead_seconds": run.RANGES["lead_seconds"]},
