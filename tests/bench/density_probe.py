@@ -30,15 +30,12 @@ BEGIN, END = "<!-- density_probe.py -->\n", "<!-- end of density_probe.py -->\n"
 
 HOSTS = 32
 FIRST_PORT = 21000
-# The searches: variables, and the most seconds that a probe may take beyond its load.
-SEARCHES: dict[str, tuple[dict[str, t.Any], float]] = {
-    "8 of 32 hosts": ({"profiles": "dram", "density_start": 8, "density_max": 8, "density_probes": 2}, 15),
-    "8 of 32 hosts, two profiles in turn": (
-        {"profiles": "dram,swap", "density_start": 8, "density_max": 8, "density_probes": 2},
-        15,
-    ),
-    "32 of 32 hosts": ({"profiles": "dram", "density_start": 32, "density_max": 32, "density_probes": 2}, 30),
+# The searches, and the most seconds that a probe of so many hosts may take beyond its load.
+SEARCHES: dict[str, dict[str, t.Any]] = {
+    "one profile": {"profiles": "dram", "density_start": 8, "density_max": 32, "density_probes": 4},
+    "two profiles in turn": {"profiles": "dram,swap", "density_start": 8, "density_max": 8, "density_probes": 2},
 }
+BARS = {8: 15, 32: 30}
 LOAD = {
     "latency_benchmark_key_count": 1000,
     "latency_benchmark_rate": 100,
@@ -123,7 +120,8 @@ def search(directory: pathlib.Path, variables: t.Mapping[str, t.Any]) -> list[Pr
         json.dumps({**variables, "results_dir": str(results)}),
     ]
     environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-    marks: list[Mark] = []
+    probes: list[Probe] = []
+    begin: Mark | None = None
     output = []
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -131,21 +129,26 @@ def search(directory: pathlib.Path, variables: t.Mapping[str, t.Any]) -> list[Pr
         for line in t.cast("t.IO[str]", process.stdout):
             output.append(line)
             begins, ends = PROBE_LINE.match(line), line.startswith("== Restoring")
-            if (begins or ends) and not (marks and not marks[-1].size):
-                seen = counted.read_text(encoding="utf-8").split() if counted.exists() else []
-                size = int(begins[3]) if begins else 0
-                marks.append(Mark(size, time.monotonic(), cpu_of_children(process.pid), seen))
-    (document,) = (json.loads(path.read_text(encoding="utf-8")) for path in results.glob("*/density.json"))
-    if process.returncode or len(document["attempts"]) != len(marks) - 1:
+            if not (begins or (ends and begin)):
+                continue
+            seen = counted.read_text(encoding="utf-8").split() if counted.exists() else []
+            now = Mark(int(begins[3]) if begins else 0, time.monotonic(), cpu_of_children(process.pid), seen)
+            if begin:
+                run = max(results.glob("*-n[0-9]*"), key=lambda path: path.stat().st_mtime)
+                probes.append(between(begin, now, run))
+                print(f"  {describe(probes[-1])}", flush=True)
+            begin = now if begins else None
+    if process.returncode:
         sys.exit("".join(output))
-    probes = []
-    for attempt, begin, end in zip(document["attempts"], marks, marks[1:]):
-        phases = [json.loads(path.read_text()) for path in (results / attempt["run_id"] / "phases").iterdir()]
-        load = sum(phase["finished_at"] - phase["started_at"] for phase in phases)
-        starts = collections.Counter(end.starts[len(begin.starts) :])
-        probes.append(Probe(begin.size, end.at - begin.at, load, end.cpu - begin.cpu, starts))
-        print(f"  {describe(probes[-1])}", flush=True)
     return probes
+
+
+def between(begin: Mark, end: Mark, run: pathlib.Path) -> Probe:
+    """Return the probe between two marks, which measured this run."""
+    phases = [json.loads(path.read_text(encoding="utf-8")) for path in (run / "phases").iterdir()]
+    load = sum(phase["finished_at"] - phase["started_at"] for phase in phases)
+    starts = collections.Counter(end.starts[len(begin.starts) :])
+    return Probe(begin.size, end.at - begin.at, load, end.cpu - begin.cpu, starts)
 
 
 def describe(probe: Probe) -> str:
@@ -155,15 +158,17 @@ def describe(probe: Probe) -> str:
     )
 
 
-def row(name: str, probes: t.Sequence[Probe], bar: float) -> str:
-    beyond = [probe.seconds - probe.load for probe in probes]
+def row(name: str, number: int, probe: Probe) -> str:
+    beyond = probe.seconds - probe.load
+    bar = next(seconds for size, seconds in BARS.items() if probe.size <= size)
     cells = [
-        name,
-        ", ".join(f"{each:.1f}" for each in beyond),
-        ", ".join(f"{probe.cpu:.1f}" for probe in probes),
-        ", ".join(str(len(probe.starts)) for probe in probes),
-        ", ".join(str(sum(probe.starts.values())) for probe in probes),
-        f"<= {bar:g} s: {'met' if max(beyond) <= bar else 'missed'}",
+        f"{name}, probe {number}",
+        str(probe.size),
+        f"{beyond:.1f}",
+        f"{probe.cpu:.1f}",
+        str(len(probe.starts)),
+        str(sum(probe.starts.values())),
+        f"<= {bar} s: {'met' if beyond <= bar else 'missed'}",
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -180,8 +185,8 @@ def write(rows: t.Sequence[str], busy: str) -> None:
             f"`tests/bench/density_probe.py`, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} CPUs, load average {busy}.",
             f"{HOSTS} static hosts, all on this machine. A probe fills its hosts and loads them for 5 s.",
             "",
-            "| probes | seconds beyond the load of each | seconds of CPU time | hosts touched | module starts | bar |",
-            "| --- | --- | --- | --- | --- | --- |",
+            "| search | hosts | seconds beyond the load | seconds of CPU time | hosts touched | module starts | bar |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
             *rows,
         ]
     )
@@ -191,17 +196,18 @@ def write(rows: t.Sequence[str], busy: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the table into docs/bench/fleet.md")
-    parser.add_argument("--only", help="run only the searches whose name contains this text")
+    parser.add_argument("--only", choices=SEARCHES, help="run one of the searches")
+    parser.add_argument("--probes", type=int, help="the most probes under each profile")
     options = parser.parse_args()
     busy = f"{os.getloadavg()[0]:.1f}"
     rows = []
-    for name, (variables, bar) in SEARCHES.items():
-        if options.only and options.only not in name:
-            continue
+    for name in [options.only] if options.only else SEARCHES:
         print(name, flush=True)
+        variables = SEARCHES[name] | ({"density_probes": options.probes} if options.probes else {})
         with tempfile.TemporaryDirectory() as directory:
-            rows.append(row(name, search(pathlib.Path(directory), variables), bar))
-        print(rows[-1], flush=True)
+            probes = search(pathlib.Path(directory), variables)
+        rows += [row(name, number, probe) for number, probe in enumerate(probes, 1)]
+        print("\n".join(rows[-len(probes) :]), flush=True)
     if options.write:
         write(rows, f"{busy} before and {os.getloadavg()[0]:.1f} after it")
 
