@@ -184,7 +184,7 @@ lane-guests: $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
 	@echo "== guests: emulated VMs that boot, on two hypervisors inside this machine"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet/test_guests.py
 
-bench: setup-test ## Measure speed claims and the claims of intervals; needs root (about 45 minutes)
+bench: setup-test ## Measure speed claims and the claims of intervals; needs root (about an hour)
 	@$(BIN)/python tests/bench/client/run.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/bounds.py
 	@$(BIN)/python tests/bench/fleet.py
