@@ -4,96 +4,25 @@
 
 from __future__ import annotations
 
-import shlex
-import time
 import typing as t
 
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
-
+from ansible_collections.memstretch.density.plugins.plugin_utils.client_result import ClientResult
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, measurement
-
-# Seconds between two checks of a client that is late.
-POLL_SECONDS = 0.25
 
 _NOTHING = {"mode": None}
 
-ARGUMENTS = {
-    "job": {
-        "type": "dict",
-        "required": True,
-        "options": {
-            "path": {"type": "str", "required": True},
-            "pid": {"type": "int", "required": True},
-        },
-    },
-    "not_before": {"type": "float", "default": 0},
-    "timeout": {"type": "float", "required": True},
-}
 
+class ActionModule(ClientResult):
+    """Fetch the result of a host's client, and keep what its observer saw with it."""
 
-class ActionModule(ActionBase):
-    """Wait for a client that was launched in the background, without disturbing what it measures.
+    ARGUMENTS = {**ClientResult.ARGUMENTS, "observed": {"type": "dict"}}
 
-    This sleeps on the controller until the phase should be over, and reads the job's file with head: starting Python on
-    the measured host would disturb the figures. The host is not trusted: only what measurement.result() accepts is
-    returned.
-    """
-
-    _supports_check_mode = True
-
-    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        _validation, options = self.validate_argument_spec(ARGUMENTS)
-        try:
-            job = measurement.job(options["job"])
-        except measurement.MeasurementError as error:
-            raise AnsibleActionFail(str(error)) from error
-        path, pid = shlex.quote(job["path"]), job["pid"]
-        time.sleep(max(0.0, options["not_before"] - time.time()))
-        deadline = time.monotonic() + options["timeout"]
-        while True:
-            answer, clock = self._read(path)
-            if answer is None and not self._is_running(pid):
-                # The process may have written its result after the file was read, so read it once more.
-                answer, clock = self._read(path)
-                answer = answer or {"failed": True, "msg": f"the module's process {pid} ended without a result"}
-            if answer is not None:
-                break
-            if time.monotonic() > deadline:
-                raise AnsibleActionFail(
-                    f"the client did not end within {options['timeout']:g} s after the expected end of the phase; "
-                    f"process {pid} is still running on the host",
-                    result={"host_hangs": True},
-                )
-            time.sleep(POLL_SECONDS)
-        self._low_level_execute_command(f"rm -f {path}")
-        accepted = measurement.result(answer)
+    def finish(self, accepted: dict[str, t.Any], clock: clocks.Reading | None) -> dict[str, t.Any]:
         if accepted.get("failed") and measurement.is_complete(accepted.get("solotest") or _NOTHING):
             # The verdict counts the requests that failed; the host takes part in the next phases.
             accepted = {"changed": accepted["changed"], "solotest": accepted["solotest"], "warnings": [accepted["msg"]]}
         if accepted.get("solotest") and clock:
             accepted["solotest"]["collected"] = clock._asdict()
-        return {**result, **accepted}
-
-    def _read(self, path: str) -> tuple[t.Any, clocks.Reading | None]:
-        """Return the job's result, or None if it is not there yet, and the host's clock, read in the same exchange."""
-        before = time.time()
-        # One byte more than is allowed shows that the file is too large.
-        shown = self._low_level_execute_command(
-            f"head -c {measurement.MAX_BYTES + 1} {path} && echo && {clocks.COMMAND}"
-        )
-        after = time.time()
-        if shown["rc"] != 0:
-            reason = measurement.message(shown["stderr"].strip(), 400)
-            raise AnsibleActionFail(f"the file for the result cannot be read: {reason}")
-        text, _newline, clock = shown["stdout"].rstrip().rpartition("\n")
-        if not text.strip():
-            return None, None
-        try:
-            return measurement.parse(text), clocks.read(before, after, clock)
-        except measurement.MeasurementError as error:
-            raise AnsibleActionFail(f"the file for the result cannot be used: {error}") from None
-
-    def _is_running(self, pid: int) -> bool:
-        return self._low_level_execute_command(f"test -d /proc/{pid}")["rc"] == 0
+        if accepted.get("solotest") and self.options["observed"]:
+            accepted["solotest"]["observed"] = self.options["observed"]
+        return accepted

@@ -186,6 +186,12 @@ options:
       - Name of the run. An execution is refused while another one loads the same endpoint from this host. But if an
         interrupted playbook of the same run left that one behind, it is ended (by its pid).
     type: str
+  observe:
+    description:
+      - The execution is an observer - it may accompany another one that loads the same endpoint from this host
+        (P(memstretch.density.observer_result#module)).
+    type: bool
+    default: false
 attributes:
   async:
     support: none
@@ -385,6 +391,7 @@ ARGUMENTS = dict(
     detach=dict(type="bool", default=False),
     phase=dict(type="str"),
     run_id=dict(type="str"),
+    observe=dict(type="bool", default=False),
 )
 
 

@@ -39,6 +39,11 @@ options:
     description: Seconds after O(not_before) within which the result must be there.
     type: float
     required: true
+  observed:
+    description:
+      - What P(memstretch.density.observer_result#module) returned as C(observed) for the same host and phase. It is
+        kept with the result.
+    type: dict
 author:
   - The memstretch.density contributors (@memstretch)
 """
@@ -61,7 +66,7 @@ RETURN = r"""
 solotest:
   description:
     - As returned by P(memstretch.density.solotest#module). C(collected) compares the host's clock with the controller's
-      when the result was fetched, C(at), C(offset) and C(uncertainty) in seconds.
+      when the result was fetched, C(at), C(offset) and C(uncertainty) in seconds. C(observed) is as given.
   returned: when the client ran
   type: dict
 """

@@ -32,6 +32,7 @@ import truth  # noqa: E402
 from servers import Redis  # noqa: E402
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import client  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import observer  # noqa: E402
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import HostBounds, answer  # noqa: E402
 
 PROGRAM = TESTS / "build" / "solotest"
@@ -40,6 +41,7 @@ SECONDS = 4
 RATE = 1000
 FREEZER = pathlib.Path("/sys/fs/cgroup/freezer/memstretch-bench")
 FREEZER_V2 = pathlib.Path("/sys/fs/cgroup/memstretch-bench")
+OBSERVER_RATE = 1500  # so that a measurement has enough of its requests
 LARGEST_P99_US = 800  # the shortest planted delay is 900 us
 REPLY_TIME = 1 / 4900  # seconds; the schedule asks for 5,000 requests a second
 
@@ -137,31 +139,41 @@ class SlowServer(threading.Thread):
                     side.sendall(data)
 
 
-def measure(port, rate=RATE, delays=lambda client_pid, start: None):
-    """Run the client and return its result as the module returns it, and the report.
+def launch(port, rate, start_at, *options):
+    """Start a client that loads a Redis from a time on."""
+    return subprocess.Popen(
+        [
+            *(PROGRAM, "--json", "--start-at", f"{start_at:.6f}", "--requests", str(SECONDS * rate), *options),
+            *("test", str(port), "1000", "1000", "0", str(rate)),
+        ],
+        stdout=subprocess.PIPE,
+    )
+
+
+def measure(port, rate=RATE, delays=lambda client_pid, start: None, observe=False):
+    """Run the client and return its result as the module returns it, and the thread that delayed something.
 
     Args:
         port: of the Redis.
         rate: requests per second.
         delays: called with the client's pid and the start on the monotonic clock in ns; returns a thread, which is run.
+        observe: run an observer too.
     """
     start_at = time.time() + 0.5
     offset = time.time_ns() - time.monotonic_ns()
-    process = subprocess.Popen(
-        [
-            *(PROGRAM, "--json", "--pacing", "sleep", "--start-at", f"{start_at:.6f}"),
-            *("--requests", str(SECONDS * rate), "test", str(port), "1000", "1000", "0", str(rate)),
-        ],
-        stdout=subprocess.PIPE,
-    )
+    process = launch(port, rate, start_at, "--pacing", "sleep")
+    watching = launch(port, OBSERVER_RATE, start_at, "--arrivals", "poisson") if observe else None
     thread = delays(process.pid, round(start_at * 1e9) - offset)
     if thread:
         thread.start()
     output = process.communicate(timeout=120)[0]
     if thread:
         thread.join()
-    report = json.loads(output)
-    return client.facts(report, None, {}, {}), thread
+    result = client.facts(json.loads(output), None, {}, {})
+    if watching:
+        seen = client.facts(json.loads(watching.communicate(timeout=120)[0]), None, {}, {})
+        result["observed"] = observer.excerpt({"solotest": seen})
+    return result, thread
 
 
 def judged(result, slo):
@@ -171,8 +183,8 @@ def judged(result, slo):
     return answer(figures, slo), figures
 
 
-def together(redis, length, per_second):
-    """Freeze Redis and client together, each time for so many seconds."""
+def together(redis, length, per_second, observe=False):
+    """Freeze Redis and client together, each time for so many seconds; an observer runs on."""
     plan = [((number + 0.5) / per_second, length) for number in range(SECONDS * per_second - 1)]
     with contextlib.ExitStack() as stack:
 
@@ -180,18 +192,19 @@ def together(redis, length, per_second):
             group = stack.enter_context(FrozenGroup(redis.process.pid, pid))
             return Freezes(group, plan, start)
 
-        result, freezes = measure(redis.port, delays=delays)
+        result, freezes = measure(redis.port, delays=delays, observe=observe)
     services = [1000 * result["latency"]["service"]["p50_us"]] * (SECONDS * RATE)
     expected = truth.queue(SECONDS * RATE, 1e9 / RATE, services, freezes.happened)
     return result, result["latency"]["intended"]["avg_us"] * 1000 / statistics.fmean(expected) - 1
 
 
-def stopped(redis, who, length, count):
+def stopped(redis, who, length, count, observe=False):
     """Stop the client or the server alone."""
     plan = [((number + 0.5) * SECONDS / count, length) for number in range(count)]
     result, _stalls = measure(
         redis.port,
         delays=lambda pid, start: truth.Stalls(redis.process.pid if who == "server" else pid, plan, start),
+        observe=observe,
     )
     return result, None
 
@@ -209,6 +222,8 @@ SCENARIOS = (
     ("frozen together, 100 x 0.9 ms a second", ("pass",), lambda redis: together(redis, 0.0009, 100)),
     ("frozen together, 20 x 3 ms a second", ("pass",), lambda redis: together(redis, 0.003, 20)),
     ("only the client stopped, 10 x 20 ms", ("fail", "pass"), lambda r: stopped(r, "client", 0.02, 10)),
+    ("the same with an observer", ("fail", "undecided"), lambda r: stopped(r, "client", 0.02, 10, True)),
+    ("frozen together, 20 x 3 ms, with an observer", ("pass",), lambda redis: together(redis, 0.003, 20, True)),
     ("only Redis stopped, 10 x 20 ms", ("pass", "undecided"), lambda r: stopped(r, "server", 0.02, 10)),
     ("4,900 of 5,000 requests a second", ("pass", "undecided"), saturated),
 )

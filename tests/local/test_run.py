@@ -12,7 +12,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-from .conftest import ANSIBLE_PLAYBOOK, LOCAL, PATIENCE, ROOT, SMALL, free_ports
+from .conftest import ANSIBLE_PLAYBOOK, LOCAL, PATIENCE, ROOT, SMALL, free_ports, write_inventory
 
 
 def test_a_run_is_measured_kept_and_judged(fleet):
@@ -245,3 +245,32 @@ def test_the_collection_runs_where_galaxy_installs_it(fleet, tmp_path):
     assert (
         json.loads((tmp_path / "results" / "latest" / "summary.json").read_text(encoding="utf-8"))["verdict"] == "pass"
     )
+
+
+def test_an_observer_gives_the_upper_bound(fleet):
+    fleet.add("a", "b")
+    hosts = {name: {"latency_benchmark_port": server.port} for name, server in fleet.servers.items()}
+    hosts["a"]["latency_benchmark_observer"] = "watcher"
+    fleet.variables.update(
+        latency_benchmark_observer_host="127.0.0.1", latency_benchmark_rate=2500, latency_benchmark_duration=2
+    )
+
+    def run(rate, observers):
+        groups = {"fleet": {"hosts": hosts, "vars": {**fleet.variables, "latency_benchmark_observer_rate": rate}}}
+        inventory = write_inventory(fleet.path / "observed.yml", {**groups, "observers": {"hosts": observers}})
+        return fleet.run_playbook(inventory=inventory)
+
+    few, absent = run(100, {"watcher": {}}), run(2500, {})
+    assert few.status and "make 200 requests in the 1 iterations of a cell; 5000 are needed" in " ".join(
+        few.output.split()
+    ), few.output
+    assert absent.status and "latency_benchmark_observer: watcher has no client" in absent.output, absent.output
+    outcome = run(2500, {"watcher": {}})
+    assert outcome.status == 0, outcome.output
+    measured = outcome.phase("02-i0-r100-1.json")["hosts"]
+    assert "observed" not in measured["b"] and measured["a"]["observed"]["latency"]["server"]["count"] == 5000
+    assert measured["a"]["observed"]["machine"] == measured["a"]["machine"]
+    run_document = json.loads((outcome.run / "run.json").read_text(encoding="utf-8"))
+    observer = {"name": "watcher", "endpoint": f"127.0.0.1:{fleet.servers['a'].port}", "rate": 2500.0}
+    assert [run_document["fleet"][name]["observer"] for name in "ab"] == [observer, None]
+    assert outcome.summary["verdict"] == "pass"

@@ -143,13 +143,14 @@ def _plain(value: t.Any) -> str:
 def endpoint_lock(options: t.Mapping[str, t.Any], executable: str) -> t.Iterator[int]:
     """Hold the lock that allows one execution to load an endpoint from this host; yield its file descriptor.
 
-    Two loads at the same time would disturb each other's figures. The client inherits the descriptor, so that
-    the lock lasts as long as the client even if the module is killed.
+    Two loads at the same time would disturb each other's figures. An observer accompanies a load, so it has a lock of
+    its own. The client inherits the descriptor, so that the lock lasts as long as the client even if the module is
+    killed.
 
     Raises:
         ClientError: another execution holds the lock and must not be ended.
     """
-    endpoint = _endpoint(options)
+    endpoint = _endpoint(options) + (" as an observer" if options["observe"] else "")
     digest = hashlib.sha256(endpoint.encode()).hexdigest()[:16]
     try:
         path = os.path.join(private_directory(), f"solotest-{digest}.lock")

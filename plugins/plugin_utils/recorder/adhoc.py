@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, measurement
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import HostClocks
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
     compact_utc,
@@ -64,7 +65,7 @@ class Collector:
         index = len(self._documents) + 1
         phase = {"index": index, "of": index, **_kind(example), "name": f"task{index}", "task": self._task}
         config = {"load": (example or {}).get("settings", {}), "validity": VALIDITY}
-        collected = PhaseResults(config, phase, {*self._results, *self._failed}, {}, self._started_at, None)
+        collected = PhaseResults(config, phase, {*self._results, *self._failed}, HostClocks({}), self._started_at, None)
         for host, measured in self._results.items():
             collected.add(host, measured)
         for host, (message, partial) in self._failed.items():

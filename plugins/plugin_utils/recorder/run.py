@@ -35,9 +35,6 @@ class RunRecorder:
         self.directory = RunDirectory.at(begun["directory"])
         self._say_on_terminal = say
         self._clocks = HostClocks(begun["fleet"])
-        self._wall_offsets = {
-            host: each["wall_offset"] for host, each in begun["fleet"].items() if "wall_offset" in each
-        }
         self._clock_started = time.monotonic()
         self._overheads: list[float] = []
         self.phase: PhaseResults | None = None
@@ -76,11 +73,9 @@ class RunRecorder:
             self.run["config"],
             phase,
             self.run["expected"],
-            self._clocks.corrections,
+            self._clocks,
             begun["begun_at"],
             begun["start_at"],
-            self._wall_offsets,
-            self._clocks.problems,
         )
         if phase["kind"] != "fill":  # a fill is not watched
             self.phase.budgets = charged_dram.hosts_with_budget(self.run)

@@ -5,8 +5,8 @@
 
 The upper bound, C(intended), holds every delay from the intended start of a request to its reply, those of the client
 included. The lower bound, C(server), holds only what the server and its platform caused for certain. So a host whose
-upper bound meets the SLO passes, one whose lower bound misses it fails, and between them it is undecided
-(docs/measurement.md).
+upper bound meets the SLO passes, one whose lower bound misses it fails, and between them it is undecided. Where an
+observer has made enough requests, they are the upper bound (docs/measurement.md).
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.histog
     lowest_of,
     microseconds,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.observer import Observed
 
 PASS, FAIL, UNDECIDED, INVALID = "pass", "fail", "undecided", "invalid"
 VERDICTS = (PASS, FAIL, UNDECIDED, INVALID)
 
 UPPER, LOWER = "intended", "server"
+
+# Whose requests are the upper bound of a host.
+CLIENT, OBSERVER = "client", "observer"
 
 _Document = t.Mapping[str, t.Any]
 
@@ -31,10 +35,12 @@ class HostBounds:
     """The bounds of one host in one cell, over all its iterations.
 
     Attributes:
-        upper: from the intended start to the reply. A request that was never answered counts with its age.
+        upper: of the client, from the intended start to the reply. A request that was never answered counts with its
+            age.
+        observed: what the host's observer saw, if it has one.
         lower: what server and platform caused for certain. A request for which that is unknown counts as 0, so results
             without time stamps of the kernel have a lower bound of 0 and cannot fail.
-        lost: requests that failed, were never answered, or were due and not sent.
+        lost: requests that failed, were never answered, or were due and not sent, those of the observer included.
         lateness_p99_us: p99 of the client's own delays, the largest of all iterations.
         wakeup_p99_us: p99 of the time that replies waited for the client to read them, the largest of all iterations;
             None if unknown.
@@ -43,17 +49,19 @@ class HostBounds:
     def __init__(self) -> None:
         self.upper = Histogram()
         self.lower = Histogram()
+        self.observed = Observed()
         self.lost = 0
         self.lateness_p99_us = 0.0
         self.wakeup_p99_us: float | None = None
 
     def add(self, result: _Document) -> Histogram:
-        """Add the result of an iteration and return its upper bound."""
+        """Add the result of an iteration and return the upper bound of the client."""
         latency = result["latency"]
         upper = Histogram.from_figures(latency[UPPER])
         self.upper.merge(upper)
         self.lower.merge(lower_bound(latency))
-        self.lost += lost_requests(result)
+        self.observed.add(result.get("observed"))
+        self.lost += lost_requests(result) + lost_requests(result.get("observed") or {})
         self.lateness_p99_us = max(self.lateness_p99_us, latency["lateness"]["p99_us"])
         wakeup = (latency.get("wakeup") or {}).get("p99_us")
         if wakeup is not None:
@@ -61,11 +69,16 @@ class HostBounds:
         return upper
 
     def figures(self) -> dict[str, t.Any]:
-        """Return C(avg_us) and C(p99_us) of both bounds, each rounded away from the truth, and C(lost)."""
+        """Return C(avg_us) and C(p99_us) of both bounds, each rounded away from the truth, and C(lost).
+
+        C(upper_by) is whose requests are the upper bound.
+        """
+        upper = self.observed.upper if self.observed.counts else self.upper
         return {
-            "upper": _average_and_p99(self.upper, self.upper.percentiles([99])[0]),
+            "upper": _average_and_p99(upper, upper.percentiles([99])[0]),
             "lower": _average_and_p99(self.lower, self.lower.lower_percentile(99)),
             "lost": self.lost,
+            "upper_by": OBSERVER if self.observed.counts else CLIENT,
         }
 
     def doubt(self) -> str:
@@ -76,6 +89,24 @@ class HostBounds:
                 f"{requests} failed or got no reply in time; requests.errors in the phase files tells which and the "
                 f"log of Redis may tell why"
             )
+        if self.observed.counts:
+            return self._doubt_of_observer()
+        not_observed = self.observed.why_not()
+        return f"{self._doubt_of_client()}; {not_observed}" if not_observed else self._doubt_of_client()
+
+    def _doubt_of_observer(self) -> str:
+        late, samples = self.observed.late, self.observed.samples
+        if late > samples // 100:
+            return (
+                f"the observer sent {late:,} of its {samples:,} requests late, which count as slow; give it a CPU of "
+                f"its own (latency_benchmark_observer_cpu)"
+            )
+        return (
+            "the observer waited longer than the guest's own clock accounts for; look at the network between them, at "
+            "stolen time, and at pauses of the guest"
+        )
+
+    def _doubt_of_client(self) -> str:
         if self.wakeup_p99_us is None:
             return (
                 "the results have no time stamps (a Unix socket and results of schema 1 have none), so what the client "
@@ -87,7 +118,7 @@ class HostBounds:
             which = f"replies waited up to {self.wakeup_p99_us:,.0f} us (p99) for the client to wake up"
         return (
             f"{which}; give it a CPU of its own (latency_benchmark_cpu), let it spin (latency_benchmark_pacing: spin), "
-            f"or leave the machine more idle CPU time"
+            f"leave the machine more idle CPU time, or use an observer (latency_benchmark_observer)"
         )
 
 

@@ -28,7 +28,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.steady_stat
 ITERATIONS_FOR_A_CLAIM = 10
 
 # What summary.json tells of the worst host.
-_WORST_HOST = ("name", "answer", "avg_us", "p99_us", "lower", "upper", "lost")
+_WORST_HOST = ("name", "answer", "avg_us", "p99_us", "lower", "upper", "upper_by", "lost")
 
 _Document = t.Mapping[str, t.Any]
 
@@ -38,8 +38,9 @@ class CellDetails:
     """What a report shows of a cell in addition to its entry in summary.json.
 
     Attributes:
-        hosts: name, answer (PASS, FAIL or UNDECIDED), upper and lower bound (avg_us and p99_us), lost requests, max_us
-            and iterations of each host. C(avg_us) and C(p99_us) are those of the upper bound.
+        hosts: name, answer (PASS, FAIL or UNDECIDED), upper and lower bound (avg_us and p99_us), upper_by (CLIENT or
+            OBSERVER), lost requests, max_us and iterations of each host. C(avg_us) and C(p99_us) are those of the upper
+            bound.
         merged: the histograms of the whole fleet and all iterations, by latency.
         spread: how the figures vary with hosts and iterations; None if there are too few iterations.
         runs: C(avg_us), C(p99_us) and C(max_us) of the fleet in each run, by the number of the run.
@@ -162,6 +163,7 @@ def _of_interest(result: _Document) -> dict[str, t.Any]:
             **{name: {"p99_us": latency[name]["p99_us"]} for name in ("lateness", "wakeup") if name in latency},
         },
         "requests": result.get("requests"),
+        "observed": result.get("observed"),
     }
 
 

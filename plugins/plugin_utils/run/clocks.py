@@ -18,6 +18,8 @@ import typing as t
 DRIFT = 100e-6
 # Stamps are rounded to microseconds; this is far above that and far below what matters.
 MARGIN_SECONDS = 0.001
+# By how much, in seconds, the wall clock of a host may have been set since its offset was measured.
+MAX_STEP = 0.001
 
 # Prints the time of a host as this module reads it.
 COMMAND = "date +%s.%N"
@@ -76,8 +78,8 @@ class HostClocks:
     """The clocks of a fleet while one session of a run is measured.
 
     Args:
-        fleet: what the action clock_offset measured on each host before the run. A host without C(clock_read_at) is not
-            checked.
+        fleet: what the preflight measured on each host before the run. A host without C(clock_read_at) is not compared
+            with the controller, and one without C(wall_offset) not with itself.
 
     Attributes:
         corrections: what is subtracted from the stamps of each host, in seconds.
@@ -87,6 +89,7 @@ class HostClocks:
     def __init__(self, fleet: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
         self.corrections: dict[str, float] = {host: each["clock_correction"] for host, each in fleet.items()}
         self.before = {host: reading_of(each) for host, each in fleet.items() if "clock_read_at" in each}
+        self._wall_offsets = {host: each["wall_offset"] for host, each in fleet.items() if "wall_offset" in each}
         self._last = dict(self.before)
 
     def problems(self, host: str, result: t.Mapping[str, t.Any], begun_at: float) -> list[str]:
@@ -97,6 +100,20 @@ class HostClocks:
             result: of the host; C(collected) is the reading that was taken with it.
             begun_at: when the controller began to launch the phase, in seconds since the epoch.
         """
+        return self._set(host, result) + self._moved(host, result, begun_at)
+
+    def _set(self, host: str, result: t.Mapping[str, t.Any]) -> list[str]:
+        """Return by how much the clock of a host was set since the preflight: then its times are not comparable."""
+        now, then = result.get("wall_offset"), self._wall_offsets.get(host)
+        if now is None or then is None or abs(now - then) <= MAX_STEP:
+            return []
+        return [
+            f"its clock was set by {now - then:+.3f} s since the preflight, so it did not start with the others; run "
+            f"again when the clock is right, and let chrony slew it (no makestep) while you measure"
+        ]
+
+    def _moved(self, host: str, result: t.Mapping[str, t.Any], begun_at: float) -> list[str]:
+        """Return whether the clock of a host moved against the controller's."""
         first = self.before.get(host)
         if first is None:
             return []

@@ -10,13 +10,11 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import HostClocks
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
 
 # From the lower to the upper bound; results of schema 1 have no wakeup and no server.
 LATENCIES = ("service", "server", "response", "intended", "lateness", "wakeup")
-
-# By how much, in seconds, the wall clock of a host may have been set since its offset was measured.
-MAX_CLOCK_STEP = 0.001
 
 # The figures of a host's service time from which the brief's six figures are computed.
 BRIEF_FIGURES = ("avg_us", "min_us", "p95_us", "p99_us", "max_us")
@@ -55,11 +53,9 @@ class PhaseResults:
         config: t.Mapping[str, t.Any],
         phase: t.Mapping[str, t.Any],
         expected: t.Iterable[str],
-        clocks: t.Mapping[str, float],
+        clocks: HostClocks,
         begun_at: float,
         start_at: float | None,
-        wall_offsets: t.Mapping[str, float] | None = None,
-        clock_problems: t.Callable[[str, dict[str, t.Any], float], list[str]] = lambda host, result, begun_at: [],
     ) -> None:
         """Begin a phase.
 
@@ -67,11 +63,9 @@ class PhaseResults:
             config: the configuration of the run.
             phase: see the attribute.
             expected: see the attribute.
-            clocks: how far each host's clock is ahead of the controller's, in seconds.
+            clocks: of the fleet.
             begun_at: when the launch began.
             start_at: the common start of all hosts; None for a fill.
-            wall_offsets: each host's wall clock minus its monotonic clock when its offset was measured, in seconds.
-            clock_problems: of HostClocks.
         """
         self.config = config
         self.phase = phase
@@ -79,8 +73,6 @@ class PhaseResults:
         self.clocks = clocks
         self.begun_at = begun_at
         self.start_at = start_at
-        self.wall_offsets = wall_offsets or {}
-        self.clock_problems = clock_problems
         self.results: dict[str, dict[str, t.Any]] = {}
         self.failed: dict[str, str] = {}
         self.partial: dict[str, dict[str, t.Any]] = {}
@@ -144,15 +136,18 @@ class PhaseResults:
 
     def _launch_seconds(self, results: t.Mapping[str, t.Any]) -> float | None:
         """Return the time from the beginning of the launch until the last host was ready to start."""
-        ready = [(each["ready_at"] or each["started_at"]) - self.clocks.get(host, 0) for host, each in results.items()]
+        ready = [
+            (each["ready_at"] or each["started_at"]) - self.clocks.corrections.get(host, 0)
+            for host, each in results.items()
+        ]
         return round(max(ready) - self.begun_at, 3) if ready else None
 
     def _timing(self, results: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return when the hosts were under load, by the controller's clock."""
         if not results:
             return {"started_at": None, "finished_at": None, "overlap": None, "start_skew_ms": None}
-        starts = {host: each["started_at"] - self.clocks.get(host, 0) for host, each in results.items()}
-        ends = {host: each["finished_at"] - self.clocks.get(host, 0) for host, each in results.items()}
+        starts = {host: each["started_at"] - self.clocks.corrections.get(host, 0) for host, each in results.items()}
+        ends = {host: each["finished_at"] - self.clocks.corrections.get(host, 0) for host, each in results.items()}
         # An overloaded host ends late. That does not shorten the time in which the others had its company.
         planned = [min(ends[host], starts[host] + _planned_seconds(each)) for host, each in results.items()]
         due = {host: self.start_at + _stagger_seconds(each) for host, each in results.items()} if self.start_at else {}
@@ -177,20 +172,10 @@ class PhaseResults:
                 f"at least {least_overlap} is required"
             )
         for host, result in document["hosts"].items():
-            found = (*_cut_short(result), *self._other_settings(result), *self._clock_steps(host, result))
+            clock_problems = self.clocks.problems(host, result, self.begun_at)
+            found = (*_cut_short(result), *self._other_settings(result), *clock_problems)
             reasons += [f"{host}: {text}" for text in found]
-            reasons += [f"{host}: {text}" for text in self.clock_problems(host, result, self.begun_at)]
         return reasons
-
-    def _clock_steps(self, host: str, result: t.Mapping[str, t.Any]) -> list[str]:
-        """Return by how much the clock of a host was set since the preflight: then its times are not comparable."""
-        now, then = result.get("wall_offset"), self.wall_offsets.get(host)
-        if now is None or then is None or abs(now - then) <= MAX_CLOCK_STEP:
-            return []
-        return [
-            f"its clock was set by {now - then:+.3f} s since the preflight, so it did not start with the others; run "
-            f"again when the clock is right, and let chrony slew it (no makestep) while you measure"
-        ]
 
     def _other_settings(self, result: t.Mapping[str, t.Any]) -> list[str]:
         """Return which settings of a host were not those of the run."""

@@ -447,6 +447,7 @@ _ENDPOINT = Fields(
         "clock_uncertainty": Real(0, _MAX_EPOCH),
         "clock_read_at": Real(0, _MAX_EPOCH),
         "wall_offset": Real(-_MAX_EPOCH, _MAX_EPOCH),
+        "observer": Optional(Fields({"name": Text(), "endpoint": Text(5000), "rate": Real()})),
     },
 )
 

@@ -57,6 +57,7 @@ def options():
         "raw_samples": None,
         "phase": "p",
         "run_id": "r",
+        "observe": False,
         "detach": False,
     }
 
@@ -146,6 +147,8 @@ def test_only_one_execution_loads_an_endpoint(options, tmp_path):
         os.pwrite(lock, json.dumps({"pid": os.getpid(), "run_id": "another"}).encode(), 0)
         with pytest.raises(client.ClientError, match="run another"), client.endpoint_lock(options, "/bin/true"):
             pass
+        with client.endpoint_lock({**options, "observe": True}, "/bin/true"):
+            pass  # an observer accompanies a load
     with client.endpoint_lock(options, "/bin/true"):
         pass
 

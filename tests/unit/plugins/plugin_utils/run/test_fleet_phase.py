@@ -6,6 +6,7 @@ from synthetic_fleets import START, latencies
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import HostClocks
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import PhaseResults
 
 
@@ -17,7 +18,7 @@ def phase(config):
 
 @pytest.fixture
 def results(config, phase):
-    return PhaseResults(config, phase, ["a", "b", "c"], {}, START - 1, START)
+    return PhaseResults(config, phase, ["a", "b", "c"], HostClocks({}), START - 1, START)
 
 
 def report_all(results, make_result, **changes):
@@ -71,7 +72,7 @@ def test_the_briefs_six_figures_as_computed_by_hand(results, make_result):
 
 def test_merged_percentiles_show_sick_hosts_that_a_mean_would_hide(config, phase, make_result):
     hosts = [f"vm{number:03d}" for number in range(100)]
-    results = PhaseResults(config, phase, hosts, {}, START - 1, START)
+    results = PhaseResults(config, phase, hosts, HostClocks({}), START - 1, START)
     for number, host in enumerate(hosts):
         values = latencies(average_us=2000 if number < 10 else 20, seed=number)
         results.add(host, make_result(phase, 0, START, values=values))
@@ -116,7 +117,10 @@ def test_hosts_that_were_not_under_load_together(results, make_result):
 
 @pytest.mark.parametrize("step", [0.1, 1.0, 3.0, -3.0])
 def test_a_clock_that_was_set_since_the_preflight_makes_the_phase_invalid(config, phase, make_result, step):
-    results = PhaseResults(config, phase, ["a", "b"], {}, START - 1, START, {"a": 1e9, "b": 2e9})
+    clocks = HostClocks(
+        {"a": {"clock_correction": 0, "wall_offset": 1e9}, "b": {"clock_correction": 0, "wall_offset": 2e9}}
+    )
+    results = PhaseResults(config, phase, ["a", "b"], clocks, START - 1, START)
     results.add("a", {**make_result(phase, 0, START), "wall_offset": 1e9 + 0.00002})
     results.add("b", {**make_result(phase, 1, START), "wall_offset": 2e9 + step})
     document = results.document()
@@ -125,7 +129,8 @@ def test_a_clock_that_was_set_since_the_preflight_makes_the_phase_invalid(config
 
 
 def test_clock_offsets_are_corrected(config, phase, make_result):
-    results = PhaseResults(config, phase, ["a", "b"], {"b": 30.0}, START - 1, START)
+    clocks = HostClocks({"b": {"clock_correction": 30.0}})
+    results = PhaseResults(config, phase, ["a", "b"], clocks, START - 1, START)
     results.add("a", make_result(phase, 0, START))
     results.add("b", make_result(phase, 1, START + 30))
     document = results.document()

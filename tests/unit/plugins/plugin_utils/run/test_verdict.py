@@ -89,7 +89,7 @@ def test_keys_of_summary_json(record):
         "wakeup",
     } <= set(cell)
     assert cell["hosts"] == {"pass": 3, "fail": 0, "undecided": 0}
-    assert set(cell["worst_host"]) == {"name", "answer", "avg_us", "p99_us", "lower", "upper", "lost"}
+    assert set(cell["worst_host"]) == {"name", "answer", "avg_us", "p99_us", "lower", "upper", "upper_by", "lost"}
     assert set(cell["brief"]) == {"hosts", "avg_ms", "min_ms", "p95_ms", "p99_ms", "max_ms"}
     assert set(cell["response"]) == {"count", "avg_us", "min_us", "p50_us", "p95_us", "p99_us", "p999_us", "max_us"}
 

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The frame of actions that fetch the result of a client that was launched in the background."""
+
+from __future__ import annotations
+
+import shlex
+import time
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, measurement
+
+# Seconds between two checks of a client that is late.
+POLL_SECONDS = 0.25
+
+
+class ClientResult(ActionBase):
+    """Wait for a client that was launched in the background, without disturbing what it measures.
+
+    This sleeps on the controller until the phase should be over, and reads the job's file with head: starting Python on
+    the measured host would disturb the figures. The host is not trusted: a subclass sees only what measurement.result()
+    accepts.
+    """
+
+    ARGUMENTS = {
+        "job": {
+            "type": "dict",
+            "required": True,
+            "options": {
+                "path": {"type": "str", "required": True},
+                "pid": {"type": "int", "required": True},
+            },
+        },
+        "not_before": {"type": "float", "default": 0},
+        "timeout": {"type": "float", "required": True},
+    }
+    _supports_check_mode = True
+
+    def finish(self, accepted: dict[str, t.Any], clock: clocks.Reading | None) -> dict[str, t.Any]:
+        """Return the result of the task from the accepted result of the client and the host's clock."""
+        raise NotImplementedError
+
+    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        _validation, self.options = self.validate_argument_spec(self.ARGUMENTS)
+        try:
+            job = measurement.job(self.options["job"])
+        except measurement.MeasurementError as error:
+            raise AnsibleActionFail(str(error)) from error
+        path, pid = shlex.quote(job["path"]), job["pid"]
+        time.sleep(max(0.0, self.options["not_before"] - time.time()))
+        deadline = time.monotonic() + self.options["timeout"]
+        while True:
+            answer, clock = self._read(path)
+            if answer is None and not self._is_running(pid):
+                # The process may have written its result after the file was read, so read it once more.
+                answer, clock = self._read(path)
+                answer = answer or {"failed": True, "msg": f"the module's process {pid} ended without a result"}
+            if answer is not None:
+                break
+            if time.monotonic() > deadline:
+                raise AnsibleActionFail(
+                    f"the client did not end within {self.options['timeout']:g} s after the expected end of the phase; "
+                    f"process {pid} is still running on the host",
+                    result={"host_hangs": True},
+                )
+            time.sleep(POLL_SECONDS)
+        self._low_level_execute_command(f"rm -f {path}")
+        return {**result, **self.finish(measurement.result(answer), clock)}
+
+    def _read(self, path: str) -> tuple[t.Any, clocks.Reading | None]:
+        """Return the job's result, or None if it is not there yet, and the host's clock, read in the same exchange."""
+        before = time.time()
+        # One byte more than is allowed shows that the file is too large.
+        shown = self._low_level_execute_command(
+            f"head -c {measurement.MAX_BYTES + 1} {path} && echo && {clocks.COMMAND}"
+        )
+        after = time.time()
+        if shown["rc"] != 0:
+            reason = measurement.message(shown["stderr"].strip(), 400)
+            raise AnsibleActionFail(f"the file for the result cannot be read: {reason}")
+        text, _newline, clock = shown["stdout"].rstrip().rpartition("\n")
+        if not text.strip():
+            return None, None
+        try:
+            return measurement.parse(text), clocks.read(before, after, clock)
+        except measurement.MeasurementError as error:
+            raise AnsibleActionFail(f"the file for the result cannot be used: {error}") from None
+
+    def _is_running(self, pid: int) -> bool:
+        return self._low_level_execute_command(f"test -d /proc/{pid}")["rc"] == 0

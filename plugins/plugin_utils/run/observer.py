@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The observer of a host: a client outside of its guest, whose samples are the upper bound where there are enough.
+
+A client in a guest waits for its own CPU, and its clock stops when the guest is paused. An observer has its own CPU and
+clock. It sends to the same Redis at random times, so its requests meet whatever any user's would. What counts is the
+time from sending to the kernel's receive stamp, with the wait behind the observer's own earlier requests (C(server) of
+its result). A request that the observer itself sent late is no random sample any more, so it counts as if it had
+taken as long as the slowest.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, slot_of
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
+
+# Fewer samples of a cell are too few for a p99: of 5,000 samples, 50 are above it.
+SAMPLES = 5000
+# A request that the observer sent later than this was late.
+LATE_US = 50
+
+# What is kept of an observer's result.
+_LATENCIES = ("server", "intended", "lateness")
+
+_Document = t.Mapping[str, t.Any]
+
+
+def excerpt(accepted: _Document) -> dict[str, t.Any]:
+    """Return what is kept of an observer's result, or the C(error) why there is none.
+
+    Args:
+        accepted: what measurement.result() returned.
+    """
+    measured = accepted.get("solotest") or {"mode": None}
+    if accepted.get("failed") and not measurement.is_complete(measured):
+        return {"error": accepted["msg"]}
+    latency = measured["latency"]
+    if "server" not in latency:
+        return {"error": "its requests have no time stamps of the kernel"}
+    return {
+        "latency": {name: latency[name] for name in _LATENCIES},
+        "requests": measured["requests"],
+        "rate": measured["rate"],
+        "machine": measured["machine"],
+    }
+
+
+class Observed:
+    """The samples of a host's observer in one cell.
+
+    Attributes:
+        upper: the upper bound of what a user waits.
+        samples: the number of requests.
+        late: how many of them the observer sent late, or have no time stamp.
+        errors: why iterations have no samples.
+        missing: the number of iterations without an observer.
+    """
+
+    def __init__(self) -> None:
+        self.upper = Histogram()
+        self.samples = self.late = self.missing = 0
+        self.errors: list[str] = []
+
+    def add(self, observed: _Document | None) -> None:
+        """Add what excerpt() returned for an iteration; None if it had no observer."""
+        if observed is None:
+            self.missing += 1
+            return
+        if "error" in observed:
+            self.errors.append(observed["error"])
+            return
+        latency = observed["latency"]
+        server, intended, lateness = (Histogram.from_figures(latency[name]) for name in _LATENCIES)
+        late = intended.count - server.count + _above(lateness, 1000 * LATE_US)
+        self.upper.merge(server)
+        self.upper.add(intended.max_ns or 0, late)
+        self.samples += intended.count
+        self.late += late
+
+    @property
+    def counts(self) -> bool:
+        """Whether the samples are the upper bound."""
+        return self.samples >= SAMPLES and not self.missing and not self.errors
+
+    def why_not(self) -> str | None:
+        """Return why the samples of an observer are not the upper bound; None if they are or there is no observer."""
+        if self.counts or not (self.samples or self.errors):
+            return None
+        if self.errors:
+            return f"the observer measured nothing in {len(self.errors)} iterations: {self.errors[0]}"
+        if self.missing:
+            return f"{self.missing} iterations were measured without the observer"
+        return (
+            f"the observer made {self.samples:,} requests and {SAMPLES:,} are needed; raise "
+            f"latency_benchmark_observer_rate or latency_benchmark_duration"
+        )
+
+
+def _above(histogram: Histogram, nanoseconds: int) -> int:
+    """Return how many values may be above a limit: those of the limit's slot count."""
+    slot = slot_of(nanoseconds)
+    return sum(count for each, count in histogram.counts.items() if each >= slot)
