@@ -187,6 +187,8 @@ lane-guests: $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
 bench: setup-test ## Measure speed claims and the claims of intervals; needs root (about an hour)
 	@$(BIN)/python tests/bench/client/run.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/bounds.py
+	@$(BIN)/python tests/bench/arrivals.py
+	@$(AS_ROOT) $(BIN)/python tests/bench/charged_dram.py
 	@$(BIN)/python tests/bench/fleet.py
 	@$(BIN)/python tests/bench/steady_state.py
 	@$(BIN)/python tests/bench/aa_pairs.py --minutes 20

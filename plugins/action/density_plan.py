@@ -22,7 +22,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     measured_run,
     own_directory,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import plan, tier
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.options import FIGURES, RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines as text_lines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import summarise
@@ -38,6 +38,7 @@ class ActionModule(ControllerAction):
         "run": {"type": "dict", "required": True},
         "machines": {"type": "dict", "required": True},
         "fleet_sizes": {"type": "raw", "required": True},
+        "solve": {"type": "str", "default": ""},
         "tiers": {"type": "dict", "default": {}},
         "base": {"type": "dict", "default": {}},
         "baseline_run": {"type": "str", "default": ""},
@@ -57,7 +58,11 @@ class ActionModule(ControllerAction):
             raise SettingError(
                 "machines: must not be empty; a plan needs the records of the hosts that carry the fleet"
             )
-        document = plan.make(options["run"]["config"], options["run"]["phases"], machines, _checked(options))
+        checked, config = _checked(options), options["run"]["config"]
+        document = plan.make(config, options["run"]["phases"], machines, checked)
+        if options["solve"] == "tier":
+            arms = plan.arms(config, machines, checked).values()
+            document["needed_tiers"] = [tier.needed(arm, size) for arm in arms for size in checked["fleet_sizes"]]
         lines = text_lines(document)
         changed = False
         if not self._task.check_mode:
@@ -76,6 +81,8 @@ def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         SettingError: an option cannot be used; the text names it.
     """
     prefix = options["option_prefix"]
+    if options["solve"] not in ("", "tier"):
+        raise SettingError(f"{prefix}solve: {options['solve']!r} is not allowed; it must be tier or empty")
     checked: dict[str, t.Any] = {
         name: number(prefix + name, options[name], RANGES[name])
         for name in ("rounds", "phase_overhead_seconds", "run_overhead_seconds")

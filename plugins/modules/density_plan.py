@@ -43,6 +43,12 @@ options:
     description: Numbers of VMs, each 1 to 100,000. Several hosts share them evenly.
     type: raw
     required: true
+  solve:
+    description:
+      - With V(tier), also find the slowest tier beyond DRAM with which each fleet meets the SLO, cell by cell, for
+        tiers whose p99 is 2, 4 or 8 times their average.
+    type: str
+    default: ""
   tiers:
     description:
       - Time of a page-in by kind (V(devices), V(file), V(zram), V(zswap), V(memory_node)), each with C(avg_us) and

@@ -34,7 +34,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    description: Boots a guest in check mode too. It leaves no trace except the cached result in C(/run).
+    description: Boots a guest in check mode too, and keeps no result.
   diff_mode:
     support: none
   platform:
@@ -52,6 +52,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+present:
+  description: Whether the host has the device C(/dev/kvm).
+  returned: success
+  type: bool
 works:
   description: Whether KVM works.
   returned: success
@@ -179,7 +183,8 @@ def check_kvm(module: AnsibleModule) -> dict[str, t.Any]:
     command = [module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", image]
     _status, info, _errors = module.run_command(command, check_rc=True)
     works, reason = boot(module.run_command, qemu, image, json.loads(info)["format"], memory, timeout)
-    write_file(CACHE, json.dumps({"tried": versions, "works": works, "reason": reason}) + "\n")
+    if not module.check_mode:
+        write_file(CACHE, json.dumps({"tried": versions, "works": works, "reason": reason}) + "\n")
     return {"works": works, "reason": reason}
 
 
@@ -193,7 +198,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        module.exit_json(changed=False, **check_kvm(module))
+        module.exit_json(changed=False, present=os.path.exists("/dev/kvm"), **check_kvm(module))
     except SettingError as error:
         module.fail_json(msg=str(error))
 

@@ -235,7 +235,7 @@ vms:
       description: Whether the VM is running.
       type: bool
     address:
-      description: IPv4 address for connections from the host; empty if the VM has none.
+      description: Address for connections from the host, of IPv6 if the VM has none of IPv4; empty if it has neither.
       type: str
     port:
       description: Port of its ssh at that address.

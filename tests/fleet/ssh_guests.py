@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,8 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ANSIBLE_PROGRAMS = pathlib.Path(sys.executable).parent
-CONTROLLER = "memstretch-ctl"
+CONTROLLER, BASTION = "memstretch-ctl", "memstretch-bst"
+BASTION_ADDRESS = "10.97.0.1"
 READY_S = 60
 
 
@@ -50,10 +52,13 @@ class SshGuests:
         path: an empty directory, which only root may enter.
         guests: the number of guests on each hypervisor. Equal numbers give equal addresses.
         bastion: whether the controller reaches the hypervisors through another sshd alone.
+        ipv6: whether hypervisors and guests have addresses of IPv6 alone.
     """
 
-    def __init__(self, path: pathlib.Path, guests: dict[str, int]) -> None:
-        self.path = path
+    def __init__(self, path: pathlib.Path, guests: dict[str, int], bastion: bool = False, ipv6: bool = False) -> None:
+        sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+        assert sshd, "sshd is not installed; make test-fleet installs it"
+        self.path, self.bastion, self.ipv6, self.sshd = path, bastion, ipv6, sshd
         self.daemons: list[subprocess.Popen[str]] = []
         self.jumps: list[Jump] = []
         for key in ("key", "host_key", "jump_key"):
@@ -62,8 +67,11 @@ class SshGuests:
             Jump(
                 name,
                 f"memstretch-hv{number}",
-                f"10.98.{number}.1",
-                {f"{name}-{guest:03}": f"10.99.{guest // 250}.{guest % 250 + 1}" for guest in range(1, count + 1)},
+                self._address(number, 1),
+                {
+                    f"{name}-{guest:03}": f"fd99::{guest:x}" if ipv6 else f"10.99.{guest // 250}.{guest % 250 + 1}"
+                    for guest in range(1, count + 1)
+                },
             )
             for number, (name, count) in enumerate(guests.items(), 1)
         ]
@@ -73,33 +81,50 @@ class SshGuests:
             self.close()
             raise
 
+    def _address(self, network: int, host: int) -> str:
+        """Return an address in the network between the controller, or the bastion, and a hypervisor."""
+        return f"fd98:{network}::{host:x}" if self.ipv6 else f"10.98.{network}.{host}"
+
     def _start(self) -> None:
         run("ip", "netns", "add", CONTROLLER)
         run("ip", "-n", CONTROLLER, "link", "set", "lo", "up")
+        above = CONTROLLER
+        if self.bastion:
+            run("ip", "netns", "add", BASTION)
+            self._link(CONTROLLER, "bst", "10.97.0.254/24", BASTION, f"{BASTION_ADDRESS}/24")
+            above = BASTION
+        length = 64 if self.ipv6 else 24
         pathlib.Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         for number, jump in enumerate(self.jumps, 1):
             run("ip", "netns", "add", jump.namespace)
-            run(
-                *("ip", "-n", CONTROLLER, "link", "add", f"hv{number}", "type", "veth"),
-                *("peer", "name", "up0", "netns", jump.namespace),
-            )
-            run("ip", "-n", CONTROLLER, "addr", "add", f"10.98.{number}.254/24", "dev", f"hv{number}")
-            run("ip", "-n", CONTROLLER, "link", "set", f"hv{number}", "up")
-            run("ip", "-n", jump.namespace, "addr", "add", f"{jump.address}/24", "dev", "up0")
-            for link in ("up0", "lo"):
-                run("ip", "-n", jump.namespace, "link", "set", link, "up")
-            commands = "".join(f"addr add {address}/32 dev lo\n" for address in jump.guests.values())
+            upper = f"{self._address(number, 254)}/{length}"
+            self._link(above, f"hv{number}", upper, jump.namespace, f"{jump.address}/{length}")
+            host = 128 if self.ipv6 else 32
+            commands = "".join(f"addr add {address}/{host} dev lo\n" for address in jump.guests.values())
             subprocess.run(["ip", "-n", jump.namespace, "-batch", "-"], input=commands, text=True, check=True)
             # MaxStartups and MaxSessions are sshd's own defaults.
-            self._start_sshd(jump, jump.name, jump.address, "jump_key")
+            self._start_sshd(jump.namespace, jump.name, jump.address, "jump_key")
             for name, address in jump.guests.items():
-                self._start_sshd(jump, name, address, "key")
+                self._start_sshd(jump.namespace, name, address, "key")
+        if self.bastion:
+            self._start_sshd(BASTION, "bastion", BASTION_ADDRESS, "jump_key")
         self._wait()
 
-    def _start_sshd(self, jump: Jump, name: str, address: str, key: str) -> None:
+    @staticmethod
+    def _link(above: str, name: str, upper: str, below: str, lower: str) -> None:
+        """Connect two namespaces; the second has its end, up0, and its loopback interface up."""
+        run("ip", "-n", above, "link", "add", name, "type", "veth", "peer", "name", "up0", "netns", below)
+        for namespace, link, address in ((above, name, upper), (below, "up0", lower)):
+            # An address of IPv6 serves at once, without a search for duplicates.
+            run("ip", "-n", namespace, "addr", "add", address, "dev", link, *(["nodad"] if ":" in address else []))
+        for namespace, link in ((above, name), (below, "up0"), (below, "lo")):
+            run("ip", "-n", namespace, "link", "set", link, "up")
+
+    def _start_sshd(self, namespace: str, name: str, address: str, key: str) -> None:
         config = self.path / f"{name}.conf"
         config.write_text(
-            f"HostKey {self.path / 'host_key'}\nAuthorizedKeysFile {self.path / key}.pub\nListenAddress {address}:22\n"
+            f"HostKey {self.path / 'host_key'}\nAuthorizedKeysFile {self.path / key}.pub\n"
+            f"ListenAddress [{address}]:22\n"
             "StrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n"
             "LogLevel VERBOSE\nSubsystem sftp internal-sftp\n",
             encoding="utf-8",
@@ -108,12 +133,12 @@ class SshGuests:
         boot_id.write_text(f"{uuid.uuid4()}\n", encoding="ascii")
         script = (
             f"mount --bind '{boot_id}' /proc/sys/kernel/random/boot_id; "
-            f"exec /usr/sbin/sshd -D -E '{self.path / name}.log' -f '{config}'"
+            f"exec {self.sshd} -D -E '{self.path / name}.log' -f '{config}'"
         )
         self.daemons.append(
             subprocess.Popen(
                 [
-                    *("nsenter", f"--net=/run/netns/{jump.namespace}"),
+                    *("nsenter", f"--net=/run/netns/{namespace}"),
                     *("unshare", "--mount", "--propagation=private", "sh", "-ec", script),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -124,7 +149,7 @@ class SshGuests:
 
     def _wait(self) -> None:
         deadline = time.monotonic() + READY_S
-        names = [name for jump in self.jumps for name in (jump.name, *jump.guests)]
+        names = [name for jump in self.jumps for name in (jump.name, *jump.guests)] + ["bastion"] * self.bastion
         while waiting := [name for name in names if "Server listening" not in self.log(name)]:
             assert all(each.poll() is None for each in self.daemons), "an sshd has ended"
             assert time.monotonic() < deadline, f"these sshd do not listen: {waiting}"
@@ -149,11 +174,21 @@ class SshGuests:
             "vms": [{"name": name, "address": address, "port": 22} for name, address in jump.guests.items()],
         }
 
+    def ssh_config(self) -> pathlib.Path:
+        """Write the configuration of ssh of an operator who may log in to the hypervisors and the bastion."""
+        path = self.path / "ssh_config"
+        path.write_text(
+            f"Host bastion\n  HostName {BASTION_ADDRESS}\nHost *\n  User root\n  IdentitiesOnly yes\n"
+            f"  IdentityFile {self.path / 'jump_key'}\n  UserKnownHostsFile {self.path / 'jump_hosts'}\n"
+            "  StrictHostKeyChecking accept-new\n",
+            encoding="utf-8",
+        )
+        return path
+
     def playbook(self, plays: list[dict[str, t.Any]], *arguments: str, **group: t.Any) -> tuple[int, str]:
         """Run plays on the guests, after the role has added them to the group fleet; return status and output."""
-        options = f"-i {self.path / 'jump_key'} -o IdentitiesOnly=yes -o UserKnownHostsFile={self.path / 'jump_hosts'}"
         variables = {
-            "ansible_ssh_common_args": f"{options} -o StrictHostKeyChecking=accept-new",
+            "ansible_ssh_common_args": f"-F {self.ssh_config()}",
             "vm_fleet_name": "try",
             "vm_fleet_memory": "64M",
             "vm_fleet_local_directory": str(self.path),
@@ -196,7 +231,7 @@ class SshGuests:
 
     def close(self) -> None:
         """End every process of these namespaces, also the connections that ssh keeps, and remove the namespaces."""
-        names = [CONTROLLER, *(jump.namespace for jump in self.jumps)]
+        names = [CONTROLLER, BASTION, *(jump.namespace for jump in self.jumps)]
         for namespace in (each for each in names if pathlib.Path(f"/run/netns/{each}").exists()):
             for pid in run("ip", "netns", "pids", namespace).split():
                 try:

@@ -15,7 +15,7 @@ import pytest
 
 from .ssh_guests import SshGuests
 
-Start = t.Callable[[dict[str, int]], SshGuests]
+Start = t.Callable[..., SshGuests]
 # As after a phase that was longer than ControlPersist: Ansible's own connections to the guests have ended.
 CLOSE = {
     "hosts": "fleet",
@@ -38,8 +38,8 @@ def start() -> t.Iterator[Start]:
     path = pathlib.Path(tempfile.mkdtemp(prefix="ms-", dir="/var/tmp"))
     started: list[SshGuests] = []
 
-    def begin(guests: dict[str, int]) -> SshGuests:
-        started.append(SshGuests(path, guests))
+    def begin(guests: dict[str, int], **options: bool) -> SshGuests:
+        started.append(SshGuests(path, guests, **options))
         return started[-1]
 
     yield begin
@@ -65,5 +65,27 @@ def test_64_guests_come_back_at_once_through_one_sshd_with_its_default_limits(st
 def test_guests_of_two_hypervisors_with_equal_addresses_are_told_apart(start: Start) -> None:
     guests = start({"kvm1": 2, "kvm2": 2})
     status, output = guests.playbook([READ_BOOT_ID, READ_BOOT_ID])
+    assert status == 0, output[-3000:]
+    assert reached(output) == guests.boot_ids()
+
+
+@pytest.mark.parametrize("place", ["inventory", "command line"])
+def test_guests_are_reached_through_a_bastion(start: Start, place: str) -> None:
+    guests = start({"kvm1": 2}, bastion=True)
+    config = guests.ssh_config()
+    if place == "inventory":
+        jump = f"-F {config} -o ProxyCommand='ssh -F {config} -W [%h]:%p bastion'"
+        status, output = guests.playbook([READ_BOOT_ID], ansible_ssh_common_args=jump)
+    else:
+        arguments = ("--ssh-common-args", f"-F {config} -J bastion", "--user", "root")
+        status, output = guests.playbook([READ_BOOT_ID], *arguments, ansible_ssh_common_args=None)
+    assert status == 0, output[-3000:]
+    assert reached(output) == guests.boot_ids()
+    assert "Accepted publickey" in guests.log("bastion")
+
+
+def test_hypervisors_and_guests_have_addresses_of_ipv6(start: Start) -> None:
+    guests = start({"kvm1": 2, "kvm2": 2}, ipv6=True)
+    status, output = guests.playbook([READ_BOOT_ID])
     assert status == 0, output[-3000:]
     assert reached(output) == guests.boot_ids()

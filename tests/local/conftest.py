@@ -62,6 +62,8 @@ CHANGES_THIS_MACHINE = tuple(
         "swap/",
         "test_boot_loader.py::",
         "test_charged_dram.py::",
+        "test_page_in.py::",
+        "test_fresh_hypervisor.py::",
         "test_plan.py::test_a_plan_for_existing_servers",
         "test_study.py::",
         "test_tuning.py::",

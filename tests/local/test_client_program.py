@@ -44,7 +44,8 @@ def install(
         "hosts": "all",
         "gather_facts": False,
         "environment": {
-            "PATH": "{{ path_of_a if path_of_a is defined and inventory_hostname == 'a' else lookup('env', 'PATH') }}"
+            "PATH": "{{ path_of_a if path_of_a is defined and inventory_hostname == 'a' else lookup('env', 'PATH') }}",
+            "HOME": "{{ home_of_hosts | default(lookup('env', 'HOME')) }}",
         },
         "roles": ["memstretch.density.client_program"],
     }
@@ -122,3 +123,14 @@ def test_a_program_that_does_not_start_on_a_host_is_refused(install, tmp_path):
     assert refused.returncode != 0
     assert "does not start on a" in refused.stdout and "does not start on b" in refused.stdout, refused.stdout
     assert "Install the static libraries on the builder" in refused.stdout
+
+
+def test_the_home_directory_is_that_of_the_host_also_for_a_program_that_it_builds(install, tmp_path):
+    (tmp_path / "home").mkdir()
+    options = ("-e", f"home_of_hosts={tmp_path}/home", "-e", "client_program_directory=~/programs", "--limit", "a")
+
+    built = install("-e", "client_program_build_on=fleet", *options)
+
+    assert built.returncode == 0, built.stdout
+    (program,) = (tmp_path / "home" / "programs").iterdir()
+    assert "membw" in subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout

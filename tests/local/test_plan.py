@@ -33,10 +33,13 @@ def test_a_plan_for_a_future_fleet_uses_its_group_variables(fleet):
     (directory / "group_vars" / "fleet.yml").write_text("latency_benchmark_key_count: 1234\n", encoding="utf-8")
     hypervisors = {"hosts": {"kvm01": {"host_tuning_state": "recorded"}}}
     inventory = write_inventory(directory / "hosts.yml", {"hypervisors": hypervisors, "fleet": {}})
-    outcome = fleet.run_playbook("-e", "fleet_sizes=2", playbook="plan", inventory=inventory)
+    outcome = fleet.run_playbook("-e", "fleet_sizes=2", "-e", "solve=tier", playbook="plan", inventory=inventory)
     assert outcome.status == 0, outcome.output
     plan = fleet.document("plan", "plan")
     assert plan["load"]["key_count"] == 1234 and list(plan["machines"]) == ["kvm01"]
+    (needed,) = plan["needed_tiers"]
+    assert needed["size"] == 2 and len(needed["cells"]) == len(plan["fleets"][0]["cells"])
+    assert "The slowest tier that meets the SLO" in outcome.output
 
 
 def test_a_mistake_is_named(fleet):

@@ -274,3 +274,13 @@ def test_an_observer_gives_the_upper_bound(fleet):
     observer = {"name": "watcher", "endpoint": f"127.0.0.1:{fleet.servers['a'].port}", "rate": 2500.0}
     assert [run_document["fleet"][name]["observer"] for name in "ab"] == [observer, None]
     assert outcome.summary["verdict"] == "pass"
+
+
+def test_a_redis_with_an_ipv6_address(fleet):
+    fleet.add("a")
+    fleet.servers["a"].command("config", "set", "bind", "127.0.0.1 ::1")
+    fleet.variables["latency_benchmark_host"] = "::1"
+    outcome = fleet.run_playbook()
+    assert outcome.status == 0, outcome.output
+    endpoints = [each["endpoint"] for each in fleet.document(outcome.run.name, "run")["fleet"].values()]
+    assert endpoints == [f"[::1]:{fleet.servers['a'].port}"]

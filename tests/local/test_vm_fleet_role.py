@@ -18,6 +18,10 @@ def test_names_that_lead_to_one_vm_are_refused(fleet: LocalFleet) -> None:
     assert outcome.status != 0 and "These names lead to one VM" in told and "is the same: vm-1, vm-2" in told, told
 
 
+# The controller's own files are not another user's, although every host becomes nobody.
+EVERY_HOST_BECOMES_NOBODY = {"ansible_become": True, "ansible_become_method": "su", "ansible_become_user": "nobody"}
+
+
 def test_keys_from_variables_are_used_and_not_shown(fleet: LocalFleet) -> None:
     keys = {}
     for name in ("key", "host_key"):
@@ -31,7 +35,8 @@ def test_keys_from_variables_are_used_and_not_shown(fleet: LocalFleet) -> None:
             "vm_fleet_host_private_key": keys["host_key"],
         },
     }
-    inventory = write_inventory(fleet.path / "hosts.yml", {"fleet": {"hosts": {"kvm": {}}}})
+    groups = {"fleet": {"hosts": {"kvm": {}}, "vars": EVERY_HOST_BECOMES_NOBODY}}
+    inventory = write_inventory(fleet.path / "hosts.yml", groups)
     playbook = fleet.custom_playbook([make])
     first = fleet.run_playbook("-vvv", playbook=playbook, inventory=inventory)
     assert first.status == 0, first.output
@@ -42,3 +47,18 @@ def test_keys_from_variables_are_used_and_not_shown(fleet: LocalFleet) -> None:
         assert key.splitlines()[2] not in first.output
     again = fleet.run_playbook(playbook=playbook, inventory=inventory)
     assert again.status == 0 and "changed=0" in again.output, again.output
+
+
+def test_variables_of_the_command_line_that_would_apply_to_the_vms_are_refused(fleet: LocalFleet) -> None:
+    inventory = write_inventory(fleet.path / "hosts.yml", {"hypervisors": {"hosts": {"kvm": {}}}})
+    check = {
+        "ansible.builtin.include_role": {"name": "memstretch.density.vm_fleet", "tasks_from": "check"},
+        "vars": {"vm_fleet_count": 1, "vm_fleet_image": "/image", "vm_fleet_memory": "1G"},
+    }
+    playbook = fleet.custom_playbook([check], hosts="hypervisors")
+    forced = ("-e", "ansible_ssh_common_args=-v", "-e", "ansible_port=2222", "-e", "ansible_user=root")
+    outcome = fleet.run_playbook(*forced, playbook=playbook, inventory=inventory)
+    told = " ".join(outcome.output.split())
+    assert outcome.status != 0 and "-e ansible_port, -e ansible_ssh_common_args: variables" in told, told
+    allowed = fleet.run_playbook("--user", "root", "--ssh-common-args=-v", playbook=playbook, inventory=inventory)
+    assert allowed.status == 0, allowed.output

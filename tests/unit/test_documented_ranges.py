@@ -10,11 +10,13 @@ import re
 import pytest
 import yaml
 
-from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, writeback
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, page_in, writeback
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import options as client
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import site
 from ansible_collections.memstretch.density.plugins.plugin_utils import throughput
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import options as forecast
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import options as study
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -23,7 +25,12 @@ NUMBER = r"(-?\d[\d,]*(?:\.\d+)?(?:e\d+)?)"
 
 MODULE_RANGES = {
     "solotest": {**client.RANGES, "cpu": client.CPU},
-    "memory_bandwidth": {**bandwidth.RANGES, "readers": bandwidth.READERS, "channels": bandwidth.CHANNELS},
+    "memory_bandwidth": {
+        **bandwidth.RANGES,
+        "readers": bandwidth.READERS,
+        "channels": bandwidth.CHANNELS,
+        "link": bandwidth.LINK,
+    },
     "writeback_benchmark": {**writeback.RANGES, "threads": writeback.WRITERS},
     "benchmark_run": {"max_clock_offset": run.RANGES["max_clock_offset"]},
     "benchmark_phase": {"lead_seconds": run.RANGES["lead_seconds"]},
@@ -34,6 +41,13 @@ MODULE_RANGES = {
         "probes": study.RANGES["density_probes"],
         "factor": study.RANGES["density_factor"],
     },
+    "page_in_latency": {name: page_in.RANGES[name] for name in ("samples", "max_seconds", "compressibility")},
+    "site_check": {
+        "rounds": site_check.ROUNDS,
+        "slo_avg_us": run.RANGES["slo_avg_us"],
+        "slo_p99_us": run.RANGES["slo_p99_us"],
+    },
+    "site_noise": {**site.RANGES, **{name: client.RANGES[name] for name in ("rate", "key_count", "value_size")}},
     "study": {"rounds": study.RANGES["study_rounds"], "attempts": study.RANGES["study_attempts"]},
 }
 ROLE_RANGES = {
@@ -55,6 +69,7 @@ ROLE_RANGES = {
     "writeback_benchmark": MODULE_RANGES["writeback_benchmark"],
     "density_plan": forecast.RANGES,
     "density_report": MODULE_RANGES["density_report"],
+    "site_check": {**MODULE_RANGES["site_check"], **site.RANGES, "rate": client.RANGES["rate"]},
 }
 
 

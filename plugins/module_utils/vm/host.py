@@ -46,6 +46,17 @@ class Domain(t.NamedTuple):
     xml: str
 
 
+def usable_addresses(cards: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the addresses that other machines can connect to, those of IPv4 first.
+
+    Args:
+        cards: the network cards of a VM, as libvirt's interfaceAddresses() returns them.
+    """
+    found = [ipaddress.ip_address(ip["addr"]) for card in cards.values() for ip in card["addrs"] or []]
+    usable = [each for each in found if not each.is_loopback and not each.is_link_local]
+    return [str(each) for each in sorted(usable, key=lambda each: each.version)]
+
+
 class VmHost:
     """A connection to one libvirt."""
 
@@ -121,7 +132,7 @@ class VmHost:
         self._call(f"undefine {name}", lambda: domain.undefineFlags(flags))
 
     def addresses(self, name: str, source: str) -> list[str]:
-        """Return the IPv4 addresses of a VM.
+        """Return the addresses of a VM, those of IPv4 first.
 
         Args:
             source: lease (of its libvirt network), agent (in the guest) or arp (the host's ARP table).
@@ -142,13 +153,7 @@ class VmHost:
             ):
                 return []
             raise VmHostError(f"cannot read the address of {name}: {error}") from error
-        found = [
-            ip["addr"]
-            for card in cards.values()
-            for ip in card["addrs"] or []
-            if ip["type"] == libvirt.VIR_IP_ADDR_TYPE_IPV4
-        ]
-        return [address for address in found if not ipaddress.ip_address(address).is_loopback]
+        return usable_addresses(cards)
 
     def network_addresses(self, name: str) -> int:
         """Return how many addresses a libvirt network can assign.

@@ -20,6 +20,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.admission im
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import (
     GUEST_SYSTEM_BYTES,
     AccessModel,
+    Hits,
     data_bytes,
     moved_share,
 )
@@ -88,8 +89,7 @@ def make(
     Raises:
         SettingError: a size cannot be parsed.
     """
-    profiles = list(next(iter(machines.values()))["arms"])
-    arms = {profile: ArmForecast(profile, config, machines, options) for profile in profiles}
+    forecasts = arms(config, machines, options)
     return {
         "schema": SCHEMA,
         "load": config["load"],
@@ -98,12 +98,22 @@ def make(
             name: {"dram_bytes": each["record"]["memory"]["total_bytes"], "cpus": each["record"]["cpu"]["online"]}
             for name, each in machines.items()
         },
-        "vm_bytes": round(next(iter(arms.values())).vm_bytes),
-        "fleets": [arm.fleet(size) for arm in arms.values() for size in options["fleet_sizes"]],
-        "largest": {profile: arm.largest() for profile, arm in arms.items()},
-        "duration": _duration(phases, len(profiles), options),
-        "notes": sorted({note for arm in arms.values() for note in arm.notes}),
+        "vm_bytes": round(next(iter(forecasts.values())).vm_bytes),
+        "fleets": [arm.fleet(size) for arm in forecasts.values() for size in options["fleet_sizes"]],
+        "largest": {profile: arm.largest() for profile, arm in forecasts.items()},
+        "duration": _duration(phases, len(forecasts), options),
+        "notes": sorted({note for arm in forecasts.values() for note in arm.notes}),
     }
+
+
+def arms(
+    config: t.Mapping[str, t.Any],
+    machines: t.Mapping[str, t.Mapping[str, t.Any]],
+    options: t.Mapping[str, t.Any],
+) -> dict[str, ArmForecast]:
+    """Return the forecast of each profile. The arguments are those of make()."""
+    profiles = next(iter(machines.values()))["arms"]
+    return {profile: ArmForecast(profile, config, machines, options) for profile in profiles}
 
 
 def _duration(
@@ -114,6 +124,29 @@ def _duration(
     )
     runs = profiles * options["rounds"] * len(options["fleet_sizes"])
     return {"phases": len(phases), "run_seconds": round(run), "runs": runs, "seconds": round(run * runs)}
+
+
+class CellDemand(t.NamedTuple):
+    """What one cell demands of the tiers beyond DRAM.
+
+    Attributes:
+        cell: influence and read_mix.
+        waiting: the share of the requests that wait for each kind of tier.
+        page_ins: page-ins per second of all VMs, by kind.
+        misses: page-ins per request.
+        hits: how often a request finds its pages in DRAM; None if all pages are there.
+    """
+
+    cell: t.Mapping[str, t.Any]
+    waiting: dict[str, float]
+    page_ins: dict[str, float]
+    misses: float
+    hits: Hits | None
+
+    @property
+    def name(self) -> str:
+        """The cell, for sentences."""
+        return f"influence {self.cell['influence']:g}, {self.cell['read_mix']:g} % GET"
 
 
 class ArmForecast:
@@ -186,10 +219,9 @@ class ArmForecast:
         if host.unknown:
             return {**answer, "verdict": UNKNOWN, "reasons": [host.unknown]}
         try:
-            levels = host.levels(needs)
+            cells = [self._judged(demand) for demand in self.demands(host, size)]
         except DoesNotFit as error:
             return {**answer, "verdict": NO_FIT, "reasons": [str(error)]}
-        cells = [self._cell(cell, model, size, levels) for cell, model in self._models]
         cpus = size * host.cpu_seconds(max(cell["page_ins_per_request"] for cell in cells))
         answer.update(
             cells=cells,
@@ -209,31 +241,49 @@ class ArmForecast:
         reasons = [reason for cell in cells for reason in cell["reasons"]]
         return {**answer, "verdict": MISSES if reasons else MEETS, "reasons": reasons}
 
-    def _cell(
+    def demands(self, host: HostMemory, size: int) -> list[CellDemand]:
+        """Return what so many VMs on a host demand of its tiers, cell by cell.
+
+        Raises:
+            DoesNotFit: see HostMemory.levels().
+        """
+        levels = host.levels(size * self.vm_bytes)
+        return [self._demand(cell, model, size, levels) for cell, model in self._models]
+
+    def _demand(
         self, cell: t.Mapping[str, t.Any], model: AccessModel, size: int, levels: t.Sequence[Level]
-    ) -> dict[str, t.Any]:
-        """Return the forecast of one cell: each level serves the requests that the faster levels do not."""
-        used = self._used
-        beyond = [model.hits(level.upto_bytes / size - used) for level in levels[:-1]]
+    ) -> CellDemand:
+        """Return the demand of one cell: each level serves the requests that the faster levels do not."""
+        beyond = [model.hits(level.upto_bytes / size - self._used) for level in levels[:-1]]
         misses = [each.misses for each in beyond] + [0.0]
-        shares = [
-            (
-                levels[number + 1].kind,
-                beyond[number].waiting - (beyond[number + 1].waiting if number + 1 < len(beyond) else 0.0),
-            )
-            for number in range(len(beyond))
-        ]
-        rate, slo = self.config["load"]["rate"], self.config["slo"]
-        estimate = latency(
-            self.options["base"], tuple((share, *self._figures(kind)) for kind, share in shares if share > 0), rate
+        waiting = [each.waiting for each in beyond] + [0.0]
+        rate, kinds = self.config["load"]["rate"], [level.kind for level in levels[1:]]
+        return CellDemand(
+            cell,
+            {kind: waiting[number] - waiting[number + 1] for number, kind in enumerate(kinds)},
+            {kind: size * rate * (misses[number] - misses[number + 1]) for number, kind in enumerate(kinds)},
+            misses[0],
+            beyond[0] if beyond else None,
         )
-        per_second = [
-            (levels[number + 1].kind, size * rate * (misses[number] - misses[number + 1]))
-            for number in range(len(beyond))
-        ]
+
+    def latency(self, demand: CellDemand, tiers: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+        """Return what latency() expects of a cell with these tiers."""
+        waits = tuple(
+            (share, tiers[kind]["avg_us"], tiers[kind]["p99_us"]) for kind, share in demand.waiting.items() if share > 0
+        )
+        return latency(self.options["base"], waits, self.config["load"]["rate"])
+
+    def meets_slo(self, estimate: t.Mapping[str, t.Any]) -> bool:
+        """Return whether what latency() returned is within the SLO."""
+        slo = self.config["slo"]
+        return estimate["busy"] < 1 and estimate["avg_us"] <= slo["avg_us"] and estimate["p99_us"] <= slo["p99_us"]
+
+    def _judged(self, demand: CellDemand) -> dict[str, t.Any]:
+        """Return the forecast of one cell."""
+        rate, estimate = self.config["load"]["rate"], self.latency(demand, self.options["tiers"])
         reasons = []
-        where = f"influence {cell['influence']:g}, {cell['read_mix']:g} % GET"
-        for kind, wanted in per_second:
+        where = demand.name
+        for kind, wanted in demand.page_ins.items():
             limit = self.options["tiers"][kind]["page_ins_per_second"]
             if limit is not None and wanted > limit:
                 reasons.append(f"{where}: {wanted:,.0f} page-ins per second, but {kind} can do {limit:,.0f}")
@@ -242,24 +292,21 @@ class ArmForecast:
                 f"{where}: a request takes {estimate['service_us']:,.0f} us, "
                 f"but {rate:g} per second leave {1e6 / rate:,.0f} us for each"
             )
-        elif estimate["avg_us"] > slo["avg_us"] or estimate["p99_us"] > slo["p99_us"]:
+        elif not self.meets_slo(estimate):
             reasons.append(f"{where}: expected average {estimate['avg_us']:,.0f} us, p99 {estimate['p99_us']:,.0f} us")
+        hits = demand.hits
         return {
-            "influence": cell["influence"],
-            "read_mix": cell["read_mix"],
-            "hit_rate": round(1 - (beyond[0].waiting if beyond else 0), 4),
-            "hit_rate_at_best": round(1 - min(1.0, beyond[0].best if beyond else 0), 4),
-            "page_ins_per_request": round(misses[0], 4),
-            "page_ins_per_second": round(sum(wanted for _kind, wanted in per_second), 1),
-            "waiting_share": {kind: round(share, 4) for kind, share in shares},
+            "influence": demand.cell["influence"],
+            "read_mix": demand.cell["read_mix"],
+            "hit_rate": round(1 - (hits.waiting if hits else 0), 4),
+            "hit_rate_at_best": round(1 - min(1.0, hits.best if hits else 0), 4),
+            "page_ins_per_request": round(demand.misses, 4),
+            "page_ins_per_second": round(sum(demand.page_ins.values()), 1),
+            "waiting_share": {kind: round(share, 4) for kind, share in demand.waiting.items()},
             **{name: estimate[name] for name in ("avg_us", "p99_us", "busy")},
             "meets_slo": not reasons,
             "reasons": reasons,
         }
-
-    def _figures(self, kind: str) -> tuple[float, float]:
-        tier = self.options["tiers"][kind]
-        return tier["avg_us"], tier["p99_us"]
 
 
 def _models(config: t.Mapping[str, t.Any]) -> list[tuple[dict[str, t.Any], AccessModel]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.tier import TAILS
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import clock, grid
 
 _REASONS_SHOWN = 2
@@ -38,6 +39,7 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
             for text in [*shown, *([f"... and {more} more"] if more else []), *each["warnings"]]
         ]
     found += [
+        *tier_lines(document.get("needed_tiers", [])),
         "",
         "Largest fleet that should fit and meet the SLO: "
         + ", ".join(
@@ -49,6 +51,34 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
         "Nothing was changed.",
     ]
     return found
+
+
+def tier_lines(needed: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return the slowest tiers that meet the SLO: a table with a row for each cell; nothing if none was asked for."""
+    if not needed:
+        return []
+    rows = [{**each, **cell} for each in needed for cell in each["cells"]]
+    found = ["", "The slowest tier that meets the SLO, as average / p99 of a page-in in us, by how long its tail is:"]
+    found += grid(_TIER_COLUMNS, rows) if rows else []
+    for each in needed:
+        limits = {limit["tail"]: limit for limit in each["all_cells"]}
+        if limits:
+            best = limits.get(TAILS[1]) or next(iter(limits.values()))
+            most = max(cell["page_ins_per_second"] for cell in each["cells"])
+            found.append(
+                f"  {each['profile']}, {each['size']} VMs: a tier that pages in within {best['avg_us']:,.1f} us on "
+                f"average and {best['p99_us']:,.1f} us at p99, {most:,.0f} times a second, meets the SLO in every cell"
+            )
+        elif any(cell["limits"] == [] for cell in each["cells"]):
+            found.append(f"  {each['profile']}, {each['size']} VMs: no tier is fast enough for every cell")
+    return found
+
+
+def _limit(cell: t.Mapping[str, t.Any], tail: float) -> str:
+    if cell["limits"] is None:
+        return "any"
+    limit = next((each for each in cell["limits"] if each["tail"] == tail), None)
+    return f"{limit['avg_us']:,.1f} / {limit['p99_us']:,.1f} ({limit['decided_by']})" if limit else "none"
 
 
 def _span(fleet: t.Mapping[str, t.Any], name: str, show: t.Callable[[float], str], pick: t.Callable = max) -> str:
@@ -69,4 +99,14 @@ _COLUMNS = (
     ("avg us", lambda fleet: _span(fleet, "avg_us", lambda value: f"{value:,.0f}")),
     ("p99 us", lambda fleet: _span(fleet, "p99_us", lambda value: f"{value:,.0f}")),
     ("SLO", lambda fleet: fleet["verdict"]),
+)
+
+_TIER_COLUMNS = (
+    ("profile", lambda row: row["profile"]),
+    ("VMs", lambda row: str(row["size"])),
+    ("tier", lambda row: row["tier"]),
+    ("influence", lambda row: f"{row['influence']:g}"),
+    ("GET %", lambda row: f"{row['read_mix']:g}"),
+    ("page-ins/s", lambda row: f"{row['page_ins_per_second']:,.0f}"),
+    *((f"p99 = {tail} x avg", lambda row, tail=tail: _limit(row, tail)) for tail in TAILS),
 )

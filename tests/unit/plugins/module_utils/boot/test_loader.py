@@ -258,3 +258,23 @@ def test_an_argument_that_somebody_else_wrote_into_the_defaults_is_named(grubby)
     assert loader.restore(originals, Words(["rcu_nocbs=all"], [])) == [
         f"{grubenv} still has rcu_nocbs=all; remove it, because future kernels would get it"
     ]
+
+
+def test_a_grubenv_that_is_a_symbolic_link_stays_one(grubby):
+    """On UEFI systems of Red Hat /boot/grub2/grubenv leads to the EFI system partition."""
+    kept = grubby.root / "boot" / "efi" / "EFI" / "redhat" / "grubenv"
+    link = grubby.root / "boot" / "grub2" / "grubenv"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("# GRUB Environment Block\nsaved_entry=0\n", encoding="utf-8")
+    link.parent.mkdir()
+    link.symlink_to("../efi/EFI/redhat/grubenv")
+    loader = loader_of(grubby)
+    originals = loader.originals()
+    grubby.broken = 1
+    with pytest.raises(BootLoaderError):
+        loader.apply(originals, ["rcu_nocbs=all"], [], NOTHING)
+    grubby.broken = None
+    loader.apply(originals, ["rcu_nocbs=all"], [], NOTHING)
+    loader.restore(originals, Words(["rcu_nocbs=all"], []))
+    assert link.is_symlink() and kept.read_text(encoding="utf-8") == "# GRUB Environment Block\nsaved_entry=0\n"
+    assert sorted(kept.parent.iterdir()) == [kept] and list(link.parent.iterdir()) == [link]

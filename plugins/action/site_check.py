@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.utils.display import Display
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import number
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    RESULTS_DIR,
+    ControllerAction,
+    own_directory,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
+
+NAME = "site_check"
+
+
+class ActionModule(ControllerAction):
+    """Judge how steady hosts are, and write it below the results."""
+
+    ARGUMENTS = {
+        "results_dir": RESULTS_DIR,
+        "hosts": {"type": "dict", "required": True},
+        "slo_avg_us": {"type": "raw", "default": 50},
+        "slo_p99_us": {"type": "raw", "default": 300},
+        "rounds": {"type": "int", "default": 5},
+        "enforce": {"type": "bool", "default": False},
+    }
+
+    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        slo = {
+            name: number(f"slo_{name}", options[f"slo_{name}"], RANGES[f"slo_{name}"]) for name in ("avg_us", "p99_us")
+        }
+        rounds = number("rounds", options["rounds"], site_check.ROUNDS)
+        hosts = {name: site_check.judge(each, slo, rounds) for name, each in options["hosts"].items()}
+        document = {"schema": SCHEMA, "slo": slo, "rounds": rounds, "hosts": hosts, "measured": options["hosts"]}
+        directory = own_directory("results_dir", options["results_dir"], NAME)
+        changed = False
+        if not self._task.check_mode:
+            os.makedirs(directory.path, exist_ok=True)
+            changed = directory.write_text(f"{NAME}.json", json.dumps(document, indent=1) + "\n")
+        for line in site_check.lines(hosts, rounds):
+            Display().display(line)
+        noisy = [f"{name}: {reason}" for name, each in hosts.items() for reason in each["reasons"]]
+        result = {"changed": changed, "site_check": document}
+        if noisy and options["enforce"]:
+            raise AnsibleActionFail("the site is too noisy for a study: " + "; ".join(noisy), result=result)
+        return result

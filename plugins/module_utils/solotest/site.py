@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How steady a host is: a small Redis of its own under a steady load, block by block.
+
+The Redis listens on the loopback address, holds its data in DRAM, and ends with the measurement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, private_directory
+from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import client
+
+RANGES: Ranges = {
+    "blocks": Range(int, 3, 1000, "blocks"),
+    "block_seconds": Range(float, 0.1, 600, "seconds"),
+}
+_HOST = "127.0.0.1"
+_PATIENCE_S = 30.0
+
+
+class Load(t.NamedTuple):
+    """The load of a block, as the options of the module solotest."""
+
+    rate: float
+    key_count: int
+    value_size: int
+    pacing: str
+
+
+class SiteError(Exception):
+    """The host cannot be measured; the message says why."""
+
+
+@contextlib.contextmanager
+def small_redis(executable: str) -> t.Iterator[int]:
+    """Run a Redis without persistence, and yield its port.
+
+    Raises:
+        SiteError: it does not start.
+    """
+    directory = tempfile.mkdtemp(prefix="site-", dir=private_directory())
+    try:
+        port = _free_port()
+        log = os.path.join(directory, "redis.log")
+        options = {"port": port, "bind": _HOST, "save": "", "appendonly": "no", "dir": directory, "logfile": log}
+        command = [executable, *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        except OSError as error:
+            raise SiteError(
+                f"cannot run {executable}: {error.strerror}; install a Redis server on this host"
+            ) from error
+        try:
+            _wait(process, port, log)
+            yield port
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+    finally:
+        shutil.rmtree(directory)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        return probe.getsockname()[1]
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: str) -> None:
+    end = time.monotonic() + _PATIENCE_S
+    while process.poll() is None and time.monotonic() < end:
+        try:
+            socket.create_connection((_HOST, port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+    text = HostFiles().text(log) or ""
+    raise SiteError(f"the Redis of the site check did not start on port {port}: {text.strip()[-400:]}")
+
+
+def measure(
+    load: Load, executable: str, redis: str, blocks: int, block_seconds: float, run_command: RunCommand
+) -> dict[str, t.Any]:
+    """Return C(blocks), their figures, and C(stolen), the share of CPU time that was stolen.
+
+    Args:
+        load: of each block.
+        executable: path of the client.
+        redis: path of the Redis server.
+        blocks: the number of blocks.
+        block_seconds: the length of each.
+        run_command: AnsibleModule's method.
+
+    Raises:
+        SiteError: Redis or the client failed.
+    """
+    with small_redis(redis) as port:
+        where = [str(port), str(load.value_size), str(load.key_count)]
+        _run([executable, "--json", "fill", *where], run_command)
+        options = ["--json", "--arrivals=jitter", f"--pacing={load.pacing}", f"--duration={block_seconds:f}"]
+        command = [executable, *options, "test", *where, "0", f"{load.rate:f}"]
+        before = _cpu_ticks()
+        # The first block wakes the CPUs and fills caches, so it does not count.
+        measured = [_run(command, run_command) for _block in range(blocks + 1)][1:]
+        after = _cpu_ticks()
+    total = sum(after) - sum(before)
+    return {
+        "blocks": [_figures(each["latency"]) for each in measured],
+        "stolen": round((after[7] - before[7]) / total, 5) if total and len(after) > 7 else None,
+    }
+
+
+def _run(command: list[str], run_command: RunCommand) -> dict[str, t.Any]:
+    """Run the client and return what it measured."""
+    status, output, diagnostics = run_command(command)
+    try:
+        report = json.loads(output)
+    except ValueError:
+        raise SiteError(f"{command[0]} ended with status {status}: {diagnostics.strip()[-400:]}") from None
+    if report["error"]:
+        raise SiteError(f"the client failed: {report['error']['message']}")
+    return client.facts(report, None, {}, {})
+
+
+def _figures(latency: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return average and p99 of the upper bound, and p99 of the lower one."""
+    upper, lower = latency["intended"], latency.get("server") or {}
+    return {"avg_us": upper["avg_us"], "p99_us": upper["p99_us"], "lower_p99_us": lower.get("p99_us")}
+
+
+def _cpu_ticks() -> list[int]:
+    """Return the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal (guest is in user)."""
+    line = (HostFiles().text("/proc/stat") or "").split("\n")[0]
+    return [int(word) for word in line.split()[1:9]]

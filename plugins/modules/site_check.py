@@ -1,0 +1,65 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The action plugin of the same name does the work, on the controller; this file documents it.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: site_check
+short_description: Judge whether hosts are steady enough for a study
+version_added: 0.1.0
+description:
+  - Takes what M(memstretch.density.site_noise) measured on each host. Prints the noise, the smallest effect that a
+    study could see there, and why a host is too noisy. Writes C(site_check/site_check.json) below O(results_dir).
+  - A host is too noisy if more than 1 % of its CPU time was stolen, or if the bounds of p99 are further apart than 20 %
+    of O(slo_p99_us), so that hosts would come out undecided.
+  - Runs on the controller. Use it with C(run_once).
+extends_documentation_fragment:
+  - memstretch.density.controller_action
+  - memstretch.density.results_dir
+options:
+  hosts:
+    description: C(site_noise) of each host, by its name.
+    type: dict
+    required: true
+  slo_avg_us:
+    description: The objective for the average, in microseconds, 0.001 to 1,000,000,000.
+    type: raw
+    default: 50
+  slo_p99_us:
+    description: The objective for the p99, in microseconds, 0.001 to 1,000,000,000.
+    type: raw
+    default: 300
+  rounds:
+    description: Rounds of the study, 2 to 1000.
+    type: int
+    default: 5
+  enforce:
+    description: Whether to fail if a host is too noisy.
+    type: bool
+    default: false
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+EXAMPLES = r"""
+- name: Judge the site
+  memstretch.density.site_check:
+    hosts:
+      kvm01: "{{ hostvars['kvm01'].noise.site_noise }}"
+    enforce: true
+  run_once: true
+"""
+
+RETURN = r"""
+site_check:
+  description:
+    - C(hosts), by name, with C(median_us), C(noise) (standard deviation of the logarithm from block to block, the upper
+      limit of its 90 % interval) and C(smallest_effect) (a factor) by figure, C(gap_us), C(stolen) and C(reasons), none
+      if the host is steady enough. C(measured) has the blocks.
+  returned: always
+  type: dict
+"""

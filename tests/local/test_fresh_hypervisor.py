@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hypervisors before their first profile and their first fleet: what check mode shows, and whether KVM works."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import typing as t
+
+import pytest
+
+from .conftest import SMALL, LocalFleet, write_inventory
+from .machine import differences, snapshot
+from .other_host import bare_package_manager, python_with_mounts
+
+# What the role vm_fleet installs.
+PACKAGES = ("python3-libvirt", "python3-lxml", "qemu-utils", "genisoimage", "qemu-system-x86", "qemu-system-arm")
+LIBVIRT = pathlib.Path("/usr/lib/python3/dist-packages/libvirt.py")
+
+
+@pytest.fixture(autouse=True)
+def as_root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mount namespaces need root")
+
+
+def write_hypervisor(fleet: LocalFleet, python: str, **variables: t.Any) -> pathlib.Path:
+    """Write an inventory with one hypervisor, which is this machine with that interpreter."""
+    image = fleet.path / "golden.img"
+    image.touch()
+    options = {
+        "ansible_python_interpreter": python,
+        "vm_fleet_count": 2,
+        "vm_fleet_image": str(image),
+        "vm_fleet_memory": "1G",
+        "vm_fleet_local_directory": str(fleet.path / "controller"),
+        "vm_fleet_directory": str(fleet.path / "images"),
+        **variables,
+    }
+    groups = {"hypervisors": {"hosts": {"kvm01": options}}, "fleet": {"vars": SMALL}}
+    return write_inventory(fleet.path / "hosts.yml", groups)
+
+
+def test_check_mode_works_and_touches_nothing(fleet: LocalFleet, untuned_machine: None) -> None:
+    mounts = bare_package_manager(fleet.path / "host", packages=PACKAGES)
+    if LIBVIRT.exists():
+        (fleet.path / "libvirt.py").write_text("raise ImportError('not installed')\n", encoding="utf-8")
+        mounts[str(LIBVIRT)] = fleet.path / "libvirt.py"
+    inventory = write_hypervisor(fleet, python_with_mounts(fleet.path / "python", mounts))
+    installed = pathlib.Path("~/.local/lib/memstretch").expanduser()
+    programs = sorted(installed.glob("*"))
+    before = snapshot()
+    for playbook in ("fleet", "site"):
+        outcome = fleet.run_playbook("--check", playbook=playbook, inventory=inventory)
+        assert outcome.status == 0, outcome.output
+        assert "python3-libvirt" in outcome.output and "2 VMs would be created" in outcome.output, outcome.output
+        assert differences(before, snapshot()) == {}
+    assert not any((fleet.path / each).exists() for each in ("controller", "images", "results"))
+    assert sorted(installed.glob("*")) == programs
+
+
+def test_kvm_that_does_not_work_is_refused_unless_emulation_is_chosen(fleet: LocalFleet) -> None:
+    """The host has a /dev/kvm that nobody may use, or none."""
+    device = fleet.path / "dev"
+    device.mkdir()
+    mounts: dict[str, object] = {}
+    for name in ("null", "urandom", "zero"):
+        (device / name).touch()
+        mounts[str(device / name)] = f"/dev/{name}"
+    without = python_with_mounts(fleet.path / "without", {**mounts, "/dev": device})
+    broken = fleet.path / "broken"
+    broken.mkdir()
+    for name in ("null", "urandom", "zero", "kvm"):
+        (broken / name).touch()
+    mounts = {str(broken / name): f"/dev/{name}" for name in ("null", "urandom", "zero")}
+    mounts[str(broken / "kvm")] = broken / "kvm"
+    with_broken = python_with_mounts(fleet.path / "with", {**mounts, "/dev": broken}, read_only=["/dev/kvm"])
+    choose = {"ansible.builtin.include_role": {"name": "memstretch.density.vm_fleet", "tasks_from": "accelerator"}}
+    show = {"ansible.builtin.debug": {"msg": "chosen: {{ __vm_fleet_accelerator }}"}}
+    playbook = fleet.custom_playbook([choose, show], hosts="hypervisors")
+    cases = [
+        (with_broken, "auto", "kvm01 has KVM, but it does not work: /dev/kvm exists, but its permissions"),
+        (with_broken, "qemu", "chosen: qemu"),
+        (without, "auto", "chosen: qemu"),
+    ]
+    for python, accelerator, expected in cases:
+        inventory = write_hypervisor(fleet, python, vm_fleet_accelerator=accelerator)
+        outcome = fleet.run_playbook(playbook=playbook, inventory=inventory)
+        assert expected in " ".join(outcome.output.split()), outcome.output
+        assert (outcome.status == 0) == ("chosen" in expected), outcome.output

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Page-ins from real swap areas of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import subprocess
+
+import pytest
+
+from .conftest import LocalFleet
+
+ZRAM = pathlib.Path("/sys/block/zram0")
+
+
+def page_ins():
+    """Return the pages that the kernel has read from swap."""
+    lines = pathlib.Path("/proc/vmstat").read_text(encoding="ascii").split("\n")
+    return int(next(line.split()[1] for line in lines if line.startswith("pswpin ")))
+
+
+@contextlib.contextmanager
+def swap_on(path):
+    subprocess.run(["mkswap", path], check=True, capture_output=True)
+    subprocess.run(["swapon", "--priority", "32000", path], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["swapoff", path], check=True)
+
+
+@contextlib.contextmanager
+def zram():
+    if not ZRAM.exists():
+        pytest.skip("this kernel has no zram device")
+    (ZRAM / "disksize").write_text("128M", encoding="ascii")
+    try:
+        with swap_on("/dev/zram0"):
+            yield
+    finally:
+        (ZRAM / "reset").write_text("1", encoding="ascii")
+
+
+@contextlib.contextmanager
+def swap_file(directory):
+    path = directory / "swap"
+    subprocess.run(["fallocate", "-l", "128M", path], check=True)
+    path.chmod(0o600)
+    with swap_on(path):
+        yield
+
+
+def measured(fleet: LocalFleet, **options):
+    """Return what the module returned on this machine."""
+    tasks = [
+        {"memstretch.density.page_in_latency": {"size": "16M", **options}, "register": "found"},
+        {"ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": str(fleet.path / "found.json")}},
+    ]
+    playbook = fleet.custom_playbook(tasks, hosts="localhost", connection="local")
+    outcome = fleet.run_playbook(playbook=playbook)
+    assert outcome.status == 0, outcome.output
+    return json.loads(fleet.path.joinpath("found.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("tier", ["zram", "file"])
+def test_each_timed_page_in_is_one_of_the_kernels(untuned_machine, fleet, tier):
+    with zram() if tier == "zram" else swap_file(fleet.path):
+        before = page_ins()
+        found = measured(fleet, compressibility=0.5)
+        read = page_ins() - before
+    figures = found["page_in_latency"]
+    assert figures["tier"] == tier and not found["changed"]
+    assert 100 <= figures["page_ins"] <= read
+    assert 0 < figures["p50_us"] <= figures["p99_us"] <= figures["max_us"]
+    assert found["tiers"] == {tier: {"avg_us": figures["avg_us"], "p99_us": figures["p99_us"]}}
+
+
+def test_swap_without_room_is_refused(untuned_machine, fleet):
+    with zram():
+        tasks = [{"memstretch.density.page_in_latency": {"size": "256M"}}]
+        (message,) = fleet.messages(tasks, hosts="localhost", connection="local")
+    assert "pages did not go to swap within 10 s; is there room for them?" in message
+
+
+def test_bad_options_are_named(fleet):
+    tasks = [{"memstretch.density.page_in_latency": {"size": "1K"}}]
+    (message,) = fleet.messages(tasks, hosts="localhost", connection="local")
+    assert message.startswith("size: 1024 is out of range; it must be a whole number from 1,048,576 to")

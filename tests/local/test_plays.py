@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plays that others write: their strategy, their groups, and variables that apply to every host."""
+
+from __future__ import annotations
+
+import json
+import sys
+import typing as t
+
+import pytest
+
+from .conftest import LocalFleet, write_inventory
+
+FLEET = {"fleet": {"hosts": {"a": {}, "b": {}}}}
+
+
+@pytest.mark.parametrize(
+    "role, keywords, expected",
+    [
+        ("vm_fleet", {"strategy": "free"}, "strategy: free is not allowed for the play 'fleet'; it must be linear"),
+        ("latency_benchmark", {"serial": 1}, "serial: 1 is not allowed for the play 'fleet'"),
+    ],
+)
+def test_hosts_that_do_not_work_together_are_refused(
+    fleet: LocalFleet, role: str, keywords: dict[str, t.Any], expected: str
+) -> None:
+    inventory = write_inventory(fleet.path / "hosts.yml", FLEET)
+    check = {"ansible.builtin.include_role": {"name": f"memstretch.density.{role}", "tasks_from": "check"}}
+    outcome = fleet.run_playbook(playbook=fleet.custom_playbook([check], **keywords), inventory=inventory)
+    told = " ".join(outcome.output.split())
+    assert outcome.status != 0 and expected in told, told
+
+
+def test_a_strategy_of_the_configuration_is_refused_before_any_host_is_touched(fleet: LocalFleet) -> None:
+    fleet.environment["ANSIBLE_STRATEGY"] = "ansible.builtin.free"
+    outcome = fleet.run_playbook(inventory=write_inventory(fleet.path / "hosts.yml", FLEET))
+    told = " ".join(outcome.output.split())
+    assert outcome.status != 0 and "strategy: ansible.builtin.free is not allowed" in told, told
+    assert not fleet.results.exists()
+
+
+def test_other_names_of_groups_are_variables(fleet: LocalFleet) -> None:
+    wrong = {"hosts": {"a": {}}, "vars": {"latency_benchmark_rate": 0}}
+    inventory = write_inventory(fleet.path / "hosts.yml", {"caches": wrong, "kvm": {"hosts": {"hv": {}}}})
+    cases = [
+        ("benchmark", {"fleet_group": "caches"}, "latency_benchmark_rate: 0"),
+        ("fleet", {"hypervisors_group": "kvm", "vm_fleet_count": 1}, "fatal: [hv]: FAILED!"),
+        ("restore", {"hypervisors_group": "kvms"}, "hypervisors_group: kvms is not a group of the inventory; it has"),
+    ]
+    for playbook, variables, expected in cases:
+        outcome = fleet.run_playbook("-e", json.dumps(variables), playbook=playbook, inventory=inventory)
+        told = " ".join(outcome.output.split())
+        assert outcome.status != 0 and expected in told, told
+
+
+def test_a_host_with_an_old_python_gets_one_sentence(fleet: LocalFleet) -> None:
+    """The host's Python reports the version of CentOS 7's."""
+    (fleet.path / "old").mkdir()
+    (fleet.path / "old" / "sitecustomize.py").write_text("import sys\nsys.version_info = (2, 7, 5)\n", encoding="utf-8")
+    python = fleet.path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={fleet.path}/old exec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    variables = {
+        "client_program_name": "membw",
+        "vm_fleet_count": 1,
+        "vm_fleet_image": "/golden.qcow2",
+        "vm_fleet_memory": "1G",
+    }
+    roles = ("client_program", "host_tuning", "redis", "vm_fleet")
+    cases = [
+        *((role, python, "a has Python 2.7 only at") for role in roles),
+        ("redis", fleet.path / "none", "a has no Python that starts at"),
+    ]
+    tasks = [
+        {
+            "ansible.builtin.include_role": {"name": f"memstretch.density.{role}"},
+            "vars": {**variables, "ansible_python_interpreter": str(interpreter)},
+        }
+        for role, interpreter, _text in cases
+    ]
+    inventory = write_inventory(fleet.path / "hosts.yml", {"fleet": {"hosts": {"a": {}}}})
+    for (role, _interpreter, text), message in zip(cases, fleet.messages(tasks, inventory)):
+        assert message.startswith(text) and "needs Python 3.8 or newer" in message, f"{role}: {message}"

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the role redis says on Red Hat's systems, on which it was not run: this machine with the release file of one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from .conftest import LocalFleet, write_inventory
+from .other_host import python_with_mounts
+
+RELEASE = (
+    'NAME="AlmaLinux"\nVERSION="10.0 (Purple Lion)"\nID="almalinux"\nID_LIKE="rhel centos fedora"\nVERSION_ID="10.0"\n'
+)
+
+
+def test_what_to_set_on_red_hat_is_told_before_anything_is_installed(fleet: LocalFleet) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mount namespaces need root")
+    etc = fleet.path / "etc"
+    shutil.copytree("/etc", etc, symlinks=True)
+    (etc / "os-release").unlink()
+    (etc / "os-release").write_text(RELEASE, encoding="utf-8")
+    (etc / "redhat-release").write_text("AlmaLinux release 10.0 (Purple Lion)\n", encoding="utf-8")
+    (etc / "debian_version").unlink()
+    python = python_with_mounts(fleet.path / "python", {"/etc": etc})
+    inventory = write_inventory(
+        fleet.path / "hosts.yml", {"fleet": {"hosts": {"a": {"ansible_python_interpreter": python}}}}
+    )
+    role = {"name": "memstretch.density.redis"}
+    directory = {"redis_directory": str(fleet.path / "redis")}
+    tasks = [
+        {"ansible.builtin.include_role": role, "vars": {**directory, "redis_executable": "no-such-redis"}},
+        # SELinux and systemd are not on this machine.
+        {
+            "ansible.builtin.include_role": role,
+            "vars": {**directory, "__redis_systemd": True, "__redis_enforcing": True},
+        },
+    ]
+    valkey, selinux = fleet.messages(tasks, inventory)
+    assert valkey.startswith("redis_package: AlmaLinux 10 has Valkey instead of Redis. Set redis_package to valkey"), (
+        valkey
+    )
+    assert "redis_supervisor: 'auto' is not allowed where SELinux is enforcing" in selinux, selinux
+    assert not (fleet.path / "redis").exists()

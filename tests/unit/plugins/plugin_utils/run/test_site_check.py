@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sites of known noise."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import MeasurementError
+
+SLO = {"avg_us": 50, "p99_us": 300}
+
+
+def site(count=10, noise=0.0, drift=1.0, gap=10.0, stolen=0.0, seed=1):
+    """Return what the module site_noise measures on a host of known noise, per block."""
+    chance = random.Random(seed)
+    blocks = []
+    for number in range(count):
+        factor = math.exp(chance.gauss(0, noise)) * drift**number
+        blocks.append({"avg_us": 40 * factor, "p99_us": 100 * factor, "lower_p99_us": 100 * factor - gap})
+    return {"blocks": blocks, "stolen": stolen}
+
+
+@pytest.mark.parametrize("count", [5, 10, 30])
+def test_the_noise_is_rarely_below_the_truth(count):
+    found = [
+        site_check.noise([block["p99_us"] for block in site(count, 0.1, seed=seed)["blocks"]]) for seed in range(2000)
+    ]
+    below = sum(each < 0.1 for each in found) / len(found)
+    assert 0.07 < below < 0.13, "an upper limit of 90 %"
+    assert sorted(found)[1000] < 0.1 * {5: 2.2, 10: 1.7, 30: 1.3}[count]
+
+
+def test_a_slow_drift_is_no_noise():
+    drifting, noisy = (
+        site_check.noise([block["p99_us"] for block in site(30, **each)["blocks"]])
+        for each in ({"drift": 1.02}, {"noise": 0.25})
+    )
+    assert drifting < 0.03 < noisy
+
+
+@pytest.mark.parametrize(
+    "changes, reason",
+    [
+        ({}, None),
+        ({"stolen": 0.01}, None),
+        ({"stolen": None}, None),
+        ({"stolen": 0.034}, "3.4% of its CPU time was stolen"),
+        ({"gap": 60}, None),
+        ({"gap": 61}, "the bounds of p99 are 61 us apart, at most 20% of the SLO's 300 us"),
+    ],
+)
+def test_what_makes_a_host_too_noisy(changes, reason):
+    reasons = site_check.judge(site(**changes), SLO, 5)["reasons"]
+    assert len(reasons) == bool(reason) and (not reason or reasons[0].startswith(reason))
+
+
+def test_a_host_without_time_stamps_has_no_gap():
+    measured = site()
+    measured["blocks"][3]["lower_p99_us"] = None
+    found = site_check.judge(measured, SLO, 5)
+    assert found["gap_us"] is None and found["reasons"] == []
+    assert "bounds of p99 unknown" in site_check.lines({"a": found}, 5)[0]
+
+
+def test_more_noise_hides_larger_effects_and_more_rounds_show_smaller_ones():
+    effects = [site_check.judge(site(noise=each), SLO, 5)["smallest_effect"]["p99_us"] for each in (0.01, 0.1, 0.3)]
+    assert effects == sorted(effects) and effects[0] < 1.1 < effects[1]
+    assert site_check.judge(site(noise=0.1), SLO, 20)["smallest_effect"]["p99_us"] < effects[1]
+
+
+def test_only_figures_are_accepted_of_a_host():
+    accepted = site_check.result({"changed": True, "add_host": {}, "site_noise": {**site(), "more": 1}})
+    assert set(accepted) == {"changed", "site_noise"} and set(accepted["site_noise"]) == {"blocks", "stolen"}
+    assert not accepted["changed"]
+    assert site_check.result({"failed": True, "msg": "no Redis"}) == {"failed": True, "msg": "no Redis"}
+    for wrong in ({"blocks": site()["blocks"][:2], "stolen": 0}, {"blocks": [], "stolen": 2}, {"stolen": 0}):
+        with pytest.raises(MeasurementError, match="site_noise"):
+            site_check.result({"site_noise": wrong})
