@@ -16,8 +16,8 @@ import pytest
 from .conftest import SMALL, HeldPhase, LocalFleet, free_ports, wait_for, write_inventory
 
 HOSTS = ("a", "b", "c")
-# What a probe starts on each host that it loads: modules that start Redis, record the host, ping it, fill it and load it,
-# and before the first two roles the interpreter alone, for its version. Not more, however many tasks the playbook has.
+# What a probe starts on each host that it loads: modules that start Redis, record the host, ping it, fill it and load
+# it, and twice the interpreter alone, for its version. Not more, however many tasks the playbook has.
 MODULES = 5 + 2
 # On one host of the machine, its memory is read before and after the run besides.
 MODULES_OF_THE_MACHINE = 2
