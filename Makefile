@@ -16,8 +16,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 # Debian packages: what the main job needs, and what the tests need besides.
-PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev libnuma-dev redis-server
-TEST_PACKAGES := $(PACKAGES) git make clang valgrind shellcheck
+PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev libnuma-dev libssl-dev redis-server
+TEST_PACKAGES := $(PACKAGES) git make clang openssl valgrind shellcheck
 # Real file systems, LVM and encryption, so that the role swap_space can refuse disks that hold them.
 TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 udev util-linux xfsprogs
 # Programs that our own are measured beside.
@@ -184,7 +184,7 @@ lane-guests: $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
 	@echo "== guests: emulated VMs that boot, on two hypervisors inside this machine"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet/test_guests.py
 
-bench: setup-test ## Measure speed claims and the claims of intervals; needs root (about 45 minutes)
+bench: setup-test ## Measure speed claims and the claims of intervals; needs root (hours, with 1,000 simulated hosts)
 	@$(BIN)/python tests/bench/client/run.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/bounds.py
 	@$(BIN)/python tests/bench/arrivals.py
@@ -194,6 +194,7 @@ bench: setup-test ## Measure speed claims and the claims of intervals; needs roo
 	@$(BIN)/python tests/bench/aa_pairs.py --minutes 20
 	@$(BIN)/python tests/bench/density_search.py
 	@$(BIN)/python tests/bench/optimize_search.py
+	@$(BIN)/python tests/bench/density_probe.py
 	$(call install,$(BENCH_PACKAGES) $$(python3 tools/lab.py packages))
 	@$(BIN)/python tests/bench/memory_bandwidth.py
 	@$(BIN)/python tests/bench/throughput.py

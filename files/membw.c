@@ -13,7 +13,7 @@
  *     the sum that was computed while it was filled; each step of a pointer chase needs the address
  *     that the previous step loaded.
  *   - The cache serves the reads instead of memory: the buffer is at least CACHE_MULTIPLE times the
- *     last-level cache, and each pass reads it from start to end (or follows one random cycle
+ *     last-level caches of all readers, each counted once, and each pass reads it from start to end (or follows one random cycle
  *     through it), so that a line is evicted before it is read again.
  *   - The first access to a page causes a page fault: every page is written before the measurement,
  *     and the page faults during the measurement are counted.
@@ -53,6 +53,7 @@
 #define CACHE_MULTIPLE 16u /* at most 1/16 of the buffer can still be in the last-level cache */
 #define BUFFER_MIN (UINT64_C(256) << 20) /* of a buffer whose size membw chooses */
 #define BUFFER_MAX (INT64_C(1) << 44)
+#define RESERVE_DIVISOR 4u /* a quarter of the buffer stays free next to it */
 #define CACHE_MAX (BUFFER_MAX / CACHE_MULTIPLE)
 #define MAX_READERS 1024
 #define CHASE_BATCH 1024u
@@ -95,7 +96,7 @@ struct settings {
     int cpus[MAX_READERS];
     size_t readers;
     uint64_t buffer; /* bytes, all readers together; 0: chosen for the size of the cache */
-    uint64_t cache;  /* bytes of the last-level cache to assume; 0: what the kernel reports */
+    uint64_t cache;  /* bytes of the last-level caches to assume; 0: what the kernel reports */
     double seconds;
     enum pattern pattern;
     enum huge_pages huge_pages;
@@ -261,10 +262,26 @@ static uint64_t now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Reads the first number in a file and the character after it; returns false if there is none. */
-static bool read_number(const char *path, uint64_t *number, char *unit)
+/* In front of all paths of the kernel's files. Tests have recorded trees there. */
+static const char *files_root = "";
+
+/* Opens a file of the kernel, whose path is a format; returns NULL if there is none. */
+__attribute__((format(printf, 1, 2))) static FILE *open_file(const char *format, ...)
 {
-    FILE *file = fopen(path, "r");
+    char path[512];
+    size_t used = (size_t)snprintf(path, sizeof path, "%s", files_root);
+    if (used >= sizeof path)
+        return NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(path + used, sizeof path - used, format, arguments);
+    va_end(arguments);
+    return fopen(path, "r");
+}
+
+/* Reads the first number in a file and the character after it; returns false if there is none. */
+static bool read_number(FILE *file, uint64_t *number, char *unit)
+{
     if (file == NULL)
         return false;
     *unit = '\0';
@@ -273,21 +290,87 @@ static bool read_number(const char *path, uint64_t *number, char *unit)
     return found >= 1;
 }
 
-/* Returns the size of a CPU's largest cache in bytes; 0 if the kernel does not report it. */
-static uint64_t cache_bytes(int cpu)
+/* Finds a CPU's largest cache: its bytes, 0 if the kernel does not report it, and the first CPU
+ * that shares it, which tells caches apart. */
+static uint64_t last_level_cache(int cpu, uint64_t *first_cpu)
 {
     uint64_t largest = 0;
+    *first_cpu = UINT64_MAX;
     for (int index = 0; index < 8; index++) {
-        char path[96], unit;
-        uint64_t size;
-        (void)snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu,
-                       index);
-        if (!read_number(path, &size, &unit))
+        char unit;
+        uint64_t size, first = UINT64_MAX;
+        if (!read_number(open_file("/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu, index),
+                         &size, &unit))
             break;
         size <<= unit == 'K' ? 10 : unit == 'M' ? 20 : 0;
-        largest = size > largest ? size : largest;
+        if (size < largest)
+            continue;
+        (void)read_number(
+            open_file("/sys/devices/system/cpu/cpu%d/cache/index%d/shared_cpu_list", cpu, index),
+            &first, &unit);
+        largest = size;
+        *first_cpu = first;
     }
     return largest;
+}
+
+/* Returns the bytes of the last-level caches of these CPUs together; each cache counts once. On a
+ * CPU with several of them, every reader has to exceed its own. */
+static uint64_t cache_bytes(const int *cpus, size_t count)
+{
+    static uint64_t counted[MAX_READERS];
+    uint64_t sum = 0;
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t first, bytes = last_level_cache(cpus[i], &first);
+        size_t same = 0;
+        while (same < known && counted[same] != first)
+            same++;
+        if (same < known)
+            continue;
+        counted[known++] = first;
+        sum += bytes;
+    }
+    return sum;
+}
+
+/* Returns the value of a line such as "Node 1 MemFree:  123 kB" of a meminfo, in its unit; 0 if
+ * there is no such line. */
+static uint64_t meminfo_value(FILE *file, const char *name)
+{
+    char line[256];
+    uint64_t value = 0;
+    if (file == NULL)
+        return 0;
+    while (value == 0 && fgets(line, sizeof line, file) != NULL) {
+        const char *found = strstr(line, name);
+        if (found != NULL && (found == line || found[-1] == ' ') &&
+            found[strlen(name)] == ':')
+            value = strtoull(found + strlen(name) + 1, NULL, 10);
+    }
+    (void)fclose(file);
+    return value;
+}
+
+/* Returns how many bytes a buffer can take on a node, or without a node on the machine: what is
+ * free, and page cache that is easily given up. */
+static uint64_t free_bytes(int64_t node, enum huge_pages huge_pages)
+{
+    bool reserved = huge_pages == HUGE_RESERVED;
+    if (reserved && node < 0)
+        return meminfo_value(open_file("/proc/meminfo"), "HugePages_Free") *
+               meminfo_value(open_file("/proc/meminfo"), "Hugepagesize") << 10;
+    if (node < 0)
+        return meminfo_value(open_file("/proc/meminfo"), "MemAvailable") << 10;
+    if (reserved)
+        return meminfo_value(open_file("/sys/devices/system/node/node%d/meminfo", (int)node),
+                             "HugePages_Free") *
+               meminfo_value(open_file("/proc/meminfo"), "Hugepagesize") << 10;
+    return (meminfo_value(open_file("/sys/devices/system/node/node%d/meminfo", (int)node),
+                          "MemFree") +
+            meminfo_value(open_file("/sys/devices/system/node/node%d/meminfo", (int)node),
+                          "Inactive(file)"))
+           << 10;
 }
 
 /* ---------------------------------------------------------------------------------------------
@@ -718,8 +801,9 @@ static void print_help(void)
                "  --cpus LIST         CPUs to read from, one reader on each (0)\n"
                "  --buffer BYTES      buffers of all readers together; 0: 16 times the cache, at\n"
                "                      least 256 MiB (0)\n"
-               "  --cache BYTES       size of the last-level cache to assume; 0: what the kernel\n"
-               "                      reports. The result marks a given size as cache_given (0)\n"
+               "  --cache BYTES       size of the readers' last-level caches to assume, together;\n"
+               "                      0: what the kernel reports. The result marks a given size\n"
+               "                      as cache_given (0)\n"
                "  --seconds S         how long to read, 0.01 to 3600 (1)\n"
                "  --pattern NAME      all: every byte in sequence;\n"
                "                      line: one word of every 64-byte line in sequence;\n"
@@ -736,6 +820,26 @@ static void print_help(void)
  * Main
  */
 
+/* Refuses a buffer that would leave a node without memory: the kernel would end processes there,
+ * as a buffer that is bound to a node cannot go elsewhere. */
+static bool has_room(const struct settings *s, struct failure *f)
+{
+    uint64_t room = free_bytes(s->memory_node, s->huge_pages);
+    bool reserved = s->huge_pages == HUGE_RESERVED;
+    uint64_t reserve = reserved ? 0 : s->buffer / RESERVE_DIVISOR;
+    if (s->buffer + reserve <= room)
+        return true;
+    char where[32] = "this machine";
+    if (s->memory_node >= 0)
+        (void)snprintf(where, sizeof where, "node %d", (int)s->memory_node);
+    return fail(f, EXIT_IMPOSSIBLE,
+                "--buffer: %" PRIu64 " bytes and a reserve of %" PRIu64
+                " must be free on %s, which has %" PRIu64 "; %s",
+                s->buffer, reserve, where, room,
+                reserved ? "reserve more huge pages there (see vm.nr_hugepages)"
+                         : "free some memory there");
+}
+
 /* Resolves the settings that depend on the machine; rejects those that are not possible on it. */
 static bool resolve(struct settings *s, uint64_t *cache, bool *numa, struct failure *f)
 {
@@ -746,11 +850,7 @@ static bool resolve(struct settings *s, uint64_t *cache, bool *numa, struct fail
         return fail(f, EXIT_IMPOSSIBLE,
                     "--memory-node: this machine has no node %" PRId64 " with memory",
                     s->memory_node);
-    *cache = s->cache;
-    for (size_t i = 0; i < s->readers && s->cache == 0; i++) {
-        uint64_t bytes = cache_bytes(s->cpus[i]);
-        *cache = bytes > *cache ? bytes : *cache;
-    }
+    *cache = s->cache > 0 ? s->cache : cache_bytes(s->cpus, s->readers);
     uint64_t needed = *cache * CACHE_MULTIPLE;
     if (s->buffer == 0)
         s->buffer = needed > BUFFER_MIN ? needed : BUFFER_MIN;
@@ -759,7 +859,7 @@ static bool resolve(struct settings *s, uint64_t *cache, bool *numa, struct fail
                     "--buffer: %" PRIu64 " is too small; a cache of %" PRIu64
                     " bytes requires at least %" PRIu64 " (or --allow-cached)",
                     s->buffer, *cache, needed);
-    return true;
+    return has_room(s, f);
 }
 
 static int membw_main(int argc, char **argv)

@@ -8,7 +8,7 @@
  *
  *   which requests      random, chooser, hot_set
  *   when, and how long  clock, pacer, latency
- *   to and from Redis   network, connection, resp, requests, reply, replies, load, server, ownership
+ *   to and from Redis   network, connection, tls, resp, requests, reply, replies, load, server, ownership
  *   what is kept        histogram, series, measurement, errors
  *   around it           options, process, signals, health, failure, json, report, numbers
  *
@@ -16,7 +16,7 @@
  * exists to call it with correct time stamps.
  */
 // Build: cc -std=c11 -O2 files/solotest.c files/solotest/*.c -lhiredis -lm
-// Add -static for a program that runs on other machines.
+// Add -static for a program that runs on other machines, and -DSOLOTEST_TLS -lssl -lcrypto for --tls.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -40,9 +40,9 @@
 #include "solotest/report.h"
 #include "solotest/server.h"
 #include "solotest/signals.h"
+#include "solotest/tls.h"
 
-/* Waits until shortly before `start_at` and returns the monotonic time of the start. The wait follows
- * steps of the wall clock; the pacer then waits for the last tenth of a second. */
+/* Waits until shortly before `start_at` and returns the monotonic time of the start; the pacer then waits for the rest. */
 static uint64_t wait_for_start(double start_at)
 {
     if (start_at < 0)
@@ -54,8 +54,7 @@ static uint64_t wait_for_start(double start_at)
                       (double)(now - wanted) / 1e9);
         return now_ns();
     }
-    sleep_until(CLOCK_REALTIME, since(wanted, 100 * NS_PER_MS));
-    return max_u64(now_ns(), wanted - wall_offset());
+    return sleep_until_wall(wanted, 100 * NS_PER_MS);
 }
 
 static bool check_dbsize(struct conn *c, const struct settings *s, struct fill_result *r,
@@ -69,12 +68,20 @@ static bool check_dbsize(struct conn *c, const struct settings *s, struct fill_r
     return true;
 }
 
-/* Requests in flight: enough that Redis never has to wait, few enough that their data stays in the
- * CPU caches. Measured: for values of 1 KB, 64 KB in flight are best, 12 % faster than 512 KB. Small
- * values need many requests; with large ones the number does not matter. */
+#define REDIS_READS 16384 /* bytes that Redis reads at once from a connection */
+
+/* Several connections, since Redis then has more to do each time that it looks at them. On each as many requests are
+ * in flight as Redis reads at once. Large values keep it busy from one connection, and would need a buffer for each. */
+static size_t fill_connections(const struct settings *s)
+{
+    return s->value_size <= REDIS_READS ? 8 : 1;
+}
+
 static size_t fill_depth(const struct settings *s)
 {
-    return (size_t)max_u64(64, min_u64(512, 65536 / (uint64_t)s->value_size));
+    if (fill_connections(s) == 1)
+        return 64;
+    return (size_t)max_u64(8, min_u64(64, REDIS_READS / (uint64_t)s->value_size));
 }
 
 /* Removes what an earlier fill wrote, or whatever there is if the user did not ask for protection. */
@@ -115,7 +122,7 @@ static void fill_phase(const struct settings *s, const struct credentials *who, 
                      .planned = (uint64_t)s->key_count, .stop_at = NEVER, .stop_on_error = true,
                      .pacer = {.mode = PACING_NONE}, .failure = &o->failure};
     o->fill.dbsize = -1;
-    if (load_open(&l, 1, fill_depth(s), who)) {
+    if (load_open(&l, fill_connections(s), fill_depth(s), who)) {
         sleep_until(CLOCK_MONOTONIC, wait_for_start(s->start_at));
         o->health.first = health_now();
         if (interrupted)
@@ -159,7 +166,9 @@ static void test_run(struct test_result *t, struct outcome *o)
     if (!o->health.memory_locked && m->raw != NULL)
         memset(m->raw, 0, (size_t)m->raw_size * sizeof *m->raw); /* load its pages at least */
     t->ready = clock_ns(CLOCK_REALTIME);
-    uint64_t start = wait_for_start(s->fill ? -1 : s->start_at);
+    double start_at = s->fill ? -1 : s->start_at;
+    uint64_t start = wait_for_start(start_at);
+    pacer_rehearse(&l->pacer, start_at < 0 ? NEVER : start);
     o->health.hybrid = l->pacer.mode == PACING_HYBRID ? &l->pacer : NULL;
     o->health.first = health_now(); /* after the wait, which would lower the share of CPU time */
     l->pacer.start = max_u64(start, now_ns());
@@ -183,8 +192,8 @@ static void test_run(struct test_result *t, struct outcome *o)
 static uint64_t pacer_spin(const struct settings *s)
 {
     switch ((enum pacing)s->pacing) {
-    case PACING_HYBRID:
-        return (uint64_t)s->spin_us * NS_PER_US;
+    case PACING_HYBRID: /* pacer_rehearse() finds out, if there is time to */
+        return max_u64((uint64_t)s->spin_us * NS_PER_US, SPIN_CHEAP_NS);
     case PACING_SPIN:
         return NEVER;
     default:
@@ -208,7 +217,7 @@ static void test_phase(const struct settings *s, const struct credentials *who, 
         .planned = planned_requests(s), .measurement = t->measurement, .failure = &o->failure,
         .pacer = {.mode = (enum pacing)s->pacing,
                   .spin = pacer_spin(s),
-                  .spin_min = pacer_spin(s),
+                  .spin_min = (uint64_t)s->spin_us * NS_PER_US,
                   .period = 1e9L / (long double)s->rate,
                   .arrivals = (enum arrivals)s->arrivals}};
     rng_seed(&t->load.pacer.rng, o->seed, STREAM_ARRIVALS);
@@ -239,7 +248,7 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
     if (s->raw_file != NULL && (raw = fopen(s->raw_file, "w")) == NULL)
         (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file,
                    strerror(errno));
-    if (o->failure.exit_code == EXIT_OK && (s->json || s->ping))
+    if (o->failure.exit_code == EXIT_OK)
         (void)server_look(s, who, &o->before, &o->failure);
     if (s->fill && o->failure.exit_code == EXIT_OK)
         fill_phase(s, who, o);
@@ -270,7 +279,7 @@ int main(int argc, char **argv)
     struct settings s;
     occupy_standard_streams();
     if (!parse_arguments(&s, argc, argv, &o.failure) || (!s.help && !s.version &&
-        (!read_credentials(&who, &s, &o.failure) || !pin_to_cpu(&s, &o.failure)))) {
+        (!read_credentials(&who, &s, &o.failure) || !tls_prepare(&s, &o.failure) || !pin_to_cpu(&s, &o.failure)))) {
         (void)fprintf(stderr, "solotest: %s\n", o.failure.message);
         return o.failure.exit_code;
     }

@@ -264,14 +264,18 @@
     });
   }
 
+  /* An axis from the first to the last tick; without ticks, the library chooses them. */
+  const scale = (colours, log, ticks, formatter) => (ticks && ticks.length
+    ? { type: log ? "log" : "value", min: ticks[0], max: ticks[ticks.length - 1], axisLabel: { formatter, customValues: ticks }, axisTick: { customValues: ticks, lineStyle: { color: colours.line } } }
+    : { type: log ? "log" : "value", min: log ? "dataMin" : 0, axisLabel: { formatter } });
+
   /* A chart of an experiment, with one line for each series. */
   const lines = (chart) => (colours) => Object.assign(base(colours), {
     grid: { outerBoundsMode: "none", left: 64, right: narrow() ? 18 : 36, top: 56, bottom: 52 },
     tooltip: Object.assign(base(colours).tooltip, { trigger: "axis", formatter: (hits) => "<b>" + clean(chart.x) + " " + number(hits[0].axisValue) + "</b>, "
       + clean(chart.y) + "<br>" + hits.map((hit) => hit.marker + clean(hit.seriesName) + ": " + number(hit.value[1])).join("<br>") }),
-    xAxis: axis(colours, { type: chart.log_x ? "log" : "value", min: chart.log_x ? "dataMin" : 0, name: chart.x, nameLocation: "middle", nameGap: 28,
-      axisLabel: { formatter: number } }),
-    yAxis: axis(colours, { type: "value", min: 0, name: chart.y, nameTextStyle: { color: colours.soft, align: "left" }, axisLabel: { formatter: number } }),
+    xAxis: axis(colours, Object.assign(scale(colours, chart.log_x, chart.x_ticks, number), { name: chart.x, nameLocation: "middle", nameGap: 28 })),
+    yAxis: axis(colours, Object.assign(scale(colours, chart.log_y, chart.y_ticks, number), { name: chart.y, nameTextStyle: { color: colours.soft, align: "left" } })),
     series: chart.series.map((each, index) => ({
       name: each.name, type: "line", data: each.points, symbol: "circle", symbolSize: 6, emphasis: { focus: "series" },
       lineStyle: { width: 2, type: DASHES[Math.floor(index / 8) % 3] },

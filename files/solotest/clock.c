@@ -12,3 +12,10 @@ void sleep_until(clockid_t clock, uint64_t when)
     while (!interrupted && clock_nanosleep(clock, TIMER_ABSTIME, &t, NULL) == EINTR)
         ;
 }
+
+uint64_t sleep_until_wall(uint64_t wanted, uint64_t before)
+{
+    sleep_until(CLOCK_REALTIME, since(wanted, before));
+    uint64_t wall = clock_ns(CLOCK_REALTIME), now = now_ns();
+    return now + since(wanted, wall);
+}

@@ -46,10 +46,21 @@ static inline uint64_t seconds_to_ns(double seconds)
     return (uint64_t)(seconds * 1e9);
 }
 
-/* The wall clock minus the monotonic clock, as of now. */
+#define WALL_READINGS 5
+
+/* The wall clock minus the monotonic clock, as of now: the narrowest of several readings of one between
+ * two of the other, since a process can be stopped in the middle. */
 static inline uint64_t wall_offset(void)
 {
-    return clock_ns(CLOCK_REALTIME) - now_ns();
+    uint64_t offset = 0, narrowest = NEVER;
+    for (int i = 0; i < WALL_READINGS; i++) {
+        uint64_t before = now_ns(), wall = clock_ns(CLOCK_REALTIME), took = now_ns() - before;
+        if (took < narrowest) {
+            narrowest = took;
+            offset = wall - (before + took / 2);
+        }
+    }
+    return offset;
 }
 
 /* The wall clock minus the monotonic clock, as of an earlier time. */
@@ -82,5 +93,9 @@ static inline struct timeval to_timeval(double seconds)
 
 /* Returns early if a signal asks the program to stop. */
 void sleep_until(clockid_t clock, uint64_t when);
+
+/* Sleeps until `before` ns before the wall clock shows `wanted`, whoever sets it meanwhile, and returns the monotonic time
+ * of `wanted`, as of then; never a time that is over. */
+uint64_t sleep_until_wall(uint64_t wanted, uint64_t before);
 
 #endif

@@ -20,16 +20,16 @@ static bool fail_wait(struct failure *f, const char *command)
     return fail_server(f, "timeout", "%s: no reply in time", command);
 }
 
-static bool send_all(int fd, const char *data, size_t size, uint64_t deadline, const char *command,
+static bool send_all(struct conn *c, const char *data, size_t size, uint64_t deadline, const char *command,
                      struct failure *f)
 {
     while (size > 0) {
-        ssize_t n = send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send(c->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n >= 0) {
             data += n;
             size -= (size_t)n;
         } else if (errno == EAGAIN) {
-            if (!wait_ready(fd, POLLOUT, deadline))
+            if (!wait_ready(c->fd, POLLOUT, deadline))
                 return fail_wait(f, command);
         } else if (errno != EINTR) {
             return fail_server(f, "lost", "%s: connection lost: %s", command, strerror(errno));
@@ -38,10 +38,39 @@ static bool send_all(int fd, const char *data, size_t size, uint64_t deadline, c
     return true;
 }
 
+static bool send_sealed(struct conn *c, const char *data, size_t size, uint64_t deadline, const char *command,
+                        struct failure *f)
+{
+    char *sealed = malloc(tls_sealed_size(size));
+    if (sealed == NULL)
+        return fail_memory(f);
+    memcpy(sealed, data, size);
+    size_t n = tls_seal(c->tls, sealed, size);
+    bool sent = n > 0 ? send_all(c, sealed, n, deadline, command, f)
+                      : fail_server(f, "lost", "%s: connection lost: %s", command, tls_problem(c->tls));
+    free(sealed);
+    return sent;
+}
+
+ssize_t conn_receive(struct conn *c, char *to, int flags)
+{
+    bool whole;
+    if (c->tls == NULL)
+        return recv(c->fd, to, READ_SIZE, flags);
+    struct iovec room = tls_room(c->tls);
+    ssize_t n = recv(c->fd, room.iov_base, room.iov_len, flags);
+    return n > 0 ? tls_open(c->tls, (size_t)n, to, &whole) : n;
+}
+
+const char *conn_problem(const struct conn *c)
+{
+    return c->tls != NULL && tls_problem(c->tls) != NULL ? tls_problem(c->tls) : strerror(errno);
+}
+
 static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *command,
                                  struct failure *f)
 {
-    char buffer[4096];
+    char buffer[READ_SIZE];
     uint64_t unfinished = 0;
     for (;;) {
         void *reply = NULL;
@@ -55,12 +84,12 @@ static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *
             (void)fail_wait(f, command);
             return NULL;
         }
-        ssize_t n = recv(c->fd, buffer, sizeof buffer, MSG_DONTWAIT);
+        ssize_t n = conn_receive(c, buffer, MSG_DONTWAIT);
         if (n > 0)
             unfinished += (uint64_t)n;
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
             (void)fail_server(f, "lost", "%s: connection lost: %s", command,
-                       n == 0 ? "closed by the server" : strerror(errno));
+                       n == 0 ? "closed by the server" : conn_problem(c));
             return NULL;
         }
         if (unfinished > REPLY_SLACK ||
@@ -75,7 +104,7 @@ bool conn_exchange(struct conn *c, double timeout, struct failure *f, const char
                    size_t size, redisReply **replies, size_t count)
 {
     uint64_t deadline = now_ns() + seconds_to_ns(timeout);
-    if (!send_all(c->fd, commands, size, deadline, name, f))
+    if (!(c->tls != NULL ? send_sealed : send_all)(c, commands, size, deadline, name, f))
         return false;
     for (size_t i = 0; i < count; i++) {
         replies[i] = receive_reply(c, deadline, name, f);
@@ -118,6 +147,15 @@ static const char *refusal_kind(const redisReply *reply, bool authenticating)
     return starts_with(reply->str, "DENIED") || starts_with(reply->str, "ERR") ? "connect" : NULL;
 }
 
+/* There was no working connection yet. */
+static void call_it_not_connected(const struct conn *c, struct failure *f)
+{
+    if (f->exit_code != EXIT_LOST)
+        return;
+    f->exit_code = EXIT_CONNECT;
+    f->kind = c->tls != NULL ? "tls" : "connect";
+}
+
 bool conn_authenticate(struct conn *c, const struct credentials *who,
                        const struct settings *s, struct failure *f)
 {
@@ -131,10 +169,7 @@ bool conn_authenticate(struct conn *c, const struct credentials *who,
     }
     redisReply *reply = conn_command(c, s->timeout, f, argc, argv);
     if (reply == NULL) {
-        if (f->exit_code == EXIT_LOST) { /* there was no working connection yet */
-            f->exit_code = EXIT_CONNECT;
-            f->kind = "connect";
-        }
+        call_it_not_connected(c, f);
         return false;
     }
     const char *refused = refusal_kind(reply, who->present);
@@ -144,14 +179,59 @@ bool conn_authenticate(struct conn *c, const struct credentials *who,
     return refused == NULL;
 }
 
+/* Receives a part of the server's handshake into `room`; 0 after a failure. */
+static size_t receive_handshake(struct conn *c, struct iovec room, uint64_t deadline, struct failure *f)
+{
+    for (;;) {
+        if (!wait_ready(c->fd, POLLIN, deadline)) {
+            (void)fail_wait(f, "TLS handshake");
+            return 0;
+        }
+        ssize_t n = recv(c->fd, room.iov_base, room.iov_len, MSG_DONTWAIT);
+        if (n > 0)
+            return (size_t)n;
+        if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+            (void)fail_server(f, "lost", "TLS handshake: connection lost: %s",
+                              n == 0 ? "closed by the server" : strerror(errno));
+            return 0;
+        }
+    }
+}
+
+static bool shake_hands(struct conn *c, const struct settings *s, uint64_t deadline, struct failure *f)
+{
+    char buffer[4096];
+    size_t n, received = 0;
+    for (;;) {
+        enum handshake state = tls_shake_hands(c->tls, received);
+        while ((n = tls_output(c->tls, buffer, sizeof buffer)) > 0)
+            if (!send_all(c, buffer, n, deadline, "TLS handshake", f))
+                return false;
+        if (state == HANDSHAKE_FAILED)
+            return tls_fail(c->tls, s, f);
+        if (state == HANDSHAKE_DONE)
+            return true;
+        received = receive_handshake(c, tls_room(c->tls), deadline, f);
+        if (received == 0)
+            return false;
+    }
+}
+
 bool conn_connect(struct conn *c, const struct settings *s, struct failure *f)
 {
+    uint64_t deadline = now_ns() + seconds_to_ns(s->connect_timeout);
     c->reader = redisReaderCreate();
     if (c->reader == NULL)
         return fail_memory(f);
-    c->fd = network_connect(s, f);
+    c->fd = network_connect(s, deadline, f);
     c->open = c->fd >= 0;
-    return c->open;
+    if (!c->open || !s->tls)
+        return c->open;
+    c->tls = tls_create(s, f);
+    if (c->tls != NULL && shake_hands(c, s, deadline, f))
+        return true;
+    call_it_not_connected(c, f);
+    return false;
 }
 
 void conn_stamp(struct conn *c)
@@ -164,7 +244,8 @@ bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t 
                    struct failure *f)
 {
     c->depth = depth;
-    c->out_size = (size_t)max_u64(largest_command, min_u64(depth * largest_command, share));
+    c->largest_command = c->tls != NULL ? tls_sealed_size(largest_command) : largest_command;
+    c->out_size = (size_t)max_u64(c->largest_command, min_u64(depth * c->largest_command, share));
     c->slots = calloc(depth, sizeof *c->slots);
     c->out = malloc(c->out_size);
     reply_begin(&c->reply);
@@ -177,6 +258,7 @@ void conn_close(struct conn *c)
         redisReaderFree(c->reader);
     if (c->open)
         (void)close(c->fd);
+    tls_free(c->tls);
     free(c->slots);
     free(c->out);
     memset(c, 0, sizeof *c);

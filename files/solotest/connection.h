@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Connection to Redis. hiredis formats control commands and parses their replies. The load does
+ * Connection to Redis, with TLS or without. hiredis formats control commands and parses their replies. The load does
  * without it, so that only send() and recv() run between two time stamps.
  */
 #ifndef SOLOTEST_CONNECTION_H
@@ -15,6 +15,7 @@
 #include "latency.h"
 #include "options.h"
 #include "reply.h"
+#include "tls.h"
 
 #define REPLY_SLACK (1u << 20) /* a reply this much longer than expected is refused */
 
@@ -22,11 +23,12 @@ struct conn {
     redisReader *reader; /* of the replies to control commands */
     int fd;
     bool open;
+    struct tls *tls; /* NULL without TLS */
     bool stamped; /* the kernel time-stamps incoming data */
     struct slot *slots; /* a ring of `depth`: from `head` on those in flight, then those staged */
     size_t depth, head, in_flight, staged;
     char *out; /* commands that are staged, or that the socket has not yet accepted */
-    size_t out_size, out_used, out_sent;
+    size_t out_size, out_used, out_sent, largest_command;
     struct reply reply; /* of the load */
 };
 
@@ -42,6 +44,7 @@ static inline struct slot *conn_slot(struct conn *c, size_t place)
     return &c->slots[i < c->depth ? i : i - c->depth];
 }
 
+/* With TLS, includes the handshake. --connect-timeout holds for everything. */
 bool conn_connect(struct conn *c, const struct settings *s, struct failure *f);
 bool conn_authenticate(struct conn *c, const struct credentials *who, const struct settings *s,
                        struct failure *f);
@@ -54,6 +57,12 @@ void conn_stamp(struct conn *c);
 bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share,
                    struct failure *f);
 void conn_close(struct conn *c);
+
+/* Like recv() into READ_SIZE bytes; -1 with EAGAIN also if what came is no plain text yet. */
+ssize_t conn_receive(struct conn *c, char *to, int flags);
+
+/* Why the last conn_receive() failed, by `errno`. */
+const char *conn_problem(const struct conn *c);
 
 /* Sends control commands that are formatted already, and receives one reply for each. The caller frees those that are
  * not NULL, also after a failure. `name` is for messages. */

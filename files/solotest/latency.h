@@ -8,10 +8,13 @@
  *
  *   service   reply - send. What a client without a schedule sees, and what the brief measured.
  *   intended  reply - intended start. It includes every delay: the upper bound.
- *   response  what an ideal client, which never loses time itself, would have seen. It sends at
- *             max(intended start, ideal reply of the slot's previous request), and its reply comes
- *             one service time later: Lindley's recursion from queueing theory. A stall of the
- *             server counts in every request that had to wait for it, a stall of the client in none.
+ *   response  what an ideal client, which never loses time itself, would have seen: Lindley's
+ *             recursion from queueing theory, for all slots together, because they share one server.
+ *             The server took time for a reply only from the later of two events, the sending of its
+ *             request and the arrival of the reply before it. The ideal client's reply comes that long
+ *             after max(intended start, its reply before). A stall of the server counts in every
+ *             request that had to wait for it, a stall of the client in none, nor does the queue of
+ *             all that the client sends at once to catch up.
  *   lateness  intended - response: what the client itself added, from its first late wake-up to the
  *             last request that had to catch up.
  *   wakeup    how long the reply had waited in the socket when it was read, by the kernel's receive
@@ -22,6 +25,8 @@
  * after it, otherwise from the actual send; `lateness` is the actual send minus the earliest possible
  * one. The recursion differs from this simple rule only after the client has lost time: requests that
  * queue behind that delay count it as `lateness`, where the simple rule would blame the server.
+ *
+ * In a closed loop the intended start is the slot's previous reply, so `response` is `service`.
  *
  * `response` takes a long wait in the socket out, because it proves that the client was away. A
  * short one stays in it, as every client has to be woken.
@@ -42,7 +47,6 @@ struct slot {
     uint64_t sent;
     uint64_t handed_over; /* `sent`, or later if the client may have been away before it sent */
     uint64_t replied;     /* of the slot's previous request */
-    uint64_t ideal_free;  /* the same for the ideal client */
     bool is_set;
 };
 
@@ -51,15 +55,19 @@ struct reading {
     uint64_t at;     /* when it ended */
     uint64_t waited; /* how long its last byte had been in the socket then */
     bool stamped;    /* the kernel told `waited` */
+    bool more;       /* bytes followed that are no plain text yet: the read did not end with a reply */
+};
+
+/* The client that `response` is about, for all slots. */
+struct ideal_client {
+    uint64_t free;    /* when it has its latest reply */
+    uint64_t arrived; /* when the latest reply did arrive, as far as the client's own absence shows */
 };
 
 /*
- * The lower bound, for all slots of a client together, because they share one server.
- *
- * The server took time for a reply only from the later of two events, the sending of its request and
- * the arrival of the reply before it, to the arrival of the reply itself. An ideal client, served in
- * the same order and with these times alone, has the reply at `free`; `server` is that minus the
- * intended start. A time stamp tells when the last reply of a read arrived. For those before it no
+ * The lower bound, for all slots of a client together. It is the same recursion, with nothing in it but
+ * the arrival of replies by the kernel's time stamps: an ideal client, served in the same order and with
+ * these times alone, has the reply at `free`; `server` is that minus the intended start. A time stamp tells when the last reply of a read arrived. For those before it no
  * time is known, so they take none, and the time of all of them counts from where the first could
  * have started.
  *
@@ -138,21 +146,35 @@ static inline void server_bound_add(struct server_bound *b, const struct slot *s
     l->server_if_overloaded = max_u64(l->server, since(b->first_due + b->busy, b->last_due));
 }
 
-static inline struct latencies slot_complete(struct slot *s, struct server_bound *b,
+static inline uint64_t ideal_response(struct ideal_client *c, const struct slot *s, const struct reading *r,
+                                      uint64_t wakeup)
+{
+    uint64_t arrived = r->at - (wakeup > OWN_DELAY_NS ? wakeup : 0);
+    c->free = max_u64(s->intended, c->free) + since(arrived, max_u64(s->sent, c->arrived));
+    c->arrived = max_u64(c->arrived, arrived);
+    return c->free - s->intended;
+}
+
+/* Ends a request of a schedule. */
+static inline struct latencies slot_complete(struct slot *s, struct ideal_client *c, struct server_bound *b,
                                              const struct reading *r, bool is_last)
 {
-    struct latencies l;
-    uint64_t ideal_sent = max_u64(s->intended, s->ideal_free);
-    l.service = since(r->at, s->sent);
+    struct latencies l = {.service = since(r->at, s->sent), .intended = since(r->at, s->intended),
+                          .stamped = r->stamped};
     l.wakeup = min_u64(r->waited, l.service);
-    s->ideal_free = ideal_sent + l.service - (l.wakeup > OWN_DELAY_NS ? l.wakeup : 0);
-    l.response = s->ideal_free - s->intended;
-    l.intended = since(r->at, s->intended);
+    l.response = ideal_response(c, s, r, l.wakeup);
     l.lateness = since(l.intended, l.response);
-    l.server = l.server_if_overloaded = 0;
     if (b->period > 0)
         server_bound_add(b, s, r, is_last, &l);
-    l.stamped = r->stamped;
+    return l;
+}
+
+/* Ends a request of a closed loop. */
+static inline struct latencies slot_complete_loop(struct slot *s, const struct reading *r)
+{
+    struct latencies l = {.service = since(r->at, s->sent), .intended = since(r->at, s->intended)};
+    l.response = l.service;
+    l.lateness = since(l.intended, l.service);
     s->replied = r->at;
     return l;
 }

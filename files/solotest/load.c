@@ -17,12 +17,13 @@
 #include "resp.h"
 #include "signals.h"
 
-#define INPUT_SIZE 65536
 #define OUTPUT_BUDGET (8u << 20) /* output buffers of all connections together */
 
 #define HEARTBEAT_MAX 1.0 /* seconds */
 
 enum { SLOW_YIELD_NS = 500000, SLOW_YIELDS = 8 };
+
+#define READ_EVERY_NS (100 * NS_PER_US) /* while the client catches up */
 
 #define LOST_STEPS 1000000 /* more requests that were not sent are counted in groups */
 
@@ -79,21 +80,25 @@ static void reading_stamp(struct reading *r, struct msghdr *message, struct wall
         r->waited = since(now, (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec);
 }
 
-/* Like recv(); also fills in `r`. */
+/* Like conn_receive(); also fills in `r`. With TLS, the read ends when its text is there. */
 static ssize_t conn_read(struct conn *c, char *to, int flags, struct reading *r, struct wall *wall)
 {
+    bool whole = true;
     *r = (struct reading){0};
     if (!c->stamped) {
-        ssize_t n = recv(c->fd, to, INPUT_SIZE, flags);
+        ssize_t n = conn_receive(c, to, flags);
         r->at = now_ns();
         return n;
     }
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
-    struct iovec part = {.iov_base = to, .iov_len = INPUT_SIZE};
+    struct iovec part = c->tls != NULL ? tls_room(c->tls) : (struct iovec){.iov_base = to, .iov_len = READ_SIZE};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
                              .msg_controllen = sizeof control};
     ssize_t n = recvmsg(c->fd, &message, flags);
+    if (n > 0 && c->tls != NULL)
+        n = tls_open(c->tls, (size_t)n, to, &whole);
     r->at = now_ns();
+    r->more = !whole;
     if (n > 0)
         reading_stamp(r, &message, wall);
     return n;
@@ -107,7 +112,7 @@ static bool load_receive_from(struct load *l, struct conn *c, int flags)
         return load_consume(l, c, l->input, (size_t)n, &r);
     if (n == 0)
         return load_lost(l, "closed by the server");
-    return errno == EINTR || errno == EAGAIN || load_lost(l, strerror(errno));
+    return errno == EINTR || errno == EAGAIN || load_lost(l, conn_problem(c));
 }
 
 /* A time-out of the socket would cost each request a kernel timer, 1 % of the CPU of a closed
@@ -116,13 +121,12 @@ static bool load_receive_from(struct load *l, struct conn *c, int flags)
  * time counts: a client that was stopped does not take its own absence for the server's. */
 static bool load_check_timeouts(struct load *l, uint64_t looked)
 {
-    uint64_t limit = seconds_to_ns(l->settings->timeout);
     if (looked < l->next_timeout_check)
         return true;
     for (size_t i = 0; i < l->conn_count; i++)
-        if (l->conns[i].in_flight > 0 && since(looked, conn_slot(&l->conns[i], 0)->sent) > limit)
+        if (l->conns[i].in_flight > 0 && since(looked, conn_slot(&l->conns[i], 0)->sent) > l->timeout)
             return load_timed_out(l);
-    l->next_timeout_check = looked + limit / 8 + NS_PER_MS;
+    l->next_timeout_check = looked + l->timeout / 8 + NS_PER_MS;
     return true;
 }
 
@@ -151,7 +155,7 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
     uint64_t now = now_ns();
     uint64_t wake = deadline == NEVER ? NEVER : since(deadline, l->pacer.spin);
     bool may_yield = load_may_yield(l, now);
-    if (wake <= now && may_yield) {
+    if (wake <= now && now < deadline && may_yield) {
         l->yielded_at = now;
         l->yields++;
         (void)sched_yield();
@@ -179,6 +183,7 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
  * itself, which a heartbeat ends. */
 static bool load_receive(struct load *l, uint64_t deadline)
 {
+    l->unread_since = 0;
     if (l->conn_count == 1 && deadline == NEVER && l->conns[0].out_used == 0 && !heartbeat)
         return load_receive_from(l, &l->conns[0], 0);
     heartbeat = 0;
@@ -197,6 +202,8 @@ static void load_progress(struct load *l)
         (void)fprintf(stderr, " of %" PRIu64 " (%.1f %%)", l->planned,
                       100.0 * (double)(l->ok + l->errors.total) / (double)l->planned);
     (void)fprintf(stderr, ", %.0f per second", elapsed > 0 ? (double)l->ok / elapsed : 0);
+    if (l->measurement != NULL)
+        measurement_record(l->measurement);
     if (l->measurement != NULL && l->ok > 0)
         (void)fprintf(stderr, ", response average %.1f us, p99 %.1f us",
                       hist_mean(&l->measurement->response) / 1e3,
@@ -204,6 +211,24 @@ static void load_progress(struct load *l)
     if (l->errors.total > 0)
         (void)fprintf(stderr, ", %" PRIu64 " failed", l->errors.total);
     (void)fputc('\n', stderr);
+}
+
+/* Stages the next request, unless one is staged already. Returns its connection; NULL if nothing can be sent now. */
+static struct conn *load_prepare(struct load *l)
+{
+    if (l->staging == NULL && load_has_more(l)) {
+        l->staging = load_pick(l);
+        if (l->staging != NULL)
+            load_stage(l, l->staging);
+    }
+    return l->staging;
+}
+
+/* True if replies may have waited for too long: a client that catches up must not send all that it is late
+ * with before it reads again. */
+static bool load_should_read(const struct load *l, uint64_t now)
+{
+    return l->unread_since != 0 && l->in_flight > 0 && since(now, l->unread_since) > READ_EVERY_NS;
 }
 
 static bool load_loop(struct load *l)
@@ -214,21 +239,19 @@ static bool load_loop(struct load *l)
             return load_abandon(l, "interrupted");
         }
         load_progress(l);
-        struct conn *c = l->staging != NULL || load_has_more(l) ? load_pick(l) : NULL;
+        struct conn *c = load_prepare(l);
         if (c == NULL && l->in_flight == 0)
             return true;
         uint64_t due = NEVER;
         if (c != NULL) {
-            if (l->staging == NULL) {
-                load_stage(l, c);
-                l->staging = c;
-            }
             due = conn_slot(c, c->in_flight)->intended;
             uint64_t now = l->in_flight == 0 ? pacer_wait(&l->pacer, due) : now_ns();
-            if (now >= due) {
+            if (now >= due && !load_should_read(l, now)) {
                 if (!load_send(l, c, now))
                     return false;
-                continue;
+                if (l->in_flight < l->slots)
+                    continue;
+                due = NEVER; /* every slot waits for its reply */
             }
         }
         if (l->in_flight > 0 && !load_receive(l, due))
@@ -269,12 +292,14 @@ static void load_count_lost(struct load *l)
 static bool load_is_connected(struct load *l)
 {
     for (size_t i = 0; i < l->conn_count; i++) {
-        char byte;
-        ssize_t n = recv(l->conns[i].fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        struct conn *c = &l->conns[i];
+        ssize_t n = conn_receive(c, l->input, MSG_DONTWAIT);
+        if (n > 0)
+            return load_protocol_error(l, "a reply without a request");
         if (n == 0)
             return load_lost(l, "closed by the server");
-        if (n < 0 && errno != EAGAIN && errno != EINTR)
-            return load_lost(l, strerror(errno));
+        if (errno != EAGAIN && errno != EINTR)
+            return load_lost(l, conn_problem(c));
     }
     return true;
 }
@@ -282,6 +307,8 @@ static bool load_is_connected(struct load *l)
 bool load_run(struct load *l)
 {
     l->next_progress = now_ns() + NS_PER_S;
+    l->timeout = seconds_to_ns(l->settings->timeout);
+    l->slots = l->conn_count * l->conns[0].depth;
     l->bound.period = l->conns[0].stamped ? (uint64_t)l->pacer.period : 0;
     heartbeat_every(fmin(l->settings->timeout / 4, HEARTBEAT_MAX));
     bool complete = load_is_connected(l) && load_loop(l);
@@ -297,7 +324,7 @@ bool load_open(struct load *l, size_t connections, size_t depth,
     const struct settings *s = l->settings;
     l->conns = calloc(connections, sizeof *l->conns);
     l->polls = calloc(connections, sizeof *l->polls);
-    l->input = malloc(INPUT_SIZE);
+    l->input = malloc(READ_SIZE);
     if (l->conns == NULL || l->polls == NULL || l->input == NULL)
         return fail_memory(l->failure);
     l->failure->under_load = false; /* a fill may have come before */

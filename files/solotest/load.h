@@ -32,12 +32,13 @@ struct load {
     bool stop_on_error;
     const char *name; /* for progress */
     struct measurement *measurement; /* NULL: do not measure */
+    struct ideal_client ideal;
     struct server_bound bound;
     struct wall wall;
     struct failure *failure;
     /* resources */
     struct conn *conns;
-    size_t conn_count, next_conn;
+    size_t conn_count, next_conn, slots;
     struct conn *staging; /* holds a command that waits for its due time */
     struct pollfd *polls;
     char *input;
@@ -48,7 +49,8 @@ struct load {
     uint64_t not_sent; /* due when the time was over */
     uint64_t first_due, last_due; /* of the requests that were sent */
     uint64_t first_sent, last_sent, last_reply;
-    uint64_t next_timeout_check, next_progress;
+    uint64_t timeout, next_timeout_check, next_progress;
+    uint64_t unread_since; /* the first send since the client last looked for replies; 0: none */
     uint64_t yields, slow_yields, yielded_at; /* yielded_at: 0 unless the turn before this one yielded */
     struct errors errors;
 };

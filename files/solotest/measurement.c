@@ -46,8 +46,29 @@ void measurement_free(struct measurement *m)
     free(m);
 }
 
+void measurement_record(struct measurement *m)
+{
+    for (const struct sample *s = m->batch; s < m->batch + m->noted; s++) {
+        const struct latencies *t = &s->latencies;
+        hist_add(&m->service, t->service);
+        hist_add(&m->response, t->response);
+        hist_add(&m->intended, t->intended);
+        hist_add(&m->lateness, t->lateness);
+        if (t->stamped) {
+            hist_add(&m->wakeup, t->wakeup);
+            hist_add(&m->server, t->server);
+            hist_add(&m->server_if_overloaded, t->server_if_overloaded);
+        }
+        series_add(&m->series, s->at, t->response);
+        if (m->raw_used < m->raw_size)
+            m->raw[m->raw_used++] = *t;
+    }
+    m->noted = 0;
+}
+
 void measurement_finish(struct measurement *m, const struct server_bound *b)
 {
+    measurement_record(m);
     if (server_is_overloaded(b)) {
         m->server = m->server_if_overloaded;
         for (uint64_t i = 0; i < m->raw_used; i++)

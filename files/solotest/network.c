@@ -163,9 +163,8 @@ static void name_socket(const struct settings *s, struct addresses *to)
     memcpy(&to->list[0].name, &name, sizeof name);
 }
 
-int network_connect(const struct settings *s, struct failure *f)
+int network_connect(const struct settings *s, uint64_t deadline, struct failure *f)
 {
-    uint64_t deadline = now_ns() + seconds_to_ns(s->connect_timeout);
     struct addresses to;
     if (s->socket != NULL)
         name_socket(s, &to);

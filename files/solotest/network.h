@@ -13,7 +13,7 @@
 #include "options.h"
 
 /* Returns a connected socket, or -1. */
-int network_connect(const struct settings *s, struct failure *f);
+int network_connect(const struct settings *s, uint64_t deadline, struct failure *f);
 
 /* Waits until the socket is ready; false after the deadline or a signal that asks the program to stop. */
 bool wait_ready(int fd, short events, uint64_t deadline);

@@ -31,7 +31,7 @@ const struct settings default_settings = {
     .max_seconds = -1,
     .connections = 1,
     .pipeline = 1,
-    .spin_us = 40,
+    .spin_us = 0,
     .start_at = -1,
     .seed = -1,
     .cpu = -1,
@@ -79,6 +79,12 @@ const struct option_spec option_specs[] = {
     TEXT("--socket", socket, "PATH", "Unix socket of Redis, instead of host and port"),
     TEXT("--user", user, "NAME", "ACL user; the password comes from the file or the environment"),
     TEXT("--password-file", password_file, "FILE", "file whose first line is the password (SOLOTEST_PASSWORD)"),
+    FLAG("--tls", tls, "encrypt the connection, and verify the server's certificate"),
+    TEXT("--cacert", ca_file, "FILE", "trust these CA certificates, PEM (those of this machine)"),
+    TEXT("--cert", certificate, "FILE", "the client's certificate and its chain, PEM"),
+    TEXT("--key", key_file, "FILE", "private key of --cert, PEM, without a password"),
+    TEXT("--sni", server_name, "NAME", "name of the server, which its certificate must have (HOST)"),
+    FLAG("--insecure", insecure, "do not verify the server's certificate"),
     INTEGER("--requests", requests, "N", 1, 1e12, "number of requests of a test (KEY_COUNT)"),
     REAL("--duration", duration, "SECONDS", 1e-3, MAX_SECONDS,
          "length of the schedule, instead of or with --requests"),
@@ -90,7 +96,7 @@ const struct option_spec option_specs[] = {
     CHOICE("--pacing", pacing, pacing_names, "how to wait for a due time (hybrid); none is a closed loop"),
     CHOICE("--arrivals", arrivals, arrivals_names,
            "due times: evenly spaced (periodic), random in each period, or random"),
-    INTEGER("--spin-us", spin_us, "N", 0, 1000000, "hybrid: spin for at least that long before the due time (40)"),
+    INTEGER("--spin-us", spin_us, "N", 0, 1000000, "hybrid: spin for at least that long before the due time (0)"),
     REAL("--start-at", start_at, "EPOCH_SECONDS", 0, MAX_EPOCH_SECONDS, "start at this wall-clock time"),
     REAL("--stagger", stagger, "FRACTION", 0, 0.999999999,
          "send the first request that fraction of 1/FREQUENCY later (0)"),
@@ -245,6 +251,19 @@ uint64_t planned_requests(const struct settings *s)
     return s->requests > 0 ? min_u64(scheduled, (uint64_t)s->requests) : scheduled;
 }
 
+static bool check_tls(const struct settings *s, struct failure *f)
+{
+    const char *needless = s->ca_file != NULL ? "--cacert" : s->certificate != NULL ? "--cert" : s->key_file != NULL ? "--key"
+                           : s->server_name != NULL ? "--sni" : s->insecure ? "--insecure" : NULL;
+    if (!s->tls && needless != NULL)
+        return fail_usage(f, "%s needs --tls", needless);
+    if (s->tls && s->socket != NULL)
+        return fail_usage(f, "--tls is not for --socket: Redis has no TLS on a Unix socket");
+    if ((s->certificate == NULL) != (s->key_file == NULL))
+        return fail_usage(f, "--cert and --key need each other");
+    return true;
+}
+
 /* Checks that concern several options. */
 static bool check_combinations(struct settings *s, struct failure *f)
 {
@@ -268,7 +287,7 @@ static bool check_combinations(struct settings *s, struct failure *f)
                           MAX_RAW / 1000000 * (int)sizeof(struct latencies));
     if (s->raw_file != NULL && planned_requests(s) == 0)
         return fail_usage(f, "--raw needs a known number of requests: add --requests to a closed loop");
-    return true;
+    return check_tls(s, f);
 }
 
 bool parse_arguments(struct settings *s, int argc, char **argv, struct failure *f)
@@ -322,7 +341,7 @@ void print_help(void)
     for (size_t i = 0; i < COUNT_OF(option_specs); i++)
         print_spec(&option_specs[i]);
     (void)puts("\nExit status: 0 done; 1 some requests failed; 2 usage; 3 cannot connect or\n"
-               "authenticate; 4 connection lost, time-out or protocol error; 5 refused by --protect;\n"
+               "authenticate, or not a Redis of its own; 4 connection lost, time-out or protocol error; 5 refused by --protect;\n"
                "6 output could not be written; 7 not enough memory or open files for the client;\n"
                "128 + signal if interrupted.");
 }

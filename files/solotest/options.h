@@ -18,6 +18,7 @@ struct settings {
     int64_t port, value_size, key_count, read_mix;
     double influence, rate;
     const char *host, *socket, *user, *password_file, *raw_file;
+    const char *ca_file, *certificate, *key_file, *server_name; /* of TLS; NULL: not given */
     int64_t requests; /* -1: not given */
     double duration;  /* -1: not given */
     double max_seconds; /* -1: not given */
@@ -29,7 +30,7 @@ struct settings {
     double compressibility;
     int64_t cpu; /* -1: not given */
     double timeout, connect_timeout;
-    bool protect, json, progress, help, version;
+    bool tls, insecure, protect, json, progress, help, version;
 };
 
 extern const struct settings default_settings;

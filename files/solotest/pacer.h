@@ -26,7 +26,7 @@ struct pacer {
     enum pacing mode;
     uint64_t start;
     uint64_t spin;      /* stop sleeping so long before the due time; 0: only sleep, NEVER: only spin */
-    uint64_t spin_min;  /* hybrid: the initial and smallest value of `spin` */
+    uint64_t spin_min;  /* hybrid: the smallest value of `spin` */
     long double period; /* ns; 64 bits of mantissa keep request 10^12 exact to the nanosecond */
     enum arrivals arrivals;
     struct rng rng;
@@ -36,20 +36,36 @@ struct pacer {
 
 /* How late a sleep ends depends on the machine and its load: some 5 us, or more than 50 us if
  * the CPU of a virtual machine has to be woken. Hybrid pacing adapts: a sleep that ends more
- * than `spin` late raises `spin` ten times as much as a sleep that ends in time lowers it, so
- * about one sleep in eleven ends too late. A wait that is too short to sleep lowers it as well;
- * otherwise a `spin` longer than the interval between two requests could never fall again. */
-enum { SPIN_UP_NS = 5000, SPIN_DOWN_NS = 500, SPIN_MAX_NS = 150000 };
+ * than `spin` late raises `spin` by so much more than a sleep that ends in time lowers it that
+ *
+ *   up to SPIN_CHEAP_NS  one sleep in 126 ends too late, so the p99 of the lateness is near 0,
+ *   above                one in eleven does, since there every microsecond of spinning is one of many.
+ *
+ * A wait that is too short to sleep lowers it as well; otherwise a `spin` longer than the interval
+ * between two requests could never fall again. */
+enum {
+    SPIN_CHEAP_NS = 40000, SPIN_CHEAP_UP_NS = 2500, SPIN_CHEAP_DOWN_NS = 20,
+    SPIN_UP_NS = 5000, SPIN_DOWN_NS = 500, SPIN_MAX_NS = 150000,
+};
 
 static inline void pacer_learn(struct pacer *p, uint64_t overslept)
 {
     if (p->mode != PACING_HYBRID)
         return;
+    bool cheap = p->spin <= SPIN_CHEAP_NS;
     if (overslept > p->spin)
-        p->spin = min_u64(p->spin + SPIN_UP_NS, max_u64(SPIN_MAX_NS, p->spin_min));
+        p->spin = min_u64(p->spin + (cheap ? SPIN_CHEAP_UP_NS : SPIN_UP_NS), max_u64(SPIN_MAX_NS, p->spin_min));
     else
-        p->spin = max_u64(since(p->spin, SPIN_DOWN_NS), p->spin_min);
+        p->spin = max_u64(since(p->spin, cheap ? SPIN_CHEAP_DOWN_NS : SPIN_DOWN_NS), p->spin_min);
 }
+
+enum { REHEARSALS = 100, REHEARSAL_NS = 200000 };
+
+/* Hybrid pacing learns from some sleeps before the start, as many as end before `until`. */
+void pacer_rehearse(struct pacer *p, uint64_t until);
+
+/* Sets `spin` to where pacer_learn() would settle if sleeps went on to end so late. Sorts `late`. */
+void pacer_settle(struct pacer *p, uint64_t *late, size_t count);
 
 static inline void pacer_draw(struct pacer *p)
 {

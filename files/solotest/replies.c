@@ -40,7 +40,7 @@ bool load_take_reply(struct load *l, struct conn *c, const char *data, size_t si
         return false;
     if (!c->reply.complete)
         return true;
-    bool goes_on = load_complete(l, c, r, *taken == size, reply_error(conn_slot(c, 0), &c->reply, kind));
+    bool goes_on = load_complete(l, c, r, *taken == size && !r->more, reply_error(conn_slot(c, 0), &c->reply, kind));
     reply_begin(&c->reply);
     return goes_on;
 }

@@ -20,7 +20,8 @@ static inline bool load_complete(struct load *l, struct conn *c, const struct re
                                  bool is_last, const char *error)
 {
     struct slot *slot = conn_slot(c, 0);
-    struct latencies t = slot_complete(slot, &l->bound, r, is_last);
+    struct latencies t = load_is_paced(l) ? slot_complete(slot, &l->ideal, &l->bound, r, is_last)
+                                          : slot_complete_loop(slot, r);
     if (++c->head == c->depth)
         c->head = 0;
     c->in_flight--;
@@ -66,7 +67,7 @@ static inline bool load_consume(struct load *l, struct conn *c, const char *data
         size_t n = 0;
         if (c->in_flight > 0 && c->reply.size == 0)
             n = expected_reply(l, conn_slot(c, 0), data, size);
-        if (!(n > 0 ? load_complete(l, c, r, n == size, NULL) : load_take_reply(l, c, data, size, r, &n)))
+        if (!(n > 0 ? load_complete(l, c, r, n == size && !r->more, NULL) : load_take_reply(l, c, data, size, r, &n)))
             return false;
         data += n;
         size -= n;

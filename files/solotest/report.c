@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "json.h"
 #include "numbers.h"
+#include "tls.h"
 
 #define SOLOTEST_VERSION "1.0.0"
 
@@ -37,6 +38,7 @@ static void report_client(struct json *j)
     json_key_text(j, "name", "solotest");
     json_key_text(j, "version", SOLOTEST_VERSION);
     json_key_text(j, "hiredis", HIREDIS_VERSION);
+    json_key_text(j, "tls", tls_library());
     json_key_text(j, "compiler", COMPILER);
     json_key_bool(j, "static", is_static());
     json_close(j, '}');
@@ -51,6 +53,7 @@ static void report_settings(struct json *j, const struct settings *s, uint64_t s
     json_key_text(j, "host", s->socket == NULL ? s->host : NULL);
     json_key_u64_if_given(j, "port", s->socket == NULL ? s->port : -1);
     json_key_text(j, "socket", s->socket);
+    json_key_bool(j, "tls", s->tls);
     json_key_u64(j, "value_size", (uint64_t)s->value_size);
     json_key_u64(j, "key_count", (uint64_t)s->key_count);
     json_key_u64_if_given(j, "requests", planned > 0 ? (int64_t)planned : -1);
@@ -377,5 +380,7 @@ void report(const struct settings *s, struct outcome *o)
 
 void print_version(void)
 {
-    (void)puts("solotest " SOLOTEST_VERSION " (hiredis " HIREDIS_VERSION ", " COMPILER ")");
+    const char *tls = tls_library();
+    (void)printf("solotest " SOLOTEST_VERSION " (hiredis " HIREDIS_VERSION ", %s, " COMPILER ")\n",
+                 tls != NULL ? tls : "without TLS");
 }

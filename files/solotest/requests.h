@@ -31,8 +31,6 @@ static inline bool load_has_more(struct load *l)
 /* The next connection, in turn, that can take a command; NULL if all are busy. */
 static inline struct conn *load_pick(struct load *l)
 {
-    if (l->staging != NULL)
-        return l->staging;
     for (size_t tried = 0; tried < l->conn_count; tried++) {
         struct conn *c = &l->conns[l->next_conn];
         if (++l->next_conn == l->conn_count)
@@ -76,7 +74,8 @@ static inline void load_stage(struct load *l, struct conn *c)
     } else {
         to = put_key(put_text(to, "*2\r\n$3\r\nGET\r\n"), choice.key);
     }
-    c->out_used = (size_t)(to - c->out);
+    size_t size = (size_t)(to - c->out) - c->out_used;
+    c->out_used += c->tls != NULL ? tls_seal(c->tls, c->out + c->out_used, size) : size;
     c->staged++;
     l->issued++;
 }
@@ -85,7 +84,7 @@ static inline void load_stage(struct load *l, struct conn *c)
 static inline bool load_can_join(struct load *l, struct conn *c, uint64_t now)
 {
     return c->in_flight + c->staged < c->depth &&
-           c->out_size - c->out_used >= command_size(l->settings) && load_has_more(l) &&
+           c->out_size - c->out_used >= c->largest_command && load_has_more(l) &&
            load_next_due(l, conn_slot(c, c->in_flight + c->staged)) <= now;
 }
 
@@ -139,7 +138,9 @@ static inline bool load_send(struct load *l, struct conn *c, uint64_t now)
     }
     l->last_due = conn_slot(c, c->in_flight + c->staged - 1)->intended;
     if (l->in_flight == 0)
-        l->next_timeout_check = now + seconds_to_ns(l->settings->timeout);
+        l->next_timeout_check = now + l->timeout;
+    if (l->unread_since == 0)
+        l->unread_since = now;
     l->last_sent = now;
     l->sent += c->staged;
     l->in_flight += c->staged;
@@ -147,6 +148,8 @@ static inline bool load_send(struct load *l, struct conn *c, uint64_t now)
     c->in_flight += c->staged;
     c->staged = 0;
     l->staging = NULL;
+    if (c->tls != NULL && tls_problem(c->tls) != NULL) /* a command could not be encrypted */
+        return load_lost(l, tls_problem(c->tls));
     if (!load_flush(l, c))
         return false;
     if (c->stamped)

@@ -23,30 +23,33 @@ static inline char *put_text(char *to, const char *text)
 
 #define DIGITS 20 /* of the largest 64-bit number */
 
-/* Writes the digits to the end of `digits` and returns how many there are. */
-static inline size_t decimal(char digits[DIGITS], uint64_t value)
+static inline size_t count_digits(uint64_t value)
 {
-    size_t n = 0;
-    do
-        digits[DIGITS - ++n] = (char)('0' + value % 10);
-    while ((value /= 10) != 0);
+    size_t n = 1;
+    while ((value /= 10) != 0)
+        n++;
     return n;
+}
+
+/* Writes the `n` digits of a number. */
+static inline char *put_digits(char *to, uint64_t value, size_t n)
+{
+    for (size_t i = n; i-- > 0; value /= 10)
+        to[i] = (char)('0' + value % 10);
+    return to + n;
 }
 
 /* "$<length>\r\n", the head of a bulk string */
 static inline char *put_length(char *to, size_t length)
 {
-    char digits[DIGITS];
-    size_t n = decimal(digits, length);
     *to++ = '$';
-    return put_text(put_bytes(to, digits + DIGITS - n, n), "\r\n");
+    return put_text(put_digits(to, length, count_digits(length)), "\r\n");
 }
 
 static inline char *put_key(char *to, uint64_t key)
 {
-    char digits[DIGITS];
-    size_t n = decimal(digits, key);
-    return put_text(put_bytes(put_length(to, n), digits + DIGITS - n, n), "\r\n");
+    size_t n = count_digits(key);
+    return put_text(put_digits(put_length(to, n), key, n), "\r\n");
 }
 
 #endif

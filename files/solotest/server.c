@@ -71,6 +71,20 @@ bool server_count_keys(struct conn *c, const struct settings *s, int64_t *keys, 
     return true;
 }
 
+/* A cluster or Sentinel answers PING, and would then fail in ways that look like a broken Redis. */
+static bool check_mode(const char *info, struct failure *f)
+{
+    char mode[32];
+    info_text(info, "redis_mode", mode, sizeof mode);
+    if (strcmp(mode, "cluster") == 0)
+        return fail(f, EXIT_CONNECT, "unsupported",
+                    "this Redis is a node of a cluster (redis_mode:cluster); measure one without cluster-enabled");
+    if (strcmp(mode, "sentinel") == 0)
+        return fail(f, EXIT_CONNECT, "unsupported",
+                    "this is a Sentinel (redis_mode:sentinel); connect to the Redis that it watches");
+    return true;
+}
+
 static bool server_ask(struct conn *c, const struct settings *s, struct server_state *state,
                        struct failure *f)
 {
@@ -88,6 +102,7 @@ static bool server_ask(struct conn *c, const struct settings *s, struct server_s
         state->evicted_keys = info_number(info->str, "evicted_keys");
         state->cpu_seconds = server_cpu_seconds(info->str);
         state->dbsize = keys;
+        answered = check_mode(info->str, f);
     }
     if (info != NULL)
         freeReplyObject(info);

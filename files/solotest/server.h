@@ -22,7 +22,7 @@ struct server_state {
 };
 
 /* Uses a connection of its own. A user who may not call INFO gets no figures; that is not a
- * failure. */
+ * failure. A cluster and Sentinel are. */
 bool server_look(const struct settings *s, const struct credentials *who,
                  struct server_state *state, struct failure *f);
 

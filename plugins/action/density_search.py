@@ -28,8 +28,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.attempts 
     INVALID,
     Ledger,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import ATTEMPTS, next_probe
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import next_probe
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.probed_fleet import StaticFleet, VmFleet
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
     Sequence,
     choose,
@@ -78,7 +79,7 @@ class ActionModule(ControllerAction):
         with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors"))) as sequence:
             for arm in arms:
                 sequence.check(arm.name, _variables(arm, definition["start"] or 1, definition))
-            _search(sequence, {arm.name: arm for arm in arms})
+            _search(sequence, {arm.name: arm for arm in arms}, task_vars["groups"]["fleet"])
             document["finished"] = True
             sequence.save()
         density_result.publish(directory, document, Display().display, paid)
@@ -129,20 +130,18 @@ def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[s
     ]
 
 
-def _search(sequence: Sequence, arms: t.Mapping[str, Arm]) -> None:
+def _search(sequence: Sequence, arms: t.Mapping[str, Arm], hosts: t.Sequence[str]) -> None:
     """Probe one size after another, the arms in turn, until the density of each arm is known or its probes are used."""
     document, definition = sequence.document, sequence.document["definition"]
     searches = density_result.searches(document)
-    before: str | None = None
+    fleet = VmFleet(sequence) if definition["vms"] else StaticFleet(sequence, hosts[: definition["maximum"]])
     while (probe := next_probe(searches)) is not None:
         (name, size), arm, search = probe, arms[probe[0]], searches[probe[0]]
         run_id = run_names(document["id"], [(arm, 1)])[0] + f"-n{size:04d}-{search.probed + 1}"
+        variables = _variables(arm, size, definition)
+        fleet.prepare(variables)
         sequence.announce(f"{name}: probe {search.probed + 1} of at most {search.budget}, a fleet of {size}")
-        # The fleet of one profile may grow and shrink; another profile must not meet what it left.
-        measured = sequence.measure_until_valid(
-            run_id, {"arm": name, "size": size}, _variables(arm, size, definition), ATTEMPTS, clean=name != before
-        )
-        before = name
+        measured = fleet.measure(run_id, name, size, variables)
         if measured["state"] == FAILED:
             raise RunError(
                 f"the probe of {size} hosts under {name} failed: {measured['note']}. "
@@ -153,6 +152,8 @@ def _search(sequence: Sequence, arms: t.Mapping[str, Arm]) -> None:
             directory = RunDirectory(sequence.directory.results_dir, attempt["run_id"])
             document["runs"].append({**attempt, **_figures(directory, size)})
             search.add(size, document["runs"][-1]["outcome"])
+        if "seconds" in measured:  # not the outcome of an earlier session
+            fleet.probed(name, size, document["runs"][-1]["lost"])
         sequence.save()
         for line in density_result.probed(document["runs"][-1], search):
             sequence.say(line)

@@ -17,11 +17,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     own_directory,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import throughput_comparison
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, publish
 
 
 class ActionModule(ControllerAction):
-    """Compare runs from their files."""
+    """Compare runs, or results of the throughput benchmark, from their files."""
 
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
@@ -33,7 +34,12 @@ class ActionModule(ControllerAction):
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         directory = own_directory("name", options["results_dir"], options["name"])
+        write = not self._task.check_mode
+        throughput = throughput_comparison.measured(options["results_dir"], options["runs"])
+        if throughput:
+            document, changed = throughput_comparison.publish(directory, throughput, Display().display, write)
+            return {"changed": changed, "comparison": document}
         paid = cost.prices("prices", options["prices"], options["cost_example"])
         arms = [ArmRuns(None, [measured_run("runs", options["results_dir"], run)]) for run in options["runs"]]
-        document, changed = publish(directory, arms, Display().display, paid, write=not self._task.check_mode)
+        document, changed = publish(directory, arms, Display().display, paid, write=write)
         return {"changed": changed, "comparison": document}

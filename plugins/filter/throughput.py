@@ -1,41 +1,90 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters C(throughput_steps) and C(throughput_document)."""
+"""The filters of the role throughput_benchmark and of its playbook."""
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
-from ansible_collections.memstretch.density.plugins.plugin_utils import throughput
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import arms
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
+from ansible_collections.memstretch.density.plugins.plugin_utils.throughput import figures, steps
 
 
+def _checked(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
+    """Return a filter whose error for a wrong setting is one of Ansible."""
+
+    @functools.wraps(function)
+    def checked(*values: t.Any, **options: t.Any) -> t.Any:
+        try:
+            return function(*values, **options)
+        except SettingError as error:
+            raise AnsibleFilterError(str(error)) from error
+
+    return checked
+
+
+@_checked
 def throughput_steps(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the steps, and the largest number of bytes that Redis holds."""
-    try:
-        steps = throughput.make_steps(settings)
-    except SettingError as error:
-        raise AnsibleFilterError(str(error)) from error
-    return {"steps": steps, "bytes": throughput.largest(steps)}
+    """Return the steps, and the settings that they were made from."""
+    return {"steps": steps.make_steps(settings), "settings": dict(settings)}
+
+
+@_checked
+def throughput_fitting(
+    workload: t.Mapping[str, t.Any], memory: t.Mapping[str, t.Any], dram: t.Any = None
+) -> dict[str, t.Any]:
+    """Return the steps that fit into memory, and the cases that are left out."""
+    areas = memory["swap"]["areas"]
+    swap = sum(area["size_bytes"] - area["used_bytes"] for area in areas)
+    fitting, left_out = steps.select(workload["steps"], steps.room(memory["memory"]["available_bytes"], swap, dram))
+    return {"steps": fitting, "left_out": left_out}
+
+
+@_checked
+def throughput_schedule(profiles: t.Any, rounds: t.Any = 3) -> list[dict[str, t.Any]]:
+    """Return the arm, the profile and the round of each part of the measurement, in order."""
+    count = number("throughput_rounds", rounds, RANGES["study_rounds"])
+    order = arms.schedule(arms.profile_arms("profiles", profiles, at_least=1), "interleaved", count)
+    return [
+        {
+            "name": figures.cell_name(arm.name, round_number),
+            "arm": arm.name,
+            "profile": arm.variables["profile"],
+            "round": round_number,
+        }
+        for arm, round_number in order
+    ]
 
 
 def throughput_document(
     results: t.Sequence[t.Mapping[str, t.Any]],
-    steps: t.Sequence[t.Mapping[str, t.Any]],
-    profile: str,
-    host: str,
-    settings: t.Mapping[str, t.Any],
-) -> dict[str, t.Any]:
-    """Return the result of one profile."""
-    return throughput.document(profile, host, steps, results, settings)
+    steps_done: t.Sequence[t.Mapping[str, t.Any]],
+    about: t.Mapping[str, t.Any],
+) -> dict[str, dict[str, t.Any]]:
+    """Return the result of an arm in a round, by its name."""
+    return {figures.cell_name(about["arm"], about["round"]): figures.cell(about, steps_done, results)}
+
+
+def throughput_arms(parts: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    """Return the results by arm."""
+    return figures.by_arm(parts)
 
 
 class FilterModule:
-    """Filters of the role throughput_benchmark."""
+    """Filters of the role throughput_benchmark and of its playbook."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """Return the filters by name."""
-        return {"throughput_steps": throughput_steps, "throughput_document": throughput_document}
+        return {
+            "throughput_steps": throughput_steps,
+            "throughput_fitting": throughput_fitting,
+            "throughput_schedule": throughput_schedule,
+            "throughput_document": throughput_document,
+            "throughput_arms": throughput_arms,
+        }

@@ -21,9 +21,13 @@ extends_documentation_fragment:
   - memstretch.density.results_dir
 options:
   state:
-    description: V(checked) writes nothing; it fails if V(kept) could not save the result.
+    description:
+      - V(checked) writes nothing; it fails if V(kept) could not save the result. With O(definition), it returns the
+        parts of the experiment that are saved already.
+      - V(part) saves O(parts) of an experiment that is measured in several parts, so that an interruption loses
+        nothing. V(kept) removes them when no result is missing.
     type: str
-    choices: [checked, kept]
+    choices: [checked, part, kept]
     default: kept
   experiment:
     description: Name of the experiment.
@@ -44,6 +48,21 @@ options:
     description: Result of each host, or of each profile if the experiment compares profiles.
     type: dict
     default: {}
+  definition:
+    description:
+      - Everything that must be the same for all parts of an experiment that is measured in parts. Parts with another
+        definition are refused.
+      - Without O(run_id), O(state=checked) chooses the newest unfinished experiment with this definition, or a new
+        directory. Needed with O(state=part).
+    type: dict
+  parts:
+    description: Results of parts, by name, for O(state=part).
+    type: dict
+    default: {}
+  resume:
+    description: With O(state=checked) and O(definition), whether to continue an unfinished experiment.
+    type: bool
+    default: true
 author:
   - The memstretch.density contributors (@memstretch)
 """
@@ -59,7 +78,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 experiment_result:
-  description: The C(directory) with the result, and its C(run_id).
-  returned: O(state=kept), but not in check mode
+  description: The C(directory) of the result, its C(run_id), and with O(state=checked) the saved C(parts).
+  returned: O(state=kept), but not in check mode; O(state=checked) with O(definition)
   type: dict
 """

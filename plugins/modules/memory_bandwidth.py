@@ -32,14 +32,15 @@ options:
   buffer:
     description:
       - Size of the buffer that all readers share, in bytes or with K, M, G, T (powers of 1024). The default is 16 times
-        the largest cache, and at least 256M. Less than 16 times the cache is refused, because reads would hit the
-        cache.
+        the last-level caches of the readers' CPUs, each counted once, and at least 256M. Less is refused, because reads
+        would hit the caches. So is a buffer that does not leave a quarter of its size free on the node.
     type: str
     default: ""
   cache:
     description:
-      - Size of the largest cache to assume, in bytes or with K, M, G, T, for a machine whose kernel reports a wrong
-        size. The default is what the kernel reports. A given size is listed among the doubts of the result.
+      - Size of the readers' last-level caches to assume, together, in bytes or with K, M, G, T, for a machine whose
+        kernel reports a wrong size. The default is what the kernel reports. A given size is listed among the doubts of
+        the result.
     type: str
     default: ""
   seconds:
@@ -63,6 +64,11 @@ options:
     default: none
   channels:
     description: Memory channels of the whole host, 1 to 1,024, if the firmware does not report them.
+    type: raw
+  link:
+    description:
+      - Speed of the link between two sockets in GB/s one way, 0.1 to 10,000. The result shows which share of it was
+        reached. No kernel reports the speed.
     type: raw
 attributes:
   check_mode:
@@ -101,6 +107,10 @@ reading_seconds:
   description: Seconds of reading in all measurements together, without the time to fill the buffers.
   returned: always
   type: float
+largest_buffer:
+  description: Size of the largest buffer in bytes.
+  returned: always
+  type: int
 memory_bandwidth:
   description: The results. Each figure has C(median), C(min) and C(max) of the repetitions.
   returned: not in check mode
@@ -121,6 +131,11 @@ memory_bandwidth:
       description:
         - C(bytes_per_second), the theoretical bandwidth of all C(channels); C(share), the part of it that the readers
           of all nodes reached; or C(reason), why it is unknown.
+      type: dict
+    link:
+      description:
+        - C(bytes_per_second) of O(link), C(highest) bandwidth between two nodes, and C(share), or the C(reason) why it
+          is unknown.
       type: dict
     placement:
       description: C(swap_drives) with their nodes, and C(virtual_machines) with their memory by node.
@@ -158,6 +173,7 @@ ARGUMENTS = dict(
     readers=dict(type="raw", default=[]),
     huge_pages=dict(type="str", choices=["none", "transparent", "reserved"], default="none"),
     channels=dict(type="raw"),
+    link=dict(type="raw"),
 )
 
 
@@ -209,10 +225,11 @@ def main() -> None:
         options = bandwidth.check_options(module.params)
         nodes = bandwidth.nodes(files, bandwidth.allowed_cpus())
         measurements = bandwidth.measurements(nodes, options)
-        options["buffer_bytes"] = bandwidth.check_room(files, nodes, options)
+        largest = bandwidth.check_room(files, nodes, measurements, options)
         expected = dict(
             measurements=len(measurements),
             reading_seconds=len(measurements) * options["repetitions"] * options["seconds"],
+            largest_buffer=largest,
         )
         if module.check_mode:
             module.exit_json(changed=False, msg="check mode: nothing was measured", **expected)
@@ -236,6 +253,7 @@ def main() -> None:
         **facts,
         notes=notes_of(facts),
         warnings=warnings,
+        link=bandwidth.link(pairs, options["link"]),
         theory=theory_of(module, files, options["channels"], pairs),
         placement=dict(swap_drives=drives, virtual_machines=machines),
     )

@@ -16,6 +16,9 @@ description:
     the first run, with the page-ins that explain it. Writes C(comparison.json), C(comparison.txt) and
     C(comparison.html).
   - Lists the differences between the runs other than their profiles.
+  - Also compares results of the role P(memstretch.density.throughput_benchmark#role), which may be of different hosts.
+    These are shown like a result of that role, in C(throughput_benchmark.json), C(throughput_benchmark.txt) and
+    C(report.html).
   - Runs on the controller.
 extends_documentation_fragment:
   - memstretch.density.controller_action
@@ -23,7 +26,7 @@ extends_documentation_fragment:
   - memstretch.density.prices
 options:
   runs:
-    description: Names of the runs. The others are compared with the first one.
+    description: Names of the runs, or of the results. The others are compared with the first one.
     type: list
     elements: str
     required: true
@@ -43,7 +46,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 comparison:
-  description: The contents of C(comparison.json).
+  description: The contents of C(comparison.json) or C(throughput_benchmark.json).
   returned: always
   type: dict
 """

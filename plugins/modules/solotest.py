@@ -49,6 +49,37 @@ options:
   password:
     description: Password. It is passed to the client in its environment, never as an argument.
     type: str
+  tls:
+    description:
+      - Encrypt the connection. The client must have been built with TLS (C(client_program_tls) of the role
+        P(memstretch.density.client_program#role)). TLS 1.2 is the oldest version that is accepted.
+      - Latencies include the encryption by Redis and the decryption of a reply. A request is encrypted before it is
+        due.
+    type: bool
+    default: false
+  validate_certs:
+    description: Whether the certificate of the server must be valid and have the name O(tls_server_name). With O(tls).
+    type: bool
+    default: true
+  ca_certs:
+    description: >-
+      File on the host with the certificates of the authorities that are trusted (PEM). The default is those of the
+      host, at the place where the OpenSSL of the builder expects them. Needs O(tls).
+    type: path
+  client_cert_file:
+    description: >-
+      File on the host with the client's certificate and its chain (PEM). Needs O(tls) and O(client_key_file).
+    type: path
+  client_key_file:
+    description: >-
+      File on the host with the private key of O(client_cert_file) (PEM, without a password). Only its path is an
+      argument of the client. Needs O(tls) and O(client_cert_file).
+    type: path
+  tls_server_name:
+    description: >-
+      Name of the server, which is sent to it (SNI) and which its certificate must have. The default is O(host). An
+      address is compared with the certificate and not sent. Needs O(tls).
+    type: str
   value_size:
     description: Bytes of a value, 1 to 536,870,912.
     type: int
@@ -108,11 +139,11 @@ options:
     default: hybrid
   spin_us:
     description:
-      - The shortest time that V(hybrid) spins before a request is due, in microseconds, 0 to 1,000,000. If sleeps end
-        later than that, it adapts and spins longer, up to 150 microseconds; C(health.spin_us_at_end) is the final
-        value.
+      - The shortest time that V(hybrid) spins before a request is due, in microseconds, 0 to 1,000,000. The client
+        learns how late this machine's sleeps end, before the start and with every request, and spins as long as that
+        takes, up to 150 microseconds; C(health.spin_us_at_end) is the final value.
     type: int
-    default: 40
+    default: 0
   cpu:
     description:
       - CPU of the client. V(any) leaves the choice to the scheduler. A CPU number, 0 to 1023, pins the client to
@@ -343,8 +374,9 @@ solotest:
     error:
       description:
         - The C(kind) and C(message) of the error that ended the execution, or V(null).
-        - Redis was never there if the kind is C(connect) or C(auth). It was there, but closed the connection, did not
-          answer or sent nonsense before the first request of the load if the kind is C(not_ready).
+        - Redis was never there if the kind is C(connect), C(tls) (no handshake, or a certificate that is not accepted),
+          C(auth) or C(unsupported) (a node of a cluster, or a Sentinel). It was there, but closed the connection, did
+          not answer or sent nonsense before the first request of the load if the kind is C(not_ready).
         - It failed under the load, after the first request was sent, if the kind is C(lost) (the connection),
           C(timeout) (no reply in O(reply_timeout)) or C(protocol) (nonsense).
         - C(reply), some requests got error replies; C(value_size), a value is more than 1 MB larger than
@@ -366,6 +398,12 @@ ARGUMENTS = dict(
     socket=dict(type="path"),
     username=dict(type="str"),
     password=dict(type="str", no_log=True),
+    tls=dict(type="bool", default=False),
+    validate_certs=dict(type="bool", default=True),
+    ca_certs=dict(type="path"),
+    client_cert_file=dict(type="path"),
+    client_key_file=dict(type="path"),
+    tls_server_name=dict(type="str"),
     value_size=dict(type="int", default=1000),
     key_count=dict(type="int", default=20000000, no_log=False),
     requests=dict(type="int"),
@@ -377,7 +415,7 @@ ARGUMENTS = dict(
     stagger=dict(type="float", default=0),
     arrivals=dict(type="str", choices=["periodic", "jitter", "poisson"], default="periodic"),
     pacing=dict(type="str", choices=["hybrid", "sleep", "spin", "none"], default="hybrid"),
-    spin_us=dict(type="int", default=40),
+    spin_us=dict(type="int", default=0),
     cpu=dict(type="raw", default="any"),
     connections=dict(type="int", default=1),
     pipeline=dict(type="int", default=1),
@@ -396,7 +434,12 @@ ARGUMENTS = dict(
 
 
 def main() -> None:
-    module = AnsibleModule(ARGUMENTS, supports_check_mode=True, required_by={"username": ["password"]})
+    module = AnsibleModule(
+        ARGUMENTS,
+        supports_check_mode=True,
+        required_by={"username": ["password"]},
+        required_together=[("client_cert_file", "client_key_file")],
+    )
     options = module.params
     try:
         client.validate(options)

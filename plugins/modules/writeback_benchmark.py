@@ -10,11 +10,16 @@ module: writeback_benchmark
 short_description: Measure small synchronous writes under a flood of dirty pages, and find the best vm.dirty_bytes
 version_added: 0.1.0
 description:
-  - One sequential writer fills the page cache with dirty pages. At the same time C(fio) writes small blocks at random
-    offsets, with an fsync after each. This is measured with the host's own settings, with each value of O(dirty_bytes),
-    and all of it again with each of O(queues).
-  - The knee is the setting that recovers most of the idle host's synchronous writes and keeps at least 85 % of the
-    sequential throughput.
+  - One sequential writer fills the page cache with dirty pages, more than the dirty limit, so that the kernel must
+    write them back. At the same time C(fio) writes small blocks at random offsets, with an fsync after each. This is
+    measured with the host's own settings, with each value of O(dirty_bytes), and all of it again with each of
+    O(queues).
+  - Dirty, Writeback and the bytes that the disk writes are recorded over time. A setting under which the flood was not
+    written back does not count, and its RV(writeback.settings_measured) gives the reason.
+  - The knee is the setting that recovers most of the idle host's synchronous writes, in the cell that has least of
+    them, and keeps at least 85 % of the sequential throughput. Of settings that are equal within 5 % and one standard
+    error, the one with the largest vm.dirty_bytes wins. From 3 repetitions on, there is a knee only if the 95 %
+    interval of the gain over the host's own setting is above 1.
   - The original settings are restored at the end, also after an interruption. After a power cut or SIGKILL, the next
     execution restores them, or one with O(state=restored).
 options:
@@ -36,7 +41,13 @@ options:
         too, as the first one.
     type: list
     elements: str
-    default: [256M, 64M, 15M]
+    default: [1G, 256M, 64M, 16M, 4M, 1M]
+  refine:
+    description:
+      - Number of values to add between the knee and each of its neighbours, in logarithmic steps, 0 to 8. A first round
+        that does not count finds where to add them.
+    type: raw
+    default: 1
   queues:
     description:
       - Settings of the disk's queue to measure in addition to its own, each with one or more of C(scheduler),
@@ -44,10 +55,11 @@ options:
     type: list
     elements: dict
     default: []
-  write_size:
-    description: Size of a synchronous write, a multiple of 512 from 512 bytes to 1G.
-    type: str
-    default: 16K
+  write_sizes:
+    description: Sizes of a synchronous write, each a multiple of 512 from 512 bytes to 1G.
+    type: list
+    elements: str
+    default: [16K, 4K]
   threads:
     description: Numbers of synchronous writers, each 1 to 1,024.
     type: raw
@@ -57,17 +69,31 @@ options:
     type: raw
     default: 5
   repetitions:
-    description: Number of repetitions of all measurements, in turn, 1 to 1,000. Results show their median.
+    description:
+      - Number of repetitions of all measurements, 1 to 1,000. Results show their median. Fewer than 3 give no interval.
     type: raw
-    default: 1
+    default: 5
   file_size:
     description: Size of the file of each synchronous writer.
     type: str
     default: 64M
   flood_size:
-    description: Size of the file that is written sequentially, and again and again as the flood.
+    description:
+      - Size of the flood's file, which is written repeatedly. By default it is 1.25 times the largest dirty limit of
+        the experiment, the host's own included, but at most half of the free space.
     type: str
-    default: 1G
+    default: ""
+  emulated_iops:
+    description:
+      - Writes per second of an emulated slow drive, 0 to 100,000. The drive is a file in O(directory), on a loop device
+        that the kernel slows down. Needs C(mkfs.ext4) and the controller blkio of cgroup version 1. V(0) measures the
+        real drive.
+    type: raw
+    default: 0
+  emulated_bandwidth:
+    description: Bytes per second that the emulated drive writes, at least 1M.
+    type: str
+    default: 150M
   record_directory:
     description: Directory on the host for the record of the original settings.
     type: path
@@ -101,6 +127,10 @@ writing_seconds:
   description: Seconds of all synchronous writes together.
   returned: O(state=measured)
   type: float
+flood_size:
+  description: Size of the flood's file in bytes.
+  returned: O(state=measured)
+  type: int
 writeback:
   description: The results.
   returned: O(state=measured), but not in check mode
@@ -108,17 +138,34 @@ writeback:
   contains:
     settings_measured:
       description:
-        - "For each setting, the host's own (C(dirty_bytes) 0) first, C(dirty_bytes), C(queue), C(sequential) (bytes per
-          second) and C(sequential_share); and for each number of C(threads) C(idle_iops), C(flood_iops),
-          C(flood_p99_ms), C(gain) (over the host's own setting) and C(of_idle)."
+        - "For each setting, the host's own (C(dirty_bytes) 0) first: C(limit), the dirty limit in bytes; C(queue);
+          C(valid) and C(reason); C(sequential), bytes per second, and C(sequential_share) of the baseline's; and
+          C(cells)."
+        - "For each cell, with its C(write_size) in bytes and C(threads): C(idle_iops), C(flood_iops), C(of_idle),
+            C(gain) over the baseline; C(avg_ms), C(p95_ms), C(p99_ms), C(max_ms) of an fsync, C(write_avg_ms) of the
+            write before it; C(writeback_per_second) of the flood and C(device_per_second), in bytes; C(dirty_max),
+            C(writeback_max), and C(samples) of the last repetition: seconds, Dirty, Writeback, bytes per second of the
+            disk."
+        - Figures with C(median), C(min) and C(max) are over the repetitions, ratios are medians of paired ratios.
       type: list
       elements: dict
+    baseline:
+      description:
+        - The setting that the others are compared with. It is the host's own, or the largest vm.dirty_bytes if nothing
+          was written back under the host's own.
+      type: dict
     chosen:
       description: The knee, one of RV(writeback.settings_measured), or null if there is none.
       type: dict
     reason:
       description: Why there is no knee.
       type: str
+    knee:
+      description:
+        - C(limits), the range of dirty limits that 95 % of resampled repetitions choose, and C(gain), how many times as
+          many synchronous writes as under the baseline, with the bounds of its 95 % interval. Both are null without an
+          interval.
+      type: dict
     disk:
       description: The disk that was measured, with the settings of its queue.
       type: dict
@@ -126,7 +173,8 @@ writeback:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback, writeback_results
+from ansible_collections.memstretch.density.plugins.module_utils.experiment.slow_drive import SlowDriveError
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import DIRECTORY, HostRecordError
@@ -137,30 +185,30 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 ARGUMENTS = dict(
     state=dict(type="str", choices=["measured", "restored"], default="measured"),
     directory=dict(type="path", required=True),
-    dirty_bytes=dict(type="list", elements="str", default=["256M", "64M", "15M"]),
+    dirty_bytes=dict(type="list", elements="str", default=["1G", "256M", "64M", "16M", "4M", "1M"]),
+    refine=dict(type="raw", default=1),
     queues=dict(type="list", elements="dict", default=[]),
-    write_size=dict(type="str", default="16K"),
+    write_sizes=dict(type="list", elements="str", default=["16K", "4K"]),
     threads=dict(type="raw", default=[10, 1]),
     seconds=dict(type="raw", default=5),
-    repetitions=dict(type="raw", default=1),
+    repetitions=dict(type="raw", default=5),
     file_size=dict(type="str", default="64M"),
-    flood_size=dict(type="str", default="1G"),
+    flood_size=dict(type="str", default=""),
+    emulated_iops=dict(type="raw", default=0),
+    emulated_bandwidth=dict(type="str", default="150M"),
     record_directory=dict(type="path", default=DIRECTORY),
 )
 
 
-def measured(module: AnsibleModule, knobs: writeback.WritebackKnobs, options: dict) -> dict:
+def measured(module: AnsibleModule, disk: str, settings: TemporarySettings, options: dict) -> dict:
     """Return the results and the knee."""
     fio = module.get_bin_path("fio", required=True)
-    figures = writeback.measure(module.params["directory"], knobs, options, fio, module.run_command)
-    settings = writeback.with_ratios(figures)
-    chosen, reason = writeback.choose(settings)
+    knobs = writeback.WritebackKnobs(disk, settings)
+    measured_settings = writeback.measure(module.params["directory"], knobs, options, fio, module.run_command)
     return dict(
         schema=writeback.SCHEMA,
         settings=options,
-        settings_measured=settings,
-        chosen=chosen,
-        reason=reason,
+        **writeback_results.facts(measured_settings, options["seconds"]),
         disk=dict(name=knobs.disk, **host_memory.block_queue(HostFiles(), knobs.disk)),
         fio=writeback.fio_version(module.run_command([fio, "--version"])[1]),
     )
@@ -174,18 +222,19 @@ def main() -> None:
         options = writeback.check_options(module.params)
         left = writeback.is_left(record, module.params["directory"])
         if left and not module.check_mode:
-            writeback.undo(record, module.params["directory"])
+            writeback.undo(record, module.params["directory"], module.run_command)
         if module.params["state"] == "restored":
             module.exit_json(changed=left)
         disk = writeback.check_directory(module.params["directory"], options)
         seconds = writeback.writing_seconds(options)
+        expected = dict(writing_seconds=seconds, flood_size=options["flood_size"])
         if module.check_mode:
-            module.exit_json(changed=False, writing_seconds=seconds, msg="check mode: nothing was measured")
+            module.exit_json(changed=False, msg="check mode: nothing was measured", **expected)
         with record.locked():
-            result = measured(module, writeback.WritebackKnobs(disk, settings), options)
-    except (SettingError, SettingsError, HostRecordError, writeback.MeasurementError, OSError) as error:
+            result = measured(module, disk, settings, options)
+    except (SettingError, SettingsError, HostRecordError, writeback.MeasurementError, SlowDriveError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, writeback=result, writing_seconds=seconds)
+    module.exit_json(changed=False, writeback=result, **expected)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure the overhead of runs: start skew, the playbook's own time, callback and report on large fleets.
 
-python tests/bench/fleet.py [skew] [overhead] [scale] [--write]
+python tests/bench/fleet.py [skew] [overhead] [scale] [playbooks] [--sizes 16,128,1000] [--write]
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import pathlib
-import platform
 import resource
 import statistics
 import subprocess
@@ -22,8 +21,9 @@ import typing as t
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "bench" / "simulated")]
 
+import hosts as simulated  # noqa: E402
 import yaml  # noqa: E402
 from synthetic_fleets import begun_run, record_run, run_config  # noqa: E402
 
@@ -34,13 +34,22 @@ INSTANCES = 32
 FORKS = 2
 SCALES = (10, 100, 1000)
 PHASES = 25
+# Simulated hosts, and the measured phases of their runs.
+SIZES = (16, 128, 1000)
+ITERATIONS = 2
+PAGE = ROOT / "docs" / "bench" / "fleet.md"
 
 
 def run_playbook(
-    inventory: pathlib.Path, results: pathlib.Path, variables: dict[str, t.Any], playbook: str, *arguments: str
+    inventory: pathlib.Path,
+    results: pathlib.Path,
+    variables: dict[str, t.Any],
+    playbook: str,
+    *arguments: str,
+    more_environment: dict[str, str] | None = None,
 ) -> float:
     """Run a playbook and return how many seconds it took; its output is in playbook.log next to results."""
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), **(more_environment or {})}
     began = time.monotonic()
     with open(results.parent / "playbook.log", "w", encoding="utf-8") as log:
         status = subprocess.run(
@@ -149,7 +158,7 @@ def skew(directory: pathlib.Path) -> list[tuple[str, str, str]]:
             f"p99 <= 2 ms: {'met' if p99 <= 2 else 'missed'}",
         ),
         (
-            "the same: smallest overlap of a phase",
+            "smallest overlap of a phase, 32 local instances",
             f"{overlap:.4f}",
             f">= 0.95: {'met' if overlap >= 0.95 else 'missed'}",
         ),
@@ -176,7 +185,7 @@ def overhead(directory: pathlib.Path) -> list[tuple[str, str, str]]:
             f"<= 90 s: {'met' if own <= 90 else 'missed'}",
         ),
         (
-            "the same: smallest overlap of a phase",
+            "smallest overlap of a phase, 4 instances",
             f"{overlap:.4f}",
             f">= 0.95: {'met' if overlap >= 0.95 else 'missed'}",
         ),
@@ -284,9 +293,73 @@ def scale(directory: pathlib.Path) -> list[tuple[str, str, str]]:
     return rows
 
 
+def controller_costs(directory: pathlib.Path, hosts: int, iterations: int) -> list[dict[str, t.Any]]:
+    """Run site.yml on simulated hosts and return what each task cost the controller."""
+    place = directory / str(hosts)
+    place.mkdir()
+    costs = place / "costs.jsonl"
+    run_playbook(
+        simulated.inventory(place / "hosts.yml", hosts, iterations, directory / "cache"),
+        place / "results",
+        {},
+        "site",
+        more_environment={
+            **simulated.prepare(place / "answers"),
+            "SIMULATED_COSTS": str(costs),
+            "ANSIBLE_CALLBACKS_ENABLED": "memstretch.density.fleet_latency,controller_cost",
+        },
+    )
+    return [json.loads(line) for line in costs.read_text(encoding="utf-8").splitlines()]
+
+
+def playbooks(directory: pathlib.Path, sizes: t.Sequence[int] = SIZES) -> list[tuple[str, str, str]]:
+    """Measure the controller while site.yml runs on simulated hosts. Each figure is divided by the number of hosts."""
+    controller_costs(directory, 1, 1)  # builds the client and fills Ansible's caches
+    rows = []
+    for hosts in sizes:
+        costs = controller_costs(directory, hosts, ITERATIONS)
+        names = [cost["task"] for cost in costs]
+        # A phase begins with this task and ends before the next one, or before the clocks are compared again.
+        begins = [number for number, name in enumerate(names) if name.endswith(": Set the start time of the phase")]
+        end = max(number for number, name in enumerate(names) if name.endswith("controller's again"))
+        phases = sum(cost["cpu_s"] for cost in costs[begins[0] : end]) / len(begins)
+        whole = sum(cost["cpu_s"] for cost in costs)
+        measured = documents(directory / str(hosts) / "results")
+        own = [
+            later["begun_at"] - each["begun_at"] - each["phase"]["seconds"]
+            for each, later in zip(measured, measured[1:])
+        ]
+        run = (directory / str(hosts) / "results" / "latest").resolve()
+        size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+        lookups = sum(cost["hostvars"] for cost in costs)
+        rows.append(
+            (
+                f"{hosts} simulated hosts: controller's CPU time for each host, in all / for each phase",
+                f"{whole / hosts:.2f} s / {phases / hosts:.3f} s",
+                f"peak memory {costs[-1]['rss_mb']:.0f} MB, files {size / hosts / len(begins) / 1000:.1f} KB for each "
+                f"host and phase, variables of other hosts read {lookups / hosts:.0f} times for each host, own time of "
+                f"a phase {statistics.fmean(own):.1f} s",
+            )
+        )
+    return rows
+
+
+def write_page(rows: t.Sequence[tuple[str, str, str]]) -> None:
+    """Replace the lines of the page that have the same first column, between its markers, and add the others."""
+    before, rest = PAGE.read_text(encoding="utf-8").split("<!-- table -->\n")
+    table, after = rest.split("<!-- end of table -->\n")
+    when = f"{time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.0f}"
+    lines = {line.split(" | ")[0]: line for line in table.strip().splitlines()}
+    lines.update({f"| {what}": f"| {what} | {figure} | {target} | {when} |" for what, figure, target in rows})
+    PAGE.write_text(
+        before + "<!-- table -->\n" + "\n".join(lines.values()) + "\n<!-- end of table -->\n" + after, encoding="utf-8"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", metavar="WHAT", help="skew, overhead, scale; all of them by default")
+    parser.add_argument("what", nargs="*", metavar="WHAT", help="skew, overhead, scale, playbooks; all by default")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of simulated hosts")
     parser.add_argument("--write", action="store_true", help="write docs/bench/fleet.md")
     parser.add_argument("--replay", nargs=3, metavar=("EXAMPLE", "HOSTS", "DIRECTORY"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -295,7 +368,8 @@ def main() -> None:
         print(json.dumps(replay(pathlib.Path(example), int(hosts), pathlib.Path(place))))
         return
     rows = []
-    measures = {"skew": skew, "overhead": overhead, "scale": scale}
+    sizes = [int(size) for size in options.sizes.split(",")]
+    measures = {"skew": skew, "overhead": overhead, "scale": scale, "playbooks": lambda place: playbooks(place, sizes)}
     if set(options.what) - set(measures):
         parser.error(f"WHAT is one of {', '.join(measures)}")
     for name in options.what or measures:
@@ -304,14 +378,7 @@ def main() -> None:
             for row in rows[-3:]:
                 print("  ".join(row), flush=True)
     if options.write:
-        machine = f"{os.cpu_count()} CPUs, Linux {platform.release()}, Python {platform.python_version()}"
-        table = "\n".join(f"| {what} | {figure} | {target} |" for what, figure, target in rows)
-        (ROOT / "docs" / "bench").mkdir(exist_ok=True)
-        (ROOT / "docs" / "bench" / "fleet.md").write_text(
-            f"# Overhead of runs\n\n`make bench`, {time.strftime('%Y-%m-%d')}, {machine}.\n\n"
-            f"| what | measured | target |\n| --- | --- | --- |\n{table}\n",
-            encoding="utf-8",
-        )
+        write_page(rows)
 
 
 if __name__ == "__main__":

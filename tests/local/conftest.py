@@ -134,13 +134,16 @@ class RedisServer:
         directory.mkdir()
         self.process = self.start()
 
-    def start(self) -> subprocess.Popen:
+    def settings(self) -> list[str]:
         settings = [f"port {self.port}", "bind 127.0.0.1", "save ''", f"dir {self.directory}"]
         if self.password:
             settings.append(f'requirepass "{self.password}"')
+        return settings
+
+    def start(self) -> subprocess.Popen:
         self.process = subprocess.Popen(self.COMMAND, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         assert self.process.stdin
-        self.process.stdin.write("\n".join(settings) + "\n")
+        self.process.stdin.write("\n".join(self.settings()) + "\n")
         self.process.stdin.close()
         wait_for(f"redis-server on port {self.port}", self._answers)
         return self.process

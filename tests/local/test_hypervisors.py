@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 
 import pytest
@@ -59,7 +60,8 @@ def test_the_pressure_of_hypervisors_is_recorded(fleet, tmp_path, other_kernel):
     document = outcome.phase("02-i0-r100-1.json")
     boot_id = "00000000-0000-4000-8000-00000000hv01"
     assert document["hypervisors"]["hv1"] == {"machine": boot_id}
-    assert "refused" in document["hypervisors"]["gone"]["unknown"]
+    # Ansible reports either why ssh ended or that it could not write to it.
+    assert re.search("refused|Broken pipe", document["hypervisors"]["gone"]["unknown"])
     assert "snapshot is missing" in document["hypervisors"]["hostile"]["unknown"]
     assert document["pressure"][boot_id]["counters"]["clock_s"] > 0 and len(document["pressure"]) == 2
     found = outcome.summary["cells"][0]["pressure"]

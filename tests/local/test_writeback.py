@@ -16,13 +16,16 @@ from .machine import RECORDS
 WRITEBACK = {
     "writeback_benchmark_seconds": 0.5,
     "writeback_benchmark_repetitions": 1,
-    "writeback_benchmark_dirty_bytes": ["15M"],
+    "writeback_benchmark_dirty_bytes": ["16M", "4M"],
+    "writeback_benchmark_refine": 0,
+    "writeback_benchmark_write_sizes": ["16K"],
     "writeback_benchmark_threads": [1],
     "writeback_benchmark_file_size": "1M",
-    "writeback_benchmark_flood_size": "8M",
+    "writeback_benchmark_flood_size": "64M",
     "writeback_benchmark_install": False,
 }
 DIRTY = ("/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio")
+THROTTLE = pathlib.Path("/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device")
 RECORD = RECORDS / "writeback_benchmark.json"
 TUNED = ("-e", "profile=dram", "-e", f"host_tuning_dirty_bytes={20 << 20}")
 
@@ -67,13 +70,65 @@ def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
     done = fleet.run_playbook("-e", "run_id=wb", playbook="writeback")
     assert done.status == 0, done.output
     kept = fleet.document("wb", "writeback_benchmark")["hosts"]["alone"]
-    assert [setting["dirty_bytes"] for setting in kept["settings_measured"]] == [0, 15 << 20]
-    assert all(
-        setting["sequential"]["median"] > 0 and setting["threads"][0]["flood_iops"]["median"] > 0
-        for setting in kept["settings_measured"]
-    )
+    settings = kept["settings_measured"]
+    assert [setting["dirty_bytes"] for setting in settings] == [0, 16 << 20, 4 << 20]
+    assert all(setting["cells"][0]["flood_iops"]["median"] > 0 for setting in settings)
+    # The flood is far below the host's own limit and far above the others.
+    assert "no write-back ran" in settings[0]["reason"]
+    assert kept["settings"]["flood_size"] < settings[0]["limit"] / 4
+    for setting in settings[1:]:
+        cell = setting["cells"][0]
+        assert setting["valid"] and cell["writeback_per_second"]["median"] > 2**20, setting
+        assert cell["dirty_max"] > 0 and cell["samples"] and cell["p99_ms"]["median"] <= cell["max_ms"]
+    assert kept["baseline"]["dirty_bytes"] == 16 << 20
+    assert "proof of write-back" in done.output.lower() and "does not count" in done.output
     assert "knee" in done.output
     assert dirty() == before and not RECORD.exists() and list(disk.iterdir()) == []
+
+
+SLOW = 50
+
+
+@pytest.fixture
+def slow_drive(disk, fleet):
+    """The same directory, in which a drive of 50 writes per second is emulated."""
+    if not THROTTLE.exists():
+        pytest.skip("this machine has no controller blkio of cgroup version 1")
+    fleet.variables.update(writeback_benchmark_emulated_iops=SLOW, writeback_benchmark_dirty_bytes=["4M"])
+    before = loops(), THROTTLE.read_text(encoding="ascii")
+    yield disk
+    assert (loops(), THROTTLE.read_text(encoding="ascii")) == before
+    assert str(disk) not in pathlib.Path("/proc/mounts").read_text(encoding="utf-8")
+
+
+def test_a_slow_drive_is_emulated_and_removed(fleet, slow_drive):
+    done = fleet.run_playbook("-e", "run_id=slow", playbook="writeback")
+
+    assert done.status == 0, done.output
+    kept = fleet.document("slow", "writeback_benchmark")["hosts"]["alone"]
+    assert kept["disk"]["name"].startswith("loop")
+    # A write with its fsync takes more than one write of the drive: its data and the journal of the file system.
+    cell = kept["settings_measured"][1]["cells"][0]
+    assert 0 < cell["idle_iops"]["median"] <= SLOW and 0 < cell["flood_iops"]["median"] <= SLOW
+    assert f"an EMULATED slow drive ({SLOW} writes/s" in done.output
+    assert "host_tuning_dirty_bytes" not in done.output
+    assert list(slow_drive.iterdir()) == []
+
+
+def test_a_slow_drive_that_was_killed_is_removed(fleet, slow_drive):
+    fleet.variables["writeback_benchmark_dirty_bytes"] = [f"{mib}M" for mib in range(15, 115)]
+    process = fleet.start(playbook="writeback")
+    module = wait_for("the flood runs", lambda: module_above_fio(slow_drive), process)
+    os.kill(module, signal.SIGKILL)
+    assert fleet.wait(process).status == 2 and loops()
+
+    assert fleet.run_playbook("-e", "writeback_benchmark_state=restored", playbook="writeback").status == 0
+    assert list(slow_drive.iterdir()) == []
+
+
+def loops():
+    """Return the loop devices that are in use."""
+    return sorted(pathlib.Path("/sys/block").glob("loop*/loop/backing_file"))
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGKILL])
@@ -141,6 +196,7 @@ def test_writeback_refuses_bad_input(fleet, disk):
     cases = [
         ({"writeback_benchmark_flood_size": "1000T"}, "must stay free. Use a smaller flood_size"),
         ({"writeback_benchmark_dirty_bytes": ["1"]}, "dirty_bytes: ['1'] is not allowed"),
+        ({"writeback_benchmark_emulated_iops": "fast"}, "emulated_iops: 'fast' is not allowed"),
         ({"writeback_benchmark_directory": "/none/such"}, "directory: /none/such is not a directory"),
     ]
     common = {"writeback_benchmark_results_dir": str(fleet.results)}

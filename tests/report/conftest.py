@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 import pathlib
+import random
 
 import pytest
 from synthetic_densities import empty, entry
 from synthetic_fleets import fleet_run
+from synthetic_throughput import study
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments, html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
@@ -45,6 +48,16 @@ def comparison(tmp_path_factory):
     document, details = compare([ArmRuns(None, runs) for runs in arms])
     page = place / "comparison.html"
     page.write_text(comparison_page(json.loads(json.dumps(document)), details), encoding="utf-8")
+    return page
+
+
+@pytest.fixture(scope="session")
+def throughput(tmp_path_factory):
+    """The throughput of one large Redis under two profiles."""
+    arms = study(random.Random(1))
+    section = experiments.EXPERIMENTS["throughput_benchmark"]({"expected": list(arms), "hosts": arms})
+    page = tmp_path_factory.mktemp("throughput") / "report.html"
+    page.write_text(html.experiments_page("big", [section]), encoding="utf-8")
     return page
 
 

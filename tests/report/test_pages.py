@@ -111,6 +111,29 @@ def test_a_comparison_draws_its_charts(browser, comparison, look):
         assert "swap:" in browser.hover("ratios") and " to " in browser.hover("ratios")
 
 
+# The labels of each axis are in a column or a row of the picture.
+LABELS = """
+const texts = [...document.querySelectorAll(arguments[0] + ' svg text')].filter(e => /^[0-9.,]+$/.test(e.textContent));
+const boxes = texts.map(e => e.getBoundingClientRect());
+const most = values => Math.max(...values.map(value => values.filter(each => Math.abs(each - value) < 2).length));
+return [most(boxes.map(box => box.bottom)), most(boxes.map(box => box.right))];
+"""
+
+
+def test_the_throughput_has_its_answer_on_top_and_axes_that_can_be_read(browser, throughput, look):
+    browser.open(throughput)
+    script = browser.driver.execute_script
+    assert browser.console() == []
+    assert min(script(LABELS, "#chart-throughput_benchmark-curve")) >= 3, "fewer than three labels on an axis"
+    names = script("return document.querySelector('#chart-throughput_benchmark-curve svg').textContent")
+    assert "memory in use, MB" in names and "SETs per second" in names
+    first = script("return document.querySelector('#throughput_benchmark h2').nextElementSibling.innerText")
+    assert first.startswith("Of the operations per second of dram, zram reaches ")
+    assert script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth"), (
+        "wider than its screen"
+    )
+
+
 def test_a_search_for_the_density_draws_its_curve(browser, density, look):
     page = density / "density.html"
     browser.open(page)

@@ -13,11 +13,11 @@ import yaml
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, page_in, writeback
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import options as client
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import site
-from ansible_collections.memstretch.density.plugins.plugin_utils import throughput
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import options as forecast
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import options as study
+from ansible_collections.memstretch.density.plugins.plugin_utils.throughput import steps as throughput
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = "ansible_collections.memstretch.density.plugins.modules"
@@ -25,7 +25,12 @@ NUMBER = r"(-?\d[\d,]*(?:\.\d+)?(?:e\d+)?)"
 
 MODULE_RANGES = {
     "solotest": {**client.RANGES, "cpu": client.CPU},
-    "memory_bandwidth": {**bandwidth.RANGES, "readers": bandwidth.READERS, "channels": bandwidth.CHANNELS},
+    "memory_bandwidth": {
+        **bandwidth.RANGES,
+        "readers": bandwidth.READERS,
+        "channels": bandwidth.CHANNELS,
+        "link": bandwidth.LINK,
+    },
     "writeback_benchmark": {**writeback.RANGES, "threads": writeback.WRITERS},
     "benchmark_run": {"max_clock_offset": run.RANGES["max_clock_offset"]},
     "benchmark_phase": {"lead_seconds": run.RANGES["lead_seconds"]},

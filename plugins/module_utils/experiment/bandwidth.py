@@ -32,11 +32,12 @@ RANGES: Ranges = {
 }
 READERS = Range(int, 1, 1024, "readers, each on its own CPU")
 CHANNELS = Range(int, 1, 1024, "memory channels of the whole host")
+LINK = Range(float, 0.1, 10000, "GB/s of the link between two sockets, one way")
 
 # A figure below one of these is flagged as doubtful.
 MIN_CPU_SHARE = 0.95
 MIN_OVERLAP = 0.9
-# As in files/membw.c: the buffer is this many times the largest cache, and at least 256 MiB.
+# As in files/membw.c: the buffer is this many times the last-level caches of the readers, and at least 256 MiB.
 _CACHE_MULTIPLE = 16
 _BUFFER_MIN = 256 * 2**20
 # A node must have this many times the buffer free. Otherwise placing the buffer there could invoke the OOM killer.
@@ -80,7 +81,7 @@ def check_options(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     Raises:
         SettingError: an option is not allowed.
     """
-    readers, channels = options["readers"] or [], options["channels"]
+    readers, channels, link = options["readers"] or [], options["channels"], options["link"]
     return {
         "pattern": options["pattern"],
         "huge_pages": options["huge_pages"],
@@ -89,6 +90,7 @@ def check_options(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "buffer_bytes": size_in_bytes("buffer", options["buffer"]) if options["buffer"] else 0,
         "cache_bytes": size_in_bytes("cache", options["cache"]) if options["cache"] else 0,
         "channels": None if channels in (None, "") else number("channels", channels, CHANNELS),
+        "link": None if link in (None, "") else number("link", link, LINK),
     }
 
 
@@ -149,30 +151,49 @@ def measurements(found: t.Sequence[NumaNode], options: t.Mapping[str, t.Any]) ->
     return listed
 
 
-def check_room(files: HostFiles, found: t.Sequence[NumaNode], options: t.Mapping[str, t.Any]) -> int:
-    """Return the size of the buffer in bytes.
+def check_room(
+    files: HostFiles,
+    found: t.Sequence[NumaNode],
+    wanted: t.Sequence[Measurement],
+    options: t.Mapping[str, t.Any],
+) -> int:
+    """Return the size of the largest buffer in bytes. Without the option, membw chooses one for each measurement.
 
     Raises:
         MeasurementError: a node does not have enough free memory for it.
     """
-    needed = options["buffer_bytes"] or max(
-        _BUFFER_MIN, _CACHE_MULTIPLE * (options["cache_bytes"] or largest_cache(files))
-    )
+    largest = 0
     for node in found:
-        if node.has_memory and node.room_bytes < needed * _ROOM and options["huge_pages"] != "reserved":
+        cpus = [each.cpus for each in wanted if each.memory_node == node.number]
+        if not cpus:
+            continue
+        cache = options["cache_bytes"] or max(last_level_caches(files, each) for each in cpus)
+        needed = options["buffer_bytes"] or max(_BUFFER_MIN, _CACHE_MULTIPLE * cache)
+        if node.room_bytes < needed * _ROOM and options["huge_pages"] != "reserved":
             raise MeasurementError(
                 f"buffer: {size_text(needed)} and a quarter more must be free on node {node.number}, which has "
                 f"{size_text(node.room_bytes)} without swapping; free some memory there (the buffer must be at least "
-                f"{_CACHE_MULTIPLE} times the cache)"
+                f"{_CACHE_MULTIPLE} times the caches of the readers, {size_text(cache)})"
             )
-    return needed
+        largest = max(largest, needed)
+    return largest
 
 
-def largest_cache(files: HostFiles) -> int:
-    """Return the size of the first CPU's largest cache in bytes, or 0 if the kernel does not report it."""
-    directory = "/sys/devices/system/cpu/cpu0/cache"
-    texts = [files.text(f"{directory}/{name}/size") for name in files.names(directory) if re.match(r"^index\d+$", name)]
-    return max((size_in_bytes("cache", text) for text in texts if text), default=0)
+def last_level_caches(files: HostFiles, cpus: t.Iterable[int]) -> int:
+    """Return the bytes of the last-level caches of these CPUs, each counted once; 0 if the kernel reports none."""
+    caches: dict[int, int] = {}
+    for cpu in cpus:
+        directory = f"/sys/devices/system/cpu/cpu{cpu}/cache"
+        sizes = [
+            (size_in_bytes("cache", text), name)
+            for name in files.names(directory)
+            if re.match(r"^index\d+$", name) and (text := files.text(f"{directory}/{name}/size"))
+        ]
+        if sizes:
+            size, name = max(sizes)
+            shared = parse_cpu_list(files.text(f"{directory}/{name}/shared_cpu_list"))
+            caches[min(shared, default=-1)] = size
+    return sum(caches.values())
 
 
 def run(
@@ -262,7 +283,7 @@ def facts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) ->
         "numa": example["numa"],
         "client": example["client"],
         "kernels": sorted({report["kernel"] for reports in results.values() for report in reports}),
-        "cache_bytes": example["cache_bytes"],
+        "cache_bytes": max(report["cache_bytes"] for reports in results.values() for report in reports),
         "pairs": pairs,
         "readers": readers,
         "doubts": doubts(results),
@@ -282,6 +303,20 @@ def _ratios(pair: t.Mapping[str, t.Any], local: t.Mapping[str, t.Any] | None) ->
         return round(pair[name]["median"] / local[name]["median"], 4) if pair[name] and local[name] else None
 
     return {"single": of("single"), "highest": of("highest"), "latency": of("latency_ns")}
+
+
+def link(pairs: t.Sequence[t.Mapping[str, t.Any]], gigabytes: float | None) -> dict[str, t.Any]:
+    """Return the best bandwidth between two nodes, and its share of the link between them if its speed is given."""
+    remote = [pair["highest"]["median"] for pair in pairs if not pair["local"] and pair["highest"]]
+    best = max(remote, default=None)
+    speed = gigabytes * 1e9 if gigabytes else None
+    reason = "" if speed else "the kernel does not report the speed of the link; give it"
+    return {
+        "bytes_per_second": speed,
+        "highest": best,
+        "share": round(best / speed, 4) if best and speed else None,
+        "reason": "no node reads another node's memory" if best is None else reason,
+    }
 
 
 def doubts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) -> list[str]:

@@ -10,18 +10,21 @@ undoes an interrupted one.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
 import shutil
 import signal
 import stat
-import statistics
 import subprocess
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import flood, slow_drive
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback_results as results
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import PAIRS, read_knob, write_knob
 from ansible_collections.memstretch.density.plugins.module_utils.host.temporary import TemporarySettings
@@ -35,24 +38,24 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
     size_text,
 )
 
-SCHEMA = 1
+SCHEMA = 2
 DIRTY_BYTES = "/proc/sys/vm/dirty_bytes"
 RANGES: Ranges = {
     "seconds": Range(float, 0.5, 3600, "seconds of each measurement"),
     "repetitions": Range(int, 1, 1000, "repetitions of everything"),
+    "refine": Range(int, 0, 8, "values between the knee and each of its neighbours"),
+    "emulated_iops": Range(int, 0, 100_000, "writes per second of an emulated drive; 0: the real drive"),
 }
 WRITERS = Range(int, 1, 1024, "synchronous writers")
-# The share of the host's own sequential throughput that a setting must keep.
-MIN_SEQUENTIAL = 0.85
-# A setting counts as equal to the best one from this share of it on. Of equal settings the largest dirty_bytes wins.
-EQUAL = 0.95
 _QUEUE_KNOBS = ("scheduler", "nr_requests", "nomerges", "max_sectors_kb", "wbt_lat_usec", "rq_affinity")
 _DIRECTORY = "memstretch-writeback"
 _BLOCK = 2**20
-# How long the flood runs before the synchronous writes begin.
-_LEAD_SECONDS = 2
+# Sequential throughput is measured over this many bytes, or the flood's if those are fewer.
+_SEQUENTIAL_BYTES = 2**30
 # The share of the file system that must stay free.
 _FREE_SHARE = 0.1
+# What the file system of an emulated drive needs for itself: its journal and tables.
+_DRIVE_RESERVE = 256 * 2**20
 
 
 class MeasurementError(Exception):
@@ -61,6 +64,8 @@ class MeasurementError(Exception):
 
 def check_options(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the options with sizes and numbers as numbers. The first dirty_bytes is 0, for the host's own setting.
+
+    A flood_size of 0 is to be chosen for the host.
 
     Raises:
         SettingError: an option is not allowed.
@@ -76,24 +81,31 @@ def check_options(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         unknown = sorted(set(queue) - set(_QUEUE_KNOBS))
         if unknown or not queue:
             raise SettingError(f"queues: {queue!r} is not allowed; it must be one or more of {', '.join(_QUEUE_KNOBS)}")
-    write_size = size_in_bytes("write_size", options["write_size"])
-    if not 512 <= write_size <= 2**30 or write_size % 512:
+    sizes = [size_in_bytes("write_sizes", value) for value in options["write_sizes"]]
+    if not sizes or len(set(sizes)) != len(sizes) or any(not 512 <= size <= 2**30 or size % 512 for size in sizes):
         raise SettingError(
-            f"write_size: {options['write_size']!r} is out of range; it must be a multiple of 512 from 512 bytes to 1G"
+            f"write_sizes: {options['write_sizes']!r} is not allowed; it must be a list of different sizes, each a "
+            f"multiple of 512 from 512 bytes to 1G"
+        )
+    bandwidth = size_in_bytes("emulated_bandwidth", options["emulated_bandwidth"])
+    if bandwidth < _BLOCK:
+        raise SettingError(
+            f"emulated_bandwidth: {options['emulated_bandwidth']!r} is out of range; it must be at least 1M per second"
         )
     return {
         "dirty_bytes": [0, *sorted(values, reverse=True)],
         "queues": [{}, *options["queues"]],
-        "write_size": write_size,
+        "write_sizes": sizes,
         "threads": numbers("threads", options["threads"], WRITERS),
         **check_numbers(options, RANGES),
         "file_size": size_in_bytes("file_size", options["file_size"]),
-        "flood_size": size_in_bytes("flood_size", options["flood_size"]),
+        "flood_size": size_in_bytes("flood_size", options["flood_size"]) if options["flood_size"] else 0,
+        "emulated_bandwidth": bandwidth,
     }
 
 
-def check_directory(path: str, options: t.Mapping[str, t.Any]) -> str:
-    """Return the disk that holds a directory, by its name in /sys/block.
+def check_directory(path: str, options: dict[str, t.Any]) -> str:
+    """Return the disk that holds a directory, by its name in /sys/block. Choose the flood's size if it is 0.
 
     Raises:
         MeasurementError: the directory does not exist, is not on a disk, or has too little free space.
@@ -101,7 +113,12 @@ def check_directory(path: str, options: t.Mapping[str, t.Any]) -> str:
     if not os.path.isdir(path):
         raise MeasurementError(f"directory: {path} is not a directory on this host")
     usage = shutil.disk_usage(path)
-    needed = options["flood_size"] + options["file_size"] * max(options["threads"])
+    files = options["file_size"] * max(options["threads"]) + (_DRIVE_RESERVE if options["emulated_iops"] else 0)
+    if not options["flood_size"]:
+        free = usage.free - files - _FREE_SHARE * usage.total
+        limits = [flood.thresholds(HostFiles())[0], *options["dirty_bytes"]]
+        options["flood_size"] = max(_BLOCK, flood.size_for(limits, int(free)))
+    needed = options["flood_size"] + files
     if usage.free - needed < _FREE_SHARE * usage.total:
         raise MeasurementError(
             f"directory: {path} has {size_text(usage.free)} free; the files need {size_text(needed)}, "
@@ -114,15 +131,18 @@ def check_directory(path: str, options: t.Mapping[str, t.Any]) -> str:
         raise MeasurementError(
             f"directory: {path} is not on a disk (is it in memory or on a network?); choose a directory on a disk"
         )
+    if options["emulated_iops"]:
+        slow_drive.throttle_directory(HostFiles())
     real = os.path.realpath(link)
     return os.path.basename(os.path.dirname(real) if os.path.exists(f"{real}/partition") else real)
 
 
-def undo(record: HostRecord, directory: str) -> None:
+def undo(record: HostRecord, directory: str, run_command: RunCommand) -> None:
     """Restore the settings and remove the files that an interrupted execution left. Waits for one that still runs."""
     with record.locked():
         TemporarySettings(record.directory).end()
         if _is_our_directory(os.path.join(directory, _DIRECTORY)):
+            slow_drive.remove(os.path.join(directory, _DIRECTORY), run_command)
             shutil.rmtree(os.path.join(directory, _DIRECTORY))
 
 
@@ -142,12 +162,14 @@ def _is_our_directory(path: str) -> bool:
 
 def writing_seconds(options: t.Mapping[str, t.Any]) -> float:
     """Return the seconds of all synchronous writes together, without the sequential writing."""
-    settings = len(options["dirty_bytes"]) * len(options["queues"])
-    return (
-        options["repetitions"]
-        * len(options["threads"])
-        * (options["seconds"] + settings * (options["seconds"] + _LEAD_SECONDS))
-    )
+    settings = (len(options["dirty_bytes"]) + 2 * options["refine"]) * len(options["queues"])
+    rounds = options["repetitions"] + bool(options["refine"])
+    return rounds * len(_cells(options)) * (1 + settings) * options["seconds"]
+
+
+def _cells(options: t.Mapping[str, t.Any]) -> list[tuple[int, int]]:
+    """Return each size of the synchronous writes with each number of writers."""
+    return [(size, threads) for size in options["write_sizes"] for threads in options["threads"]]
 
 
 class WritebackKnobs:
@@ -215,63 +237,182 @@ def exit_on_signals(child: _Child) -> t.Iterator[None]:
             signal.signal(each, handler)
 
 
+@dataclasses.dataclass
+class Setting:
+    """One setting, and what each repetition measured with it.
+
+    Attributes:
+        dirty_bytes: 0 is the host's own.
+        queue: settings of the disk's queue that differ from its own.
+        refined: whether the first round suggested it.
+        repetitions: the figures of each repetition, as Bench.measure() returns them.
+    """
+
+    dirty_bytes: int
+    queue: t.Mapping[str, t.Any]
+    refined: bool = False
+    repetitions: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+
+
+class Bench:
+    """The directory, the disk and the programs of a measurement."""
+
+    def __init__(
+        self,
+        directory: str,
+        disk: str,
+        options: t.Mapping[str, t.Any],
+        fio: str,
+        run_command: RunCommand,
+        drive: slow_drive.SlowDrive | None,
+    ) -> None:
+        self.directory, self.disk, self.options, self.fio = directory, disk, options, fio
+        self._run, self._drive, self._files = run_command, drive, HostFiles()
+        self._flood = flood.Flood(fio, os.path.join(directory, "flood"), options["flood_size"])
+
+    def lay_out(self) -> None:
+        """Write the files of the synchronous writers once, so that no measurement has to allocate their blocks."""
+        self._fio(max(self.options["write_sizes"]), max(self.options["threads"]), "--create_only=1")
+        os.sync()
+        if self._drive:
+            self._drive.slow_down()
+
+    def idle(self) -> dict[tuple[int, int], dict[str, t.Any]]:
+        """Return the figures of each cell without a flood."""
+        return {cell: self._synchronous(*cell) for cell in _cells(self.options)}
+
+    def measure(self) -> dict[str, t.Any]:
+        """Return the sequential throughput, and each cell under the flood with the proof that it was written back."""
+        found: dict[str, t.Any] = {
+            "limit": flood.thresholds(self._files)[0],
+            "sequential": sequential(self._flood.path, min(_SEQUENTIAL_BYTES, self.options["flood_size"])),
+            "cells": {},
+        }
+        os.unlink(self._flood.path)
+        self._flood.start()
+        try:
+            for cell in _cells(self.options):
+                with flood.Watch(self._files, self.disk, self._flood.pid) as watch:
+                    figures = self._synchronous(*cell)
+                evidence = flood.evidence(watch.samples, figures.pop("bytes"), self._flood.started)
+                if not self._flood.runs():
+                    evidence.update(valid=False, reason="the flood ended early; is the file system full?")
+                found["cells"][cell] = {**figures, **evidence}
+        finally:
+            self.settle()
+        return found
+
+    def settle(self) -> None:
+        """End the flood and write what is left of it, so that the next measurement begins without dirty pages."""
+        if self._drive:
+            self._drive.speed_up()
+        self._flood.stop()
+        os.sync()
+        if self._drive:
+            self._drive.slow_down()
+
+    def _synchronous(self, write_size: int, threads: int) -> dict[str, t.Any]:
+        """Return the writes per second, their bytes, and the time of a write and of its fsync in milliseconds."""
+        report = self._fio(write_size, threads, "--time_based", f"--runtime={self.options['seconds']:g}")
+        job = report["jobs"][0]
+        fsync = job["sync"]["lat_ns"]
+        share = fsync.get("percentile", {})
+        slowest = fsync["max"] or job["write"]["runtime"] * 1e6  # no fsync ended in time
+        return {
+            "iops": job["write"]["iops"],
+            "bytes": job["write"]["io_bytes"],
+            "write_avg_ms": job["write"]["lat_ns"]["mean"] / 1e6,
+            "avg_ms": (fsync["mean"] or slowest) / 1e6,
+            "p95_ms": share.get("95.000000", slowest) / 1e6,
+            "p99_ms": share.get("99.000000", slowest) / 1e6,
+            "max_ms": slowest / 1e6,
+        }
+
+    def _fio(self, write_size: int, threads: int, *more: str) -> dict[str, t.Any]:
+        words = command(self.directory, self.options["file_size"], write_size, threads, self.fio)
+        status, output, diagnostics = self._run([*words, *more], cwd=self.directory)
+        if status != 0:
+            raise MeasurementError(f"fio failed: {(diagnostics or output).strip()[-500:]}")
+        return json.loads(output[output.index("{") :])  # fio may print warnings first
+
+
 def measure(
     directory: str, knobs: WritebackKnobs, options: t.Mapping[str, t.Any], fio: str, run_command: RunCommand
-) -> list[dict[str, t.Any]]:
-    """Return the figures of each setting, the host's own first. The original settings are restored at the end.
+) -> list[Setting]:
+    """Return the settings with their figures, the host's own first. The original settings are restored at the end.
 
     Raises:
         MeasurementError: fio failed.
+        SlowDriveError: a drive cannot be emulated.
     """
     place = os.path.join(directory, _DIRECTORY)
-    combinations = [(queue, value) for queue in options["queues"] for value in options["dirty_bytes"]]
-    figures: dict[int, dict[str, t.Any]] = {
-        index: {"idle": {}, "flood": {}, "p99_ms": {}, "sequential": []} for index in range(len(combinations))
-    }
     child = _Child()
 
-    def run_child(*arguments: t.Any, **options: t.Any) -> tuple[int, str, str]:
-        return run_command(*arguments, before_communicate_callback=child.remember, **options)
+    def run_child(words: t.Sequence[str], **more: t.Any) -> tuple[int, str, str]:
+        return run_command([*flood.WITH_PARENT, *words], before_communicate_callback=child.remember, **more)
 
     with exit_on_signals(child):
         try:
             os.mkdir(place, 0o700)
         except FileExistsError as error:
             raise MeasurementError(f"{place} exists and is not ours; remove it, or name another directory") from error
+        bench = None
         try:
+            drive = _emulated(place, options, run_command)
+            if drive:
+                place_of_files, knobs.disk = drive.directory, drive.disk
+            else:
+                place_of_files = place
             knobs.record_originals(options)
-            for _repetition in range(options["repetitions"]):
-                for index, (queue, value) in enumerate(combinations):
-                    knobs.set(value, queue)
-                    _measure_setting(place, options, figures[index], index == 0, fio, run_child)
+            bench = Bench(place_of_files, knobs.disk, options, fio, run_child, drive)
+            bench.lay_out()
+            return _rounds(bench, knobs, options)
         finally:
+            if bench:
+                bench.settle()
             knobs.settings.end()
+            slow_drive.remove(place, run_command)
             shutil.rmtree(place)
-    return [_summary(queue, value, figures[index]) for index, (queue, value) in enumerate(combinations)]
 
 
-def _measure_setting(
-    place: str,
-    options: t.Mapping[str, t.Any],
-    figures: dict[str, t.Any],
-    with_idle: bool,
-    fio: str,
-    run_command: RunCommand,
-) -> None:
-    figures["sequential"].append(sequential(os.path.join(place, "flood"), options["flood_size"]))
-    for threads in options["threads"]:
-        if with_idle:
-            figures["idle"].setdefault(threads, []).append(
-                _sync_writes(place, options, threads, False, fio, run_command)[0]
-            )
-        iops, p99 = _sync_writes(place, options, threads, True, fio, run_command)
-        figures["flood"].setdefault(threads, []).append(iops)
-        figures["p99_ms"].setdefault(threads, []).append(p99)
-        os.sync()  # the next measurement must not write back this flood's pages
+def _emulated(place: str, options: t.Mapping[str, t.Any], run_command: RunCommand) -> slow_drive.SlowDrive | None:
+    """Return the emulated drive, or None if the real one is wanted."""
+    if not options["emulated_iops"]:
+        return None
+    drive = slow_drive.SlowDrive(place, options["emulated_iops"], options["emulated_bandwidth"], run_command)
+    drive.start(options["flood_size"] + options["file_size"] * max(options["threads"]) + _DRIVE_RESERVE)
+    return drive
+
+
+def _rounds(bench: Bench, knobs: WritebackKnobs, options: t.Mapping[str, t.Any]) -> list[Setting]:
+    """Return the settings with the figures of all repetitions.
+
+    A first round, which does not count, finds where the knee is, and adds values around it.
+    """
+    settings = [Setting(value, queue) for queue in options["queues"] for value in options["dirty_bytes"]]
+    if options["refine"]:
+        _round(bench, knobs, settings)
+        settings += [
+            Setting(value, queue, refined=True) for value, queue in results.around_the_knee(settings, options["refine"])
+        ]
+        for setting in settings:
+            setting.repetitions.clear()
+    for _repetition in range(options["repetitions"]):
+        _round(bench, knobs, settings)
+    return settings
+
+
+def _round(bench: Bench, knobs: WritebackKnobs, settings: t.Sequence[Setting]) -> None:
+    """Measure each setting once, and the idle host once."""
+    knobs.set(0, {})
+    idle = bench.idle()
+    for setting in settings:
+        knobs.set(setting.dirty_bytes, setting.queue)
+        setting.repetitions.append({**bench.measure(), "idle": idle})
 
 
 def sequential(path: str, size: int) -> float:
-    """Return the bytes per second of a sequential write of a file and its fsync."""
+    """Return the bytes per second of a sequential write of a new file and its fsync."""
     block = os.urandom(_BLOCK)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -284,126 +425,25 @@ def sequential(path: str, size: int) -> float:
         os.close(descriptor)
 
 
-def _sync_writes(
-    place: str, options: t.Mapping[str, t.Any], threads: int, flood: bool, fio: str, run_command: RunCommand
-) -> tuple[float, float]:
-    """Return the writes per second, and the p99 of an fsync in milliseconds."""
-    status, output, diagnostics = run_command(command(place, options, threads, flood, fio), cwd=place)
-    if status != 0:
-        raise MeasurementError(f"fio failed: {(diagnostics or output).strip()[-500:]}")
-    report = json.loads(output[output.index("{") :])  # fio may print warnings first
-    job = next(each for each in report["jobs"] if each["jobname"] == "sync")
-    return job["write"]["iops"], job["sync"]["lat_ns"]["percentile"]["99.000000"] / 1e6
-
-
-def command(place: str, options: t.Mapping[str, t.Any], threads: int, flood: bool, fio: str) -> list[str]:
-    """Return fio's argument vector: small random writes with an fsync after each, and the flood if it is wanted."""
-    lead = _LEAD_SECONDS if flood else 0
-    words = [
+def command(directory: str, file_size: int, write_size: int, threads: int, fio: str) -> list[str]:
+    """Return fio's argument vector for small random writes with an fsync after each."""
+    return [
         fio,
         "--output-format=json",
         "--ioengine=psync",
         "--group_reporting",
         "--thread",
         "--random_generator=tausworthe64",
-        "--time_based",
-    ]
-    if flood:
-        words += [
-            "--name=flood",
-            f"--filename={place}/flood",
-            "--rw=write",
-            f"--bs={_BLOCK}",
-            f"--size={options['flood_size']}",
-            "--overwrite=1",
-            f"--runtime={lead + options['seconds']:g}",
-        ]
-    return words + [
         "--name=sync",
-        "--new_group",
-        f"--directory={place}",
+        f"--directory={directory}",
         "--filename_format=sync.$jobnum",
         "--rw=randwrite",
-        f"--bs={options['write_size']}",
-        f"--size={options['file_size']}",
+        "--overwrite=1",
+        f"--bs={write_size}",
+        f"--size={file_size}",
         "--fsync=1",
         f"--numjobs={threads}",
-        f"--startdelay={lead}",
-        f"--runtime={options['seconds']:g}",
     ]
-
-
-def _summary(queue: t.Mapping[str, t.Any], dirty_bytes: int, figures: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    def median(values: t.Sequence[float], digits: int) -> dict[str, float]:
-        return {
-            "median": round(statistics.median(values), digits),
-            "min": round(min(values), digits),
-            "max": round(max(values), digits),
-        }
-
-    return {
-        "dirty_bytes": dirty_bytes,
-        "queue": dict(queue),
-        "sequential": median(figures["sequential"], 0),
-        "threads": [
-            {
-                "threads": threads,
-                "idle_iops": median(figures["idle"][threads], 2) if threads in figures["idle"] else None,
-                "flood_iops": median(iops, 2),
-                "flood_p99_ms": median(figures["p99_ms"][threads], 3),
-            }
-            for threads, iops in figures["flood"].items()
-        ],
-    }
-
-
-def with_ratios(settings: t.Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """Add to each setting its share of the host's own throughput, and to each number of threads its gain.
-
-    C(sequential_share) and C(gain) are relative to the host's own setting, C(of_idle) to the idle host.
-    """
-    default = settings[0]
-    base = {each["threads"]: each["flood_iops"]["median"] for each in default["threads"]}
-    idle = {each["threads"]: each["idle_iops"]["median"] for each in default["threads"]}
-    return [
-        {
-            **setting,
-            "sequential_share": round(setting["sequential"]["median"] / default["sequential"]["median"], 4),
-            "threads": [
-                {
-                    **each,
-                    "gain": round(each["flood_iops"]["median"] / base[each["threads"]], 3)
-                    if base[each["threads"]]
-                    else None,
-                    "of_idle": round(each["flood_iops"]["median"] / idle[each["threads"]], 4)
-                    if idle[each["threads"]]
-                    else None,
-                }
-                for each in setting["threads"]
-            ],
-        }
-        for setting in settings
-    ]
-
-
-def choose(settings: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[t.Mapping[str, t.Any] | None, str]:
-    """Return the knee, or None and the reason why there is none.
-
-    The knee is the setting that recovers most synchronous writes and keeps enough of the sequential throughput. A
-    setting recovers the share of the idle host's writes that it reaches with its worst number of threads.
-    """
-
-    def recovered(setting: t.Mapping[str, t.Any]) -> float:
-        return min((each["of_idle"] or 0.0) for each in setting["threads"])
-
-    allowed = [each for each in settings[1:] if each["sequential_share"] >= MIN_SEQUENTIAL]
-    if not allowed:
-        return None, f"every other setting keeps less than {MIN_SEQUENTIAL:.0%} of the sequential throughput"
-    most = max(map(recovered, allowed))
-    if most * EQUAL <= recovered(settings[0]):
-        return None, "no other setting recovers more synchronous writes than the host's own"
-    near = [each for each in allowed if recovered(each) >= most * EQUAL]
-    return max(near, key=lambda each: (each["dirty_bytes"] or 2**63, -len(each["queue"]))), ""
 
 
 def fio_version(text: str) -> str | None:

@@ -22,7 +22,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host import pre
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory, write_file
-from ansible_collections.memstretch.density.plugins.module_utils.options import check_numbers
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, check_numbers
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import placement as client_placement
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, HistogramError
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES, cpu_choice
@@ -34,6 +34,10 @@ _LONG_OPTIONS = {
     "host": "--host",
     "socket": "--socket",
     "username": "--user",
+    "ca_certs": "--cacert",
+    "client_cert_file": "--cert",
+    "client_key_file": "--key",
+    "tls_server_name": "--sni",
     "requests": "--requests",
     "max_seconds": "--max-seconds",
     "start_at": "--start-at",
@@ -60,13 +64,18 @@ class ClientError(Exception):
 
 
 def validate(options: t.Mapping[str, t.Any]) -> None:
-    """Check the numbers among the options, and the CPU.
+    """Check the numbers among the options, the CPU and what TLS needs.
 
     Raises:
         SettingError: one of them is not allowed.
     """
     check_numbers(options, {name: allowed for name, allowed in RANGES.items() if options[name] is not None})
     cpu_choice("cpu", options["cpu"])
+    if options["tls"] and options["socket"] is not None:
+        raise SettingError(f"tls: not possible with socket: {options['socket']}; Redis has no TLS on a Unix socket")
+    for name in ("ca_certs", "client_cert_file", "client_key_file", "tls_server_name"):
+        if options[name] is not None and not options["tls"]:
+            raise SettingError(f"{name}: {options[name]!r} needs tls: true")
 
 
 def writes(options: t.Mapping[str, t.Any]) -> bool:
@@ -123,6 +132,10 @@ def command(options: t.Mapping[str, t.Any], executable: str, cpu: int | None = N
         value = options[option]
         if value is not None:
             argv.append(f"{flag}={_plain(value)}")
+    if options["tls"]:
+        argv.append("--tls")
+        if not options["validate_certs"]:
+            argv.append("--insecure")
     if cpu is not None:
         argv.append(f"--cpu={cpu}")
     if options["mode"] == "fill" and not options["overwrite"]:
@@ -373,6 +386,7 @@ def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
     advice = {
         "connect": "is Redis running there, and is the endpoint right?",
         "auth": "check username and password.",
+        "tls": "does it speak TLS on this port, and are ca_certs, client_cert_file and tls_server_name right?",
         "not_ready": "it accepted a connection, but failed before the first request of the load; see its log.",
         "refused_foreign_data": "use an empty Redis, or delete all its data with overwrite: true (needed once after "
         "a fill by a version that left no note).",

@@ -15,6 +15,7 @@ The exact sum, minimum and maximum are kept in addition to the encoded counts, b
 from __future__ import annotations
 
 import base64
+import collections
 import struct
 import typing as t
 import zlib
@@ -99,11 +100,8 @@ class Histogram:
     def from_figures(cls, *figures: t.Mapping[str, t.Any]) -> Histogram:
         """Build one histogram of all the samples in what figures() returned for several, such as those of a fleet."""
         self = cls()
-        counts = [0] * SLOTS
         full = [each for each in figures if each["count"]]
-        for each in full:
-            _add_counts(_payload(each["histogram"]), counts)
-        self.counts = _sparse(counts)
+        self.counts = _decoded([each["histogram"] for each in full])
         if full:
             self.sum_ns = sum(each["sum_ns"] for each in full)
             self.min_ns = min(each["min_ns"] for each in full)
@@ -213,12 +211,23 @@ def decode(text: str) -> dict[int, int]:
     Raises:
         HistogramError: the text is damaged or has another layout.
     """
+    return _decoded([text])
+
+
+# The sum of so many histograms and more is faster with a list of all slots, of fewer with a mapping of those in use.
+_MANY = 8
+
+
+def _decoded(texts: t.Sequence[str]) -> dict[int, int]:
+    """Return the sum of several encoded counts."""
+    if len(texts) < _MANY:
+        few: dict[int, int] = collections.defaultdict(int)
+        for text in texts:
+            _add_counts(_payload(text), few)
+        return {slot: count for slot, count in few.items() if count}
     counts = [0] * SLOTS
-    _add_counts(_payload(text), counts)
-    return _sparse(counts)
-
-
-def _sparse(counts: t.Iterable[int]) -> dict[int, int]:
+    for text in texts:
+        _add_counts(_payload(text), counts)
     return {slot: count for slot, count in enumerate(counts) if count}
 
 
@@ -249,24 +258,28 @@ def _payload(text: str) -> bytes:
     return payload
 
 
-def _add_counts(payload: bytes, counts: list[int]) -> None:
+def _add_counts(payload: bytes, counts: t.Any) -> None:
     """Add ZigZag LEB128 numbers to counts: a positive number is a count, a negative one is a number of empty slots.
 
     Merging a large fleet spends its time here, which is why this is a plain loop.
+
+    Args:
+        payload: the numbers.
+        counts: a list of all slots, or a mapping that has a 0 for each slot.
     """
     slot = 0
     rest = iter(payload)
     try:
-        for byte in rest:
-            raw = byte & 0x7F
-            shift = 7
-            while byte >= 0x80:
-                byte = next(rest)
-                if shift == 56:  # the ninth byte carries all its eight bits
-                    raw |= byte << 56
-                    break
-                raw |= (byte & 0x7F) << shift
-                shift += 7
+        for raw in rest:
+            if raw >= 0x80:
+                byte, raw, shift = raw, raw & 0x7F, 7
+                while byte >= 0x80:
+                    byte = next(rest)
+                    if shift == 56:  # the ninth byte carries all its eight bits
+                        raw |= byte << 56
+                        break
+                    raw |= (byte & 0x7F) << shift
+                    shift += 7
             if raw & 1:
                 slot += (raw + 1) >> 1
             else:
@@ -275,7 +288,9 @@ def _add_counts(payload: bytes, counts: list[int]) -> None:
     except StopIteration:
         raise HistogramError("the encoded counts are cut off") from None
     except IndexError:
-        raise HistogramError("there are more encoded counts than slots") from None
+        slot = SLOTS + 1
+    if slot > SLOTS:
+        raise HistogramError("there are more encoded counts than slots")
 
 
 def _put_zigzag(payload: bytearray, value: int) -> None:

@@ -38,6 +38,7 @@ class RunRecorder:
         self._clock_started = time.monotonic()
         self._overheads: list[float] = []
         self.phase: PhaseResults | None = None
+        self._expected = frozenset(begun["expected"])
         self.directory.create()
         self._lock = self.directory.lock()
         self._machines = Machines(begun, self.directory)
@@ -100,7 +101,7 @@ class RunRecorder:
 
     def fail(self, host: str, message: str, partial: dict[str, t.Any] | None = None, died: bool = False) -> None:
         """Record that a host failed in the current phase."""
-        if self.phase and host in self.phase.expected:
+        if self.phase and host in self._expected:
             self.phase.fail(host, message, partial, died)
             self._end_if_complete()
 

@@ -15,7 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import collection
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Section
 
 _FILES = os.path.join(collection.ROOT, "files", "report")
 
@@ -63,12 +63,12 @@ def with_cost(sections: t.Sequence[tuple[str, str]], cost: t.Any, before: str) -
     ]
 
 
-def line_charts(shown: t.Sequence[experiments.Section]) -> list[dict[str, t.Any]]:
+def line_charts(shown: t.Sequence[Section]) -> list[dict[str, t.Any]]:
     """Return the charts of experiments as data for the script of the page."""
     return [dataclasses.asdict(chart) for each in shown for chart in each.charts]
 
 
-def experiments_page(run_id: str, shown: t.Sequence[experiments.Section]) -> str:
+def experiments_page(run_id: str, shown: t.Sequence[Section]) -> str:
     """Return the page of experiments that do not belong to a run."""
     return render(
         "experiments.html.j2",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
@@ -12,6 +13,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
     cost_text,
     experiments,
     exports,
+    html,
     pressure_text,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
@@ -77,3 +79,27 @@ def publish(
     for line in lines:
         say(line)
     return summary, changed
+
+
+def publish_experiment(directory: RunDirectory, experiment: str, say: t.Callable[[str], None]) -> bool:
+    """Write the section of an experiment as text, show it, and update the page that it belongs to.
+
+    Args:
+        directory: with the result.
+        experiment: its name.
+        say: prints a line on the terminal.
+
+    Returns:
+        Whether a file changed.
+    """
+    sections = experiments.sections(directory)
+    lines = report_text.section(next(each for each in sections if each.name == experiment))
+    changed = directory.write_text(f"{experiment}.txt", "\n".join(lines).strip() + "\n")
+    for line in (*lines, f"Results: {directory.path}"):
+        say(line)
+    if os.path.exists(directory.file("summary.json")):
+        judged_by = directory.read_json("summary.json")["slo"]
+        changed |= publish(directory, lambda line: None, {name: judged_by[name] for name in ("avg_us", "p99_us")})[1]
+    elif not os.path.exists(directory.file("run.json")):  # a run that is still going gets its page at its end
+        changed |= directory.write_text("report.html", html.experiments_page(directory.run_id, sections))
+    return changed

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments, html, pressure_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import html, pressure_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import WORST_HOSTS, RunCharts
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Section
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import STEADY_FIGURES, unsteady
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import ITERATIONS_FOR_A_CLAIM, CellDetails
@@ -82,7 +83,7 @@ def run_page(
     summary: _Mapping,
     details: t.Mapping[str, CellDetails],
     charts: RunCharts,
-    experiment_sections: t.Sequence[experiments.Section] = (),
+    experiment_sections: t.Sequence[Section] = (),
 ) -> str:
     """Return the page of a run.
 

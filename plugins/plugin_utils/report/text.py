@@ -9,7 +9,7 @@ import operator
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Section
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import PASS, UPPER
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import ITERATIONS_FOR_A_CLAIM
@@ -245,9 +245,9 @@ def noise_sentence(noise: t.Mapping[str, t.Any]) -> str:
     )
 
 
-def section(shown: experiments.Section) -> list[str]:
-    """Return the section of an experiment: its tables, sentences and doubts."""
-    lines = ["", f"{shown.title}:"]
+def section(shown: Section) -> list[str]:
+    """Return the section of an experiment: its answer, tables, sentences and doubts."""
+    lines = ["", f"{shown.title}:", *([shown.answer] if shown.answer else [])]
     for each in shown.tables:
         columns = [(heading, operator.itemgetter(place)) for place, heading in enumerate(each.headings)]
         lines += ["", f"{each.title[:1].upper()}{each.title[1:]}:", *grid(columns, each.rows)]

@@ -55,10 +55,20 @@ class CellDetails:
 class Cell:
     """Collects the measured iterations of one cell.
 
-    The document of a phase is large for a large fleet, so only what the summary needs is kept.
+    The document of a phase is large for a large fleet, so only what the summary needs is kept, and that of each host
+    only until the last phase of the cell was added.
+
+    Args:
+        phase: one of the cell.
+        phases: the number of phases of the cell, in all runs.
+        names: the expected hosts.
+        slo: avg_us and p99_us.
     """
 
-    def __init__(self, phase: _Document) -> None:
+    def __init__(self, phase: _Document, phases: int, names: t.Sequence[str], slo: _Document) -> None:
+        self._phases_left = phases
+        self._names = sorted(names)
+        self._slo = slo
         self.influence = phase["influence"]
         self.read_mix = phase["read_mix"]
         self.arrivals: str | None = None
@@ -68,19 +78,26 @@ class Cell:
         self.overlaps: list[float] = []
         self.rate_ratios: list[float | None] = []
         self.hosts_reported: list[int] = []
-        self.service: list[_Document] = []
-        self.by_host: dict[str, list[tuple[int, _Document]]] = {}
+        self.hosts: list[dict[str, t.Any]] = []
+        self.brief = fleet_phase.brief([])
+        self.spread: Spread | None = None
+        self._service: list[_Document] = []
+        self._by_host: dict[str, list[tuple[int, _Document]]] = {}
         self.died: set[str] = set()
         self.merged: dict[str, list[_Document]] = {name: [] for name in fleet_phase.LATENCIES}
         self.by_run: dict[int, list[_Document]] = {}
 
     def add(self, phase: _Document, document: _Document | None, run: int, unit: int) -> None:
         """Add a phase of a run; the intervals resample units, each with all its phases."""
-        if phase["kind"] != "iteration":
-            return
-        self.expected_iterations += 1
-        if document is None:
-            return
+        if phase["kind"] == "iteration":
+            self.expected_iterations += 1
+            if document is not None:
+                self._add_iteration(document, run, unit)
+        self._phases_left -= 1
+        if not self._phases_left:
+            self._close()
+
+    def _add_iteration(self, document: _Document, run: int, unit: int) -> None:
         self.died |= set(document.get("died", []))
         if not document["hosts"]:
             return
@@ -91,26 +108,31 @@ class Cell:
         self.hosts_reported.append(len(document["hosts"]))
         for name, result in document["hosts"].items():
             self.arrivals = result["settings"].get("arrivals")
-            self.by_host.setdefault(name, []).append((unit, _of_interest(result)))
-            self.service.append({figure: result["latency"]["service"][figure] for figure in fleet_phase.BRIEF_FIGURES})
+            self._by_host.setdefault(name, []).append((unit, _of_interest(result)))
+            self._service.append({figure: result["latency"]["service"][figure] for figure in fleet_phase.BRIEF_FIGURES})
         for name, figures in document["merged"].items():
             self.merged[name].append(figures)
         self.by_run.setdefault(run, []).append(document["merged"][UPPER])
 
-    def summary(self, slo: _Document, names: t.Sequence[str], stopped: bool) -> tuple[dict[str, t.Any], CellDetails]:
-        """Return the entry of the cell in summary.json and its details.
+    def _close(self) -> None:
+        """Compute the figures of each host from all its iterations, and forget these."""
+        sample = CellSample(len(self._names))
+        self.hosts = [
+            _host(name, number, self._by_host.pop(name), sample, self._slo)
+            for number, name in enumerate(self._names)
+            if name in self._by_host
+        ]
+        self.spread = sample.spread()
+        self.brief = {**fleet_phase.brief(self._service), "hosts": min(self.hosts_reported, default=0)}
+        self._service = []
+
+    def summary(self, stopped: bool) -> tuple[dict[str, t.Any], CellDetails]:
+        """Return the entry of the cell in summary.json and its details, after all its phases were added.
 
         Args:
-            slo: avg_us and p99_us.
-            names: the expected hosts.
             stopped: iterations may be missing because they could not change the verdict.
         """
-        sample = CellSample(len(names))
-        hosts = [
-            _host(name, number, self.by_host[name], sample, slo)
-            for number, name in enumerate(sorted(names))
-            if name in self.by_host
-        ]
+        hosts, spread, names = self.hosts, self.spread, self._names
         merged = {name: Histogram.from_figures(*each) for name, each in self.merged.items()}
         answers = [host["answer"] for host in hosts if host["name"] not in self.died]
         counts = {
@@ -118,11 +140,10 @@ class Cell:
             FAIL: answers.count(FAIL) + len(self.died),
             UNDECIDED: answers.count(UNDECIDED),
         }
-        worst = worst_host(hosts, slo)
+        worst = worst_host(hosts, self._slo)
         iterations = len(self.overlaps)
         complete = iterations == self.expected_iterations and sum(counts.values()) == len(names)
         valid = self.all_valid and (complete or stopped or bool(self.died))
-        spread = sample.spread()
         summary = {
             "influence": self.influence,
             "read_mix": self.read_mix,
@@ -139,7 +160,7 @@ class Cell:
             "worst_host": worst and {name: worst[name] for name in _WORST_HOST},
             "steady": self.steady.summary(),
             "interval": spread and spread.interval(merged[UPPER].figures()),
-            "brief": {**fleet_phase.brief(self.service), "hosts": min(self.hosts_reported, default=0)},
+            "brief": self.brief,
             **{name: _without_counts(each.figures()) for name, each in merged.items()},
         }
         runs = {run: Histogram.from_figures(*each).figures() for run, each in sorted(self.by_run.items())}

@@ -136,7 +136,7 @@ class PairedRatio(t.NamedTuple):
 
     Attributes:
         value: the geometric mean over the rounds.
-        rounds: the number of pairs of runs.
+        rounds: the number of pairs of runs; of the arm with fewer runs if they are not paired.
         interval: the 95 % interval, as the lowest and the highest ratio; None for fewer than three rounds.
         spread: the standard deviation of the logarithm of a run's figure, without what both runs of a round have in
             common; None for fewer than three rounds.
@@ -178,6 +178,29 @@ def paired_ratio(values: t.Sequence[float], baseline: t.Sequence[float]) -> Pair
         return PairedRatio(ratio, rounds)
     variance = statistics.variance(logarithms)
     return PairedRatio(ratio, rounds, _bounds(ratio, variance / rounds, rounds - 1), math.sqrt(variance / 2))
+
+
+def unpaired_ratio(values: t.Sequence[float], baseline: t.Sequence[float]) -> PairedRatio | None:
+    """Return the ratio of two arms whose runs are no pairs, such as those of two machines.
+
+    The variances of the logarithms of both arms add up, and Student's t has the degrees of freedom of Welch and
+    Satterthwaite.
+
+    Args:
+        values: a figure of each run of an arm, above 0.
+        baseline: the same of the arm that it is compared with.
+
+    Returns:
+        None if an arm has no runs.
+    """
+    if not values or not baseline:
+        return None
+    arms = [[math.log(value) for value in arm] for arm in (values, baseline)]
+    rounds, ratio = min(map(len, arms)), math.exp(statistics.fmean(arms[0]) - statistics.fmean(arms[1]))
+    if rounds < PAIRS_FOR_AN_INTERVAL:
+        return PairedRatio(ratio, rounds)
+    variance, freedom = _welch([(statistics.variance(arm) / len(arm), len(arm) - 1) for arm in arms])
+    return PairedRatio(ratio, rounds, _bounds(ratio, variance, freedom))
 
 
 def spread_of_runs(values: t.Sequence[float]) -> float | None:

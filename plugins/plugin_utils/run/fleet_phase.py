@@ -80,14 +80,17 @@ class PhaseResults:
         self.charged: dict[str, dict[str, t.Any]] = {}
         self.charged_failed = False
         self.died: set[str] = set()
+        self._awaited = set(self.expected)
 
     def add(self, host: str, result: dict[str, t.Any]) -> None:
         """Add the result of host."""
         self.results[host] = result
+        self._awaited.discard(host)
 
     def fail(self, host: str, message: str, partial: dict[str, t.Any] | None = None, died: bool = False) -> None:
         """Record that host failed, what it had measured by then, and whether it died under the load."""
         self.failed[host] = message
+        self._awaited.discard(host)
         if died or _server_died(partial):
             self.died.add(host)
         if partial:
@@ -96,8 +99,10 @@ class PhaseResults:
     @property
     def complete(self) -> bool:
         """Whether every expected host has reported or failed, and the charged DRAM is there."""
-        charged = self.charged_failed or all(machine in self.charged for machine in self.budgets.values())
-        return charged and all(host in self.results or host in self.failed for host in self.expected)
+        # In this order: this is looked at for each host that reports.
+        return not self._awaited and (
+            self.charged_failed or all(machine in self.charged for machine in self.budgets.values())
+        )
 
     def document(self) -> dict[str, t.Any]:
         """Return the contents of the phase's file; see docs/results.md."""

@@ -262,6 +262,7 @@ _SETTINGS = Fields(
         "host": Text(1024),
         "port": Whole(0, 65_535),
         "socket": Text(4096),
+        "tls": Flag(),
         "value_size": Whole(),
         "key_count": Whole(),
         "requests": Whole(),
@@ -383,7 +384,7 @@ _MEASUREMENT = Fields(
         "client": Optional(
             Fields(
                 {},
-                {**dict.fromkeys(("name", "version", "hiredis", "compiler"), _NAME), "static": Optional(Flag())},
+                {**dict.fromkeys(("name", "version", "hiredis", "tls", "compiler"), _NAME), "static": Optional(Flag())},
             )
         ),
         "server": Optional(Fields({"before": _SERVER, "after": _SERVER})),

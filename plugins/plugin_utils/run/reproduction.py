@@ -37,6 +37,7 @@ _PLAYBOOK_VARIABLES = frozenset(
         "fleet_sizes",
         "image_cloud_init",
         "image_suite",
+        "measure_tier",
         "plan_profiles",
         "profile",
         "profiles",
@@ -45,11 +46,12 @@ _PLAYBOOK_VARIABLES = frozenset(
         "run_id",
         "runs",
         "slo_enforce",
+        "solve",
         "study_id",
         "study_order",
         "study_rounds",
         "throughput_port",
-        "throughput_profiles",
+        "throughput_rounds",
     )
 )
 # Options of ansible-playbook without a value.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
@@ -75,9 +76,7 @@ def evaluate_together(
     used_slo = {name: {**run["config"]["slo"], **(slo or {})}[name] for name in ("avg_us", "p99_us")}
     phases, cells, futile = _read(directories, runs, used_slo, also)
     evaluated = {
-        configuration.cell_name({"influence": influence, "read_mix": read_mix}): cell.summary(
-            used_slo, run["expected"], futile is not None
-        )
+        configuration.cell_name({"influence": influence, "read_mix": read_mix}): cell.summary(futile is not None)
         for (influence, read_mix), cell in cells.items()
     }
     reported_cells = [cell for cell, _details in evaluated.values()]
@@ -153,6 +152,7 @@ def _read(
     phases, futile = _Phases(), None
     cells: dict[tuple[float, float], Cell] = {}
     several = len(runs) > 1
+    count = collections.Counter(_cell(phase) for run in runs for phase in run["phases"] if phase["kind"] != "fill")
     for number, (directory, run) in enumerate(zip(directories, runs)):
         futility = Futility(run["config"], slo)
         for phase in run["phases"]:
@@ -162,12 +162,19 @@ def _read(
                 futility.add(document)
             phases.add(phase, document, f"{run['run_id']}: " if several else "")
             if phase["kind"] != "fill":
-                cell = cells.setdefault((phase["influence"], phase["read_mix"]), Cell(phase))
-                cell.add(phase, document, number, number if several else phase["iteration"])
+                place = _cell(phase)
+                if place not in cells:
+                    cells[place] = Cell(phase, count[place], runs[0]["expected"], slo)
+                cells[place].add(phase, document, number, number if several else phase["iteration"])
+            del document  # two of a large fleet need much memory
         prefix = f"{run['run_id']}: " if several else ""
         phases.problems += [f"{prefix}{host}: {text}" for host, text in clocks.changes(run).items()]
         futile = futile or futility.reason
     return phases, cells, futile
+
+
+def _cell(phase: _Document) -> tuple[float, float]:
+    return phase["influence"], phase["read_mix"]
 
 
 class Futility:

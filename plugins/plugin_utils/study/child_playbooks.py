@@ -79,11 +79,16 @@ class ChildPlaybooks:
 
     Args:
         log: receives each line.
+        explain: is called at once when a playbook is interrupted, before it has ended.
+
+    Attributes:
+        interrupted: whether the user has interrupted a playbook.
     """
 
-    def __init__(self, log: t.Callable[[str], None]) -> None:
+    def __init__(self, log: t.Callable[[str], None], explain: t.Callable[[], None]) -> None:
         self._log = log
-        self._interrupted = False
+        self._explain = explain
+        self.interrupted = False
         self._before: dict[int, t.Any] = {}
         self._terminal = f"/proc/{os.getppid()}/fd/1"
 
@@ -97,13 +102,13 @@ class ChildPlaybooks:
 
     def _interrupt(self, signum: int, frame: t.Any) -> None:
         # The parent sends a second signal soon after the first; the clean-up must go on.
-        if not self._interrupted:
-            self._interrupted = True
+        if not self.interrupted:
+            self.interrupted = True
             raise Interrupted
 
     def say(self, line: str) -> None:
         """Show a line and log it."""
-        if not self._interrupted:
+        if not self.interrupted:
             Display().display(line)
         else:
             # A file that the shell has opened has its own write position, which this would overwrite.
@@ -141,6 +146,8 @@ class ChildPlaybooks:
                 return process.wait()
             except BaseException:
                 process.send_signal(signal.SIGINT)
+                if self.interrupted:
+                    self._explain()
                 for line in output:
                     self.say(line.rstrip("\n"))
                 raise

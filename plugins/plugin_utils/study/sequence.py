@@ -116,8 +116,8 @@ def _newest(results_dir: str, file_name: str) -> RunDirectory | None:
 
 
 class Sequence:
-    """Runs site.yml many times. While it is open it holds the lock of its directory; when it closes, it restores the
-    hosts.
+    """Runs the playbook of a run many times. While it is open it holds the lock of its directory; when it closes, it
+    restores the hosts.
 
     Args:
         directory: of the study.
@@ -137,7 +137,7 @@ class Sequence:
         self._error = ""
         self._took: list[float] = []
         self._began = time.monotonic()
-        self.playbooks = ChildPlaybooks(self._note)
+        self.playbooks = ChildPlaybooks(self._note, self._explain_interruption)
 
     def __enter__(self) -> Sequence:
         refuse_questions()
@@ -186,8 +186,20 @@ class Sequence:
         self.say("")
         self.say(f"== {text} | elapsed {clock(time.monotonic() - self._began)}{rest}")
 
-    def measure(self, run_id: str, variables: t.Mapping[str, t.Any], clean: bool) -> dict[str, t.Any]:
-        """Run site.yml, or return the result of an earlier session.
+    def prepare(self, playbook: str, variables: t.Mapping[str, t.Any]) -> None:
+        """Run a playbook that prepares the hosts for all runs.
+
+        Raises:
+            RunError: it failed.
+        """
+        self._hosts_changed, self._variables, self._error = True, dict(variables), ""
+        if self.playbooks.run(playbook, {**variables, "results_dir": self.directory.results_dir}):
+            raise RunError(f"the hosts could not be prepared: {self._error or 'see above'}")
+
+    def measure(
+        self, run_id: str, variables: t.Mapping[str, t.Any], clean: bool, playbook: str = "site"
+    ) -> dict[str, t.Any]:
+        """Run the playbook of a run, or return the result of an earlier session.
 
         A run that was interrupted is continued. If it cannot be, a new one is begun under the name of the next attempt.
 
@@ -195,10 +207,11 @@ class Sequence:
             run_id: name of the run.
             variables: extra variables.
             clean: whether to remove first what the previous run has set up, so that both start alike.
+            playbook: path below playbooks/, without .yml.
 
         Returns:
-            C(run_id) of what was measured, C(state), C(verdict) (None if there is none), C(seconds) and C(note), the
-            reason why the run is invalid or failed.
+            C(run_id) of what was measured, C(state), C(verdict) (None if there is none), C(seconds) (not for an earlier
+            session) and C(note), the reason why the run is invalid or failed.
         """
         before = self._outcome(run_id)
         if before["state"] != FAILED:
@@ -208,7 +221,7 @@ class Sequence:
             raise RunError(f"teardown after the previous run failed: {self._error}")
         self._hosts_changed, self._variables, self._error = True, dict(variables), ""
         status = self.playbooks.run(
-            "site",
+            playbook,
             {
                 **variables,
                 "run_id": run_id,
@@ -232,6 +245,7 @@ class Sequence:
         variables: t.Mapping[str, t.Any],
         limit: int,
         clean: bool = True,
+        playbook: str = "site",
     ) -> dict[str, t.Any]:
         """Measure a run; as long as it is invalid, measure it again as a new run. Every attempt is in the ledger.
 
@@ -243,6 +257,7 @@ class Sequence:
             variables: extra variables.
             limit: the most invalid attempts, those of earlier sessions included.
             clean: whether to remove first what the previous run has set up.
+            playbook: path below playbooks/, without .yml.
 
         Returns:
             The outcome of the last attempt, as measure() returns it.
@@ -250,7 +265,7 @@ class Sequence:
         while True:
             attempt = self._next_attempt(run_id)
             try:
-                outcome = self.measure(attempt, variables, clean)
+                outcome = self.measure(attempt, variables, clean, playbook)
             except Interrupted:
                 attempt = self._newest_attempt(run_id)
                 if self._directory(attempt).exists() and self._outcome(attempt)["state"] == FAILED:
@@ -321,19 +336,43 @@ class Sequence:
             "note": "; ".join(summary["reasons"][:3]),
         }
 
-    def _restore(self) -> None:
+    def _restoring(self) -> dict[str, str]:
+        """Return the playbooks that restore the hosts, and what each does."""
+        steps = {"teardown": "removes the VMs and the Redis instances that were set up"}
+        if self._hypervisors:
+            steps["restore"] = "restores the settings of the hypervisors"
+        return steps
+
+    def _explain_interruption(self) -> None:
+        """Show at once what follows; nobody would wait for a terminal that is silent."""
         self.say("")
-        self.say("== Restoring the hosts")
+        if not self._hosts_changed:
+            self.say("== Interrupted: nothing was changed on the hosts")
+            return
+        self.say("== Interrupted: the running playbook ends now, then the hosts are restored. Please wait. Left to do:")
+        for name, text in self._restoring().items():
+            self.say(f"   {name}.yml {text}")
+        self.say("   What was measured is kept; the same command continues with it")
+
+    def _restore(self) -> None:
+        steps, failed = self._restoring(), []
         self._error = ""
-        failed = [
-            name
-            for name in ("teardown", *(["restore"] if self._hypervisors else []))
-            if self.playbooks.run(name, self._variables)
-        ]
+        for number, (name, text) in enumerate(steps.items(), 1):
+            self.say("")
+            self.say(f"== Restoring the hosts, step {number} of {len(steps)}: {name}.yml {text}")
+            try:
+                status = self.playbooks.run(name, self._variables)
+            except Interrupted:  # from now on, signals are ignored
+                status = self.playbooks.run(name, self._variables)
+            if status:
+                failed.append(name)
         self.document["restored"] = not failed
         self.save()
         if failed:
-            raise RunError(
-                f"restoring the hosts failed: {self._error}. Fix this, then run: "
-                + ", ".join(f"ansible-playbook playbooks/{name}.yml" for name in failed)
+            message = f"restoring the hosts failed: {self._error}. Fix this, then run: " + ", ".join(
+                f"ansible-playbook playbooks/{name}.yml" for name in failed
             )
+            if self.playbooks.interrupted:  # Ansible shows no result any more
+                self.say(f"== {message}")
+            raise RunError(message)
+        self.say("== The hosts are restored")

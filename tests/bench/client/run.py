@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure solotest beside a raw socket loop and other clients, and say which bar each figure meets.
 
-Repetitions of the things compared are interleaved and their medians taken, so that a machine that changes
-its speed in the middle changes it for all. Needs redis-server, a C compiler and libhiredis; two CPUs give all
-rows. With --write the raw figures go to docs/bench/client.md.
+What is compared is interleaved, and closed loops alternate in slices (closed_loop.py), so that a machine that changes
+its speed in the middle changes it for all. Needs redis-server, a C compiler and libhiredis; two CPUs give all rows.
+With --write the figures go to a page of docs/bench/.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import json
 import os
 import pathlib
@@ -24,250 +23,101 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
-TESTS = ROOT / "tests" / "programs" / "solotest"
-sys.path.insert(0, str(TESTS))
+from closed_loop import bench_closed_loop
+from common import (
+    CPUS,
+    HERE,
+    KEYS,
+    OTHER_CPU,
+    PROGRAM,
+    REDIS_CPU,
+    ROOT,
+    TESTS,
+    VALUE_SIZE,
+    Redis,
+    Table,
+    interleaved,
+    places,
+    solotest,
+    truth,
+)
+from fill import bench_fill
 
-import truth  # noqa: E402  pylint: disable=wrong-import-position
-from servers import Redis  # noqa: E402  pylint: disable=wrong-import-position
-
-KEYS = 1000
-VALUE_SIZE = 1000
-CPUS = sorted(os.sched_getaffinity(0))
-REDIS_CPU = CPUS[-1]
-OTHER_CPU = CPUS[0]
-PROGRAM = TESTS / "build" / "solotest"
-
-
-class Table:
-    """Rows of what was measured, its bar, and whether it is met; and the raw figures behind them."""
-
-    def __init__(self):
-        self.rows = []
-        self.raw = []
-
-    def add(self, what, value, target, met):
-        """`met` is True, False, or None for a figure without a bar."""
-        self.rows.append((what, value, target, {True: "yes", False: "NO", None: ""}[met]))
-        print("{:66} {:30} {:22} {}".format(*self.rows[-1]), flush=True)
-
-    def note(self, what, figures):
-        self.raw.append((what, figures))
-
-    def markdown(self):
-        lines = ["| what | measured | bar | met |", "| --- | --- | --- | --- |"]
-        lines += [f"| {' | '.join(row)} |" for row in self.rows]
-        return "\n".join(lines)
+PACED_RATE = 5000
+PROMPT_US = 10  # sleeps that end later do so because the CPU has to be woken
 
 
-def solotest(*arguments, cpu=None):
-    """Run the client and return its JSON."""
-    placement = ["--cpu", str(cpu)] if cpu is not None else []
-    done = subprocess.run(
-        [PROGRAM, "--json", *placement, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"solotest {arguments}: {done.stderr}")
-    return json.loads(done.stdout)
+@contextlib.contextmanager
+def awake(cpus):
+    """Keep CPUs busy with what gives way to everything else: then none has to be woken when a sleep ends."""
 
+    def become_idle(cpu):
+        os.sched_setaffinity(0, {cpu})
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
-def closed_loop_solotest(port, requests, cpu):
-    report = solotest("--pacing", "none", "--requests", requests, "test", port, VALUE_SIZE, KEYS, 0, 1, cpu=cpu)
-    health = report["client_health"]
-    return report["test"]["rate"]["achieved"], (health["user_s"] + health["system_s"]) / requests * 1e6
-
-
-def pinned(command, cpu):
-    """Run a command on one CPU; return its output and the CPU seconds it took."""
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            list(map(str, command)),
-            stdout=output,
-            stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
-        )
-        _pid, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            raise RuntimeError(f"{command} exits with {process.returncode}")
-        output.seek(0)
-        return output.read(), usage.ru_utime + usage.ru_stime
-
-
-def closed_loop_raw(program):
-    def run(port, requests, cpu):
-        output, _seconds = pinned([program, port, requests, VALUE_SIZE, KEYS], cpu)
-        rate, microseconds = map(float, output.split())
-        return rate, microseconds
-
-    return run
-
-
-def closed_loop_redis_benchmark(port, requests, cpu):
-    output, seconds = pinned(
-        ["redis-benchmark", "-p", port, "-t", "get", "-c", 1, "-n", requests, "-r", KEYS, "-d", VALUE_SIZE, "--csv"],
-        cpu,
-    )
-    rate = float(re.search(r'^"GET","([0-9.]+)"', output, re.M).group(1))
-    return rate, seconds / requests * 1e6
-
-
-def closed_loop_memtier(port, requests, cpu):
-    with tempfile.NamedTemporaryFile("r") as result:
-        _output, seconds = pinned(
-            [
-                "memtier_benchmark",
-                "-p",
-                port,
-                "-t",
-                1,
-                "-c",
-                1,
-                "-n",
-                requests,
-                "--ratio",
-                "0:1",
-                "--key-prefix",
-                "",
-                "--key-minimum",
-                1,
-                "--key-maximum",
-                KEYS - 1,
-                "--hide-histogram",
-                "--json-out-file",
-                result.name,
-            ],
-            cpu,
-        )
-        rate = json.load(result)["ALL STATS"]["Gets"]["Ops/sec"]
-    return rate, seconds / requests * 1e6
-
-
-def fill_for_all(server):
-    """Our keys, and those that redis-benchmark asks for."""
-    solotest("fill", server.port, VALUE_SIZE, KEYS)
-    pinned(
-        [
-            "redis-benchmark",
-            "-p",
-            server.port,
-            "-t",
-            "set",
-            "-c",
-            1,
-            "-P",
-            50,
-            "-n",
-            20 * KEYS,
-            "-r",
-            KEYS,
-            "-d",
-            VALUE_SIZE,
-            "-q",
-        ],
-        OTHER_CPU,
-    )
-
-
-def interleaved(repetitions, runs):
-    """Run each of {name: function} in turn, again and again; return {name: [results]}."""
-    results = {name: [] for name in runs}
-    for _repetition in range(repetitions):
-        for name, run in runs.items():
-            results[name].append(run())
-    return results
-
-
-def bench_closed_loop(table, options, raw_loop):
-    clients = {
-        "raw loop": closed_loop_raw(raw_loop),
-        "solotest": closed_loop_solotest,
-        "redis-benchmark": closed_loop_redis_benchmark,
-    }
-    if shutil.which("memtier_benchmark"):
-        clients["memtier_benchmark"] = closed_loop_memtier
-    for place, cpu in (("same CPU", REDIS_CPU), ("other CPU", OTHER_CPU)):
-        if place == "other CPU" and len(CPUS) < 2:
-            table.add("closed loop, other CPU", "not measured: one CPU", "", None)
-            continue
-        with Redis(cpu=REDIS_CPU) as server:
-            fill_for_all(server)
-            requests = options.requests if place == "same CPU" else options.requests // 10
-            results = interleaved(
-                options.repetitions,
-                {name: functools.partial(run, server.port, requests, cpu) for name, run in clients.items()},
-            )
-        rate = {name: statistics.median(r for r, _cpu in values) for name, values in results.items()}
-        work = {name: statistics.median(c for _rate, c in values) for name, values in results.items()}
-        for name, values in results.items():
-            table.note(f"closed loop, {place}, {name}: GET/s", [round(r) for r, _cpu in values])
-            table.note(f"closed loop, {place}, {name}: CPU us per request", [round(c, 3) for _rate, c in values])
-            table.add(f"closed loop, {place}, {name}", f"{rate[name]:,.0f}/s, {work[name]:.2f} us CPU", "", None)
-        barred = place == "same CPU"
-        ratio = rate["solotest"] / rate["raw loop"]
-        table.add(
-            f"GET/s relative to the raw loop, {place}",
-            f"{ratio:.3f}",
-            ">= 0.98" if barred else "",
-            ratio >= 0.98 if barred else None,
-        )
-        ratio = rate["solotest"] / rate["redis-benchmark"]
-        table.add(
-            f"GET/s relative to redis-benchmark, {place}",
-            f"{ratio:.3f}",
-            ">= 1.3" if barred else "",
-            ratio >= 1.3 if barred else None,
-        )
-        ratio = work["solotest"] / work["raw loop"]
-        table.add(
-            f"CPU per request relative to the raw loop, {place}",
-            f"{ratio:.3f}",
-            "<= 1.05" if barred else "",
-            ratio <= 1.05 if barred else None,
-        )
+    hogs = [
+        subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=lambda cpu=cpu: become_idle(cpu))
+        for cpu in cpus
+    ]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
 
 
 def bench_pacing(table, options):
-    runs = {
-        ("same CPU", "hybrid"): (REDIS_CPU, []),
-        ("other CPU", "hybrid"): (OTHER_CPU, []),
-        ("same CPU", "sleep"): (REDIS_CPU, ["--pacing", "sleep"]),
-        ("same CPU", "spin"): (REDIS_CPU, ["--pacing", "spin"]),
-    }
-    if len(CPUS) < 2:
-        del runs[("other CPU", "hybrid")]
-    if options.realtime:  # the kernel takes the CPU away for a while from what never sleeps at that priority
-        del runs[("same CPU", "spin")]
+    runs = {}
+    for place, cpu in places(table, "pacing"):
+        for state in ("", ", CPUs kept awake"):
+            for mode in ("hybrid", "sleep"):
+                runs[place, state, mode] = cpu
+    if not options.realtime:  # the kernel takes the CPU away for a while from what never sleeps at that priority
+        runs["same CPU", "", "spin"] = REDIS_CPU
 
-    def run(port, cpu, arguments):
-        return solotest(*arguments, "--duration", options.seconds, "test", port, VALUE_SIZE, KEYS, 0, 5000, cpu=cpu)
+    def run(port, state, mode, cpu):
+        with awake(CPUS) if state else contextlib.nullcontext():
+            return solotest(
+                *("--pacing", mode, "--duration", options.seconds, "test", port, VALUE_SIZE, KEYS, 0, PACED_RATE),
+                cpu=cpu,
+            )
 
     with Redis(cpu=REDIS_CPU) as server:
         solotest("fill", server.port, VALUE_SIZE, KEYS)
         results = interleaved(
             max(3, options.repetitions // 5),
-            {key: lambda cpu=cpu, extra=extra: run(server.port, cpu, extra) for key, (cpu, extra) in runs.items()},
+            {key: lambda key=key, cpu=cpu: run(server.port, *key[1:], cpu) for key, cpu in runs.items()},
         )
-    for (place, mode), reports in results.items():
-        p50, p99 = (
-            statistics.median(r["test"]["latency"]["lateness"][p] / 1e3 for r in reports) for p in ("p50_ns", "p99_ns")
-        )
-        share = statistics.median(r["client_health"]["cpu_share"] for r in reports)
-        off = statistics.median(abs(r["test"]["rate"]["achieved"] / 5000 - 1) for r in reports)
-        barred = (place, mode) == ("same CPU", "hybrid")
-        name = f"pacing 5,000/s, {mode}, {place}"
-        table.note(
-            f"{name}: lateness p50, p99 in us",
-            [
-                (r["test"]["latency"]["lateness"]["p50_ns"] / 1e3, r["test"]["latency"]["lateness"]["p99_ns"] / 1e3)
-                for r in reports
-            ],
-        )
-        table.add(f"{name}: lateness p50", f"{p50:.2f} us", "<= 1 us" if barred else "", p50 <= 1 if barred else None)
-        table.add(f"{name}: lateness p99", f"{p99:.1f} us", "<= 40 us" if barred else "", p99 <= 40 if barred else None)
-        table.add(f"{name}: CPU", f"{share:.1%}", "<= 25 %" if barred else "", share <= 0.25 if barred else None)
-        table.add(f"{name}: rate off by", f"{off:.4%}", "<= 0.1 %" if barred else "", off <= 0.001 if barred else None)
+    for (place, state, mode), reports in results.items():
+        prompt = lateness_us(results.get((place, state, "sleep"), reports), "p50_ns") <= PROMPT_US
+        report_pacing(table, f"pacing {PACED_RATE:,}/s, {mode}, {place}{state}", reports, mode == "hybrid" and prompt)
+
+
+def lateness_us(reports, percentile):
+    return statistics.median(r["test"]["latency"]["lateness"][percentile] / 1e3 for r in reports)
+
+
+def report_pacing(table, name, reports, barred):
+    """The bars are those of hybrid pacing where sleeps end promptly; elsewhere sleeping costs more than they allow."""
+    p50, p99 = (lateness_us(reports, percentile) for percentile in ("p50_ns", "p99_ns"))
+    share = statistics.median(r["client_health"]["cpu_share"] for r in reports)
+    off = statistics.median(abs(r["test"]["rate"]["achieved"] / PACED_RATE - 1) for r in reports)
+    table.note(
+        f"{name}: lateness p50, p99 in us, CPU, spin at the end in us",
+        [
+            (
+                *(r["test"]["latency"]["lateness"][p] / 1e3 for p in ("p50_ns", "p99_ns")),
+                round(r["client_health"]["cpu_share"], 3),
+                r["client_health"]["spin_us_at_end"],
+            )
+            for r in reports
+        ],
+    )
+    table.add(f"{name}: lateness p50", f"{p50:.2f} us", "<= 1 us" if barred else "", p50 <= 1 if barred else None)
+    table.add(f"{name}: lateness p99", f"{p99:.2f} us", "<= 1 us" if barred else "", p99 <= 1 if barred else None)
+    table.add(f"{name}: CPU", f"{share:.1%}", "<= 15 %" if barred else "", share <= 0.15 if barred else None)
+    table.add(f"{name}: rate off by", f"{off:.4%}", "<= 0.1 %" if barred else "", off <= 0.001 if barred else None)
 
 
 def worst(errors):
@@ -365,89 +215,6 @@ def bench_histogram(table):
         "<= 1 %",
         max(map(abs, errors)) <= 0.01,
     )
-
-
-def bench_fill(table, options):
-    keys = options.requests * 3
-
-    def filling(port, cpu):
-        report = solotest("fill", port, VALUE_SIZE, keys, cpu=cpu)
-        assert report["fill"]["dbsize"] == keys
-        return report["fill"]["keys_per_second"]
-
-    def singly(port, cpu):
-        report = solotest(
-            "--pacing",
-            "none",
-            "--pattern",
-            "sequential",
-            "--requests",
-            keys // 10,
-            "test",
-            port,
-            VALUE_SIZE,
-            keys,
-            0,
-            1,
-            0,
-            cpu=cpu,
-        )
-        return report["test"]["rate"]["achieved"]
-
-    def redis_benchmark(port, cpu):
-        output, _seconds = pinned(
-            [
-                "redis-benchmark",
-                "-p",
-                port,
-                "-t",
-                "set",
-                "-c",
-                1,
-                "-P",
-                64,
-                "-n",
-                keys,
-                "-r",
-                keys,
-                "-d",
-                VALUE_SIZE,
-                "--csv",
-            ],
-            cpu,
-        )
-        return float(re.search(r'^"SET","([0-9.]+)"', output, re.M).group(1))
-
-    for place, cpu in (("same CPU", REDIS_CPU), ("other CPU", OTHER_CPU)):
-        if place == "other CPU" and len(CPUS) < 2:
-            table.add("fill relative to one at a time, other CPU", "not measured: one CPU", ">= 10", None)
-            continue
-        with Redis(cpu=REDIS_CPU) as server:
-            results = interleaved(
-                max(3, options.repetitions // 5),
-                {
-                    name: functools.partial(run, server.port, cpu)
-                    for name, run in {
-                        "fill": filling,
-                        "one at a time": singly,
-                        "redis-benchmark, 64 in flight": redis_benchmark,
-                    }.items()
-                },
-            )
-        for name, rates in results.items():
-            table.note(f"{name}, {place}: SETs per second", [round(rate) for rate in rates])
-        fill_rate, single, reference = (statistics.median(rates) for rates in results.values())
-        table.add(f"SETs per second, {place}: fill, one at a time", f"{fill_rate:,.0f}, {single:,.0f}", "", None)
-        table.add(f"SETs per second, {place}: redis-benchmark, 64 in flight", f"{reference:,.0f}", "", None)
-        # Two programs that share one CPU cannot work at once: the fill saves wake-ups and system calls there, but the
-        # work of Redis itself, most of the time of a request that is alone, stays. So that is a figure without a bar.
-        barred = place == "other CPU"
-        table.add(
-            f"fill relative to one at a time, {place}" + ("" if barred else " (limit: one CPU for both)"),
-            f"{fill_rate / single:.1f}",
-            ">= 10" if barred else "",
-            fill_rate >= 10 * single if barred else None,
-        )
 
 
 def bench_memory(table, options):
@@ -575,6 +342,13 @@ def under_pressure(server, enter, locked):
     return json.loads(done.stdout)
 
 
+PRIORITIES = {
+    os.SCHED_OTHER: "normal priority",
+    os.SCHED_FIFO: "real-time priority (FIFO 1)",
+    os.SCHED_IDLE: "the lowest priority, so these figures mean nothing",
+}
+
+
 def describe_machine():
     cpuinfo = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
     model = re.search(r"^model name\s*: (.*)", cpuinfo, re.M)
@@ -593,7 +367,7 @@ def describe_machine():
         f"client: {report['client']['compiler']}, hiredis {report['client']['hiredis']}, "
         f"static: {report['client']['static']}",
         f"load average at the start: {os.getloadavg()[0]:.2f}; Redis and clients ran at "
-        + ("real-time priority (FIFO 1)" if os.sched_getscheduler(0) == os.SCHED_FIFO else "normal priority"),
+        + f"{PRIORITIES[os.sched_getscheduler(0)]}, nice {os.nice(0)}",
     ]
 
 
@@ -606,7 +380,9 @@ def write_document(path, machine, table, options):
     ]
     lines += [f"- {line}" for line in machine]
     lines += [
-        f"- {options.repetitions} interleaved repetitions of {options.requests:,} requests, medians in the table; "
+        f"- closed loops: {options.pairs} pairs of slices of 50 ms, the median of their ratios and its 95 % interval "
+        "(sign test); fewer pairs with redis-benchmark",
+        f"- all else: {max(3, options.repetitions // 5)} interleaved repetitions or more, medians in the table; "
         f"1 KB values, {KEYS:,} keys",
         "",
         table.markdown(),
@@ -622,8 +398,10 @@ def write_document(path, machine, table, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=200, help="of slices of closed loops")
+    parser.add_argument("--baseline", help="another build of solotest, to compare closed loops with")
     parser.add_argument("--repetitions", type=int, default=21)
-    parser.add_argument("--requests", type=int, default=100000, help="of one repetition of a closed loop")
+    parser.add_argument("--requests", type=int, default=100000, help="a third of the keys of a fill")
     parser.add_argument("--seconds", type=float, default=10, help="of one repetition of a paced run")
     parser.add_argument(
         "--realtime",
@@ -631,7 +409,9 @@ def main():
         help="run Redis and clients at real-time priority, on a machine where other work goes on",
     )
     parser.add_argument("--only", default="", help="parts whose name contains this: closed_loop, pacing, truth, ...")
-    parser.add_argument("--write", action="store_true", help="write docs/bench/client.md")
+    parser.add_argument(
+        "--write", nargs="?", const="client.md", metavar="PAGE", help="write this page of docs/bench/ (client.md)"
+    )
     options = parser.parse_args()
     subprocess.run(["make", "-s", "-C", TESTS, "build/solotest"], check=True)
     if options.realtime:
@@ -659,7 +439,7 @@ def main():
         + "".join(f"\n  {m}" for m in missed)
     )
     if options.write:
-        write_document(ROOT / "docs" / "bench" / "client.md", machine, table, options)
+        write_document(ROOT / "docs" / "bench" / options.write, machine, table, options)
 
 
 if __name__ == "__main__":

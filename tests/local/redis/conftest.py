@@ -18,6 +18,7 @@ import pytest
 from ..conftest import PATIENCE, ROOT, free_ports
 
 PLAYBOOK = [{"hosts": "all", "gather_facts": False, "roles": [{"role": "memstretch.density.redis"}]}]
+SWITCH = {"ansible.builtin.import_role": {"name": "memstretch.density.redis", "tasks_from": "switch"}}
 
 
 class Outcome:
@@ -77,6 +78,9 @@ class Site:
         self.root = directory / "redis"
         self.servers = set()
         (directory / "site.yml").write_text(json.dumps(PLAYBOOK), encoding="utf-8")
+        (directory / "switch.yml").write_text(
+            json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [SWITCH]}]), encoding="utf-8"
+        )
         (directory / "ansible.cfg").write_text(
             f"""[defaults]
 collections_path = {ROOT / ".ansible" / "collections"}
@@ -90,11 +94,12 @@ pipelining = true
             encoding="utf-8",
         )
 
-    def run_role(self, hosts, *arguments, **variables):
+    def run_role(self, hosts, *arguments, playbook="site.yml", **variables):
         """Run the role.
 
         Args:
             hosts: variables by inventory hostname, or the variables of the only host.
+            playbook: one of those in the directory.
         """
         if not all(isinstance(value, dict) for value in hosts.values()):
             hosts = {"one": hosts}
@@ -120,7 +125,7 @@ pipelining = true
             str(Path(sys.executable).with_name("ansible-playbook")),
             "-i",
             str(self.directory / "hosts.json"),
-            str(self.directory / "site.yml"),
+            str(self.directory / playbook),
             *arguments,
         ]
         try:
@@ -145,6 +150,10 @@ pipelining = true
         outcome = self.run_role(*args, **kwargs)
         assert outcome.status == 0, outcome.messages or outcome.output[-5000:]
         return outcome
+
+    def switch(self, *args, **kwargs):
+        """Run the entry point switch of the role."""
+        return self.run_role(*args, playbook="switch.yml", **kwargs)
 
     def refused(self, *args, **kwargs):
         outcome = self.run_role(*args, **kwargs)

@@ -293,3 +293,30 @@ def test_facts_of_the_daemons_without_the_python_library(site, ports):
     facts = outcome.facts["one"][str(ports[0])]
     assert facts["version"] and facts["used_memory"] > 100_000 and facts["maxmemory"] is None
     assert "redis_install_python_library" in str(outcome.results("Report why facts are missing"))
+
+
+def test_the_entry_point_switch_only_starts_and_stops(site, ports, ask):
+    instances = [{"port": port} for port in ports[:2]]
+    first = site.ok({"redis_instances": instances}, redis_state="stopped")
+    assert {each["state"] for each in first.facts["one"].values()} == {"stopped"}
+    files = site.files()
+
+    started = site.switch({"redis_instances": instances})
+    assert started.status == 0 and started.changed == 1, started.output[-5000:]
+    assert [ask(port, "PING") for port in ports[:2]] == ["+PONG"] * 2
+    assert site.switch({"redis_instances": instances}).changed == 0
+    checked = site.switch({"redis_instances": instances}, "--check", redis_state="stopped")
+    assert checked.changed == 1 and ask(ports[0], "PING") == "+PONG"
+
+    # The same instance under another name of the inventory, and one that was never configured.
+    for hosts, config in (
+        ({"other": {"redis_instances": instances[:1]}}, f"{ports[0]}/redis.conf"),
+        ({"one": {"redis_instances": [{"port": ports[2]}]}}, f"{ports[2]}/redis.conf"),
+    ):
+        refused = site.switch(hosts, redis_state="stopped")
+        assert refused.status != 0 and f"{config}: was not configured for the inventory host" in refused.messages
+    assert ask(ports[0], "PING") == "+PONG"
+
+    assert site.switch({"redis_instances": instances}, redis_state="stopped").changed == 1
+    assert set(map(gone, site.servers)) == {True}
+    assert set(files) <= set(site.files())

@@ -15,6 +15,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import certificates  # noqa: E402  pylint: disable=wrong-import-position
 from servers import Redis  # noqa: E402  pylint: disable=wrong-import-position
 
 BUILD = HERE / "build"
@@ -94,6 +95,14 @@ def any_solotest(request):
 def build_of():
     """A function that gives the program of another build."""
     return lambda name: Client(BUILD / name)
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory):
+    """A directory with the certificates and keys of certificates.py."""
+    directory = tmp_path_factory.mktemp("keys")
+    certificates.make(directory)
+    return directory
 
 
 @pytest.fixture

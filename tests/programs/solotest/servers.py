@@ -23,11 +23,17 @@ def free_port():
 
 
 class Redis:
-    """One redis-server of our own, without persistence; ended by its process id."""
+    """One redis-server of our own, without persistence; ended by its process id.
 
-    def __init__(self, *options, cpu=None):
+    With a directory of certificates it has a port with TLS besides, which demands one of its clients.
+    """
+
+    def __init__(self, *options, cpu=None, certificates=None, configuration=None):
         self.options = options
+        self.configuration = configuration  # of a Sentinel
         self.cpu = cpu
+        self.certificates = certificates
+        self.tls_port = None
         self.directory = tempfile.mkdtemp(prefix="solotest-redis-")
         self.socket = os.path.join(self.directory, "redis.sock")
         self.port = None
@@ -36,9 +42,12 @@ class Redis:
     def __enter__(self):
         for _attempt in range(5):
             self.port = free_port()
+            if self.certificates:
+                self.tls_port = free_port()
             self.process = subprocess.Popen(
                 [
                     "redis-server",
+                    *([self.configuration, "--sentinel"] if self.configuration else []),
                     "--port",
                     str(self.port),
                     "--bind",
@@ -51,6 +60,7 @@ class Redis:
                     "no",
                     "--dir",
                     self.directory,
+                    *self._tls_options(),
                     *self.options,
                 ],
                 stdout=subprocess.DEVNULL,
@@ -62,6 +72,13 @@ class Redis:
                 return self
         self.__exit__()
         raise RuntimeError("redis-server does not start")
+
+    def _tls_options(self):
+        if not self.certificates:
+            return []
+        files = {"ca-cert": "ca.pem", "cert": "server.pem", "key": "server.key"}
+        options = [word for name, file in files.items() for word in (f"--tls-{name}-file", self.certificates / file)]
+        return ["--tls-port", str(self.tls_port), *map(str, options)]
 
     def _answers(self):
         for _attempt in range(200):

@@ -197,6 +197,35 @@ def test_the_password_is_not_in_the_process_table(solotest, locked):
     assert PASSWORD not in result.output + result.messages
 
 
+@pytest.mark.parametrize("mode", ["fill", "test", "ping"])
+def test_a_node_of_a_cluster_is_refused_by_name(any_solotest, mode):
+    with Redis("--cluster-enabled", "yes") as server:
+        result = any_solotest.run("--json", mode, server.port, 10, 100)
+        assert result.code == 3 and error(result) == "unsupported" and "node of a cluster" in result.messages
+        assert server.dbsize() == 0 and result.json["fill"] is None and result.json["test"] is None
+        assert any_solotest.run(mode, server.port, 10, 100).code == 3  # without --json, too
+
+
+def test_a_sentinel_is_refused_by_name(any_solotest, tmp_path):
+    configuration = tmp_path / "sentinel.conf"
+    configuration.write_text("sentinel monitor mine 127.0.0.1 1 1\n")
+    with Redis(configuration=configuration) as server:
+        result = any_solotest.run("--json", "ping", server.port)
+    assert result.code == 3 and error(result) == "unsupported" and "Sentinel" in result.messages
+
+
+def test_a_user_of_an_access_list_on_every_kind_of_socket(any_solotest):
+    rights = ("~*", "&*", "+@read", "+@write", "+info", "+dbsize", "+ping", "+flushall")
+    with Redis("--bind", "127.0.0.1 ::1", "--user", "bench", "on", ">" + PASSWORD, *rights) as server:
+        for where in (["--host", "::1"], ["--host", "127.0.0.1"], ["--socket", server.socket]):
+            result = any_solotest.run(
+                "--json", "--user", "bench", *where, "--requests", 50, "filltest", server.port, 10, 100, 0, 1000, 50,
+                environment={"SOLOTEST_PASSWORD": PASSWORD}
+            )  # fmt: skip
+            assert result.code == 0, result
+            assert result.json["test"]["requests"]["ok"] == 50
+
+
 # ---- there, but not ready: before the first request of the load ----
 
 
@@ -234,13 +263,14 @@ def test_a_server_that_falls_silent_before_the_load(any_solotest):
     assert result.code == 4 and error(result) == "not_ready" and "no reply in time" in result.messages
 
 
-@pytest.mark.parametrize("mode", ["test", "fill"])
-def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode):
+@pytest.mark.parametrize(("mode", "connections"), [("test", 1), ("fill", 8)])
+def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode, connections):
     start_at = time.time() + 1.5
     process = any_solotest.start("--json", "--start-at", start_at, mode, fresh.port, 100, 1000, 0, 100)
-    # The load's connection waits after its PING; the one before it has counted the keys.
-    while "cmdstat_exists" not in fresh.command("INFO", "commandstats") or "cmd=ping" not in fresh.command(
-        "CLIENT", "LIST"
+    # The load's connections wait after their PING; the one before them has counted the keys.
+    while (
+        "cmdstat_exists" not in fresh.command("INFO", "commandstats")
+        or fresh.command("CLIENT", "LIST").count("cmd=ping") < connections
     ):
         assert process.poll() is None
     fresh.process.kill()
@@ -251,13 +281,14 @@ def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode):
 
 def test_a_server_that_goes_away_after_the_fill(any_solotest):
     """The note is written, the first DBSIZE is answered, and the second ends it."""
+    keys = set()  # several connections write them
 
     def script(connection, _number):
-        filled = False
         for words in requests(connection):
-            if words[0] == b"DBSIZE" and filled:
+            if words[0] == b"DBSIZE" and len(keys) == 100:
                 return
-            filled = filled or words[0] == b"SET" and words[1] == b"99"
+            if words[0] == b"SET" and words[1] != b"memstretch:fill":
+                keys.add(words[1])
             connection.sendall(good_reply(words))
 
     with FakeServer(script) as server:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 
 import pytest
@@ -255,6 +256,74 @@ def test_fill_of_a_redis_that_is_killed(any_solotest, fresh):
     fresh.process.kill()
     result = any_solotest.finish(process, timeout=20)
     assert result.code == 4 and error(result) == "lost"
+
+
+@pytest.mark.parametrize("who", ["client", "server"])
+def test_a_stop_during_the_fill(any_solotest, fresh, who):
+    """Longer than the time-out for the client, which must not blame the server; shorter than it for the server."""
+    process = any_solotest.start("--json", "--timeout", 2 if who == "client" else 30, "fill", fresh.port, 1000, 30000)
+    while fresh.dbsize() < 100:
+        assert process.poll() is None
+    pid = process.pid if who == "client" else fresh.process.pid
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(2.5)
+    os.kill(pid, signal.SIGCONT)
+    result = any_solotest.finish(process)
+    assert result.code == 0 and result.json["fill"]["keys"] == result.json["fill"]["dbsize"] == 30000
+    assert result.json["fill"]["seconds"] > 2
+
+
+FLUSH_ERRORS = {
+    "unknown command": ["--rename-command", "FLUSHALL", ""],
+    "NOPERM": ["--user", "default", "on", "nopass", "~*", "&*", "+@all", "-flushall"],
+}
+
+
+@pytest.mark.parametrize("named", FLUSH_ERRORS)
+def test_a_redis_that_may_not_be_flushed(any_solotest, named):
+    """Nothing is written then. With --protect, a fill needs no FLUSHALL."""
+    with Redis(*FLUSH_ERRORS[named]) as server:
+        assert server.command("SET", "mine", "1") == "+OK\r\n"
+        result = any_solotest.run("--json", "fill", server.port, 10, 100)
+        assert result.code == 1 and error(result) == "reply"
+        assert "FLUSHALL failed" in result.messages and named in result.messages
+        assert result.json["fill"] is None and server.dbsize() == 1
+        server.command("DEL", "mine")
+        assert any_solotest.run("--json", "--protect", "fill", server.port, 10, 100).code == 0
+        assert any_solotest.run("--json", "--protect", "fill", server.port, 10, 50).code == 0
+
+
+@pytest.mark.parametrize("reply", [b":1\r\n", b"$-1\r\n", b"*0\r\n"])
+def test_a_flush_with_a_reply_of_another_type(any_solotest, reply):
+    def script(connection, _number):
+        for words in requests(connection):
+            connection.sendall(reply if words[0] == b"FLUSHALL" else good_reply(words))
+
+    with FakeServer(script) as server:
+        result = any_solotest.run("--json", "fill", server.port, 10, 100)
+    assert result.code == 1 and error(result) == "reply" and "FLUSHALL failed: unexpected reply" in result.messages
+
+
+@pytest.mark.parametrize("extra", [[], ["--connections", 3, "--pipeline", 4]])
+def test_a_server_that_reads_slowly(any_solotest, extra):
+    """A value is larger than the sockets hold: what was not accepted is sent later, in order."""
+    size = 6_000_000
+
+    def script(connection, _number):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        for words in requests(connection):
+            if words[0] == b"SET":
+                sizes.append(len(words[2]))
+                time.sleep(0.02)
+            connection.sendall(good_reply(words))
+
+    sizes = []
+
+    with FakeServer(script) as server:
+        result = any_solotest.run("--json", *extra, "--requests", 9, "test", server.port, size, 100, 0, 500, -1)
+    assert result.code == 0, result
+    assert result.json["test"]["requests"]["ok"] == 9 and accounted(result.json) and sizes == [size] * 9
+    assert result.json["test"]["latency"]["response"]["max_ns"] > 9 / 3 * 20e6
 
 
 # ---- the client itself ----

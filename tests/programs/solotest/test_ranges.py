@@ -17,9 +17,11 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest import
 RANGES = {**options.RANGES, "cpu": options.CPU}
 # An endpoint without a server: a client that accepts its options fails to connect to it.
 NO_SERVER = {"host": "127.0.0.1", "port": 1, "socket": None, "username": None}
+NO_TLS = {"tls": False, **dict.fromkeys(("ca_certs", "client_cert_file", "client_key_file", "tls_server_name"))}
 SETTINGS = {
     **dict.fromkeys(RANGES),
     **NO_SERVER,
+    **NO_TLS,
     "mode": "test",
     "value_size": 1000,
     "key_count": 1000,

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Tests of the parts of membw. Each test is a function; main() lists them. A comment names the
  * faults in membw.c that the test detects. No test depends on speed or on the size of a cache. */
+#define _XOPEN_SOURCE 700 /* nftw */
 #define MEMBW_NO_MAIN
 #include "../../../../files/membw.c"
+#include <ftw.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <valgrind/valgrind.h>
 
 static int failures;
@@ -85,28 +88,161 @@ static uint64_t resolved(uint64_t cache, uint64_t buffer, bool allow_cached)
     s.buffer = buffer;
     s.allow_cached = allow_cached;
     if (resolve(&s, &used, &numa, &f)) {
-        CHECK(used == (cache > 0 ? cache : cache_bytes(0)));
+        CHECK(used == (cache > 0 ? cache : cache_bytes(s.cpus, 1)));
         return s.buffer;
     }
     CHECK(f.exit_code == EXIT_USAGE && strstr(f.message, "is too small") != NULL);
     return 0;
 }
 
+/* ---- recorded machines ---- */
+
+static char machine[64];
+
+/* Writes a file below the directory of the recorded machine; makes the directories above it. */
+__attribute__((format(printf, 2, 3))) static void record(const char *text, const char *format, ...)
+{
+    char path[512];
+    size_t used = (size_t)snprintf(path, sizeof path, "%s", machine);
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(path + used, sizeof path - used, format, arguments);
+    va_end(arguments);
+    for (char *slash = path + used + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+        *slash = '\0';
+        (void)mkdir(path, 0700);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    if (file != NULL) {
+        (void)fputs(text, file);
+        (void)fclose(file);
+    }
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)status, (void)kind, (void)place;
+    return remove(path);
+}
+
+static void begin_machine(void)
+{
+    (void)snprintf(machine, sizeof machine, "/tmp/membw-machine-XXXXXX");
+    CHECK(mkdtemp(machine) != NULL);
+    files_root = machine;
+}
+
+static void end_machine(void)
+{
+    files_root = "";
+    CHECK(nftw(machine, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
+}
+
+/* Records the caches of a CPU: 32 KiB and 512 KiB of its own, and one that is shared. */
+static void record_caches(int cpu, const char *size, const char *shared)
+{
+    char own[32];
+    (void)snprintf(own, sizeof own, "%d\n", cpu);
+    record("32K\n", "/sys/devices/system/cpu/cpu%d/cache/index0/size", cpu);
+    record(own, "/sys/devices/system/cpu/cpu%d/cache/index0/shared_cpu_list", cpu);
+    record("512K\n", "/sys/devices/system/cpu/cpu%d/cache/index1/size", cpu);
+    record(own, "/sys/devices/system/cpu/cpu%d/cache/index1/shared_cpu_list", cpu);
+    record(size, "/sys/devices/system/cpu/cpu%d/cache/index2/size", cpu);
+    record(shared, "/sys/devices/system/cpu/cpu%d/cache/index2/shared_cpu_list", cpu);
+}
+
+/* Two sockets of 64 CPUs each, with a last-level cache of 32 MiB for every 8 CPUs, as on an EPYC.
+ * Detects: the largest cache instead of the sum; a cache that counts once for each of its CPUs;
+ * caches of CPUs that no reader is on. */
+static void test_each_last_level_cache_of_the_readers_counts_once(void)
+{
+    int cpus[128], second_of_each[16];
+    begin_machine();
+    for (int cpu = 0; cpu < 128; cpu++) {
+        char shared[32];
+        (void)snprintf(shared, sizeof shared, "%d-%d\n", cpu / 8 * 8, cpu / 8 * 8 + 7);
+        record_caches(cpu, "32768K\n", shared);
+        cpus[cpu] = cpu;
+        second_of_each[cpu / 8] = cpu / 8 * 8 + 1;
+    }
+    CHECK(cache_bytes(cpus, 1) == 32 * MIB);
+    CHECK(cache_bytes(cpus, 8) == 32 * MIB);
+    CHECK(cache_bytes(cpus, 9) == 64 * MIB);
+    CHECK(cache_bytes(cpus, 128) == 512 * MIB);
+    CHECK(cache_bytes(second_of_each, 16) == 512 * MIB);
+    CHECK(cache_bytes(cpus + 64, 64) == 256 * MIB);
+    /* Each reader's part of the buffer is 16 times its part of the caches. */
+    CHECK(reader_bytes(16 * cache_bytes(cpus, 128), 128) == 64 * MIB);
+    end_machine();
+}
+
+/* Detects: one cache that is taken for several, on a machine without shared_cpu_list. */
+static void test_a_machine_that_does_not_report_who_shares_has_one_cache(void)
+{
+    static const int cpus[] = {0, 1};
+    begin_machine();
+    for (int cpu = 0; cpu < 2; cpu++)
+        record("33M\n", "/sys/devices/system/cpu/cpu%d/cache/index0/size", cpu);
+    CHECK(cache_bytes(cpus, 2) == 33 * MIB);
+    end_machine();
+}
+
+static bool room_for(int64_t node, uint64_t buffer, enum huge_pages huge_pages)
+{
+    struct settings s = plain;
+    struct failure f = {0};
+    s.memory_node = node;
+    s.buffer = buffer;
+    s.huge_pages = huge_pages;
+    bool good = has_room(&s, &f);
+    CHECK(good || f.exit_code == EXIT_IMPOSSIBLE);
+    CHECK(good || node < 0 || strstr(f.message, "must be free on node 1, which has") != NULL);
+    return good;
+}
+
+/* Node 0 has 60 GiB free, node 1 has 24 GiB and 8 GiB of page cache. Detects: a check of the
+ * machine or of another node; no reserve; "Inactive:" or "HugePages_Free" of another line. */
+static void test_the_node_must_have_room_and_a_reserve(void)
+{
+    begin_machine();
+    record("MemAvailable:   94371840 kB\nHugePages_Free:     12\nHugepagesize:  2048 kB\n",
+           "/proc/meminfo");
+    record("Node 0 MemFree: 62914560 kB\nNode 0 Inactive(file): 0 kB\n",
+           "/sys/devices/system/node/node0/meminfo");
+    record("Node 1 MemTotal: 33554432 kB\nNode 1 MemFree: 25165824 kB\n"
+           "Node 1 Inactive: 9999999 kB\nNode 1 Inactive(file): 8388608 kB\n"
+           "Node 1 HugePages_Total: 9\nNode 1 HugePages_Free: 5\n",
+           "/sys/devices/system/node/node1/meminfo");
+    uint64_t most = (UINT64_C(32) << 30) / 5 * 4; /* of 32 GiB, with a quarter of itself */
+    CHECK(room_for(1, most - 16, HUGE_NONE) && !room_for(1, most + 16, HUGE_NONE));
+    CHECK(!room_for(1, UINT64_C(64) << 30, HUGE_TRANSPARENT));
+    CHECK(room_for(0, UINT64_C(48) << 30, HUGE_NONE) && room_for(-1, UINT64_C(72) << 30, HUGE_NONE));
+    CHECK(!room_for(-1, UINT64_C(73) << 30, HUGE_NONE));
+    CHECK(room_for(1, 10 * MIB, HUGE_RESERVED) && !room_for(1, 12 * MIB, HUGE_RESERVED));
+    CHECK(room_for(-1, 24 * MIB, HUGE_RESERVED) && !room_for(-1, 26 * MIB, HUGE_RESERVED));
+    end_machine();
+}
+
 /* Detects: a multiple other than 16; `<=` in place of `<`; a given cache that is ignored, or used
  * only if it is larger or smaller than the one that the kernel reports; no minimum of 256 MiB. */
 static void test_the_buffer_is_at_least_16_times_the_cache(void)
 {
+    begin_machine();
+    record("MemAvailable: 34359738368 kB\n", "/proc/meminfo");
+    CHECK(resolved(4096 * MIB, 65536 * MIB, false) == 65536 * MIB);
+    CHECK(resolved(CACHE_MAX, 0, false) == BUFFER_MAX);
+    CHECK(resolved(0, BUFFER_MAX, false) == BUFFER_MAX);
+    end_machine();
     CHECK(resolved(1 * MIB, 16 * MIB, false) == 16 * MIB);
     CHECK(resolved(1 * MIB, 16 * MIB - 1, false) == 0);
     CHECK(resolved(1 * MIB, 16 * MIB - 1, true) == 16 * MIB - 1);
-    CHECK(resolved(4096 * MIB, 65536 * MIB, false) == 65536 * MIB);
     CHECK(resolved(4096 * MIB, 65536 * MIB - 1, false) == 0);
     CHECK(resolved(1, 0, false) == 256 * MIB);
     CHECK(resolved(16 * MIB, 0, false) == 256 * MIB);
     CHECK(resolved(16 * MIB + 1, 0, false) == 256 * MIB + 16);
-    CHECK(resolved(CACHE_MAX, 0, false) == BUFFER_MAX);
-    CHECK(resolved(0, BUFFER_MAX, false) == BUFFER_MAX);
-    CHECK(cache_bytes(0) == 0 || resolved(0, 1, false) == 0);
+    CHECK(cache_bytes(plain.cpus, 1) == 0 || resolved(0, 1, false) == 0);
 }
 
 /* Detects: a buffer of less than `total`, or a chunk that is shared by two readers. */
@@ -403,6 +539,9 @@ static void test_impossible_settings_are_rejected(void)
 int main(void)
 {
     test_options_are_limited_to_their_range();
+    test_each_last_level_cache_of_the_readers_counts_once();
+    test_a_machine_that_does_not_report_who_shares_has_one_cache();
+    test_the_node_must_have_room_and_a_reserve();
     test_the_buffer_is_at_least_16_times_the_cache();
     test_readers_share_the_buffer_in_whole_chunks();
     test_kernels_sum_every_word_or_line();

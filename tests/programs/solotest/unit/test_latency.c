@@ -7,9 +7,10 @@
 
 #define PERIOD 200
 
-/* One slot and the lower bound of its client. */
+/* A client with one slot. */
 struct client {
     struct slot slot;
+    struct ideal_client ideal;
     struct server_bound bound;
 };
 
@@ -24,7 +25,7 @@ static struct latencies request(struct client *c, uint64_t intended, uint64_t se
     struct reading r = {.at = replied, .waited = waited, .stamped = true};
     c->slot.intended = intended;
     c->slot.sent = c->slot.handed_over = sent;
-    struct latencies l = slot_complete(&c->slot, &c->bound, &r, true);
+    struct latencies l = slot_complete(&c->slot, &c->ideal, &c->bound, &r, true);
     CHECK(l.intended == l.response + l.lateness);
     CHECK(l.server <= l.intended);
     return l;
@@ -73,12 +74,14 @@ static void test_a_client_stopped_while_the_reply_waits(void)
 
 static void test_a_closed_loop_has_only_service(void)
 {
-    struct client c = new_client();
-    uint64_t now = 1000;
+    struct slot slot = {.intended = 1000};
     for (int i = 0; i < 10; i++) {
-        struct latencies l = request(&c, now, now + 3, now + 23, 0);
-        CHECK(l.service == 20 && l.response == 20 && l.intended == 23 && l.lateness == 3);
-        now += 23;
+        struct reading r = {.at = slot.intended + 23};
+        slot.sent = slot.intended + 3;
+        struct latencies l = slot_complete_loop(&slot, &r);
+        CHECK(l.service == 20 && l.response == 20 && l.intended == 23 && l.lateness == 3 && !l.stamped);
+        CHECK(slot.replied == r.at); /* when its next request is due */
+        slot.intended = slot.replied;
     }
 }
 
@@ -99,6 +102,18 @@ static void test_response_is_lindleys(void)
         free_at = sent + service;
         ideal_free_at = ideal_reply;
     }
+}
+
+/* Four slots. The client was away when four requests were due, and sends them at once. */
+static void test_a_burst_that_catches_up_does_not_blame_the_server_for_its_queue(void)
+{
+    struct client c = new_client();
+    for (uint64_t i = 0; i < 4; i++) {
+        struct latencies l = request(&c, 1000 + i * 200, 51000, 51000 + (i + 1) * 50, 0); /* the server takes 50 each */
+        CHECK(l.response == 50 && l.service == (i + 1) * 50 && l.intended == 50050 - i * 150);
+    }
+    for (uint64_t i = 0; i < 4; i++) /* on time, but faster than the server: a queue of its own */
+        CHECK(request(&c, 60000 + i * 10, 60000 + i * 10, 60050 + i * 50, 0).response == 50 + i * 40);
 }
 
 static void test_a_wait_longer_than_the_request_does_no_harm(void)
@@ -154,9 +169,9 @@ static void test_a_time_stamp_is_of_the_last_reply_of_a_read(void)
     struct client c = new_client();
     struct reading r = {.at = 1500, .stamped = true};
     c.slot.intended = c.slot.sent = c.slot.handed_over = 1000;
-    CHECK(slot_complete(&c.slot, &c.bound, &r, false).server == 0);
+    CHECK(slot_complete(&c.slot, &c.ideal, &c.bound, &r, false).server == 0);
     c.slot.intended = 1100; /* sent together with the first, which was late for it */
-    CHECK(slot_complete(&c.slot, &c.bound, &r, true).server == PERIOD);
+    CHECK(slot_complete(&c.slot, &c.ideal, &c.bound, &r, true).server == PERIOD);
     CHECK(c.bound.free == 1500);
 }
 
@@ -174,7 +189,7 @@ static void test_replies_without_a_time_stamp_take_no_time(void)
     struct client c = new_client();
     struct reading r = {.at = 9000};
     c.slot.intended = c.slot.sent = c.slot.handed_over = 1000;
-    CHECK(slot_complete(&c.slot, &c.bound, &r, true).server == 0);
+    CHECK(slot_complete(&c.slot, &c.ideal, &c.bound, &r, true).server == 0);
     struct latencies l = request(&c, 9200, 9200, 9230, 5); /* nothing of the one before */
     CHECK(l.server == 25);
 }
@@ -197,6 +212,7 @@ TEST_MAIN(
     TEST(test_a_client_stopped_while_the_reply_waits),
     TEST(test_a_closed_loop_has_only_service),
     TEST(test_response_is_lindleys),
+    TEST(test_a_burst_that_catches_up_does_not_blame_the_server_for_its_queue),
     TEST(test_a_wait_longer_than_the_request_does_no_harm),
     TEST(test_the_lower_bound_leaves_out_what_the_client_added),
     TEST(test_the_lower_bound_blames_no_server_while_the_client_catches_up),

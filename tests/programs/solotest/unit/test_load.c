@@ -13,6 +13,7 @@ static const char four_replies[] = "$5\r\nhello\r\n$-1\r\n-OOM no memory\r\n:7\r
 static void check_four_replies(struct offline *o)
 {
     CHECK(o->load.ok == 1 && o->load.errors.total == 3 && o->load.in_flight == 0);
+    measurement_record(o->measurement);
     CHECK(o->measurement->service.count == 1);
     CHECK(o->load.errors.used == 3 && strcmp(o->load.errors.kinds[0].kind, "nil") == 0);
     CHECK(strcmp(o->load.errors.kinds[1].kind, "OOM") == 0 && strcmp(o->load.errors.kinds[2].kind, "type") == 0);

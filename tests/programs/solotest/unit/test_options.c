@@ -33,7 +33,7 @@ static void test_defaults(void)
     CHECK(parse("") && parsed.test && !parsed.fill && parsed.port == 6379 && parsed.value_size == 1000);
     CHECK(parsed.key_count == 20000000 && near(parsed.influence, -1) && near(parsed.rate, 1e6));
     CHECK(parsed.read_mix == 100 && planned_requests(&parsed) == 20000000 && near(parsed.connect_timeout, 1.5));
-    CHECK(strcmp(parsed.host, "127.0.0.1") == 0 && parsed.pacing == PACING_HYBRID && parsed.spin_us == 40);
+    CHECK(strcmp(parsed.host, "127.0.0.1") == 0 && parsed.pacing == PACING_HYBRID && parsed.spin_us == 0);
 }
 
 static void test_positionals(void)

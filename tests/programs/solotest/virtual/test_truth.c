@@ -138,7 +138,50 @@ static void test_a_reply_that_waits_for_a_stopped_client_is_the_clients(void)
     virtual_end(&run);
 }
 
+enum { SHORT_PERIOD = 50000, SHORT_WORK = 20000 };
+
+/* A schedule of 20,000 a second whose client is away for 25 ms, four times. The server is busy for 40 % of the time. */
+static struct virtual_run stopped_in_a_rush(size_t connections, size_t pipeline)
+{
+    static struct stop list[4];
+    struct virtual_run run;
+    struct schedule s = {.connections = connections, .pipeline = pipeline, .requests = REQUESTS, .period = SHORT_PERIOD,
+                         .pacing = PACING_SLEEP, .seed = 1};
+    for (size_t i = 0; i < REQUESTS; i++)
+        services[i] = SHORT_WORK;
+    for (size_t i = 0; i < COUNT_OF(list); i++) {
+        uint64_t begin = FIRST_DUE + (300 + 900 * i) * SHORT_PERIOD - 10000; /* nothing is in flight */
+        list[i] = (struct stop){begin, begin + 25 * NS_PER_MS};
+    }
+    vm = (struct virtual_machine){
+        .client = {list, COUNT_OF(list)}, .services = services, .service_count = REQUESTS};
+    virtual_run(&run, &s);
+    CHECK(run.complete && run.measurement->raw_used == REQUESTS);
+    return run;
+}
+
+/* 8 x 16 requests at once are a queue that only the client made. */
+static void test_many_slots_that_catch_up_do_not_blame_the_server(void)
+{
+    struct virtual_run run = stopped_in_a_rush(8, 16);
+    CHECK(run.measurement->service.max > NS_PER_MS && run.measurement->intended.max > 24 * NS_PER_MS);
+    CHECK(run.measurement->response.max < 4 * SHORT_PERIOD && run.measurement->server.max < 4 * SHORT_PERIOD);
+    virtual_end(&run);
+}
+
+/* To send to 512 connections takes 2 ms. */
+static void test_a_client_that_catches_up_reads_in_between(void)
+{
+    struct virtual_run run = stopped_in_a_rush(512, 1);
+    CHECK(run.measurement->intended.max > 24 * NS_PER_MS);
+    CHECK(run.measurement->wakeup.max < 300 * NS_PER_US);
+    CHECK(run.measurement->response.max < 8 * SHORT_PERIOD);
+    virtual_end(&run);
+}
+
 TEST_MAIN(
+    TEST(test_many_slots_that_catch_up_do_not_blame_the_server),
+    TEST(test_a_client_that_catches_up_reads_in_between),
     TEST(test_stalls_of_the_server_are_in_response),
     TEST(test_stops_of_the_client_are_in_intended_and_lateness),
     TEST(test_a_reply_that_waits_for_a_stopped_client_is_the_clients))

@@ -6,6 +6,7 @@
  *
  * The server takes a given time for each request, in the order of arrival. The client's CPU and the server's can be
  * stopped; if both are stopped at the same time, the machine is frozen. Data that arrives is time-stamped when it arrives.
+ * A reply may arrive in two parts, and with TLS, which takes no time here.
  */
 #ifndef VIRTUAL_H
 #define VIRTUAL_H
@@ -18,11 +19,12 @@
 #include <sys/time.h>
 #include <time.h>
 
+#include "../tls_server.h"
 #include "solotest/load.h"
 #include "solotest/random.h"
 #include "solotest/requests.h"
 
-enum { FIRST_FD = 1000, MOST_CONNECTIONS = 16 };
+enum { FIRST_FD = 1000, MOST_CONNECTIONS = 512 };
 enum { CLOCK_NS = 250, CALL_NS = 600, SEND_NS = 4000 }; /* what system calls take; a fast clock would only cost time */
 #define VIRTUAL_START (UINT64_C(1000) * NS_PER_S)
 #define VIRTUAL_WALL (UINT64_C(1700000000) * NS_PER_S)
@@ -47,9 +49,14 @@ struct virtual_machine {
     } step; /* of the wall clock */
     const uint64_t *services; /* ns of work for each request */
     uint64_t service_count, served, server_free;
-    struct {
-        uint64_t *replies; /* when each arrives */
+    uint64_t tear; /* how long before the rest the first part of a reply arrives at most; 0: it arrives as a whole */
+    struct virtual_connection {
+        uint64_t *replies, *parts; /* when each arrives, and when its first part does */
         size_t head, tail;
+        bool begun; /* the first part of the next one was read */
+        struct tls_server tls; /* .ssl is NULL without TLS */
+        char sealed[128];      /* what is left of the next one */
+        size_t sealed_size;
     } conns[MOST_CONNECTIONS];
 };
 
@@ -104,10 +111,20 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
     return 0;
 }
 
+/* A sleep until a time of the wall clock ends when the clock shows it, also if the clock is set to a later time. */
+static inline uint64_t when_wall_shows(uint64_t wanted)
+{
+    uint64_t before_step = since(wanted, VIRTUAL_WALL), after_step = since(wanted, VIRTUAL_WALL + (uint64_t)vm.step.by);
+    if (vm.step.by == 0 || (before_step < vm.step.at && before_step > 0))
+        return before_step;
+    return max_u64(vm.step.at, after_step);
+}
+
 int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, struct timespec *left)
 {
-    (void)clock, (void)flags, (void)left;
-    client_sleeps_until((uint64_t)until->tv_sec * NS_PER_S + (uint64_t)until->tv_nsec);
+    uint64_t when = (uint64_t)until->tv_sec * NS_PER_S + (uint64_t)until->tv_nsec;
+    (void)flags, (void)left;
+    client_sleeps_until(clock == CLOCK_REALTIME ? when_wall_shows(when) : when);
     return 0;
 }
 
@@ -130,33 +147,63 @@ static inline void serve(int fd)
     if (vm.served == vm.service_count)
         abort();
     vm.server_free = work_until(&vm.server, begin, vm.services[vm.served++]);
-    vm.conns[fd - FIRST_FD].replies[vm.conns[fd - FIRST_FD].tail++] = vm.server_free;
+    struct virtual_connection *c = &vm.conns[fd - FIRST_FD];
+    uint64_t before = vm.tear > 0 ? vm.served * UINT64_C(0x9e3779b97f4a7c15) % vm.tear : 0;
+    c->parts[c->tail] = max_u64(begin, vm.server_free - before);
+    c->replies[c->tail++] = vm.server_free;
 }
 
 ssize_t __wrap_send(int fd, const void *data, size_t size, int flags)
 {
+    static char text[OUTPUT_MAX];
+    struct tls_server *tls = &vm.conns[fd - FIRST_FD].tls;
     (void)flags;
     client_works(SEND_NS);
-    for (size_t i = 0; i < size; i++)
-        if (((const char *)data)[i] == '*') /* a command begins */
+    const char *commands = tls->ssl != NULL ? text : data;
+    size_t count = tls->ssl != NULL ? tls_server_receive(tls, data, size, text, sizeof text) : size;
+    for (size_t i = 0; i < count; i++)
+        if (commands[i] == '*') /* a command begins */
             serve(fd);
     return (ssize_t)size;
 }
 
-/* Returns all replies that have arrived. */
-ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+/* When the next bytes arrive. */
+static inline uint64_t next_arrival(const struct virtual_connection *c)
+{
+    return c->head == c->tail ? NEVER : (c->begun ? c->replies : c->parts)[c->head];
+}
+
+/* Writes the next part of the next reply. */
+static inline size_t take_part(struct virtual_connection *c, char *to)
 {
     static const char reply[] = "$5\r\nhello\r\n";
+    if (!c->begun) {
+        c->sealed_size = sizeof reply - 1;
+        memcpy(c->sealed, reply, c->sealed_size);
+        if (c->tls.ssl != NULL)
+            c->sealed_size = tls_server_seal(&c->tls, reply, sizeof reply - 1, c->sealed, sizeof c->sealed);
+    }
+    size_t size = c->begun ? c->sealed_size : c->sealed_size / 2;
+    memcpy(to, c->sealed, size);
+    c->sealed_size -= size;
+    memmove(c->sealed, c->sealed + size, c->sealed_size);
+    c->head += c->begun;
+    c->begun = !c->begun;
+    return size;
+}
+
+/* Returns all that has arrived. */
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
     struct cmsghdr *header = message->msg_control;
     size_t size = 0, arrived = 0;
     client_works(CALL_NS);
-    __typeof__(vm.conns[0]) *c = &vm.conns[fd - FIRST_FD];
-    if (c->head < c->tail && c->replies[c->head] > vm.now && (flags & MSG_DONTWAIT) == 0)
-        client_sleeps_until(c->replies[c->head]);
-    for (; c->head < c->tail && c->replies[c->head] <= vm.now; c->head++) {
-        memcpy((char *)message->msg_iov->iov_base + size, reply, sizeof reply - 1);
-        size += sizeof reply - 1;
-        arrived = c->replies[c->head];
+    struct virtual_connection *c = &vm.conns[fd - FIRST_FD];
+    if (next_arrival(c) > vm.now && c->head < c->tail && (flags & MSG_DONTWAIT) == 0)
+        client_sleeps_until(next_arrival(c));
+    while (next_arrival(c) <= vm.now && size + sizeof c->sealed <= message->msg_iov->iov_len) {
+        arrived = next_arrival(c);
+        size += take_part(c, (char *)message->msg_iov->iov_base + size);
     }
     if (size == 0) {
         errno = EAGAIN;
@@ -184,15 +231,10 @@ static inline int ready_of(struct pollfd *polls, nfds_t count, uint64_t *next)
     int ready = 0;
     *next = NEVER;
     for (nfds_t i = 0; i < count; i++) {
-        __typeof__(vm.conns[0]) *c = &vm.conns[polls[i].fd - FIRST_FD];
-        polls[i].revents = 0;
-        if (c->head == c->tail)
-            continue;
-        *next = min_u64(*next, c->replies[c->head]);
-        if (c->replies[c->head] <= vm.now) {
-            polls[i].revents = POLLIN;
-            ready++;
-        }
+        uint64_t arrives = next_arrival(&vm.conns[polls[i].fd - FIRST_FD]);
+        polls[i].revents = arrives <= vm.now ? POLLIN : 0;
+        ready += arrives <= vm.now;
+        *next = min_u64(*next, arrives);
     }
     return ready;
 }
@@ -217,6 +259,7 @@ struct schedule {
     enum pacing pacing;
     enum arrivals arrivals;
     double max_seconds; /* 0: no limit */
+    bool tls;
 };
 
 struct virtual_run {
@@ -258,12 +301,14 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule *s
     struct load *l = &run->load;
     l->value_head_size = (size_t)(put_length(l->value_head, 5) - l->value_head);
     for (size_t i = 0; i < s->connections; i++) {
+        vm.conns[i] = (struct virtual_connection){0};
+        l->conns[i].tls = s->tls ? tls_server_open(&vm.conns[i].tls) : NULL;
         if (!conn_allocate(&l->conns[i], s->pipeline, command_size(&run->settings), OUTPUT_MAX, &run->failure))
             abort();
         l->conns[i].fd = FIRST_FD + (int)i;
         l->conns[i].stamped = true;
         vm.conns[i].replies = calloc((size_t)s->requests, sizeof(uint64_t));
-        vm.conns[i].head = vm.conns[i].tail = 0;
+        vm.conns[i].parts = calloc((size_t)s->requests, sizeof(uint64_t));
     }
     vm.served = vm.server_free = 0;
     run->complete = load_run(l);
@@ -275,8 +320,11 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule *s
 
 static inline void virtual_end(struct virtual_run *run)
 {
-    for (size_t i = 0; i < run->load.conn_count; i++)
+    for (size_t i = 0; i < run->load.conn_count; i++) {
         free(vm.conns[i].replies);
+        free(vm.conns[i].parts);
+        SSL_free(vm.conns[i].tls.ssl);
+    }
     free(run->due);
     measurement_free(run->measurement);
     load_close(&run->load);

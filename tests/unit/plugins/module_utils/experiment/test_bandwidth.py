@@ -21,7 +21,9 @@ OPTIONS = {
     "cache": "",
     "cache_bytes": 0,
     "channels": None,
+    "link": None,
 }
+WITHOUT_BUFFER = {**OPTIONS, "buffer_bytes": 0}
 NEAR = bandwidth.NumaNode(0, (0, 2, 1, 3), True, 2**40)
 FAR = bandwidth.NumaNode(1, (4, 5), True, 2**40)
 CXL = bandwidth.NumaNode(2, (), True, 2**40)
@@ -82,9 +84,59 @@ def test_a_node_without_enough_free_memory_is_refused(two_nodes):
     found = bandwidth.nodes(two_nodes, frozenset(range(8)))
 
     with pytest.raises(bandwidth.MeasurementError, match=r"buffer: 256 MiB .* node 1, which has 128 MiB without"):
-        bandwidth.check_room(two_nodes, found, {**OPTIONS, "buffer_bytes": 0})
-    assert bandwidth.check_room(two_nodes, found[:1], {**OPTIONS, "buffer_bytes": 0}) == 256 << 20
-    assert bandwidth.largest_cache(two_nodes) == 8 << 20
+        bandwidth.check_room(two_nodes, found, bandwidth.measurements(found, OPTIONS), WITHOUT_BUFFER)
+    near = found[:1]
+    assert bandwidth.check_room(two_nodes, near, bandwidth.measurements(near, OPTIONS), WITHOUT_BUFFER) == 256 << 20
+
+
+# Sixteen last-level caches of 32 MiB for eight CPUs each, as on an EPYC with two sockets.
+@pytest.fixture
+def many_caches(tmp_path):
+    for cpu in range(128):
+        directory = f"sys/devices/system/cpu/cpu{cpu}/cache"
+        first = cpu // 8 * 8
+        write(
+            tmp_path,
+            **{
+                f"{directory}/index0/size": "32K",
+                f"{directory}/index0/shared_cpu_list": f"{cpu}\n",
+                f"{directory}/index3/size": "32768K",
+                f"{directory}/index3/shared_cpu_list": f"{first}-{first + 7}\n",
+            },
+        )
+    return HostFiles(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "cpus, caches", [([5], 1), (range(8), 1), (range(9), 2), (range(1, 128, 8), 16), (range(64), 8), ([500], 0)]
+)
+def test_each_last_level_cache_of_the_readers_counts_once(many_caches, cpus, caches):
+    assert bandwidth.last_level_caches(many_caches, cpus) == caches * 32 << 20
+
+
+def test_the_buffer_exceeds_the_caches_of_all_readers(many_caches):
+    node = bandwidth.NumaNode(0, tuple(range(64)), True, 6 << 30)
+    wanted = bandwidth.measurements([node], OPTIONS)
+
+    assert bandwidth.check_room(many_caches, [node], wanted, WITHOUT_BUFFER) == 16 * 8 * 32 << 20
+    full = bandwidth.NumaNode(0, node.cpus, True, 4 << 30)
+    with pytest.raises(
+        bandwidth.MeasurementError, match=r"buffer: 4 GiB and a quarter .* caches of the readers, 256 MiB"
+    ):
+        bandwidth.check_room(many_caches, [full], wanted, WITHOUT_BUFFER)
+    # 64 GiB on a node of 32 GiB would wake the OOM killer.
+    half = bandwidth.NumaNode(0, node.cpus, True, 32 << 30)
+    with pytest.raises(bandwidth.MeasurementError, match=r"buffer: 64 GiB .* node 0, which has 32 GiB"):
+        bandwidth.check_room(many_caches, [half], wanted, {**OPTIONS, "buffer_bytes": 64 << 30})
+
+
+@pytest.mark.parametrize("speed, share", [(9.6, 0.8646), (None, None)])
+def test_the_share_of_the_link_is_that_of_the_best_remote_readers(speed, share):
+    pairs = bandwidth.facts(measured())["pairs"]
+
+    assert bandwidth.link(pairs, speed)["share"] == share and bandwidth.link(pairs, speed)["highest"] == 8.3e9
+    assert "the speed of the link; give it" in bandwidth.link(pairs, None)["reason"]
+    assert bandwidth.link(pairs[:1], 9.6)["reason"] == "no node reads another node's memory"
 
 
 def test_every_pair_is_measured_and_a_node_without_cpus_is_only_read():
@@ -122,6 +174,8 @@ def test_more_readers_than_any_node_has_cpus_are_refused():
         ("readers", [2, 2]),
         ("buffer", "lots"),
         ("channels", 0),
+        ("link", 0),
+        ("link", "QPI"),
     ],
 )
 def test_the_message_names_an_option_that_is_not_allowed(option, value):

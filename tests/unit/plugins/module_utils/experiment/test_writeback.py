@@ -1,84 +1,33 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The knee, with the figures of the source, and the restoration of all settings. tests/local tests the measurement."""
+"""The options, and the restoration of all settings. tests/local tests the measurement."""
 
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.temporary import TemporarySettings
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
 OPTIONS = {
     "dirty_bytes": ["64M", "15M"],
     "queues": [],
-    "write_size": "16K",
+    "refine": 0,
+    "write_sizes": ["16K"],
     "threads": [10, 1],
     "seconds": 5,
     "repetitions": 1,
     "file_size": "1M",
     "flood_size": "1M",
+    "emulated_iops": 0,
+    "emulated_bandwidth": "150M",
 }
-
-
-def setting(dirty_bytes, sequential, flood, idle=None, queue=None):
-    return {
-        "dirty_bytes": dirty_bytes,
-        "queue": queue or {},
-        "sequential": {"median": sequential * 1e6},
-        "threads": [
-            {
-                "threads": threads,
-                "flood_iops": {"median": iops},
-                "idle_iops": {"median": idle[threads]} if idle else None,
-            }
-            for threads, iops in flood.items()
-        ],
-    }
-
-
-# 1,500 IOPS idle; 33 and 8 under the flood by default, 700 and 400 with 15 MB; sequential 251 and 216 MB/s.
-DEFAULT = setting(0, 251, {10: 33, 1: 8}, {10: 1500, 1: 1500})
-SOURCE = setting(15 << 20, 216, {10: 700, 1: 400})
-
-
-def test_the_figures_of_the_source_lead_to_its_remedy():
-    settings = writeback.with_ratios([DEFAULT, SOURCE])
-    chosen, reason = writeback.choose(settings)
-
-    assert (chosen["dirty_bytes"], reason) == (15 << 20, "")
-    assert chosen["sequential_share"] == 0.8606
-    assert [(each["gain"], each["of_idle"]) for each in chosen["threads"]] == [(21.212, 0.4667), (50.0, 0.2667)]
-
-
-def test_the_knee_keeps_enough_sequential_throughput():
-    chosen, reason = writeback.choose(writeback.with_ratios([DEFAULT, setting(15 << 20, 213, {10: 700, 1: 400})]))
-
-    assert chosen is None and "keeps less than 85%" in reason
-
-
-def test_without_a_gain_there_is_no_knee():
-    chosen, reason = writeback.choose(writeback.with_ratios([DEFAULT, setting(15 << 20, 251, {10: 700, 1: 8.1})]))
-
-    assert chosen is None and "no other setting recovers more" in reason
-
-
-def test_of_equal_settings_the_larger_dirty_bytes_wins():
-    settings = writeback.with_ratios(
-        [DEFAULT, setting(64 << 20, 240, {10: 690, 1: 390}), SOURCE, setting(256 << 20, 250, {10: 300, 1: 200})]
-    )
-
-    assert writeback.choose(settings)[0]["dirty_bytes"] == 64 << 20
-
-
-def test_queue_settings_alone_may_be_the_knee():
-    queued = setting(0, 250, {10: 1400, 1: 1400}, queue={"scheduler": "none"})
-
-    assert writeback.choose(writeback.with_ratios([DEFAULT, SOURCE, queued]))[0]["queue"] == {"scheduler": "none"}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +39,12 @@ def test_queue_settings_alone_may_be_the_knee():
         ("dirty_bytes", ["x"]),
         ("queues", [{"elevator": "none"}]),
         ("queues", [{}]),
-        ("write_size", "100"),
+        ("write_sizes", []),
+        ("write_sizes", ["100"]),
+        ("write_sizes", ["4K", "4096"]),
+        ("refine", 9),
+        ("emulated_iops", -1),
+        ("emulated_bandwidth", "1000"),
         ("threads", [0]),
         ("seconds", 0),
         ("repetitions", 0),
@@ -106,7 +60,19 @@ def test_the_hosts_own_setting_comes_first():
     options = writeback.check_options(OPTIONS)
 
     assert options["dirty_bytes"] == [0, 64 << 20, 15 << 20] and options["queues"] == [{}]
-    assert writeback.writing_seconds(options) == 2 * (5 + 3 * 7)
+    assert writeback.writing_seconds(options) == 2 * (1 + 3) * 5
+    refined = {**options, "refine": 1, "repetitions": 3}
+    assert writeback.writing_seconds(refined) == (3 + 1) * 2 * (1 + 3 + 2) * 5
+
+
+def test_the_flood_is_sized_from_the_machine(tmp_path):
+    options = writeback.check_options({**OPTIONS, "flood_size": ""})
+    writeback.check_directory(str(tmp_path), options)
+
+    limit = writeback.flood.thresholds(HostFiles())[0]
+    free = shutil.disk_usage(tmp_path).free
+    assert options["flood_size"] > min(max(limit, 64 << 20), 0.3 * free)
+    assert options["flood_size"] < free / 2
 
 
 def test_a_directory_that_cannot_be_measured_is_refused(tmp_path):
@@ -116,14 +82,6 @@ def test_a_directory_that_cannot_be_measured_is_refused(tmp_path):
         writeback.check_directory(str(tmp_path / "none"), writeback.check_options(OPTIONS))
     with pytest.raises(writeback.MeasurementError, match="is not on a disk"):
         writeback.check_directory("/dev/shm", {**writeback.check_options(OPTIONS), "flood_size": 0, "file_size": 0})
-
-
-def test_the_flood_begins_before_the_synchronous_writes():
-    words = writeback.command("/place", writeback.check_options(OPTIONS), 10, True, "fio")
-
-    assert words.index("--name=flood") < words.index("--name=sync")
-    assert "--fsync=1" in words and "--numjobs=10" in words and "--startdelay=2" in words and "--runtime=7" in words
-    assert "--name=flood" not in writeback.command("/place", writeback.check_options(OPTIONS), 10, False, "fio")
 
 
 def plant(tmp_path, kind):
@@ -147,7 +105,7 @@ def test_a_link_at_the_name_of_the_directory_is_not_followed(tmp_path, kind):
     with pytest.raises(writeback.MeasurementError, match="memstretch-writeback exists and is not ours; remove it"):
         writeback.measure(str(tmp_path), knobs, writeback.check_options(OPTIONS), "fio", lambda *_args: pytest.fail())
     assert not writeback.is_left(record, str(tmp_path))
-    writeback.undo(record, str(tmp_path))
+    writeback.undo(record, str(tmp_path), lambda *_arguments: pytest.fail())
     assert victim.read_text(encoding="utf-8") == "precious"
 
 

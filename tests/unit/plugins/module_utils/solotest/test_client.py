@@ -33,6 +33,12 @@ def options():
         "socket": None,
         "username": None,
         "password": "secret",
+        "tls": False,
+        "validate_certs": True,
+        "ca_certs": None,
+        "client_cert_file": None,
+        "client_key_file": None,
+        "tls_server_name": None,
         "value_size": 1000,
         "key_count": 100,
         "requests": None,
@@ -105,6 +111,37 @@ def test_command_line(options):
 def test_a_fill_protects_foreign_data_unless_it_may_overwrite(options):
     assert "--protect" in client.command({**options, "mode": "fill"}, "x")
     assert "--protect" not in client.command({**options, "mode": "fill", "overwrite": True}, "x")
+
+
+TLS = {
+    "tls": True,
+    "ca_certs": "/etc/ca.pem",
+    "client_cert_file": "/etc/client.pem",
+    "client_key_file": "/etc/client.key",
+    "tls_server_name": "redis.example",
+}
+
+
+def test_tls_is_named_by_paths(options):
+    argv = client.command({**options, **TLS}, "x")
+    for word in ("--tls", "--cacert=/etc/ca.pem", "--cert=/etc/client.pem", "--key=/etc/client.key"):
+        assert word in argv
+    assert "--sni=redis.example" in argv and "--insecure" not in argv
+    assert "--insecure" in client.command({**options, "tls": True, "validate_certs": False}, "x")
+    assert "--insecure" not in client.command({**options, "validate_certs": False}, "x")
+
+
+@pytest.mark.parametrize(
+    "changes, named",
+    [
+        ({"tls": True, "socket": "/run/redis.sock"}, "tls: not possible with socket: /run/redis.sock"),
+        *[({name: "x"}, f"{name}: 'x' needs tls: true") for name in list(TLS)[1:]],
+    ],
+)
+def test_options_that_do_not_go_with_tls(options, changes, named):
+    with pytest.raises(SettingError, match=named):
+        client.validate({**options, **changes})
+    client.validate({**options, **TLS})
 
 
 def test_large_and_small_numbers_have_no_exponent(options):

@@ -38,6 +38,7 @@ def bandwidth():
         "pairs": pairs,
         "readers": [{"cpu_node": 0, "memory_node": 0, "readers": 1, "bytes_per_second": figures(8e9)}],
         "theory": {"share": None, "reason": "the firmware does not </script> report it"},
+        "link": {"bytes_per_second": 9.6e9, "highest": 8.3e9, "share": 0.8646, "reason": ""},
         "notes": [],
         "warnings": ["no swap drive is near node 1"],
         "doubts": ["a reader had its CPU for 0.50 of the time only"],
@@ -83,39 +84,24 @@ def test_terminal_and_page_show_every_cell_sentence_and_doubt(tmp_path, bandwidt
     assert "</script> report it" not in page
 
 
-def writeback_setting(dirty_bytes, gain, share, idle=None):
-    return {
-        "dirty_bytes": dirty_bytes,
-        "queue": {"scheduler": "none"} if dirty_bytes else {},
-        "sequential": figures(2e8),
-        "sequential_share": share,
-        "threads": [
-            {
-                "threads": 1,
-                "idle_iops": idle,
-                "flood_iops": figures(400),
-                "flood_p99_ms": figures(9),
-                "gain": gain,
-                "of_idle": 0.27,
-            }
-        ],
-    }
+def test_the_bandwidth_has_its_answer_on_top_and_the_source_next_to_it(bandwidth):
+    section = experiments.EXPERIMENTS["memory_bandwidth"]({"hosts": {"kvm01": bandwidth}})
 
-
-def test_the_knee_is_shown_with_the_variable_that_keeps_it():
-    chosen = writeback_setting(15 << 20, 50.0, 0.86)
-    result = {
-        "settings_measured": [writeback_setting(0, 1.0, 1.0, figures(1500)), chosen],
-        "chosen": chosen,
-        "reason": "",
-        "settings": {"write_size": 16384},
-        "disk": {"name": "sda"},
-    }
-    text = "\n".join(report_text.section(experiments.EXPERIMENTS["writeback_benchmark"]({"hosts": {"kvm01": result}})))
-
-    assert "the knee is vm.dirty_bytes 15 MiB, scheduler none" in text
-    assert "faster (50.0 times with 1 writer)" in text and "host_tuning_dirty_bytes: 15728640" in text
-    none = experiments.EXPERIMENTS["writeback_benchmark"](
-        {"hosts": {"kvm01": {**result, "chosen": None, "reason": "nothing helps"}}}
+    assert section.answer == (
+        "CPUs read the memory of their own node at up to 9.0 GB/s; from the farthest node one reader gets 100% of that "
+        "of a local one, at 1.50 times the latency."
     )
-    assert none.sentences == ["there is no knee: nothing helps."]
+    assert "the best reading across nodes, 8.3 GB/s, is 86% of the link's 9.6 GB/s." in section.sentences
+    assert section.tables[0].rows[0][:4] == ("local, 1 reader", "8.14", "95 % of the channel", "8.00 (7.20 to 8.80)")
+
+
+@pytest.mark.parametrize(
+    "counts, ticks",
+    [((1,), [0, 0.5, 1]), ((1, 2), [0, 1, 2]), ((1, 2, 4, 8, 16, 32, 64), [0, 8, 16, 32, 64])],
+)
+def test_the_axis_of_readers_has_at_least_three_ticks(bandwidth, counts, ticks):
+    figures = bandwidth["readers"][0]
+    readers = [{**figures, "readers": count} for count in counts]
+    section = experiments.EXPERIMENTS["memory_bandwidth"]({"hosts": {"kvm01": {**bandwidth, "readers": readers}}})
+
+    assert section.charts[0].x_ticks == ticks and section.charts[0].y == "GB/s"

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
-from synthetic_fleets import START, edit_run, fleet_run, latencies
+from synthetic_fleets import START, begun_run, edit_run, fleet_run, host_result, latencies, record_run, run_config
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
@@ -361,3 +363,23 @@ def test_slow_requests_alone_can_stop_a_run(stopping, record, make_result):
         assert bool(futility(config, document)) is hopeless
         assert futility({**config, "stop_when_failed": False}, document) is None
         assert futility(config, {**document, "valid": False}) is None, "an invalid phase proves nothing"
+
+
+def test_memory_does_not_grow_with_the_number_of_cells(tmp_path):
+    """The results of a cell's hosts are forgotten once the cell is complete."""
+    figures = [Histogram.from_values(latencies(seed=seed)).figures() for seed in range(8)]
+    peaks = []
+    for name, influences in (("one", [0]), ("six", [0, 1, 2, 3, 4, 5])):
+        config = run_config(influences=influences, read_mixes=[100], warmups=0, iterations=6)
+        begun = begun_run(tmp_path / name, config, [f"vm{number:03d}" for number in range(60)])
+        directory = record_run(
+            begun,
+            lambda phase, number, host, config=config: host_result(
+                config, phase, figures[(number + phase["index"]) % len(figures)]
+            ),
+        )[0]
+        tracemalloc.start()
+        evaluate(directory)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]

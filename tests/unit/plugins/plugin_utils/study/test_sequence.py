@@ -7,7 +7,7 @@ import pytest
 from synthetic_fleets import begun_run, edit_run, record_run
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.child_playbooks import Interrupted
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import Sequence
 
@@ -19,10 +19,20 @@ class Playbooks:
 
     def __init__(self, *acts):
         self.acts, self.ran, self.said = list(acts), [], []
+        self.interrupted = False
+        self.restoring = {}
 
     def run(self, name, variables):
         self.ran.append((name, variables.get("run_id")))
+        if name in self.restoring:
+            return self.restoring[name].pop(0)()
         return self.acts.pop(0)(variables["run_id"]) if name == "site" else 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
 
     def say(self, line):
         self.said.append(line)
@@ -203,3 +213,35 @@ def test_an_error_after_the_last_phase_does_not_hide_the_verdict(begin, measure)
     sequence = begin(measure(status=2))
     outcome = until_valid(sequence)
     assert (outcome["state"], outcome["verdict"]) == ("finished", "pass")
+
+
+def test_an_interruption_says_at_once_what_is_left_to_do(begin, measure):
+    sequence = begin(measure())
+    sequence._explain_interruption()
+    assert sequence.playbooks.said[-1] == "== Interrupted: nothing was changed on the hosts"
+    until_valid(sequence)
+    sequence._explain_interruption()
+    said = " ".join(sequence.playbooks.said)
+    assert "the hosts are restored. Please wait" in said and "teardown.yml removes the VMs" in said
+    assert "restore.yml" not in said, "there are no hypervisors"
+
+
+def raise_interrupted():
+    raise Interrupted
+
+
+@pytest.mark.parametrize(
+    "restoring, restored", [((lambda: 0,), True), ((raise_interrupted, lambda: 0), True), ((lambda: 2,), False)]
+)
+def test_the_hosts_are_restored_also_when_that_is_interrupted(begin, measure, restoring, restored):
+    sequence = begin(measure())
+    sequence.playbooks.restoring["teardown"] = list(restoring)
+    until_valid(sequence)
+    if restored:
+        sequence._restore()
+    else:
+        with pytest.raises(RunError, match="run: ansible-playbook playbooks/teardown.yml"):
+            sequence._restore()
+    assert sequence.document["restored"] is restored and not sequence.playbooks.restoring["teardown"]
+    assert "step 1 of 1: teardown.yml removes the VMs" in " ".join(sequence.playbooks.said)
+    assert ("== The hosts are restored" in sequence.playbooks.said) is restored

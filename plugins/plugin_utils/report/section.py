@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An experiment as it is shown to people: its answer, sentences, tables whose cells are text, and line charts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing as t
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows of text below headings; the first column is the name of the row."""
+
+    title: str
+    headings: t.Sequence[str]
+    rows: t.Sequence[t.Sequence[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Chart:
+    """A line chart.
+
+    Attributes:
+        name: part of the id of its HTML element.
+        label: a description for screen readers.
+        x: the name of the x axis.
+        y: the name of the y axis.
+        series: the C(name) of each line and its C(points), pairs of numbers.
+        log_x: the x axis is logarithmic.
+        log_y: the y axis is logarithmic.
+        x_ticks: the labelled values of the x axis; empty: the page chooses them.
+        y_ticks: the same for the y axis.
+    """
+
+    name: str
+    label: str
+    x: str
+    y: str
+    series: t.Sequence[t.Mapping[str, t.Any]]
+    log_x: bool = False
+    log_y: bool = False
+    x_ticks: t.Sequence[float] = ()
+    y_ticks: t.Sequence[float] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """One experiment as it is shown to people.
+
+    Attributes:
+        name: of the experiment.
+        title: the heading.
+        sentences: the conclusions.
+        doubts: what makes the figures doubtful.
+        tables: the figures.
+        charts: on the page only.
+        answer: the answer to the experiment's question, in one sentence; empty if there is none.
+    """
+
+    name: str
+    title: str
+    sentences: t.Sequence[str]
+    doubts: t.Sequence[str]
+    tables: t.Sequence[Table]
+    charts: t.Sequence[Chart]
+    answer: str = ""
+
+
+def hosts(document: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, dict[str, t.Any], str]]:
+    """Yield each host, its result, and a prefix for texts about it, which is empty if it is the only host."""
+    for host, result in document["hosts"].items():
+        yield host, result, f"{host}: " if len(document["hosts"]) > 1 else ""
+
+
+def median(figures: t.Mapping[str, float] | None, unit: float = 1, digits: int = 2) -> str:
+    """Return the median with the range of the repetitions as text."""
+    if figures is None:
+        return "-"
+    middle, low, high = (f"{figures[name] / unit:,.{digits}f}" for name in ("median", "min", "max"))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio with two digits as text."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def series(lines: t.Mapping[str, t.Sequence[t.Sequence[float | None]]]) -> list[dict[str, t.Any]]:
+    """Return named lines as a chart takes them."""
+    return [{"name": name, "points": points} for name, points in lines.items()]
+
+
+def logarithmic_ticks(values: t.Iterable[float]) -> list[float]:
+    """Return at least three round values around others: those with the digit 1, 2 or 5, or of larger spans only 1."""
+    known = [value for value in values if value > 0]
+    low, high = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
+    digits = (1, 2, 5) if high - low <= 2 else (1,)
+    candidates = [digit * 10.0**power for power in range(low, high + 2) for digit in digits]
+    first = max(place for place, each in enumerate(candidates) if each <= min(known))
+    last = next(place for place, each in enumerate(candidates) if each >= max(known))
+    return candidates[first : max(last, first + 2) + 1]

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fleet between the probes of a density search, so that a probe touches only the hosts that it loads."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.attempts import FAILED
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import ATTEMPTS
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import Sequence
+
+
+class Change(t.NamedTuple):
+    """What a probe must change first: hosts whose Redis it stops, then starts; and those that it keeps as they are."""
+
+    stop: list[str]
+    start: list[str]
+    kept: list[str]
+
+
+class RunningRedis:
+    """The hosts whose Redis runs, and under which profile it was started.
+
+    A Redis is kept from one probe to the next under the same profile. It is started again under another one, because
+    its memory still lies as the earlier profile has placed it, and after it may have died.
+
+    Args:
+        hosts: of the fleet, in the order in which they are probed. No Redis runs yet.
+    """
+
+    def __init__(self, hosts: t.Sequence[str]) -> None:
+        self._hosts = hosts
+        self._arm: str | None = None
+        self._running: set[str] = set()
+        self._doubtful: set[str] = set()
+
+    def change(self, arm: str, size: int) -> Change:
+        """Return what a probe of the first hosts must change."""
+        wanted = self._hosts[:size]
+        kept = [host for host in wanted if host in self._running - self._doubtful and arm == self._arm]
+        return Change(
+            stop=[host for host in self._hosts if host in self._running and host not in kept],
+            start=[host for host in wanted if host not in kept],
+            kept=kept,
+        )
+
+    def probed(self, arm: str, size: int, lost: t.Collection[str]) -> None:
+        """Note that a probe of the first hosts was measured, and which of them died under its load."""
+        self._arm = arm
+        self._running = set(self._hosts[:size])
+        self._doubtful = set(lost)
+
+    def failed(self, size: int) -> None:
+        """Note that a probe of the first hosts ended with an error, so that no Redis may be kept."""
+        self._running.update(self._hosts[:size])
+        self._doubtful = set(self._hosts)
+
+
+class VmFleet:
+    """A fleet of VMs, which site.yml creates for each probe."""
+
+    def __init__(self, sequence: Sequence) -> None:
+        self._sequence = sequence
+        self._arm: str | None = None
+
+    def prepare(self, variables: t.Mapping[str, t.Any]) -> None:
+        """Do nothing: the VMs do not exist yet."""
+
+    def measure(self, run_id: str, arm: str, size: int, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """Measure a probe and return its outcome."""
+        # The fleet of one profile may grow and shrink; another profile must not meet what it left.
+        clean, self._arm = arm != self._arm, arm
+        return self._sequence.measure_until_valid(run_id, {"arm": arm, "size": size}, variables, ATTEMPTS, clean)
+
+    def probed(self, arm: str, size: int, lost: t.Collection[str]) -> None:
+        """Do nothing: site.yml looks after each VM."""
+
+
+class StaticFleet:
+    """A fleet whose hosts are prepared once; a probe touches those that it loads, and starts or stops what it must."""
+
+    def __init__(self, sequence: Sequence, hosts: t.Sequence[str]) -> None:
+        self._sequence = sequence
+        self._hosts = hosts
+        self._running = RunningRedis(hosts)
+        self._prepared = False
+
+    def prepare(self, variables: t.Mapping[str, t.Any]) -> None:
+        """Prepare the hosts, once."""
+        if not self._prepared:
+            self._sequence.announce(f"Preparing {len(self._hosts)} hosts for all probes")
+            self._sequence.prepare("parts/prepare_probes", {**variables, "probe_hosts": self._hosts})
+            self._prepared = True
+
+    def measure(self, run_id: str, arm: str, size: int, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """Measure a probe and return its outcome."""
+        while True:
+            change = self._running.change(arm, size)
+            measured = self._sequence.measure_until_valid(
+                run_id,
+                {"arm": arm, "size": size},
+                {**variables, "probe_stop": change.stop, "probe_start": change.start},
+                ATTEMPTS,
+                clean=False,
+                playbook="parts/probe",
+            )
+            if measured["state"] != FAILED or not change.kept:
+                return measured
+            self._running.failed(size)
+            self._sequence.announce("The probe failed; measuring it again with every Redis started again")
+
+    def probed(self, arm: str, size: int, lost: t.Collection[str]) -> None:
+        """Note which Redis runs after a probe."""
+        self._running.probed(arm, size, lost)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Closed loops in pairs: GETs per second, and per second of CPU, of one client relative to another.
+
+Both clients run all the time and are stopped all the time, but for slices of 50 ms that alternate: A B, B A, A B, ...
+A machine that changes its speed changes it for both slices of a pair. Nothing of a client's start is measured. The
+Redis counts the requests, and the kernel the CPU time, so all clients are measured in the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+
+from common import KEYS, OTHER_CPU, PROGRAM, REDIS_CPU, VALUE_SIZE, Connection, Redis, pinned, places, solotest
+
+SLICE_SECONDS = 0.05
+FOREVER_SECONDS = 86400
+FOREVER_REQUESTS = 10**9
+BAR = 0.99
+
+
+def raw_loop(program):
+    return lambda port: [program, port, FOREVER_REQUESTS, VALUE_SIZE, KEYS]
+
+
+def of_solotest(program):
+    return lambda port: [
+        *(program, "--pacing", "none", "--duration", FOREVER_SECONDS, "test", port, VALUE_SIZE, KEYS, 0, 1)
+    ]
+
+
+def redis_benchmark(port):
+    return ["redis-benchmark", "-p", port, "-t", "get", "-c", 1, "-n", FOREVER_REQUESTS, "-r", KEYS, "-d", VALUE_SIZE]
+
+
+def memtier(port):
+    keys = ["--key-prefix", "", "--key-minimum", 1, "--key-maximum", KEYS - 1]
+    return [
+        *("memtier_benchmark", "-p", port, "-t", 1, "-c", 1, "--test-time", FOREVER_SECONDS, "--ratio", "0:1"),
+        *keys,
+        "--hide-histogram",
+    ]
+
+
+class Client:
+    """A client in a closed loop that is stopped, but for its slices."""
+
+    def __init__(self, command, cpu):
+        self.process = subprocess.Popen(
+            list(map(str, command)),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
+        )
+        time.sleep(0.3)
+        self.stop()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGSTOP)
+        _pid, status = os.waitpid(self.process.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            raise RuntimeError(f"{self.process.args} has ended")
+
+    def go(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def cpu_ns(self):
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def commands_of(connection):
+    """Return how many commands the Redis has processed before this one."""
+    return int(re.search(r"total_commands_processed:(\d+)", connection.send("INFO", "stats")).group(1))
+
+
+def measure_slice(client, connection):
+    """Return the requests per second of one slice, and per second of the client's CPU."""
+    before, cpu = commands_of(connection), client.cpu_ns()
+    begin = time.perf_counter_ns()
+    client.go()
+    time.sleep(SLICE_SECONDS)
+    client.stop()
+    took = time.perf_counter_ns() - begin
+    requests = commands_of(connection) - before - 1
+    if requests == 0:
+        raise RuntimeError("a slice without a request: this machine is too busy for a bench")
+    return requests / took * 1e9, requests / (client.cpu_ns() - cpu) * 1e9
+
+
+def measure_pairs(port, cpu, commands, count):
+    """Return [(slice of the first client, slice of the second)], with the order swapped from pair to pair."""
+    pairs = []
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(contextlib.closing(Connection(port)))
+        clients = [stack.enter_context(contextlib.closing(Client(command(port), cpu))) for command in commands]
+        for number in range(count):
+            order = (0, 1) if number % 2 == 0 else (1, 0)
+            slices = {which: measure_slice(clients[which], connection) for which in order}
+            pairs.append((slices[0], slices[1]))
+    return pairs
+
+
+def fill_for_all(server):
+    """Write our keys, and those that redis-benchmark asks for."""
+    solotest("fill", server.port, VALUE_SIZE, KEYS)
+    pinned(
+        [
+            *("redis-benchmark", "-p", server.port, "-t", "set", "-c", 1, "-P", 50, "-n", 20 * KEYS, "-r", KEYS),
+            *("-d", VALUE_SIZE, "-q"),
+        ],
+        OTHER_CPU,
+    )
+
+
+def bench_closed_loop(table, options, raw_program):
+    """Compare solotest with the raw loop, other clients, and another build of itself."""
+    ours = of_solotest(PROGRAM)
+    others = {
+        "the raw loop": (raw_loop(raw_program), options.pairs, BAR),
+        "redis-benchmark": (redis_benchmark, max(6, options.pairs // 4), 1.3),
+    }
+    if shutil.which("memtier_benchmark"):
+        others["memtier_benchmark"] = (memtier, max(6, options.pairs // 4), None)
+    if options.baseline:
+        others["the other build"] = (of_solotest(options.baseline), options.pairs, None)
+    for place, cpu in places(table, "closed loop"):
+        with Redis(cpu=REDIS_CPU) as server:
+            fill_for_all(server)
+            for name, (other, count, bar) in others.items():
+                pairs = measure_pairs(server.port, cpu, [ours, other], count)
+                barred = bar == BAR or (bar is not None and place == "same CPU")
+                report(table, place, name, pairs, bar if barred else None)
+
+
+def report(table, place, name, pairs, bar):
+    """Add the absolute figures, and the two ratios."""
+    for which, client in enumerate(("solotest", name)):
+        rate, efficiency = (statistics.median(pair[which][k] for pair in pairs) for k in (0, 1))
+        table.add(f"closed loop, {place}, {client}", f"{rate:,.0f}/s, {1e6 / efficiency:.2f} us CPU", "", None)
+    for k, what in enumerate(("GETs", "GETs per CPU second")):
+        ratios = [ours[k] / theirs[k] for ours, theirs in pairs]
+        table.note(f"{what} relative to {name}, {place}", [round(ratio, 3) for ratio in ratios])
+        table.add_ratio(f"{what} relative to {name}, {place}", ratios, bar if k == 0 or bar == BAR else None)

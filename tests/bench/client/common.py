@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the parts of the client's bench share: where things run, how they are run, and the table of bars."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent.parent
+TESTS = ROOT / "tests" / "programs" / "solotest"
+sys.path.insert(0, str(TESTS))
+
+import truth  # noqa: E402, F401  pylint: disable=wrong-import-position,unused-import
+from servers import Connection, Redis  # noqa: E402, F401  pylint: disable=wrong-import-position,unused-import
+
+KEYS = 1000
+VALUE_SIZE = 1000
+CPUS = sorted(os.sched_getaffinity(0))
+REDIS_CPU = CPUS[-1]
+OTHER_CPU = CPUS[0]
+PLACES = {"same CPU": REDIS_CPU, "other CPU": OTHER_CPU}
+PROGRAM = TESTS / "build" / "solotest"
+
+MET = {True: "yes", False: "NO", None: ""}
+
+
+class Table:
+    """Rows of what was measured, its bar, and whether it is met; and the raw figures behind them."""
+
+    def __init__(self):
+        self.rows = []
+        self.raw = []
+
+    def add(self, what, value, target, met):
+        """`met` is True, False, None for a figure without a bar, or a text."""
+        self.rows.append((what, value, target, MET.get(met, met)))
+        print("{:66} {:30} {:22} {}".format(*self.rows[-1]), flush=True)
+
+    def note(self, what, figures):
+        self.raw.append((what, figures))
+
+    def add_ratio(self, what, ratios, least=None):
+        """Add the median of paired ratios. Its interval decides; a bar within the interval stays undecided."""
+        value, low, high = median_with_interval(ratios)
+        met = None
+        if least is not None:
+            met = True if low >= least else False if high < least else "undecided"
+        bar = "" if least is None else f">= {least:g}"
+        self.add(what, f"{value:.3f} ({low:.3f} to {high:.3f}, {len(ratios)} pairs)", bar, met)
+
+    def markdown(self):
+        lines = ["| what | measured | bar | met |", "| --- | --- | --- | --- |"]
+        lines += [f"| {' | '.join(row)} |" for row in self.rows]
+        return "\n".join(lines)
+
+
+def median_with_interval(values):
+    """Return the median and its 95 % interval by the sign test, which assumes nothing about the distribution.
+
+    Between the k-th smallest and the k-th largest value, the true median is missing with a probability of twice
+    P(fewer than k of n fair coins show heads).
+    """
+    ordered = sorted(values)
+    count = len(ordered)
+    below, rank = 0.0, 0
+    while 2 * (below + math.comb(count, rank) / 2**count) <= 0.05:
+        below += math.comb(count, rank) / 2**count
+        rank += 1
+    if rank == 0:
+        raise ValueError(f"{count} pairs give no interval; at least 6 do")
+    return statistics.median(ordered), ordered[rank - 1], ordered[count - rank]
+
+
+def solotest(*arguments, cpu=None):
+    """Run the client and return its JSON."""
+    placement = ["--cpu", str(cpu)] if cpu is not None else []
+    done = subprocess.run(
+        [PROGRAM, "--json", *placement, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"solotest {arguments}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def pinned(command, cpu):
+    """Run a command on one CPU and return its output."""
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            list(map(str, command)),
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
+        )
+        if process.wait() != 0:
+            raise RuntimeError(f"{command} exits with {process.returncode}")
+        output.seek(0)
+        return output.read()
+
+
+def interleaved(repetitions, runs):
+    """Run each of {name: function} in turn, again and again; return {name: [results]}."""
+    results = {name: [] for name in runs}
+    for _repetition in range(repetitions):
+        for name, run in runs.items():
+            results[name].append(run())
+    return results
+
+
+def places(table, what):
+    """Yield the placements that this machine has, with their CPU."""
+    for place, cpu in PLACES.items():
+        if place == "other CPU" and len(CPUS) < 2:
+            table.add(f"{what}, other CPU", "not measured: one CPU", "", None)
+        else:
+            yield place, cpu

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How fast a fill is, beside one request at a time and beside what this Redis takes from redis-benchmark."""
+
+from __future__ import annotations
+
+import functools
+import re
+import statistics
+
+from common import REDIS_CPU, VALUE_SIZE, Redis, interleaved, pinned, places, solotest
+
+REFERENCES = {"1 x 64": (1, 64), "8 x 16": (8, 16), "50 x 16": (50, 16)}  # connections x requests in flight
+ONE_AT_A_TIME = 30  # a fraction of the keys
+
+
+def filling(server, cpu, keys):
+    server.command("FLUSHALL")
+    report = solotest("fill", server.port, VALUE_SIZE, keys, cpu=cpu)
+    assert report["fill"]["dbsize"] == keys
+    return report["fill"]["keys_per_second"]
+
+
+def singly(server, cpu, keys):
+    server.command("FLUSHALL")
+    report = solotest(
+        *("--pacing", "none", "--pattern", "sequential", "--requests", keys // ONE_AT_A_TIME),
+        *("test", server.port, VALUE_SIZE, keys, 0, 1, -1),
+        cpu=cpu,
+    )
+    return report["test"]["rate"]["achieved"]
+
+
+def redis_benchmark(server, cpu, keys, connections, pipeline):
+    server.command("FLUSHALL")
+    output = pinned(
+        [
+            *("redis-benchmark", "-p", server.port, "-t", "set", "-c", connections, "-P", pipeline),
+            *("-n", keys, "-r", keys, "-d", VALUE_SIZE, "--csv"),
+        ],
+        cpu,
+    )
+    return float(re.search(r'^"SET","([0-9.]+)"', output, re.M).group(1))
+
+
+def bench_fill(table, options):
+    keys = options.requests * 3
+    for place, cpu in places(table, "fill"):
+        with Redis(cpu=REDIS_CPU) as server:
+            runs = {"fill": functools.partial(filling, server, cpu, keys)}
+            runs["one at a time"] = functools.partial(singly, server, cpu, keys)
+            for name, shape in REFERENCES.items():
+                runs[name] = functools.partial(redis_benchmark, server, cpu, keys, *shape)
+            results = interleaved(max(6, options.repetitions // 3), runs)
+        report(table, place, results)
+
+
+def report(table, place, results):
+    """A fill meets its bar by either of two ratios: the first is decided by the machine where waiting costs little."""
+    for name, rates in results.items():
+        table.note(f"SETs per second, {place}, {name}", [round(rate) for rate in rates])
+    medians = {name: statistics.median(rates) for name, rates in results.items()}
+    best = max(REFERENCES, key=medians.get)
+    for name, rate in medians.items():
+        client = name if name not in REFERENCES else f"redis-benchmark, {name}"
+        table.add(f"SETs per second, {place}: {client}", f"{rate:,.0f}", "", None)
+    factor = medians["fill"] / medians["one at a time"]
+    of_best = [ours / theirs for ours, theirs in zip(results["fill"], results[best])]
+    table.note(f"fill relative to redis-benchmark {best}, {place}", [round(ratio, 3) for ratio in of_best])
+    share = statistics.median(of_best)
+    table.add(
+        f"fill, {place}: relative to one at a time, to redis-benchmark {best}",
+        f"{factor:.1f}, {share:.2f}",
+        ">= 10 or >= 0.95",
+        factor >= 10 or share >= 0.95,
+    )

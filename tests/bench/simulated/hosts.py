@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Simulated hosts: what a host would answer to the playbooks of this collection, without a host.
+
+The connection plugin next to this file passes here every command and every module that Ansible sends to a host. Ansible
+itself, the roles, the actions and the callback are the real ones. So a bench can measure what a fleet of a thousand
+hosts costs its controller. What ssh would cost is not in it, and neither is the work of the hosts.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import random
+import re
+import sys
+import time
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / ".ansible" / "collections"), str(ROOT / "tests")]
+
+import yaml  # noqa: E402
+from synthetic_fleets import host_result  # noqa: E402
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import memory  # noqa: E402
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import COMMAND as CLOCK  # noqa: E402
+from ansible_collections.memstretch.density.tests.unit.fixtures.record_tree import replay  # noqa: E402
+
+HERE = pathlib.Path(__file__).parent
+# The directory with what prepare() has written.
+ANSWERS = "SIMULATED_ANSWERS"
+# A phase of 2 seconds; a client draws its latencies from one of so many results.
+RATE, REQUESTS, POINTS = 1000, 2000, 40
+DIFFERENT_RESULTS = 32
+
+_Answer = dict[str, t.Any]
+
+
+def prepare(directory: pathlib.Path) -> dict[str, str]:
+    """Write what all hosts answer with and return the environment in which ansible-playbook reaches them."""
+    directory.mkdir()
+    tree = replay(str(directory / "tree"), "two_sockets.json")
+    record = memory.gather(lambda *command, **options: (1, "", ""), tree)
+    (directory / "host_memory.json").write_text(json.dumps(record), encoding="utf-8")
+    for number in range(DIFFERENT_RESULTS):
+        (directory / f"latency{number}.json").write_text(json.dumps(_draw(random.Random(number))), encoding="utf-8")
+    return {
+        ANSWERS: str(directory),
+        "ANSIBLE_CONNECTION_PLUGINS": str(HERE / "connection"),
+        "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callback"),
+    }
+
+
+def _draw(chance: random.Random) -> _Answer:
+    """Return latencies around 25 us, some of them with a page-in, and their time series."""
+    values = [
+        1000 * (25 * chance.lognormvariate(0, 0.2) + (chance.random() < 0.02 and 260 * chance.lognormvariate(0, 0.5)))
+        for _request in range(REQUESTS)
+    ]
+    width = REQUESTS // POINTS
+    points = []
+    for first in range(0, REQUESTS, width):
+        part = sorted(values[first : first + width])
+        points.append([width, round(sum(part) / width / 1000, 1), round(part[-2] / 1000, 1), round(part[-1] / 1000, 1)])
+    series = {"interval_s": REQUESTS / RATE / POINTS, "points": points}
+    return {"latency": Histogram.from_values(map(int, values)).figures(), "series": series}
+
+
+def inventory(path: pathlib.Path, hosts: int, iterations: int, cache: pathlib.Path) -> pathlib.Path:
+    """Write an inventory of simulated hosts, each with one Redis, and a run with so many iterations of one cell."""
+    variables = {
+        "ansible_connection": "simulated",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "latency_benchmark_cache_directory": str(cache),
+        "latency_benchmark_key_count": 1000,
+        "latency_benchmark_rate": RATE,
+        "latency_benchmark_requests": REQUESTS,
+        "latency_benchmark_influences": [0],
+        "latency_benchmark_read_mixes": [100],
+        "latency_benchmark_warmups": 0,
+        "latency_benchmark_iterations": iterations,
+        "latency_benchmark_min_overlap": 0,
+        "redis_supervisor": "daemon",
+    }
+    names = {f"vm{number:04d}": {} for number in range(hosts)}
+    path.write_text(yaml.safe_dump({"fleet": {"hosts": names, "vars": variables}}), encoding="utf-8")
+    return path
+
+
+class SimulatedHost:
+    """One host. It keeps nothing between two calls, since Ansible makes each in another process.
+
+    Args:
+        name: of the host in the inventory.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._answers = pathlib.Path(os.environ[ANSWERS])
+        self._boot_id = hashlib.sha256(name.encode()).hexdigest()[:32]
+
+    def shell(self, command: str) -> str:
+        """Return what a command prints."""
+        if "head -c" in command:
+            return f"{self._collect(command)}\n{_clock()}"
+        if CLOCK in command:
+            return _clock()
+        if "--version" in command:
+            return "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64\n"
+        made = re.search(r"echo (?:\S*/)?(ansible-tmp-[\w.-]+)", command)
+        return f"{made[1]}=/root/.ansible/tmp/{made[1]}\n" if made else "/root\n"
+
+    def module(self, wrapped: bytes) -> _Answer:
+        """Return the result of the module in what Ansible would pipe into Python on the host."""
+        words = dict(re.findall(rb"^(module_fqn|params)=(.*),$", wrapped, re.MULTILINE))
+        name = ast.literal_eval(words[b"module_fqn"].decode()).rpartition(".")[2]
+        options = json.loads(ast.literal_eval(words[b"params"].decode()))["ANSIBLE_MODULE_ARGS"]
+        return {"changed": False, **getattr(self, f"_{name}")(options)}
+
+    def _setup(self, options: _Answer) -> _Answer:
+        facts = {
+            "architecture": platform.machine(),
+            "distribution": "Debian",
+            "distribution_major_version": "12",
+            "distribution_version": "12.8",
+            "effective_user_id": 0,
+            "env": {"HOME": "/root"},
+            "os_family": "Debian",
+            "pkg_mgr": "apt",
+            "python_version": "3.11.2",
+            "service_mgr": "systemd",
+            "user_dir": "/root",
+        }
+        return {"ansible_facts": {f"ansible_{name}": value for name, value in facts.items()}}
+
+    def _stat(self, options: _Answer) -> _Answer:
+        return {"stat": {"exists": False}}
+
+    def _file(self, options: _Answer) -> _Answer:
+        return {"path": options["path"].replace("~", "/root"), "state": options["state"], "changed": True}
+
+    def _copy(self, options: _Answer) -> _Answer:
+        return {"dest": options["dest"], "changed": True}
+
+    def _command(self, options: _Answer) -> _Answer:
+        lines = ["/usr/bin/redis-server", self.shell("redis-server --version").strip()]
+        return {"rc": 0, "stdout": "\n".join(lines), "stdout_lines": lines, "stderr": "", "changed": True}
+
+    def _redis_daemon(self, options: _Answer) -> _Answer:
+        return {"changed": True, "state": "started", "pid": 4711, **self._redis()}
+
+    def _redis_info(self, options: _Answer) -> _Answer:
+        return {"info": {"process_id": 4711, "maxmemory": 0, "maxmemory_policy": "noeviction", **self._redis()}}
+
+    def _redis(self) -> _Answer:
+        run_id = hashlib.sha256(f"redis {self.name}".encode()).hexdigest()[:40]
+        return {"redis_version": "7.0.15", "version": "7.0.15", "run_id": run_id, "used_memory": 2_000_000}
+
+    def _host_memory_info(self, options: _Answer) -> _Answer:
+        record = json.loads((self._answers / "host_memory.json").read_text(encoding="utf-8"))
+        record["kernel"]["boot_id"] = self._boot_id
+        return {"host_memory": record}
+
+    def _host_pressure(self, options: _Answer) -> _Answer:
+        return {"host_pressure": {"machine": self._boot_id, "log_position": 0, "raw": {}, "log": "", "log_lost": 0}}
+
+    def _solotest(self, options: _Answer) -> _Answer:
+        if options["mode"] == "ping":
+            return {"solotest": self._ping()}
+        ready = time.time()
+        phase = {
+            "kind": "fill" if options["mode"] == "fill" else "iteration",
+            "influence": float(options["influence"]),
+            "read_mix": float(options["read_mix"]),
+            "stagger": float(options["stagger"]),
+            "ready_at": ready,
+            "start": max(ready, float(options.get("start_at") or 0)),
+        }
+        # The job's name is all that is handed on to the process that collects the result.
+        job = base64.urlsafe_b64encode(json.dumps(phase).encode()).decode()
+        return {"job": {"path": f"/tmp/{job}", "pid": 4712}}
+
+    def _ping(self) -> _Answer:
+        server = {"redis_version": "7.0.15", "dbsize": 0}
+        return {
+            "schema": 1,
+            "mode": "ping",
+            "machine": self._boot_id,
+            "settings": {"influence": 0, "rate": RATE, "read_mix": 100, "stagger": 0},
+            "wall_offset": 0.0,
+            "server": {"before": server, "after": server},
+            "pressure": {"counters": {}, "gauges": {}, "doubtful": []},
+        }
+
+    def _collect(self, command: str) -> str:
+        """Return the result of the client whose job is named in the command; nothing as long as it runs."""
+        found = re.search(r"/tmp/([\w=-]+)", command)
+        assert found, command
+        phase = json.loads(base64.urlsafe_b64decode(found[1]))
+        number = int(hashlib.sha256((self.name + found[1]).encode()).hexdigest(), 16) % DIFFERENT_RESULTS
+        drawn = json.loads((self._answers / f"latency{number}.json").read_text(encoding="utf-8"))
+        load = {
+            "key_count": 1000,
+            "value_size": 1024,
+            "compressibility": 0.0,
+            "requests": REQUESTS,
+            "rate": RATE,
+            "pattern": "gaussian",
+            "connections": 1,
+            "pipeline": 1,
+            "arrivals": "jitter",
+        }
+        result = host_result(
+            {"load": load},
+            phase,
+            drawn["latency"],
+            phase["start"] + phase["stagger"] / RATE,
+            ready_at=phase["ready_at"],
+            machine=self._boot_id,
+            wall_offset=0.0,
+        )
+        if time.time() < result["finished_at"]:
+            return ""
+        result["settings"]["stagger"] = phase["stagger"]
+        if phase["kind"] == "iteration":
+            result["series"] = drawn["series"]
+        return json.dumps({"changed": True, "solotest": result})
+
+
+def _clock() -> str:
+    return f"{time.time():.9f}\n"

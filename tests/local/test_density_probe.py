@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a probe of a density search touches: each host has an interpreter of its own, which counts its starts."""
+
+from __future__ import annotations
+
+import collections
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import typing as t
+
+import pytest
+
+from .conftest import SMALL, HeldPhase, LocalFleet, free_ports, wait_for, write_inventory
+
+HOSTS = ("a", "b", "c")
+# What a probe starts on each host that it loads: modules that start Redis, record the host, ping it, fill it and load
+# it, and twice the interpreter alone, for its version. Not more, however many tasks the playbook has.
+MODULES = 5 + 2
+# On one host of the machine, its memory is read before and after the run besides.
+MODULES_OF_THE_MACHINE = 2
+
+
+class CountedHosts:
+    """A static fleet on this machine whose hosts count the starts of their interpreters."""
+
+    def __init__(self, fleet: LocalFleet, directory: pathlib.Path) -> None:
+        self.fleet, self.directory = fleet, directory
+        self.ports = range(first := free_ports(len(HOSTS)), first + len(HOSTS))
+        self._starts = directory / "starts"
+        self._starts.touch()
+        counting = directory / "counting"
+        counting.write_text(
+            f'#!/bin/sh\necho "${{0##*-}}" >>{self._starts}\nexec {sys.executable} "$@"\n', encoding="utf-8"
+        )
+        counting.chmod(0o755)
+        hosts = {}
+        for name, port in zip(HOSTS, self.ports):
+            (directory / f"python-{name}").symlink_to(counting)
+            interpreter = str(directory / f"python-{name}")
+            hosts[name] = {
+                "redis_port": port,
+                "latency_benchmark_port": port,
+                "ansible_python_interpreter": interpreter,
+            }
+        common = {
+            **SMALL,
+            "latency_benchmark_read_mixes": [70],  # with SETs, so that a phase can be held
+            "redis_supervisor": "daemon",
+            "redis_directory": str(directory / "state"),
+        }
+        self.inventory = write_inventory(directory / "counted.yml", {"fleet": {"hosts": hosts, "vars": common}})
+
+    def starts(self) -> collections.Counter[str]:
+        """Return how often each host's interpreter was started so far."""
+        return collections.Counter(self._starts.read_text(encoding="utf-8").split())
+
+    def search(self, **variables: t.Any) -> subprocess.Popen:
+        """Start a density search."""
+        return self.fleet.start("-e", json.dumps(variables), playbook="density", inventory=self.inventory)
+
+
+@pytest.fixture
+def counted(fleet: LocalFleet, tmp_path: pathlib.Path) -> CountedHosts:
+    return CountedHosts(fleet, tmp_path)
+
+
+def test_a_probe_touches_only_the_hosts_that_it_loads(counted, fleet, tmp_path):
+    process = counted.search(profiles="dram", density_start=1, density_max=2, density_probes=2)
+    before, of_step, step, output = collections.Counter(), {}, "", []
+    for line in process.stdout:
+        output.append(line)
+        if line.startswith("== "):
+            now = counted.starts()
+            of_step[step], before, step = now - before, now, line.split("|")[0][3:].strip()
+    assert process.wait() == 0, "".join(output)
+
+    assert set(of_step["Preparing 2 hosts for all probes"]) == set(HOSTS), "the Redis of each may still run"
+    first, second = (of_step[f"dram: probe {n} of at most 2, a fleet of {n}"] for n in (1, 2))
+    assert set(first) == {"a"} and 0 < first["a"] <= MODULES + MODULES_OF_THE_MACHINE, first
+    assert set(second) == {"a", "b"} and 0 < second["b"] <= MODULES, second
+    assert second["a"] < first["a"], "its Redis is kept"
+
+    (document,) = (json.loads(path.read_text(encoding="utf-8")) for path in fleet.results.glob("*/density.json"))
+    assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(1, "pass"), (2, "pass")]
+    assert document["restored"] and not (tmp_path / "state").exists()
+
+
+def test_ctrl_c_says_at_once_what_is_left_to_do(counted, fleet, tmp_path):
+    held = HeldPhase(tmp_path, f"{fleet.results}/*-n0001-1/phases/01-fill.json", counted.ports[:1])
+    process = counted.search(profiles="dram", density_max=1, density_probes=1, **held.variables)
+    held.wait(process)
+    process.send_signal(signal.SIGINT)
+    said: list[str] = []
+
+    def is_explained() -> bool:
+        said.append(process.stdout.readline())
+        return "the same command continues" in said[-1]
+
+    wait_for("the explanation", is_explained, process)
+    text = "".join(said)
+    assert "== Interrupted: the running playbook ends now, then the hosts are restored" in text, text
+    assert "teardown.yml removes the VMs and the Redis instances" in text and "Restoring" not in text, text
+
+    rest = process.communicate()[0]
+    # The playbook of the probe ends after the explanation.
+    assert "User interrupted execution" in rest, rest
+    assert "== Restoring the hosts, step 1 of 1: teardown.yml" in rest and "== The hosts are restored" in rest, rest
+    assert not (tmp_path / "state").exists()

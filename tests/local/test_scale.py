@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the playbooks ask of the controller for each host of a fleet, counted on simulated hosts."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import ANSIBLE_PLAYBOOK, PATIENCE, ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "bench" / "simulated"))
+
+import hosts as simulated
+
+FEW, MANY = 1, 3
+
+
+def lookups(directory: pathlib.Path, hosts: int, environment: dict[str, str]) -> collections.Counter[str]:
+    """Run site.yml and return how often each task looked up the variables of one host for another."""
+    directory.mkdir()
+    inventory = simulated.inventory(directory / "hosts.yml", hosts, 1, directory / "cache")
+    costs = directory / "costs.jsonl"
+    done = subprocess.run(
+        [ANSIBLE_PLAYBOOK, "-i", inventory, ROOT / "playbooks" / "site.yml", "-e", f"results_dir={directory}/results"],
+        env={
+            **os.environ,
+            **environment,
+            **simulated.prepare(directory / "answers"),
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_CALLBACKS_ENABLED": "memstretch.density.fleet_latency,controller_cost",
+            "SIMULATED_COSTS": str(costs),
+        },
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    summary = json.loads((directory / "results" / "latest" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["fleet"] == {"expected": hosts, "reported": hosts, "failed": []}, done.stdout
+    assert [cell["iterations"] for cell in summary["cells"]] == [1], done.stdout
+    found: collections.Counter[str] = collections.Counter()
+    for line in costs.read_text(encoding="utf-8").splitlines():
+        cost = json.loads(line)
+        found[cost["task"]] += cost["hostvars"]
+    return found
+
+
+@pytest.fixture
+def few_and_many(tmp_path, bytecode_environment):
+    return [lookups(tmp_path / str(hosts), hosts, bytecode_environment) for hosts in (FEW, MANY)]
+
+
+def test_no_task_looks_at_all_hosts_for_each_host(few_and_many):
+    """A task that does looks (MANY / FEW) ** 2 times as often; the client's cache is empty, so it is built, too."""
+    few, many = few_and_many
+    assert few.total() > 0
+    assert {name: count for name, count in many.items() if count > MANY / FEW * few[name]} == {}
+    in_phases = [name for name in many if name.endswith(("within it, and watch what the fleet takes", "on every host"))]
+    assert {many[name] for name in in_phases} == {0}

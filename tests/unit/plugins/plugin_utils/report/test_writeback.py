@@ -1,0 +1,131 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The section of the writeback experiment: its answer, the source's figures, the proof, and axes that can be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback_results
+from ansible_collections.memstretch.density.plugins.module_utils.experiment.writeback import Setting
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import logarithmic_ticks
+
+MIB = 2**20
+CELLS = ((16384, 10), (16384, 1), (4096, 1))
+
+
+def cell(iops, valid):
+    return {
+        "iops": iops,
+        "valid": valid,
+        "reason": "" if valid else "no write-back ran",
+        "samples": [[each / 5, 300 * MIB, 40 * MIB, 90 * MIB] for each in range(9)],
+        "write_avg_ms": 0.5,
+        "avg_ms": 2.25,
+        "p95_ms": 12.5,
+        "p99_ms": 40.0,
+        "max_ms": 145.0,
+        **dict.fromkeys(("writeback_per_second", "device_per_second"), 90 * MIB),
+        "dirty_max": 300 * MIB,
+        "writeback_max": 40 * MIB,
+    }
+
+
+def setting(dirty_bytes, iops, *, valid=True, sequential=250e6, queue=None):
+    repetitions = [
+        {
+            "limit": dirty_bytes or 4800 * MIB,
+            "sequential": sequential,
+            "cells": {name: cell(each, valid) for name in CELLS},
+            "idle": {name: cell(1500, True) for name in CELLS},
+        }
+        for each in iops
+    ]
+    return Setting(dirty_bytes, queue or {}, repetitions=repetitions)
+
+
+def section(*settings, **changed):
+    options = {"flood_size": 5 * 2**30, "emulated_iops": 0, "emulated_bandwidth": 150 * 10**6, **changed}
+    result = {**writeback_results.facts(settings, 5), "settings": options, "disk": {"name": "sda"}}
+    return experiments.EXPERIMENTS["writeback_benchmark"]({"hosts": {"kvm01": result}})
+
+
+OWN = setting(0, (10, 11, 9))
+KNEE = setting(15 * MIB, (400, 410, 390), sequential=220e6)
+
+
+def test_the_answer_is_one_sentence_on_top_with_its_intervals():
+    found = section(OWN, setting(64 * MIB, (100, 105, 95)), KNEE)
+
+    assert found.answer.startswith(
+        "The knee on sda is vm.dirty_bytes 15 MiB (15 to 15 MiB): the cell that suffers most keeps 40."
+    )
+    assert found.answer.endswith(
+        " times as much of its idle IOPS as under the host's own settings, at 88% of the sequential throughput there."
+    )
+    assert "To keep this setting: host_tuning_dirty_bytes: 15728640" in found.sentences
+    assert report_text.section(found)[2] == found.answer
+
+
+def test_the_figures_of_the_source_are_next_to_ours():
+    rows = section(OWN, KNEE).tables[0].rows
+
+    assert ("10 writers of 16 KiB", "IOPS under the flood, baseline", "33", "10.0 (9.0 to 11.0)") in rows
+    assert ("1 writer of 16 KiB", "gain", "50", "40.00") in rows
+    assert ("1 writer of 4 KiB", "average / p95 / maximum ms, knee", "2.22 / 12.35 / 145", "2.25 / 12.50 / 145") in rows
+
+
+def test_a_setting_without_write_back_is_a_doubt():
+    found = section(OWN, setting(256 * MIB, (900,) * 3, valid=False), KNEE)
+
+    assert found.doubts == [
+        "vm.dirty_bytes 256 MiB does not count: 10 writers of 16,384 bytes: no write-back ran",
+    ]
+    assert [row[-1] for row in found.tables[2].rows] == ["yes"] * 3 + ["no"] * 3 + ["yes"] * 3
+    assert "256" not in str(found.charts[0].series)
+
+
+def test_there_may_be_no_knee():
+    found = section(OWN, setting(15 * MIB, (10, 11, 9)))
+
+    assert found.answer == (
+        "There is no knee on sda: no other setting recovers more synchronous writes than the baseline."
+    )
+
+
+def test_an_emulated_drive_is_labelled_and_not_recommended():
+    found = section(OWN, KNEE, emulated_iops=200)
+
+    assert "an EMULATED slow drive (200 writes/s, 150 MB/s, not a drive of this host)" in found.answer
+    assert not any("host_tuning_dirty_bytes" in text for text in found.sentences)
+
+
+def test_without_enough_repetitions_there_is_no_interval():
+    found = section(setting(0, (10,)), setting(15 * MIB, (400,)))
+
+    assert "is vm.dirty_bytes 15 MiB: the cell that suffers most keeps 40.0 times" in found.answer
+    assert "There is no interval: it needs 3 repetitions, there is 1 repetition." in found.sentences
+
+
+def test_axes_have_labelled_ticks_and_units():
+    chart, flood = section(OWN, setting(64 * MIB, (100, 105, 95)), KNEE).charts
+
+    assert chart.x == "dirty limit, MiB" and chart.log_x and chart.log_y
+    assert chart.x_ticks == [10, 100, 1000, 10000] and len(chart.y_ticks) >= 3
+    assert {each["name"] for each in flood.series} >= {"baseline, Dirty", "knee, Writeback", "knee, disk, per second"}
+
+
+@pytest.mark.parametrize(
+    "values, ticks",
+    [
+        ((1, 1), [1, 2, 5]),
+        ((0.9, 1.4), [0.5, 1, 2]),
+        ((15, 256), [10, 20, 50, 100, 200, 500]),
+        ((1, 4800), [1, 10, 100, 1000, 10000]),
+    ],
+)
+def test_logarithmic_ticks_are_round_and_at_least_three(values, ticks):
+    assert logarithmic_ticks(values) == pytest.approx(ticks)
