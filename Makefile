@@ -193,6 +193,7 @@ bench: setup-test ## Measure speed claims and the claims of intervals; needs roo
 	@$(BIN)/python tests/bench/steady_state.py
 	@$(BIN)/python tests/bench/aa_pairs.py --minutes 20
 	@$(BIN)/python tests/bench/density_search.py
+	@$(BIN)/python tests/bench/optimize_search.py
 	@$(BIN)/python tests/bench/density_probe.py
 	$(call install,$(BENCH_PACKAGES) $$(python3 tools/lab.py packages))
 	@$(BIN)/python tests/bench/memory_bandwidth.py

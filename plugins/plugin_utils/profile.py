@@ -12,15 +12,20 @@ import typing as t
 
 import yaml
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.settings import mistakes
+from ansible_collections.memstretch.density.plugins.module_utils.host.settings import candidate_mistakes, mistakes
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, PROFILE_OPTIONS
 
 SETTING_SECTIONS = ("sysctl", "sysfs", "cpu_governor", "block_queue", "services_stopped", "kernel_cmdline")
-KEYS = ("name", "description", "source", "needs", "extends", "swap", "guest_kernel_arguments", *SETTING_SECTIONS)
+KEYS = (
+    *("name", "description", "source", "needs", "extends", "swap", "swap_candidates", "guest_kernel_arguments"),
+    *SETTING_SECTIONS,
+)
 NEEDS = ("imdt", "memory_only_node")
 # The section swap of a profile sets options of the module swap_space.
 SWAP: dict[str, t.Any] = {option: DEFAULTS[option] for option in PROFILE_OPTIONS}
-_ENTRY_KEYS = ("value", "reason", "since", "config")
+# The options of swap that may have candidates: these change neither where the swap is nor how much there is.
+SWAP_WITH_CANDIDATES = ("discard", "zram_algorithm")
+_ENTRY_KEYS = ("value", "reason", "since", "config", "candidates")
 _MAX_BYTES = 100_000
 
 
@@ -165,7 +170,7 @@ def _mistakes(data: t.Any) -> list[str]:
         found.append(f"guest_kernel_arguments is {arguments!r}; it must be a list of arguments, such as nohz=off")
     if data.get("extends") is not None and (not isinstance(data["extends"], str) or is_path(data["extends"])):
         found.append(f"extends is {data['extends']!r}; it must be the name of a profile of this collection")
-    found += _swap_mistakes(data.get("swap") or {})
+    found += _swap_mistakes(data.get("swap") or {}) + _candidate_mistakes(data)
     # A null removes an entry of the extended profile.
     kept = {
         key: {name: entry for name, entry in value.items() if entry is not None} if isinstance(value, dict) else value
@@ -178,6 +183,24 @@ def _swap_mistakes(swap: t.Any) -> list[str]:
     if not isinstance(swap, dict):
         return [f"swap is {swap!r}; it must be a dictionary with {', '.join(SWAP)}"]
     return [f"swap has {key!r}; allowed are {', '.join(SWAP)}" for key in swap if key not in SWAP]
+
+
+def _candidate_mistakes(data: dict[str, t.Any]) -> list[str]:
+    """Return the mistakes in the candidates of swap and of kernel arguments; mistakes() checks the other settings."""
+    found, of_swap = [], data.get("swap_candidates") or {}
+    if not isinstance(of_swap, dict) or not set(of_swap) <= set(SWAP_WITH_CANDIDATES):
+        return [
+            f"swap_candidates is {of_swap!r}; it must be a dictionary of lists by {' or '.join(SWAP_WITH_CANDIDATES)}"
+        ]
+    for name, candidates in of_swap.items():
+        problems = candidate_mistakes(candidates) if candidates is not None else []  # a null removes them
+        found += [f"swap_candidates, {name}: {text}" for text in problems]
+    arguments = data.get("kernel_cmdline")
+    return found + [
+        f"kernel_cmdline, {name}: it cannot have candidates, each of which would need a reboot"
+        for name, entry in (arguments if isinstance(arguments, dict) else {}).items()
+        if isinstance(entry, dict) and "candidates" in entry
+    ]
 
 
 def _list_mistakes(data: dict[str, t.Any], key: str, allowed: t.Sequence[str]) -> list[str]:
@@ -200,7 +223,7 @@ def _merged(base: dict[str, t.Any], over: dict[str, t.Any]) -> dict[str, t.Any]:
         if key == "extends":
             continue
         value = copy.deepcopy(over.get(key))
-        if key == "swap" or (key in SETTING_SECTIONS and key != "cpu_governor"):
+        if key in ("swap", "swap_candidates") or (key in SETTING_SECTIONS and key != "cpu_governor"):
             both = {**result.get(key, {}), **(value or {})}
             result[key] = {name: entry for name, entry in both.items() if entry is not None}
         elif key in over or key not in result:

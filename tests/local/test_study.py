@@ -181,6 +181,9 @@ def test_a_mistake_is_refused_before_anything_is_touched(make_studies, fleet, tm
 def test_a_mistake_in_an_option_is_named(make_studies, fleet):
     studies, dummy = make_studies("a", "b")
     two = {"profiles": "dram,swap"}
+    sections = ("sysctl", "sysfs", "block_queue", "services_stopped", "kernel_cmdline", "swap", "swap_candidates")
+    data = {"cpu_governor": {"value": "performance", "candidates": ["schedutil"]}, **{name: {} for name in sections}}
+    mine = {"profile": "mine.yml", "data": data}
     cases = [
         ("study", {"profiles": "dram"}, "a comparison needs at least 2"),
         ("study", {"profiles": ""}, "profiles: no name is given"),
@@ -197,6 +200,16 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
         ("study", {**two, "rounds": 0}, "a whole number from 1 to 1,000"),
         ("study", {**two, "attempts": 0}, "study_attempts: 0 is out of range"),
         ("study", {**two, "study_id": "../x"}, "study_id: '../x' is not allowed"),
+        ("optimize", mine, "hypervisors: this group of the inventory is empty, so there is no host to tune"),
+        (
+            "optimize",
+            {**mine, "figure": "max_us"},
+            "optimize_figure: 'max_us' is not allowed; it must be one of avg_us",
+        ),
+        ("optimize", {**mine, "rounds": 2}, "optimize_rounds: 2 is out of range; it must be a whole number from 3 to"),
+        ("optimize", {**mine, "minutes": 0}, "optimize_minutes: 0 is out of range"),
+        ("optimize", {**mine, "settings": "vm.x"}, "optimize_settings: vm.x has no candidates in profile mine.yml"),
+        ("optimize", {**mine, "data": {**data, "cpu_governor": ""}}, "profile: mine.yml has no candidates"),
         ("density_search", {"profiles": "dram", "start": 5}, "density_start: 5 is more than density_max, 2"),
         ("density_search", {"profiles": "dram", "probes": 0}, "density_probes: 0 is out of range; it must be a whole"),
         ("density_search", {"profiles": "dram", "factor": 1}, "density_factor: 1 is out of range; it must be a number"),
@@ -312,3 +325,65 @@ def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet
     assert "A/A test: swap#2 is swap again" in outcome.output
     changed = {setting["name"]: setting["values"] for setting in comparison["settings"]}
     assert changed["vm.swappiness"][0] == "100" and changed["vm.swappiness"][1] == ""
+
+
+def test_a_search_for_better_settings_is_resumed_and_restores(untuned_machine, fleet, tmp_path):
+    """The candidates of a harmless sysctl, and one of a sysctl that no kernel has; this machine is put back."""
+    mine = tmp_path / "mine.yml"
+    settings = {name: {"value": 3, "candidates": [2]} for name in ("vm.stat_interval", "vm.no_such_setting")}
+    mine.write_text(json.dumps({"name": "mine", "description": "Mine.", "sysctl": settings}), encoding="utf-8")
+    port = free_ports(1)
+    common = {**TINY, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state"), "redis_port": port}
+    groups = {
+        "hypervisors": {"hosts": {"this_machine": {}}},
+        "fleet": {"hosts": {"a": {}}, "vars": {**common, "latency_benchmark_port": port}},
+    }
+    studies = Studies(fleet, write_inventory(tmp_path / "fleet.yml", groups))
+    variables = {"profile": str(mine), "optimize_rounds": 3, "optimize_screening_rounds": 1}
+    before = snapshot()
+    try:
+        checked = studies.run_playbook("optimize", variables, "--check")
+        assert checked.status == 0 and "2 candidates of 2 settings of the profile" in checked.output, checked.output
+        assert not fleet.results.exists() and not RECORDS.exists()
+
+        held = HeldPhase(tmp_path, f"{fleet.results}/*-vm.stat_interval-2-1/phases/01-fill.json", [port])
+        interrupted = studies.interrupt("optimize", variables, held)
+        assert interrupted.status != 0
+        document = studies.document("optimize")
+        assert document["restored"] is True and [run["arm"] for run in document["runs"]] == ["baseline"]
+        assert differences(before, snapshot()) == {}
+        kept = phase_files(fleet.results)
+
+        outcome = studies.run_playbook("optimize", variables)
+        assert outcome.status == 0, outcome.output
+        assert differences(before, snapshot()) == {} and not (tmp_path / "state").exists()
+
+        made = fleet.results / document["id"] / "profiles" / "mine_c01.yml"
+        accepted = studies.run_playbook("tune", {"profile": str(made)}, "--check")
+        assert accepted.status == 0 and "this kernel lacks: vm.no_such_setting" in accepted.output, accepted.output
+    finally:
+        if RECORDS.exists():  # for the tests that follow
+            studies.run_playbook("restore", {})
+    finished = [path for path in kept if "-baseline-1/" in str(path)]
+    assert finished and all(path.read_bytes() == kept[path] for path in finished), "it was measured again"
+    assert "Resuming the search" in outcome.output and "1 runs are done" in outcome.output
+    document = studies.document("optimize")
+    assert document["finished"] and document["restored"]
+    runs = [(run["round"], run["arm"]) for run in document["runs"]]
+    candidate = "vm.stat_interval=2"
+    assert sorted(runs[:3]) == [(1, "baseline"), (1, "vm.no_such_setting=2"), (1, candidate)]
+    assert sorted(runs[3:]) == [(number, arm) for number in (2, 3, 4) for arm in ("baseline", candidate)]
+    result = document["result"]
+    assert [each["candidates"] for each in result["set_aside"]] == [["vm.no_such_setting=2"]]
+    assert "set aside, no host has such a setting" in outcome.output
+    (test,) = result["confirmation"]
+    assert test["candidate"] == candidate and test["rounds"] == 3 and len(test["interval"]) == 2
+    for run in document["runs"]:
+        record = json.loads((fleet.results / run["run_id"] / "run.json").read_text(encoding="utf-8"))
+        (setting,) = [
+            each for each in record["hosts"]["this_machine"]["tuning"]["settings"] if each["name"] == "vm.stat_interval"
+        ]
+        assert setting["effective"] == ("2" if run["arm"] == candidate else "3")
+    # Whether one sysctl is faster here is chance; a profile is written if and only if it is proposed.
+    assert bool(result["proposed"]) == (document["profile"] is not None) == ("-e profile=" in outcome.output)
+    assert result["proposed"] or "Nothing beats" in outcome.output

@@ -41,6 +41,12 @@ MODULE_RANGES = {
         "probes": study.RANGES["density_probes"],
         "factor": study.RANGES["density_factor"],
     },
+    "optimize": {
+        "screening_rounds": study.RANGES["optimize_screening_rounds"],
+        "rounds": study.RANGES["optimize_rounds"],
+        "minutes": study.RANGES["optimize_minutes"],
+        "attempts": study.RANGES["study_attempts"],
+    },
     "page_in_latency": {name: page_in.RANGES[name] for name in ("samples", "max_seconds", "compressibility")},
     "site_check": {
         "rounds": site_check.ROUNDS,

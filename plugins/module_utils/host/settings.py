@@ -106,7 +106,7 @@ def settings_of(section: str, entries: t.Mapping[str, t.Any], disks: t.Sequence[
     Args:
         section: name of the section.
         entries: by name, a value, a list of values of which the first that the kernel accepts is set, or a dictionary
-            with C(value) and optionally the texts C(reason) and C(since).
+            with C(value) and optionally the texts C(reason) and C(since). Candidates are for searches, not for hosts.
         disks: stable paths of the disks that section block_queue is for.
     """
     settings = []
@@ -175,7 +175,7 @@ _NAMES = {
     "block_queue": (r"[a-z][a-z0-9_]*", "a file in a disk's queue directory, such as nr_requests"),
     "services_stopped": (r"[A-Za-z0-9@_.-]+", "the name of a unit without .service"),
 }
-_ENTRY_KEYS = ("value", "reason", "since")
+_ENTRY_KEYS = ("value", "reason", "since", "candidates")
 
 
 def mistakes(sections: t.Mapping[str, t.Any], keys: t.Sequence[str] = _ENTRY_KEYS) -> list[str]:
@@ -202,18 +202,37 @@ def _entry_mistakes(entry: t.Any, has_value: bool, keys: t.Sequence[str]) -> lis
     found += [
         f"{key} is {data[key]!r}; it must be a string"
         for key in keys
-        if key != "value" and not isinstance(data.get(key, ""), str)
+        if key not in ("value", "candidates") and not isinstance(data.get(key, ""), str)
     ]
     if has_value:
         values = data.get("value") if isinstance(data.get("value"), list) else [data.get("value")]
-        if not values or not all(
-            isinstance(value, (bool, int, str)) and not re.search(r"[\n\x00]|^\s*$", str(value)) for value in values
-        ):
+        if not are_values(values):
             found.append(
                 f"the value is {data.get('value')!r}; it must be a number, a string of one line, true, false, or a "
                 "list of these"
             )
-    return found
+    return found + (candidate_mistakes(data["candidates"], has_value) if "candidates" in data else [])
+
+
+def candidate_mistakes(candidates: t.Any, allowed: bool = True) -> list[str]:
+    """Return the mistakes in the candidates of a setting: the values that a search for the best one may try.
+
+    Args:
+        candidates: from a profile.
+        allowed: whether this setting can have some.
+    """
+    if not allowed:
+        return ["it cannot have candidates"]
+    if isinstance(candidates, list) and are_values(candidates):
+        return []
+    return [f"candidates is {candidates!r}; it must be a list of numbers, strings of one line, true or false"]
+
+
+def are_values(values: t.Any) -> bool:
+    """Return whether a list has values, and each can be written to a knob."""
+    return bool(values) and all(
+        isinstance(value, (bool, int, str)) and not re.search(r"[\n\x00]|^\s*$", str(value)) for value in values
+    )
 
 
 # --- persistence --------------------------------------------------------------------------------------------------

@@ -210,14 +210,15 @@ def spread_of_runs(values: t.Sequence[float]) -> float | None:
     return statistics.stdev(map(math.log, values))
 
 
-def smallest_effect(spread: float, rounds: int) -> float:
+def smallest_effect(spread: float, rounds: int, tests: int = 1) -> float:
     """Return the ratio that a paired comparison finds with a probability of about C(POWER); below 1 it is 1 / ratio.
 
     Args:
         spread: the standard deviation of the logarithm of a run's figure.
         rounds: pairs of runs, at least two.
+        tests: the number of comparisons for which the level is corrected, as Holm does for the most certain of them.
     """
-    both = student.quantile((1 + LEVEL) / 2, rounds - 1) + student.quantile(POWER, rounds - 1)
+    both = student.quantile(1 - (1 - LEVEL) / 2 / tests, rounds - 1) + student.quantile(POWER, rounds - 1)
     return math.exp(min(both * spread * math.sqrt(2 / rounds), _MAX_LOGARITHM))
 
 

@@ -134,7 +134,9 @@ def noise(arms: t.Sequence[MeasuredArm], cells: t.Sequence[t.Mapping[str, t.Any]
         name = configuration.cell_name(cell)
         both = [(arm.runs[name], first.runs[name]) for arm, first in pairs if name in arm.runs and name in first.runs]
         ratios = [paired(mine, other) for mine, other in both]
-        spreads = {figure: _pooled([each[figure] for each in ratios]) for figure in FIGURES}
+        spreads = {
+            figure: pooled_spread([ratio.spread for each in ratios if (ratio := each[figure])]) for figure in FIGURES
+        }
         if any(spread is None for spread in spreads.values()):
             continue
         rounds = min(ratio.rounds for each in ratios for ratio in each.values() if ratio and ratio.interval)
@@ -160,7 +162,7 @@ def noise(arms: t.Sequence[MeasuredArm], cells: t.Sequence[t.Mapping[str, t.Any]
     }
 
 
-def _pooled(ratios: t.Sequence[PairedRatio | None]) -> float | None:
+def pooled_spread(spreads: t.Sequence[float | None]) -> float | None:
     """Return the common spread of several pairs of arms; None if none is known."""
-    known = [ratio.spread for ratio in ratios if ratio and ratio.spread is not None]
+    known = [spread for spread in spreads if spread is not None]
     return math.sqrt(statistics.fmean(spread**2 for spread in known)) if known else None

@@ -125,6 +125,13 @@ def test_an_unknown_name_is_refused_with_the_list_of_names():
         ({"swap": {"device": "/dev/sda"}}, "swap has 'device'"),
         ({"swap": 3}, "swap is 3"),
         ({"sysctl": {"vm.x": {"value": 1, "note": "x"}}}, "'note' is not a key"),
+        ({"sysctl": {"vm.x": {"value": 1, "candidates": 2}}}, "sysctl, vm.x: candidates is 2; it must be a list"),
+        ({"sysfs": {"/sys/x": {"value": 1, "candidates": []}}}, "candidates is \\[\\]; it must be a list of numbers"),
+        ({"sysctl": {"vm.x": {"value": 1, "candidates": ["a\nb"]}}}, "strings of one line"),
+        ({"services_stopped": {"ksm": {"candidates": [1]}}}, "services_stopped, ksm: it cannot have candidates"),
+        ({"kernel_cmdline": {"nohz": {"value": 1, "candidates": [2]}}}, "kernel_cmdline, nohz: it cannot have candid"),
+        ({"swap_candidates": {"zram_size": ["9%"]}}, "a dictionary of lists by discard or zram_algorithm"),
+        ({"swap_candidates": {"discard": "none"}}, "swap_candidates, discard: candidates is 'none'"),
     ],
 )
 def test_a_mistake_is_reported(tmp_path, content, message):
