@@ -18,6 +18,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import typing as t
 
 from ansible import context
@@ -65,6 +66,10 @@ _QUESTIONS = (
     ("ask_vault_pass", "--ask-vault-password (-J)", "--vault-password-file"),
     ("step", "--step", "it without this option"),
 )
+
+
+# An interrupted playbook that has not ended by then is interrupted again.
+_AGAIN_SECONDS = 30.0
 
 
 class Interrupted(Exception):
@@ -146,10 +151,14 @@ class ChildPlaybooks:
                 return process.wait()
             except BaseException:
                 process.send_signal(signal.SIGINT)
+                # Python ignores an interrupt that arrives in a destructor, for example. The playbook would go on.
+                again = threading.Timer(_AGAIN_SECONDS, process.send_signal, [signal.SIGINT])
+                again.start()
                 if self.interrupted:
                     self._explain()
                 for line in output:
                     self.say(line.rstrip("\n"))
+                again.cancel()
                 raise
 
 

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A child that a signal interrupts. Programs stand in for playbooks, since only their signals matter here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import child_playbooks
+
+# Loses its first interrupt, as Python does if it arrives in a destructor.
+DEAF_AT_FIRST = """
+import signal, sys, time
+def lost(number, frame):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    print("lost", flush=True)
+signal.signal(signal.SIGINT, lost)
+print("ready", flush=True)
+try:
+    time.sleep(600)
+except KeyboardInterrupt:
+    print("restored", flush=True)
+"""
+
+
+def test_a_lost_interrupt_is_sent_again(monkeypatch):
+    monkeypatch.setattr(child_playbooks, "_command", lambda *_arguments: [sys.executable, "-c", DEAF_AT_FIRST])
+    monkeypatch.setattr(child_playbooks, "_AGAIN_SECONDS", 0.1)
+    lines, explained = [], []
+
+    def log(line):
+        lines.append(line)
+        if line == "ready":
+            threading.Timer(0, os.kill, [os.getpid(), signal.SIGINT]).start()
+
+    playbooks = child_playbooks.ChildPlaybooks(log, lambda: explained.append(1))
+    with playbooks, pytest.raises(child_playbooks.Interrupted):
+        playbooks.run("site", {})
+    assert lines == ["ready", "lost", "restored"] and explained == [1]
