@@ -111,7 +111,10 @@ lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this m
 		$(LAB) down || status=1; exit $$status' EXIT; \
 	$(LAB) up lab1 && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) site.yml -e profile=$(LAB_PROFILE)
 
-test: $(addprefix test-,$(LANES)) ## Run all tests that boot no machine (TIME)
+# Lint and sanity use one CPU each, so they run at the same time.
+test: setup-test ## Run all tests that boot no machine (TIME)
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-lint test-sanity
+	@$(MAKE) --no-print-directory $(addprefix test-,$(filter-out lint sanity,$(LANES)))
 	@echo "All lanes passed: $(LANES)"
 
 test-long: $(addprefix test-,$(LONG_LANES)) ## Run the tests that boot machines (TIME)
@@ -141,7 +144,7 @@ lane-sanity:
 
 lane-unit:
 	@echo "== unit: modules, plugins and what they share"
-	@$(BIN)/python -m pytest tests/unit
+	@$(BIN)/python -m pytest tests/unit -n 2
 
 lane-client:
 	@echo "== client: solotest, its modules and its behaviour on real Redis servers"
