@@ -160,7 +160,7 @@ def describe(probe: Probe) -> str:
 
 def row(name: str, number: int, probe: Probe) -> str:
     beyond = probe.seconds - probe.load
-    bar = next(seconds for size, seconds in BARS.items() if probe.size <= size)
+    limit = next(seconds for size, seconds in BARS.items() if probe.size <= size)
     cells = [
         f"{name}, probe {number}",
         str(probe.size),
@@ -168,7 +168,7 @@ def row(name: str, number: int, probe: Probe) -> str:
         f"{probe.cpu:.1f}",
         str(len(probe.starts)),
         str(sum(probe.starts.values())),
-        f"<= {bar} s: {'met' if beyond <= bar else 'missed'}",
+        f"<= {limit} s: {'met' if beyond <= limit else 'missed'}",
     ]
     return f"| {' | '.join(cells)} |"
 

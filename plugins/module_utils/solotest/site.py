@@ -144,5 +144,5 @@ def _figures(latency: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def _cpu_ticks() -> list[int]:
     """Return the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal (guest is in user)."""
-    line = (HostFiles().text("/proc/stat") or "").split("\n")[0]
+    line, _newline, _rest = (HostFiles().text("/proc/stat") or "").partition("\n")
     return [int(word) for word in line.split()[1:9]]

@@ -28,6 +28,7 @@ HIDDEN = "********"
 _PLAYBOOK_VARIABLES = frozenset(
     (
         "ablation_settings",
+        "comparison",
         "density_factor",
         "density_id",
         "density_max",

@@ -138,13 +138,13 @@ def bench_closed_loop(table, options, raw_program):
     for place, cpu in places(table, "closed loop"):
         with Redis(cpu=REDIS_CPU) as server:
             fill_for_all(server)
-            for name, (other, count, bar) in others.items():
+            for name, (other, count, limit) in others.items():
                 pairs = measure_pairs(server.port, cpu, [ours, other], count)
-                barred = bar == BAR or (bar is not None and place == "same CPU")
-                report(table, place, name, pairs, bar if barred else None)
+                barred = limit == BAR or (limit is not None and place == "same CPU")
+                report(table, place, name, pairs, limit if barred else None)
 
 
-def report(table, place, name, pairs, bar):
+def report(table, place, name, pairs, limit):
     """Add the absolute figures, and the two ratios."""
     for which, client in enumerate(("solotest", name)):
         rate, efficiency = (statistics.median(pair[which][k] for pair in pairs) for k in (0, 1))
@@ -152,4 +152,4 @@ def report(table, place, name, pairs, bar):
     for k, what in enumerate(("GETs", "GETs per CPU second")):
         ratios = [ours[k] / theirs[k] for ours, theirs in pairs]
         table.note(f"{what} relative to {name}, {place}", [round(ratio, 3) for ratio in ratios])
-        table.add_ratio(f"{what} relative to {name}, {place}", ratios, bar if k == 0 or bar == BAR else None)
+        table.add_ratio(f"{what} relative to {name}, {place}", ratios, limit if k == 0 or limit == BAR else None)

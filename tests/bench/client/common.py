@@ -52,8 +52,8 @@ class Table:
         met = None
         if least is not None:
             met = True if low >= least else False if high < least else "undecided"
-        bar = "" if least is None else f">= {least:g}"
-        self.add(what, f"{value:.3f} ({low:.3f} to {high:.3f}, {len(ratios)} pairs)", bar, met)
+        wanted = "" if least is None else f">= {least:g}"
+        self.add(what, f"{value:.3f} ({low:.3f} to {high:.3f}, {len(ratios)} pairs)", wanted, met)
 
     def markdown(self):
         lines = ["| what | measured | bar | met |", "| --- | --- | --- | --- |"]

@@ -14,8 +14,8 @@ NAME = "throughput_benchmark"
 DEFINITION = {"settings": {"data": "128M"}}
 
 
-def begin(path, run_id=None, definition=DEFINITION, resume=True):
-    return experiment_parts.begin(NAME, str(path), run_id, definition, resume)
+def begin(path, run_id=None, definition=None, resume=True):
+    return experiment_parts.begin(NAME, str(path), run_id, definition or DEFINITION, resume)
 
 
 def test_a_new_experiment_has_no_parts(tmp_path):
