@@ -62,6 +62,7 @@ def test_a_host_with_an_old_python_gets_one_sentence(fleet: LocalFleet) -> None:
     python.chmod(0o755)
     variables = {
         "client_program_name": "membw",
+        "client_program_directory": str(fleet.path / "programs"),  # where it is not installed yet
         "vm_fleet_count": 1,
         "vm_fleet_image": "/golden.qcow2",
         "vm_fleet_memory": "1G",

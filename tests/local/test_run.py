@@ -230,7 +230,9 @@ def test_the_collection_runs_where_galaxy_installs_it(fleet, tmp_path):
     for name in ("tests", "docs", "inventories", "molecule", "site.yml", "ansible.cfg", "Makefile", "changelogs"):
         subprocess.run(["rm", "-rf", installed / name], check=True)
     fleet.add("a")
-    fleet.variables["latency_benchmark_cache_directory"] = str(tmp_path / "cache")  # so the client is built
+    # Directories of its own, so that the client is built.
+    fleet.variables["latency_benchmark_cache_directory"] = str(tmp_path / "cache")
+    fleet.variables["latency_benchmark_client_directory"] = str(tmp_path / "client")
     done = subprocess.run(
         [ANSIBLE_PLAYBOOK, "-i", fleet.inventory(), "memstretch.density.benchmark", "-e", "profile=dram"],
         cwd=tmp_path,

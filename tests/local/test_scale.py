@@ -42,6 +42,7 @@ def lookups(directory: pathlib.Path, hosts: int, environment: dict[str, str]) ->
         text=True,
         timeout=PATIENCE,
     )
+    assert done.returncode == 0, done.stdout
     summary = json.loads((directory / "results" / "latest" / "summary.json").read_text(encoding="utf-8"))
     assert summary["fleet"] == {"expected": hosts, "reported": hosts, "failed": []}, done.stdout
     assert [cell["iterations"] for cell in summary["cells"]] == [1], done.stdout

@@ -45,7 +45,9 @@ def test_a_fleet_with_and_without_tls(fleet, tmp_path, keys):
     for name, value in of_a.items():
         fleet.variables[f"latency_benchmark_{name}"] = f"{{{{ inventory_hostname == 'a' and '{value}' or '' }}}}"
     fleet.variables["latency_benchmark_tls"] = "{{ inventory_hostname == 'a' }}"
+    # Directories of its own, so that both programs are built.
     fleet.variables["latency_benchmark_cache_directory"] = str(tmp_path / "cache")
+    fleet.variables["latency_benchmark_client_directory"] = str(tmp_path / "client")
 
     refused = fleet.run_playbook("-e", f"latency_benchmark_ca_certs={keys / 'stranger.pem'}", "--limit", "a,localhost")
     assert refused.status != 0 and "the certificate of the server is not accepted" in refused.output, refused.output

@@ -79,7 +79,9 @@ def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
     for setting in settings[1:]:
         cell = setting["cells"][0]
         assert setting["valid"] and cell["writeback_per_second"]["median"] > 2**20, setting
-        assert cell["dirty_max"] > 0 and cell["samples"] and cell["p99_ms"]["median"] <= cell["max_ms"]
+        assert (
+            cell["dirty_max"] > 0 and cell["samples"] and cell["p99_ms"]["median"] <= 1.05 * cell["max_ms"]
+        )  # of a slot of fio's histogram
     assert kept["baseline"]["dirty_bytes"] == 16 << 20
     assert "proof of write-back" in done.output.lower() and "does not count" in done.output
     assert "knee" in done.output
