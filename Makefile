@@ -112,12 +112,12 @@ lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this m
 	$(LAB) up lab1 && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) site.yml -e profile=$(LAB_PROFILE)
 
 # Lint and sanity use one CPU each, so they run at the same time.
-test: setup-test ## Run all tests that boot no machine (TIME)
+test: setup-test ## Run all tests that boot no machine (about 40 minutes)
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-lint test-sanity
 	@$(MAKE) --no-print-directory $(addprefix test-,$(filter-out lint sanity,$(LANES)))
 	@echo "All lanes passed: $(LANES)"
 
-test-long: $(addprefix test-,$(LONG_LANES)) ## Run the tests that boot machines (TIME)
+test-long: $(addprefix test-,$(LONG_LANES)) ## Run the tests that boot machines (more than two hours)
 	@echo "All lanes passed: $(LONG_LANES)"
 
 lint: test-lint ## Check style and practice of everything
