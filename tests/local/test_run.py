@@ -270,7 +270,7 @@ def test_an_observer_gives_the_upper_bound(fleet):
     outcome = run(2500, {"watcher": {}})
     assert outcome.status == 0, outcome.output
     measured = outcome.phase("02-i0-r100-1.json")["hosts"]
-    assert "observed" not in measured["b"] and measured["a"]["observed"]["latency"]["server"]["count"] == 5000
+    assert "observed" not in measured["b"] and measured["a"]["observed"]["latency"]["intended"]["count"] == 5000
     assert measured["a"]["observed"]["machine"] == measured["a"]["machine"]
     run_document = json.loads((outcome.run / "run.json").read_text(encoding="utf-8"))
     observer = {"name": "watcher", "endpoint": f"127.0.0.1:{fleet.servers['a'].port}", "rate": 2500.0}
