@@ -42,7 +42,7 @@ GOLDEN_IMAGE := .cache/golden/debian.qcow2
 CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
 # The long lanes boot machines. CONTRIBUTING.md lists how long each lane takes.
-LANES := lint sanity unit client local fleet report
+LANES := lint sanity fleet unit membw report client local
 LONG_LANES := host redis guests
 
 .PHONY: help setup setup-test demo stretched lab test test-long lint bench clean \
@@ -112,12 +112,11 @@ lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this m
 		$(LAB) down || status=1; exit $$status' EXIT; \
 	$(LAB) up lab1 && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) site.yml -e profile=$(LAB_PROFILE)
 
-# The lanes of a pair use one CPU each, so they run at the same time; the others use both.
-PAIRS := lint sanity fleet report
+# These lanes use one CPU each, so two of them run at the same time. The others use both CPUs.
+ONE_CPU := lint sanity fleet unit membw report
 test: setup-test ## Run all tests that boot no machine (about 40 minutes)
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-lint test-sanity
-	@$(MAKE) --no-print-directory $(addprefix test-,$(filter-out $(PAIRS),$(LANES)))
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-fleet test-report
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target UNIT_WORKERS=1 $(addprefix test-,$(ONE_CPU))
+	@$(MAKE) --no-print-directory $(addprefix test-,$(filter-out $(ONE_CPU),$(LANES)))
 	@echo "All lanes passed: $(LANES)"
 
 test-long: $(addprefix test-,$(LONG_LANES)) ## Run the tests that boot machines (more than two hours)
@@ -150,14 +149,17 @@ lane-sanity:
 	@echo "== sanity: ansible-test, no ignores"
 	@VENV=$(VENV) tests/sanity/run.sh
 
+UNIT_WORKERS ?= 2
 lane-unit:
 	@echo "== unit: modules, plugins and what they share"
-	@$(BIN)/python -m pytest tests/unit -n 2
+	@$(BIN)/python -m pytest tests/unit -n $(UNIT_WORKERS)
 
 lane-client:
 	@echo "== client: solotest, its modules and its behaviour on real Redis servers"
 	@$(MAKE) -C tests/programs/solotest test PYTHON=../../../$(BIN)/python
-	@echo "== client: membw, its seams and what makes its figures believable"
+
+lane-membw:
+	@echo "== membw: its seams and what makes its figures believable"
 	@$(MAKE) -C tests/programs/membw test PYTHON=../../../$(BIN)/python
 
 # Two tests run at a time; those that change this machine run one after another.
