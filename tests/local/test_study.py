@@ -77,7 +77,7 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     assert checked.status == 0 and "2 of 2 runs to measure" in checked.output
     assert not fleet.results.exists() and not (tmp_path / "state").exists()
 
-    held = HeldPhase(tmp_path, f"{fleet.results}/*-swap-1/phases/01-fill.json", ports)
+    held = HeldPhase(tmp_path, f"{fleet.results}/*-swap/phases/01-fill.json", ports)
     interrupted = studies.interrupt("study", variables, held)
     assert interrupted.status != 0
     document = studies.document("study")
@@ -101,7 +101,7 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     programs = {
         tmp_path / "sh": f'PATH="{late}:$PATH" exec /bin/sh "$@"',
         late / "date": f"""\
-cd {fleet.results}/*-swap-1-attempt2 2>/dev/null && [ -e phases/01-fill.json ] && [ ! -e summary.json ] &&
+cd {fleet.results}/*-swap-attempt2 2>/dev/null && [ -e phases/01-fill.json ] && [ ! -e summary.json ] &&
     set -- -d '-1 second' "$@"
 exec /bin/date "$@"
 """,
@@ -119,19 +119,19 @@ exec /bin/date "$@"
     name = document["id"]
     ledger = [(each["run_id"].removeprefix(name), each["state"], each["attempt"]) for each in document["attempts"]]
     assert ledger == [
-        ("-dram-1", "finished", 1),
-        ("-swap-1", "interrupted", 1),
-        ("-swap-1-attempt2", "invalid", 2),
-        ("-swap-1-attempt3", "finished", 3),
+        ("-dram", "finished", 1),
+        ("-swap", "interrupted", 1),
+        ("-swap-attempt2", "invalid", 2),
+        ("-swap-attempt3", "finished", 3),
     ]
     reasons = [each["reason"] for each in document["attempts"]]
     assert "the data of its fill is gone: a has 0 of 300 keys" in reasons[1] and "its clock moved by -" in reasons[2]
-    assert document["runs"][1]["run_id"] == f"{name}-swap-1-attempt3"
+    assert document["runs"][1]["run_id"] == f"{name}-swap-attempt3"
     comparison = json.loads((fleet.results / document["id"] / "comparison.json").read_text(encoding="utf-8"))
     assert [run["name"] for run in comparison["runs"]] == ["dram", "swap"]
     assert [group["passed_share"] for group in comparison["attempts"]["groups"]] == [[1, 1], [0.3333, 1]]
     assert "Attempts: 4, 2 discarded" in again.output and "2 of 3" in again.output
-    assert f"{name}-swap-1-attempt2/report.html" in (fleet.results / name / "comparison.html").read_text(
+    assert f"{name}-swap-attempt2/report.html" in (fleet.results / name / "comparison.html").read_text(
         encoding="utf-8"
     )
     cell = comparison["cells"][1]
