@@ -128,7 +128,7 @@ $(addprefix test-,$(LANES) $(LONG_LANES)): test-%: setup-test
 	printf '== %s: %d min %02d s\n' $* $$((SECONDS / 60)) $$((SECONDS % 60)); exit $$status
 
 lane-lint:
-	@echo "== lint: Ansible, YAML, Python, spelling, changelog fragments"
+	@echo "== lint: Ansible, YAML, Python, spelling, changelog fragments, Galaxy"
 	@$(BIN)/ansible-lint --offline --strict
 	@$(BIN)/yamllint --strict .
 	@$(BIN)/ruff format --check
@@ -137,6 +137,7 @@ lane-lint:
 	@$(BIN)/mypy tools playbooks/files
 	@$(BIN)/codespell
 	@$(BIN)/antsibull-changelog lint
+	@VENV=$(VENV) tests/sanity/galaxy.sh
 
 lane-sanity:
 	@echo "== sanity: ansible-test, no ignores"
