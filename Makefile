@@ -45,7 +45,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 LANES := lint sanity unit client local fleet report
 LONG_LANES := host redis guests
 
-.PHONY: help setup setup-test demo stretched lab test test-long lint bench clean \
+.PHONY: help setup setup-test docs demo stretched lab test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
 
 help: ## Show this list
@@ -81,10 +81,18 @@ $(VENV)/.test: requirements-test.txt $(VENV)/.run
 	@$(VENV)/bin/pip install -q -r requirements-test.txt
 	@touch $@
 
+$(VENV)/.docs: requirements-docs.txt $(VENV)/.run
+	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements-docs.txt | xargs)"
+	@$(VENV)/bin/pip install -q -r requirements-docs.txt
+	@touch $@
+
 # Ansible finds a collection only by the path of its name; the checkout may be called anything.
 $(COLLECTION):
 	@mkdir -p $(@D)
 	@ln -sfn ../../../.. $@
+
+docs: $(VENV)/.docs $(COLLECTION) ## Build the documentation site in .build/docs/html
+	@VENV=$(VENV) docs/docsite/build.sh
 
 demo: setup ## Run the main job on Redis instances of this machine (about 5 minutes)
 	@$(BIN)/ansible-playbook -i $(INVENTORY) site.yml -e profile=$(PROFILE)
