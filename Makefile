@@ -75,7 +75,7 @@ $(VENV)/.run: requirements.txt constraints.txt
 	@$(VENV)/bin/pip install -q -r requirements.txt
 	@touch $@
 
-$(VENV)/.test: requirements-test.txt $(VENV)/.run
+$(VENV)/.test: requirements-test.txt requirements-docs.txt $(VENV)/.run
 	$(call install,$(TEST_PACKAGES))
 	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements-test.txt | xargs)"
 	@$(VENV)/bin/pip install -q -r requirements-test.txt
@@ -136,7 +136,7 @@ $(addprefix test-,$(LANES) $(LONG_LANES)): test-%: setup-test
 	printf '== %s: %d min %02d s\n' $* $$((SECONDS / 60)) $$((SECONDS % 60)); exit $$status
 
 lane-lint:
-	@echo "== lint: Ansible, YAML, Python, spelling, changelog fragments, Galaxy"
+	@echo "== lint: Ansible, YAML, Python, spelling, changelog fragments, Galaxy, documentation"
 	@$(BIN)/ansible-lint --offline --strict
 	@$(BIN)/yamllint --strict .
 	@$(BIN)/ruff format --check
@@ -146,6 +146,7 @@ lane-lint:
 	@$(BIN)/codespell
 	@$(BIN)/antsibull-changelog lint
 	@VENV=$(VENV) tests/sanity/galaxy.sh
+	@VENV=$(VENV) docs/docsite/build.sh
 
 lane-sanity:
 	@echo "== sanity: ansible-test, no ignores"
