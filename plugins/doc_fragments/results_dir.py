@@ -16,7 +16,7 @@ options:
     default: results
 attributes:
   action_group:
-    description: C(group/memstretch.density.results) in C(module_defaults) sets defaults for all modules with this option.
+    description: C(group/memstretch.density.results) in C(module_defaults) is for all modules with this option.
     support: full
     membership:
       - memstretch.density.results
