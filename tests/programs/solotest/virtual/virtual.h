@@ -62,13 +62,25 @@ struct virtual_machine {
 
 static struct virtual_machine vm;
 
+/* The first stop that ends after `when`. */
+static inline size_t stop_after(const struct stops *stops, uint64_t when)
+{
+    size_t low = 0, high = stops->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (stops->list[middle].end <= when)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* When work that could begin at `start` is done. */
 static inline uint64_t work_until(const struct stops *stops, uint64_t start, uint64_t work)
 {
-    for (size_t i = 0; i < stops->count; i++) {
+    for (size_t i = stop_after(stops, start); i < stops->count; i++) {
         const struct stop *s = &stops->list[i];
-        if (s->end <= start)
-            continue;
         if (s->begin > start) {
             if (start + work <= s->begin)
                 return start + work;
