@@ -119,7 +119,7 @@ def test_a_server_without_tls(any_solotest, server, keys):
     begin = time.monotonic()
     result = any_solotest.run(*trust(keys), "--connect-timeout", 0.5, *measure(server.port))
     assert result.code == 3 and error(result) == "tls" and "TLS handshake" in result.messages
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 20  # --timeout is 30
 
 
 def test_a_client_without_tls(any_solotest, server):

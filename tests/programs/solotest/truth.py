@@ -185,6 +185,11 @@ def waited_for_cpu(pid):
     return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1])
 
 
+def stolen_ns():
+    """Return how long the hypervisor has taken CPUs away, in ns, to a tick."""
+    return int(pathlib.Path("/proc/stat").read_text(encoding="ascii").split()[8]) * TICK_NS
+
+
 def measure_with_stalls(program, port, stop, plan, rate, seconds, server_pid, options=()):
     """Run the client while the "server" or the "client" is stopped by a plan. With one connection, samples are in order."""
     start_at = time.time() + 0.5
