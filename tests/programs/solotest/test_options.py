@@ -134,7 +134,7 @@ def test_values_of_chance_do_not_compress(solotest):
 
 
 def check_rate(test, rate):
-    """Check that a test took as long as its schedule, but for how late its requests were. How exactly: see the bench."""
+    """Check that a test took as long as its schedule, but for how late its requests were."""
     seconds, late = test["requests"]["ok"] / rate, test["latency"]["intended"]["max_ns"] / 1e9
     assert abs(test["seconds"] - seconds) <= 0.1 * seconds + late  # random arrivals vary by 2.2 %
 

@@ -102,7 +102,7 @@ def test_cpu_placement(solotest, filled):
 
 
 def check_start(solotest, server, clients, *options, after=0.0):
-    """Start clients with one start; check that each schedule begins when it must, as far as the machine lets the client."""
+    """Start clients with one start; check that each schedule begins then, as far as the machine lets the client."""
     start_at, stolen = time.time() + 1.5, truth.stolen_ns()
     started = [
         solotest.start(

@@ -191,7 +191,7 @@ def stolen_ns():
 
 
 def measure_with_stalls(program, port, stop, plan, rate, seconds, server_pid, options=()):
-    """Run the client while the "server" or the "client" is stopped by a plan. With one connection, samples are in order."""
+    """Run the client, with one connection, while the "server" or the "client" is stopped by a plan."""
     start_at = time.time() + 0.5
     server_waited = waited_for_cpu(server_pid)
     with tempfile.TemporaryDirectory() as directory:
