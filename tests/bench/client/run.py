@@ -152,9 +152,7 @@ def bench_truth(table, options):
 
 
 def report_truth(table, name, measured, shortest_stop):
-    errors = [
-        truth.errors(run.truth(), run.report["test"]["latency"]["response"]) for run in measured["server"]
-    ]
+    errors = [truth.errors(run.truth(), run.report["test"]["latency"]["response"]) for run in measured["server"]]
     table.note(
         f"server stalls {name}: relative error of response", [{k: round(v, 4) for k, v in e.items()} for e in errors]
     )
