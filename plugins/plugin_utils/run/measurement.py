@@ -314,7 +314,9 @@ _HEALTH = Fields(
             # Differences of counters: the client prints a counter that fell as a large unsigned number.
             Optional(Whole(0, 2**64 - 1)),
         ),
-        **dict.fromkeys(("user_s", "system_s", "cpu_share", "spin_us_at_end"), Optional(Real(-1e9, 1e18))),
+        **dict.fromkeys(
+            ("user_s", "system_s", "cpu_share", "cpu_wait_s", "spin_us_at_end"), Optional(Real(-1e9, 1e18))
+        ),
         **dict.fromkeys(("clock_source", "cpus_allowed"), Optional(Text(1024))),
         **dict.fromkeys(("memory_locked", "realtime"), Optional(Flag())),
     },
