@@ -191,5 +191,6 @@ def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
         "hosts_within_slo": min((cell["hosts_within_slo"] for cell in cells), default=0),
         "avg_us": worst("intended", "avg_us"),
         "p99_us": worst("intended", "p99_us"),
+        "worst_host_avg_us": worst("worst_host", "avg_us"),
         "worst_host_p99_us": worst("worst_host", "p99_us"),
     }

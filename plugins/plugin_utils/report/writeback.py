@@ -12,7 +12,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.section 
     Section,
     Table,
     hosts,
-    logarithmic_ticks,
     median,
     ratio,
     series,
@@ -220,7 +219,6 @@ def _charts(name: str, host: str, prefix: str, result: t.Mapping[str, t.Any]) ->
             if each["gain"]:
                 lines.setdefault(f"{prefix}{_name(each)}{queue}", []).append([round(size, 3), each["gain"]])
         lines.setdefault(f"{prefix}sequential{queue}", []).append([round(size, 3), setting["sequential_share"]])
-    points = [point for line in lines.values() for point in line]
     drawn = [
         Chart(
             f"{name}-knee",
@@ -230,8 +228,6 @@ def _charts(name: str, host: str, prefix: str, result: t.Mapping[str, t.Any]) ->
             series({line: sorted(each) for line, each in lines.items()}),
             log_x=True,
             log_y=True,
-            x_ticks=logarithmic_ticks(x for x, dummy in points),
-            y_ticks=logarithmic_ticks(y for dummy, y in points),
         )
     ]
     shown = {"baseline": result["baseline"], "knee": result["chosen"]}
