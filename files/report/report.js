@@ -66,6 +66,11 @@
     const count = Math.max(2, Math.ceil(round(high / step)));
     return { min: 0, max: round(count * step), labels: Array.from({ length: count + 1 }, (nothing, index) => round(index * step)) };
   }
+  /* The ticks of a part of a linear axis. */
+  function ticksBetween(low, high) {
+    const step = linearTicks(high - low).labels[1], first = Math.ceil(round(low / step));
+    return Array.from({ length: Math.max(0, Math.floor(round(high / step)) - first + 1) }, (nothing, index) => round((first + index) * step));
+  }
   const ticked = (colours, type, ticks, formatter, more) => axis(colours, Object.assign({ type, min: ticks.min, max: ticks.max }, more, {
     axisLabel: Object.assign({ formatter, customValues: ticks.labels }, more && more.axisLabel),
     axisTick: { customValues: ticks.labels, lineStyle: { color: colours.line } },
@@ -225,8 +230,14 @@
     });
   }
 
+  /* Label the part of the time that the slider has chosen. */
+  function zoom(chart) {
+    const { startValue, endValue } = chart.getOption().dataZoom[0], customValues = ticksBetween(startValue, endValue);
+    chart.setOption({ xAxis: chart.getOption().xAxis.map(() => ({ axisLabel: { customValues }, axisTick: { customValues }, splitLine: { customValues } })) });
+  }
+
   /* Dots with intervals, a row for each profile in each cell; above them, the range of each profile over the cells. */
-  const INTERVAL = "95 % interval over the runs", RANGE = "all cells, from the lowest to the highest: a range, not an interval";
+  const INTERVAL = "95 % interval over the runs", RANGE = "range over the cells (no interval)";
   function ratios(colours) {
     const figure = document.getElementById("figure");
     const cells = data.ratios.filter((row) => row.figure === (figure ? figure.value : "p99_us"));
@@ -323,7 +334,7 @@
         key(P99, "circle", "solid"), key(AVERAGE, "rect", "dashed"), ...whiskers,
         ...profiles.map((profile, index) => ({ name: profile.name, type: "scatter", color: palette[index % palette.length], symbolSize: 11, z: 5,
           data: [{ value: [profile.n90, index], text: profile.text }],
-          label: { show: true, position: profile.n90 > sizes.max / 2 ? "left" : "right", offset: [0, -12], color: colours.text, fontSize: 11, formatter: profile.text } })),
+          label: { show: true, position: profile.n90 > sizes.max / 2 ? "left" : "right", offset: [0, -12], color: colours.text, fontSize: 11, formatter: narrow() ? profile.short : profile.text } })),
         { type: "line", xAxisIndex: 1, yAxisIndex: 1, data: [], silent: true, markLine: limitLines(colours, [[1, data.slo_text]]),
           markArea: { silent: true, itemStyle: { color: colours.fail, opacity: 0.07 }, data: [[{ yAxis: 1 }, { yAxis: shares.max }]] } },
       ],
@@ -370,6 +381,7 @@
       if (!place) continue;
       const chart = echarts.init(place, null, { renderer: "svg", width: printing ? 1000 : undefined });
       chart.setOption(options(colours));
+      if (name === "time") chart.on("datazoom", () => zoom(chart));
       charts.push(chart);
     }
     document.documentElement.dataset.charts = String(charts.length);

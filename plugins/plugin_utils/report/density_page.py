@@ -27,7 +27,8 @@ def density_page(document: t.Mapping[str, t.Any]) -> str:
                 "name": each["name"],
                 "curve": [_point(row, slo) for row in each["curve"]],
                 "n90": each["density"],
-                "interval": [each["passes"]["n90_interval"][0], each["not_fails"]["n90_interval"][1]],
+                "interval": _interval(each),
+                "short": density_text.size({"n90": each["density"], "n90_interval": _interval(each)}),
                 "text": f"{density_text.density(each)}{', indicative' if each['indicative'] else ''}",
             }
             for each in found
@@ -44,6 +45,11 @@ def density_page(document: t.Mapping[str, t.Any]) -> str:
         others=[text for each in found[1:] if (text := headline.more_than_first(document, each)) != first],
         chart_height=CHART_HEIGHT + CHART_HEIGHT_OF_PROFILE * len(found),
     )
+
+
+def _interval(found: t.Mapping[str, t.Any]) -> list[int | None]:
+    """Return the interval of N90 whichever way the undecided probes would have ended."""
+    return [found["passes"]["n90_interval"][0], found["not_fails"]["n90_interval"][1]]
 
 
 def _point(row: t.Mapping[str, t.Any], slo: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

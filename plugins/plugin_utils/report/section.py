@@ -75,7 +75,7 @@ def median(figures: t.Mapping[str, float] | None, unit: float = 1, digits: int =
     if figures is None:
         return "-"
     middle, low, high = (f"{figures[name] / unit:,.{digits}f}" for name in ("median", "min", "max"))
-    return middle if low == high else f"{middle} ({low} to {high})"
+    return middle if low == high else f"{middle}, range {low} to {high}"
 
 
 def ratio(value: float | None) -> str:

@@ -17,4 +17,4 @@ def listed(parts: t.Sequence[str], most: int | None = None) -> str:
     """Return C(a, b and c); of more parts than most, the first ones and how many are left out."""
     if most is not None and len(parts) > most:
         parts = [*parts[:most], f"{len(parts) - most} more"]
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)

@@ -66,7 +66,7 @@ def _answer(result: t.Mapping[str, t.Any]) -> str:
     return (
         f"The knee on {where} is {_setting(chosen)}{limits}: the cell that suffers most keeps {how_many} times as much "
         f"of its idle IOPS as under {_setting(result['baseline'])}, at {chosen['sequential_share']:.0%} of the "
-        f"sequential throughput there."
+        f"sequential throughput there{'' if gain else ' (indicative)'}."
     )
 
 
