@@ -125,9 +125,9 @@ def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[s
     return [
         f"{'Resuming density search' if document['runs'] else 'Density search'} {document['id']}: "
         + ", ".join(arm["name"] for arm in definition["arms"]),
-        f"  the largest fleet of 1 to {counted(definition['maximum'], 'host')} that all meet the SLO, known within a factor of "
-        f"{definition['factor']:g}; at most {definition['probes']} probes under each profile",
-        f"{counted(len(document['runs']), 'probe')} done; results in {directory.path}, the output of each probe in its log.txt",
+        f"  the largest fleet of 1 to {counted(definition['maximum'], 'host')} that all meet the SLO, known within a "
+        f"factor of {definition['factor']:g}; at most {definition['probes']} probes under each profile",
+        f"{counted(len(document['runs']), 'probe')} done; results in {directory.path}, all output in log.txt there",
     ]
 
 

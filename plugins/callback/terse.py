@@ -34,7 +34,6 @@ from ansible.plugins.callback.default import CallbackModule as Default
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 
-
 # The playbook whose changes nobody reads.
 _QUIET = "teardown.yml"
 

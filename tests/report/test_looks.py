@@ -47,10 +47,12 @@ const faint = [];
 for (const e of document.querySelectorAll('body *')) {
   const inChart = e.tagName === 'text' && e.closest('svg');
   const own = [...e.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
-  if (!own || !(inChart || e instanceof HTMLElement) || !e.getClientRects().length || e.closest('script, style, .skip')) continue;
+  if (!own || !(inChart || e instanceof HTMLElement)) continue;
+  if (!e.getClientRects().length || e.closest('script, style, .skip')) continue;
   const colour = numbers(inChart ? getComputedStyle(e).fill : getComputedStyle(e).color);
   const [a, b] = [light(colour), light(behind(e))].sort((x, y) => y - x);
-  if ((a + 0.05) / (b + 0.05) < 4.5) faint.push([e.textContent.trim().slice(0, 40), ((a + 0.05) / (b + 0.05)).toFixed(2)]);
+  const ratio = (a + 0.05) / (b + 0.05);
+  if (ratio < 4.5) faint.push([e.textContent.trim().slice(0, 40), ratio.toFixed(2)]);
 }
 return faint;
 """
@@ -191,10 +193,17 @@ def test_texts_can_be_read(browser, pages, kind, look):
 def test_everything_can_be_reached_and_operated_with_the_keyboard(browser, pages, kind):
     browser.emulate()
     browser.open(pages[kind])
+    for summary in browser.driver.find_elements("css selector", "summary"):
+        details = summary.find_element("xpath", "..")
+        before = details.get_attribute("open")
+        summary.send_keys("\ue007")
+        assert details.get_attribute("open") != before
+    browser.driver.execute_script("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     wanted = browser.driver.execute_script(OPERABLE)
     body, reached = browser.driver.find_element("tag name", "body"), []
+    active = body
     for _each in range(len(wanted) + 1):
-        body.send_keys("\ue004") if not reached else browser.driver.switch_to.active_element.send_keys("\ue004")
+        active.send_keys("\ue004")
         active = browser.driver.switch_to.active_element
         if active.tag_name == "body":
             break
@@ -203,11 +212,6 @@ def test_everything_can_be_reached_and_operated_with_the_keyboard(browser, pages
         assert outline != "none", active.get_attribute("outerHTML")[:200]
     missing = [each.get_attribute("outerHTML")[:200] for each in wanted if each not in reached]
     assert not missing
-    for summary in browser.driver.find_elements("css selector", "summary"):
-        details = summary.find_element("xpath", "..")
-        before = details.get_attribute("open")
-        summary.send_keys("\ue007")
-        assert details.get_attribute("open") != before
 
 
 def test_a_printed_page_has_everything_open(browser, pages, kind, tmp_path):
@@ -243,7 +247,7 @@ def test_the_index_leads_to_the_pages(browser, pages):
     browser.open(pages["index"])
     row = browser.driver.find_element("css selector", ".index tbody tr").text
     assert "FAIL" in row and "vm0007 misses the SLO" in row
-    browser.driver.find_element("css selector", ".index a").click()
+    browser.driver.find_element("css selector", ".index a").send_keys("\ue007")
     assert browser.driver.current_url == pages["run"].resolve().as_uri()
-    browser.driver.find_element("link text", "All results").click()
+    browser.driver.find_element("link text", "All results").send_keys("\ue007")
     assert browser.driver.current_url == pages["index"].resolve().as_uri()

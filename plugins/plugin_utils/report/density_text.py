@@ -77,14 +77,14 @@ def notes(found: _Found, shared: t.Collection[str] = ()) -> list[str]:
         lines.append("no larger fleet was allowed, so the density may be larger (density_max)")
     if found["discarded"]:
         lines.append(
-            f"{found['discarded']} of {counted(found['attempts'], 'attempt')} could not be judged and had to be repeated; "
-            f"if all of them had failed, the density would be {size(found['if_discarded_failed'])}"
+            f"{found['discarded']} of {counted(found['attempts'], 'attempt')} could not be judged and had to be "
+            f"repeated; if all of them had failed, the density would be {size(found['if_discarded_failed'])}"
         )
     if found["stopped_by"] == "invalid":
         lines.append("too many probes could not be judged in any of their attempts; see their reasons")
     lines += [
-        f"{each['name']} missed the SLO in all {counted(each['probes'], 'probe')} that held it, while most other hosts met it: it "
-        "is sick, and the density is its own more than the profile's"
+        f"{each['name']} missed the SLO in all {counted(each['probes'], 'probe')} that held it, while most other "
+        "hosts met it: it is sick, and the density is its own more than the profile's"
         for each in found["sick"]
     ]
     return [*lines, *(label for label in found["labels"] if label not in shared)]

@@ -38,15 +38,19 @@ def run(summary: _Document) -> str:
     host, meet = cell["worst_host"], f"{cell['hosts_within_slo']} of {counted(expected, 'host')}"
     others = f"; {meet} meet it in this cell" if expected > 1 else ""
     if verdict == PASS:
-        which = f"All {expected:,} hosts meet the SLO: the worst, {host['name']}," if expected > 1 else "The host meets the SLO: it"
+        which = (
+            f"All {expected:,} hosts meet the SLO: the worst, {host['name']},"
+            if expected > 1
+            else "The host meets the SLO: it"
+        )
         return f"{which} has {_figure(host, 'upper', summary['slo'])}"
     if verdict == FAIL:
         return f"{host['name']} misses the SLO: it has {_figure(host, 'lower', summary['slo'])}{others}"
     if host["lost"]:
-        return f"It is undecided whether {host['name']} meets the SLO: {counted(host['lost'], 'request')} got no reply{others}"
+        return f"Undecided for {host['name']}: {counted(host['lost'], 'request')} got no reply{others}"
     return (
-        f"It is undecided whether {host['name']} meets the SLO: it has {_figure(host, 'upper', summary['slo'])} with "
-        f"every delay, and may meet it without those of the client{others}"
+        f"Undecided for {host['name']}: with every delay it has {_figure(host, 'upper', summary['slo'])}, without "
+        f"those of the client it may meet the SLO{others}"
     )
 
 
@@ -170,7 +174,11 @@ def _gain(found: _Document) -> str:
         known = f"{_times(low)} times or more" if low else "too few probes for a ratio"
     if ratio["indicative"]:
         return f": indicative, {known}"
-    return f": {known}" if ratio["estimate"] is None else f": {_times(ratio['estimate'])} times ({known.replace(' times', '')})"
+    return (
+        f": {known}"
+        if ratio["estimate"] is None
+        else f": {_times(ratio['estimate'])} times ({known.replace(' times', '')})"
+    )
 
 
 def experiments(sections: t.Sequence[t.Any]) -> str:

@@ -39,7 +39,11 @@ _KINDS = (
 _EXPERIMENTS = "experiment"
 # Results of these kinds have runs, whose names begin with theirs.
 _WITH_RUNS = {kind for _file, kind, _page in _KINDS[:3]}
-_PLURALS = {"density search": "density searches", "study": "studies", "search for better settings": "searches for better settings"}
+_PLURALS = {
+    "density search": "density searches",
+    "study": "studies",
+    "search for better settings": "searches for better settings",
+}
 
 
 @dataclasses.dataclass
@@ -122,7 +126,7 @@ def rows(results_dir: str) -> list[Row]:
                 if row:
                     found[entry.name] = row
     newest_first = sorted(found.values(), key=lambda row: (row.at, row.name), reverse=True)
-    top = []
+    top: list[Row] = []
     for row in newest_first:
         parent = _parent(row, found)
         (parent.runs if parent else top).append(row)
@@ -168,7 +172,7 @@ def page(results: t.Sequence[Row]) -> str:
         {"kind": "index"},
         [],
         charts=False,
-        headline=", ".join(_number(count, kind) for kind, count in kinds.most_common()) or "No results yet",
+        headline=f"All results: {', '.join(_number(count, kind) for kind, count in kinds.most_common()) or 'none yet'}",
         rows=results,
     )
 

@@ -136,8 +136,8 @@ def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] 
         f"Run {summary['run_id']}: profile {summary['profile']}",
         *_notes(summary["labels"]),
         "",
-        f"Latency of the fleet ({fleet['reported']} of {counted(fleet['expected'], 'host')} merged, every delay included), "
-        f"in microseconds:",
+        f"Latency of the fleet ({fleet['reported']} of {counted(fleet['expected'], 'host')} merged, every delay "
+        f"included), in microseconds:",
         *grid(_COLUMNS, cells),
         "",
         "The brief's six figures (service time; means of the hosts' figures), in milliseconds:",

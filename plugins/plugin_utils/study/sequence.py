@@ -137,8 +137,8 @@ class Sequence:
         file_name: name of the study's document.
         document: from choose().
         hypervisors: whether the inventory has hosts to tune.
-        quiet: whether the output of the runs is in the log only. That of checks, of preparations and of restoring always
-            is; with -v, everything is shown.
+        quiet: whether the output of the runs is in the log only. That of checks, of preparations and of restoring is
+            always; with -v, everything is shown.
     """
 
     def __init__(

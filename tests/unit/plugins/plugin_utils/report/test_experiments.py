@@ -92,4 +92,9 @@ def test_the_bandwidth_has_its_answer_on_top_and_the_source_next_to_it(bandwidth
         "of a local one, at 1.50 times the latency."
     )
     assert "the best reading across nodes, 8.3 GB/s, is 86% of the link's 9.6 GB/s." in section.sentences
-    assert section.tables[0].rows[0][:4] == ("local, 1 reader", "8.14", "95 % of the channel", "8.00, range 7.20 to 8.80")
+    assert section.tables[0].rows[0][:4] == (
+        "local, 1 reader",
+        "8.14",
+        "95 % of the channel",
+        "8.00, range 7.20 to 8.80",
+    )

@@ -51,12 +51,12 @@ def summary(verdict, *cells, expected=3, failed=(), reasons=()):
         (summary("fail", failed=["a", "b"]), "The SLO is missed: a and b died under the load"),
         (
             summary("undecided", cell("undecided", (20, 450), (15, 90))),
-            "It is undecided whether vm0 meets the SLO: it has a p99 of 450 µs, 1.50 times the 300 µs allowed with every "
-            "delay, and may meet it without those of the client; 2 of 3 hosts meet it in this cell",
+            "Undecided for vm0: with every delay it has a p99 of 450 µs, 1.50 times the 300 µs allowed, without those "
+            "of the client it may meet the SLO; 2 of 3 hosts meet it in this cell",
         ),
         (
             summary("undecided", cell("undecided", (20, 90), lost=1), expected=1),
-            "It is undecided whether vm0 meets the SLO: 1 request got no reply",
+            "Undecided for vm0: 1 request got no reply",
         ),
         (
             summary("invalid", cell("pass", (20, 240)), reasons=["overlap 0.5 in phase 3; see the log. Repeat it"]),
@@ -93,8 +93,8 @@ def compared(*rows):
         ),
         (
             [row("swap-1", 0, 0.2), row("swap-1", 10, 1.1)],
-            "swap is faster than dram: 0.20 times its p99 (indicative) in the cell where they differ most (influence 0, "
-            "100 % GET)",
+            "swap is faster than dram: 0.20 times its p99 (indicative) in the cell where they differ most (influence "
+            "0, 100 % GET)",
         ),
         (
             # A large ratio that includes 1 is no difference; a smaller one is.

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
-import re
 import urllib.parse
 
 import pytest
@@ -48,7 +48,7 @@ def test_all_results_are_listed_the_newest_first_with_links_that_work(tmp_path):
     ]
     assert len(links(tmp_path)) == 5 and all(path.is_file() for path in links(tmp_path))
     text = (tmp_path / index.FILE).read_text(encoding="utf-8")
-    assert "<h1>2 runs, 1 density search, 1 comparison, 1 experiment</h1>" in text
+    assert "<h1>All results: 2 runs, 1 density search, 1 comparison, 1 experiment</h1>" in text
     assert "the answer of density-1" in text and "INVALID" in text
 
 

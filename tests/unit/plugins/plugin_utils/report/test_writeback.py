@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback_results
 from ansible_collections.memstretch.density.plugins.module_utils.experiment.writeback import Setting
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
