@@ -4,8 +4,10 @@ from __future__ import annotations
 import types
 
 import pytest
+from ansible import context
 from ansible.executor.stats import AggregateStats
 from ansible.plugins.loader import callback_loader
+from ansible.utils.context_objects import CLIArgs
 from ansible.utils.display import Display
 
 from .test_fleet_latency import task_result
@@ -16,6 +18,7 @@ LONG = {"msg": "Redis died; see its log", "changed": True, "solotest": {"client"
 @pytest.fixture
 def callback(monkeypatch):
     monkeypatch.setattr(Display(), "verbosity", 0)
+    monkeypatch.setattr(context, "CLIARGS", CLIArgs({"check": False}))
     loaded = callback_loader.get("memstretch.density.terse")
     loaded._init_callback_methods()
     loaded.set_options()

