@@ -31,7 +31,7 @@
       color: COLOURS[isDark() ? "dark" : "light"],
       textStyle: { color: colours.text, fontFamily: "system-ui, 'DejaVu Sans', sans-serif" },
       tooltip: { backgroundColor: colours.back, borderColor: colours.line, textStyle: { color: colours.text, fontSize: 12 }, confine: true },
-      legend: { type: "scroll", top: 4, textStyle: { color: colours.text }, pageTextStyle: { color: colours.text }, pageIconColor: colours.text,
+      legend: { type: printing ? "plain" : "scroll", top: 4, textStyle: { color: colours.text }, pageTextStyle: { color: colours.text }, pageIconColor: colours.text,
         pageIconInactiveColor: colours.line, inactiveColor: colours.line },
     };
   }
