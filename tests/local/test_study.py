@@ -270,7 +270,7 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
 
     outcome = studies.run_playbook("density", variables)
     assert outcome.status == 0, outcome.output
-    assert "Resuming density search" in outcome.output and "1 probes are done" in outcome.output
+    assert "Resuming density search" in outcome.output and "1 probe done" in outcome.output
     document = studies.document("density")
     # The attempt that was interrupted may have lost its hosts to Ctrl-C. It is invalid then, kept, and repeated.
     judged = [(run["size"], run["outcome"]) for run in document["runs"] if run["outcome"] != "invalid"]
