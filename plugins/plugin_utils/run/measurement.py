@@ -245,14 +245,23 @@ class _Figures(Kind):
         empty = isinstance(value, dict) and value.get("count") == 0 and not isinstance(value["count"], bool)
         figures = (self._EMPTY if empty else self._FIELDS).check(name, value)
         try:
-            counted = sum(histogram.decode(figures["histogram"]).values())
+            counts = histogram.decode(figures["histogram"])
         except histogram.HistogramError as error:
             raise MeasurementError(f"{name}.histogram: {error}") from None
-        if counted != figures["count"]:
-            raise MeasurementError(f"{name}.histogram counts {counted:,} samples; must be {name}.count")
+        if sum(counts.values()) != figures["count"]:
+            raise MeasurementError(
+                f"{name}.histogram counts {sum(counts.values()):,} samples; must be {name}.count"
+            )
         if empty:
             nothing = ("avg_us", "min_us", *histogram.PERCENTILES, "max_us", "min_ns", "max_ns")
             return {**figures, **dict.fromkeys(nothing), "sum_ns": 0}
+        # The evaluation decodes only the highest slots, and finds them by the maximum and the p99.
+        if histogram.slot_of(figures["max_ns"]) != max(counts):
+            _refuse(f"{name}.max_ns", figures["max_ns"], "in the highest slot of its histogram")
+        whole = histogram.Histogram.from_figures(figures, counts=counts)
+        for figure, value in zip(histogram.PERCENTILES, whole.percentiles(list(histogram.PERCENTILES.values()))):
+            if figures[figure] != histogram.microseconds(value):
+                _refuse(f"{name}.{figure}", figures[figure], "that of its histogram")
         return figures
 
 
