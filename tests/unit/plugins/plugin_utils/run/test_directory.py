@@ -72,7 +72,7 @@ def test_a_phase_is_read_host_by_host(directory, hosts):
     assert directory.read_phase(PHASE, keep=None) == {**document, "hosts": {}}
     path.write_text(json.dumps(document), encoding="utf-8")  # as earlier versions wrote it
     assert directory.read_phase(PHASE) == document
-    path.write_text(text[:-4], encoding="utf-8")
+    path.write_text(text[:-3], encoding="utf-8")
     with pytest.raises(RunError, match="01-fill.json is damaged: it is cut off"):
         directory.read_phase(PHASE)
 
