@@ -16,8 +16,8 @@ import pytest
 from .conftest import SMALL, HeldPhase, LocalFleet, free_ports, wait_for, write_inventory
 
 HOSTS = ("a", "b", "c")
-# What a probe starts on each host that it loads: modules that start Redis, ping it, fill it and load it. Not more, however
-# many tasks the playbook has.
+# What a probe starts on each host that it loads: modules that start Redis, ping it, fill it and load it. Not more,
+# however many tasks the playbook has.
 MODULES = 4
 # On one host of the machine besides: a module that records it, the interpreter alone, twice, for its version, and
 # modules that read its memory before and after the run.

@@ -249,9 +249,7 @@ class _Figures(Kind):
         except histogram.HistogramError as error:
             raise MeasurementError(f"{name}.histogram: {error}") from None
         if sum(counts.values()) != figures["count"]:
-            raise MeasurementError(
-                f"{name}.histogram counts {sum(counts.values()):,} samples; must be {name}.count"
-            )
+            raise MeasurementError(f"{name}.histogram counts {sum(counts.values()):,} samples; must be {name}.count")
         if empty:
             nothing = ("avg_us", "min_us", *histogram.PERCENTILES, "max_us", "min_ns", "max_ns")
             return {**figures, **dict.fromkeys(nothing), "sum_ns": 0}

@@ -18,7 +18,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds impo
     cannot_pass,
     lower_bound,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import Cell, CellDetails, of_interest, worst_host
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import (
+    Cell,
+    CellDetails,
+    of_interest,
+    worst_host,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
     RunDirectory,

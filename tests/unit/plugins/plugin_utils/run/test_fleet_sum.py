@@ -15,9 +15,7 @@ def summed(hosts):
 
 
 def expected(hosts):
-    return {
-        name: Histogram.from_figures(*(each[name] for each in hosts if name in each)).counts for name in LATENCIES
-    }
+    return {name: Histogram.from_figures(*(each[name] for each in hosts if name in each)).counts for name in LATENCIES}
 
 
 def test_the_sum_is_that_of_the_decoded_histograms():
