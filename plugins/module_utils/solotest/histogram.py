@@ -104,7 +104,7 @@ class Histogram:
         return self
 
     @classmethod
-    def from_figures(cls, *figures: t.Mapping[str, t.Any], counts: t.Optional[t.Dict[int, int]] = None) -> Histogram:
+    def from_figures(cls, *figures: t.Mapping[str, t.Any], counts: dict[int, int] | None = None) -> Histogram:
         """Build one histogram of all the samples in what figures() returned for several, such as those of a fleet.
 
         Args:
