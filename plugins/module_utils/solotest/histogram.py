@@ -251,6 +251,14 @@ def p99_slot(figures: t.Mapping[str, t.Any]) -> int:
     return slot_of(round(1000 * figures["p99_us"])) if figures["count"] else SLOTS
 
 
+def wrong_figure(figures: t.Mapping[str, t.Any], counts: dict[int, int]) -> str | None:
+    """Return the name of a figure that is not that of the decoded counts, of those by which top() finds its slots."""
+    if slot_of(figures["max_ns"]) != max(counts):
+        return "max_ns"
+    exact = Histogram.from_figures(figures, counts=counts).percentiles(list(PERCENTILES.values()))
+    return next((name for name, value in zip(PERCENTILES, exact) if figures[name] != microseconds(value)), None)
+
+
 # The last byte of a number of nine bytes looks like any other; a count below this one has fewer.
 _READ_BACKWARDS = 2**55
 

@@ -253,13 +253,9 @@ class _Figures(Kind):
         if empty:
             nothing = ("avg_us", "min_us", *histogram.PERCENTILES, "max_us", "min_ns", "max_ns")
             return {**figures, **dict.fromkeys(nothing), "sum_ns": 0}
-        # The evaluation decodes only the highest slots, and finds them by the maximum and the p99.
-        if histogram.slot_of(figures["max_ns"]) != max(counts):
-            _refuse(f"{name}.max_ns", figures["max_ns"], "in the highest slot of its histogram")
-        whole = histogram.Histogram.from_figures(figures, counts=counts)
-        for figure, value in zip(histogram.PERCENTILES, whole.percentiles(list(histogram.PERCENTILES.values()))):
-            if figures[figure] != histogram.microseconds(value):
-                _refuse(f"{name}.{figure}", figures[figure], "that of its histogram")
+        wrong = histogram.wrong_figure(figures, counts)
+        if wrong:
+            _refuse(f"{name}.{wrong}", figures[wrong], "that of its histogram")
         return figures
 
 
