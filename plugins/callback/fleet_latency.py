@@ -154,7 +154,8 @@ class CallbackModule(CallbackBase):
                 if "host_pressure" in each:
                     self._recorder.add_pressure(each["host_pressure"])
         elif action in _MEASURING and answer.get("solotest"):
-            self._take_measurement(result, answer["solotest"])
+            # Only solotest_result makes the key packed; the action solotest returns what its host answered.
+            self._take_measurement(result, answer["solotest"], answer.get("packed") if action == _RESULT else None)
 
     def _begin_run(self, begun: dict[str, t.Any]) -> None:
         if self._recorder:
@@ -162,9 +163,9 @@ class CallbackModule(CallbackBase):
         self._reported = False
         self._recorder = RunRecorder(begun, self._say)
 
-    def _take_measurement(self, result: t.Any, measured: dict[str, t.Any]) -> None:
+    def _take_measurement(self, result: t.Any, measured: dict[str, t.Any], packed: str | None) -> None:
         if self._recorder:
-            self._recorder.add(result.host.name, measured)
+            self._recorder.add(result.host.name, measured, packed)
         elif measured["mode"] in ("test", "fill"):
             self._collector().add(result.host.name, result.task_name, measured)
 
