@@ -44,6 +44,7 @@ def begin(charged: ChargedDram, group: CgroupFiles | None, longest_s: float) -> 
     """
     # Not in /tmp, where others could guess the name.
     descriptor, path = tempfile.mkstemp(prefix="charged-", suffix=".samples", dir=private_directory())
+    _write(descriptor, _sample(charged, group, None))  # so that even the shortest phase has one
     pid = detach(lambda: _watch(charged, group, descriptor, longest_s))
     os.close(descriptor)
     return {"path": path, "pid": pid}
@@ -53,20 +54,28 @@ def _watch(charged: ChargedDram, group: CgroupFiles | None, descriptor: int, lon
     reclaim = GroupReclaim(group) if group else None
     if reclaim:
         reclaim.start()
-    end = due = time.monotonic()
-    end += longest_s
-    for number in range(1 << 62):
-        with reclaim.lock if reclaim else contextlib.nullcontext():
-            sample = dict(charged.read())
-        sample["limit_hits"] = group.limit_hits() if group else None
-        if number % _CLIENTS_EVERY == _CLIENTS_FIRST:
-            sample["client_bytes"] = charged.client_bytes()
-        # One write for one line, so that a reader sees whole lines only.
-        os.write(descriptor, (json.dumps(sample) + "\n").encode())
+    due = time.monotonic()
+    end = due + longest_s
+    for number in range(1, 1 << 62):
         due += INTERVAL_S
         time.sleep(max(0.0, due - time.monotonic()))
         if time.monotonic() > end or not os.fstat(descriptor).st_nlink:
             return
+        sample = _sample(charged, group, reclaim)
+        if number % _CLIENTS_EVERY == _CLIENTS_FIRST:
+            sample["client_bytes"] = charged.client_bytes()
+        _write(descriptor, sample)
+
+
+def _sample(charged: ChargedDram, group: CgroupFiles | None, reclaim: GroupReclaim | None) -> dict[str, t.Any]:
+    with reclaim.lock if reclaim else contextlib.nullcontext():
+        sample: dict[str, t.Any] = dict(charged.read())
+    return {**sample, "limit_hits": group.limit_hits() if group else None}
+
+
+def _write(descriptor: int, sample: t.Mapping[str, t.Any]) -> None:
+    # One write for one line, so that a reader sees whole lines only.
+    os.write(descriptor, (json.dumps(sample) + "\n").encode())
 
 
 def end(job: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
