@@ -9,6 +9,7 @@ that is lost, or a playbook that is killed, loses no other finding.
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import typing as t
@@ -33,8 +34,7 @@ CHECKS = {
     "vm": "playbooks/fleet.yml installs what libvirt needs; the console log of a VM is next to its disk",
     "guest_arguments": "the image needs a boot loader that roles/kernel_cmdline/README.md describes",
 }
-# What the role records besides the checks: the host, its settings before and after, and why it could not begin or be
-# restored.
+# What the role records besides: the host, its settings before and after, why it could not begin, or not be put back.
 ABOUT, BEFORE, AFTER, BEGIN, PUT_BACK = "about", "before", "after", "begin", "put_back"
 NAMES = (*CHECKS, ABOUT, BEFORE, AFTER, BEGIN, PUT_BACK)
 # The parts of a host's memory record that a bug report needs. Nothing that identifies the host, no command line.
@@ -88,7 +88,8 @@ def judge(found: _Document, checks: t.Sequence[str], check_mode: bool = False) -
         checks: names of those that were to run.
         check_mode: whether nothing was changed that had to be put back.
     """
-    judged = {name: _judged(found, name) for name in CHECKS if name in checks}
+    judged = {} if ABOUT in found else {BEGIN: _not_begun(found)}
+    judged.update((name, _judged(found, name)) for name in CHECKS if name in checks)
     if not check_mode:
         judged[PUT_BACK] = _put_back(found)
     return judged
@@ -102,9 +103,16 @@ def _judged(found: _Document, name: str) -> dict[str, t.Any]:
         return result
     if name == "guest_arguments" and "vm" in found and found["vm"]["result"] != PASSED:
         return _finding(SKIPPED, "there is no VM to try them in", "see the check vm")
+    if ABOUT not in found:
+        return _finding(SKIPPED, "the self-test did not begin", "")
+    return _finding(FAILED, "it did not end; the host or the playbook was lost", "read the playbook's output above")
+
+
+def _not_begun(found: _Document) -> dict[str, t.Any]:
+    """Return why there is nothing about a host."""
     if BEGIN in found:
-        return _finding(FAILED, f"the self-test could not begin: {found[BEGIN]['reason']}", found[BEGIN]["advice"])
-    return _finding(FAILED, "it did not end; the host was lost, or the playbook was", "read the playbook's output above")
+        return _finding(FAILED, found[BEGIN]["reason"], found[BEGIN]["advice"])
+    return _finding(FAILED, "the host did not answer", "read the playbook's output above")
 
 
 def _put_back(found: _Document) -> dict[str, t.Any]:
@@ -156,35 +164,6 @@ def about(found: _Document) -> dict[str, t.Any]:
     return {"programs": known.get("programs", []), "system": known.get("system"), **kept}
 
 
-def aliases(hosts: t.Mapping[str, _Document]) -> dict[str, str]:
-    """Return what replaces each name, address and serial number of the hosts in the document."""
-    found: dict[str, str] = {}
-    for number, (host, findings) in enumerate(hosts.items(), 1):
-        names = [host, *findings.get(ABOUT, {}).get("names", [])]
-        found.update({name: f"host-{number}" for name in names if name not in ("", "localhost", "127.0.0.1")})
-        serials = findings.get("drives", {}).get("found", {}).get("serials", [])
-        found.update({serial: "SERIAL" for serial in serials if serial})
-    return found
-
-
-def without(document: t.Any, names: t.Mapping[str, str]) -> t.Any:
-    """Return a document in which each of the names is replaced, also in keys and within texts."""
-    if not names:
-        return document
-    pattern = re.compile(
-        r"(?<![A-Za-z0-9-])(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + r")(?![A-Za-z0-9-])"
-    )
-
-    def replaced(value: t.Any) -> t.Any:
-        if isinstance(value, dict):
-            return {replaced(key): replaced(each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [replaced(each) for each in value]
-        return pattern.sub(lambda found: names[found[0]], value) if isinstance(value, str) else value
-
-    return replaced(document)
-
-
 def document(
     hosts: t.Mapping[str, _Document], checks: t.Sequence[str], host_names: bool, controller: _Document
 ) -> dict[str, t.Any]:
@@ -193,18 +172,51 @@ def document(
     Args:
         hosts: from recorded(), by inventory name.
         checks: names of the checks that were to run.
-        host_names: whether names, addresses and serial numbers stay in.
+        host_names: whether names and addresses of hosts, and serial numbers and paths of drives, stay in.
         controller: its versions.
     """
-    found: dict[str, t.Any] = {
+    found = copy.deepcopy({host: {**about(each), "results": judge(each, checks)} for host, each in hosts.items()})
+    for each in found.values():
+        drives = each["results"].get("drives", {}).get("found", {})
+        drives.pop("serials", None)
+        for drive in [] if host_names else drives.get("drives", []):
+            drive.update(path=None, serial=None)
+    if not host_names:
+        hidden = _aliases(hosts)
+        found = {hidden.get(host, host): _without(each, hidden) for host, each in found.items()}
+    return {
         "schema": SCHEMA,
         "controller": dict(controller),
         "checks": [name for name in CHECKS if name in checks],
-        "hosts": {host: {**about(each), "results": judge(each, checks)} for host, each in hosts.items()},
+        "hosts": found,
     }
-    for each in found["hosts"].values():
-        each["results"].get("drives", {}).get("found", {}).pop("serials", None)
-    return found if host_names else without(found, aliases(hosts))
+
+
+def _aliases(hosts: t.Mapping[str, _Document]) -> dict[str, str]:
+    """Return what stands for each name and address of the hosts, and for the serial numbers of their drives."""
+    found: dict[str, str] = {}
+    for number, (host, findings) in enumerate(hosts.items(), 1):
+        names = [host, *findings.get(ABOUT, {}).get("names", [])]
+        names += [name.partition(".")[0] for name in names if not re.fullmatch(r"[0-9.]+", name)]
+        found.update({name: f"host-{number}" for name in names if name not in ("", "localhost", "127.0.0.1")})
+        serials = findings.get("drives", {}).get("found", {}).get("serials", [])
+        found.update({serial: "SERIAL" for serial in serials if serial})
+    return found
+
+
+def _without(document: t.Any, hidden: t.Mapping[str, str]) -> t.Any:
+    """Return a document in whose texts each of the hidden words is replaced. Keys stay: none is from a host's owner."""
+    words = "|".join(map(re.escape, sorted(hidden, key=len, reverse=True)))
+    pattern = re.compile(rf"(?<![A-Za-z0-9-])(?:{words})(?![A-Za-z0-9-])")
+
+    def replaced(value: t.Any) -> t.Any:
+        if isinstance(value, dict):
+            return {key: replaced(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [replaced(each) for each in value]
+        return pattern.sub(lambda word: hidden[word[0]], value) if isinstance(value, str) else value
+
+    return replaced(document) if hidden else document
 
 
 def failures(judged: t.Mapping[str, _Document]) -> list[str]:
