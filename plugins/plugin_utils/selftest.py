@@ -51,6 +51,7 @@ _KEPT = {
     "imdt": ("detected", "reason"),
     "cgroup": ("version", "memory_controller"),
 }
+_COMMAND_LINE = "kernel.cmdline"
 _MOST_DIFFERENCES = 10
 
 _Document = t.Mapping[str, t.Any]
@@ -131,7 +132,10 @@ def _put_back(found: _Document) -> dict[str, t.Any]:
     changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     if not changed:
         return _finding(PASSED, "the settings are those of before", "")
-    told = [f"{key} was {before.get(key)} and is {after.get(key)}" for key in changed[:_MOST_DIFFERENCES]]
+    told = [
+        f"{key} has changed" if key == _COMMAND_LINE else f"{key} was {before.get(key)} and is {after.get(key)}"
+        for key in changed[:_MOST_DIFFERENCES]
+    ]
     more = [f"and {len(changed) - len(told)} more"] if len(changed) > len(told) else []
     return _finding(
         FAILED, "; ".join([*told, *more]), "the self-test changes none of these; see what else runs on this host"

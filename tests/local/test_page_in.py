@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pathlib
 import subprocess
 
@@ -77,6 +78,32 @@ def test_each_timed_page_in_is_one_of_the_kernels(untuned_machine, fleet, tier):
     assert found["tiers"] == {tier: {"avg_us": figures["avg_us"], "p99_us": figures["p99_us"]}}
 
 
+@contextlib.contextmanager
+def loop_device(directory):
+    """A drive, read-only: a write would fail."""
+    image = directory / "drive.img"
+    image.write_bytes(os.urandom(2**20))
+    command = ["losetup", "--find", "--show", "--read-only", image]
+    device = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def test_a_drive_without_swap_is_read_page_by_page(untuned_machine, fleet):
+    with loop_device(fleet.path) as device:
+        statistics = pathlib.Path("/sys/block") / pathlib.Path(device).name / "stat"
+        before = statistics.read_text(encoding="ascii").split()
+        found = measured(fleet, drive=device, samples=200)
+        after = statistics.read_text(encoding="ascii").split()
+    figures = found["page_in_latency"]
+    assert figures["tier"] == "devices" and figures["page_ins"] == 200 and not found["changed"]
+    assert int(after[0]) - int(before[0]) >= 200 and after[4] == before[4] == "0"  # reads, and no writes
+    assert 0 < figures["p50_us"] <= figures["p99_us"] <= figures["max_us"]
+    assert set(found["tiers"]) == {"devices"}
+
+
 def test_swap_without_room_is_refused(untuned_machine, fleet):
     with zram():
         tasks = [{"memstretch.density.page_in_latency": {"size": "256M"}}]
@@ -85,6 +112,9 @@ def test_swap_without_room_is_refused(untuned_machine, fleet):
 
 
 def test_bad_options_are_named(fleet):
-    tasks = [{"memstretch.density.page_in_latency": {"size": "1K"}}]
-    (message,) = fleet.messages(tasks, hosts="localhost", connection="local")
-    assert message.startswith("size: 1024 is out of range; it must be a whole number from 1,048,576 to")
+    wrong = ({"size": "1K"}, {"drive": str(fleet.path)}, {"drive": "/nonexistent"})
+    tasks = [{"memstretch.density.page_in_latency": options} for options in wrong]
+    size, no_device, missing = fleet.messages(tasks, hosts="localhost", connection="local")
+    assert size.startswith("size: 1024 is out of range; it must be a whole number from 1,048,576 to")
+    assert no_device == f"drive: {fleet.path} is not a block device"
+    assert missing == "drive: /nonexistent cannot be read: No such file or directory"

@@ -147,6 +147,7 @@ def test_the_file_has_the_machine_but_not_what_identifies_it(host):
     assert made["kernel"]["release"] == host["before"]["kernel"]["release"]
     assert made["programs"] == ["QEMU 7.2"] and made["memory"]["total_bytes"] > 0 and made["cpu"]["online"] > 0
     assert not {"cmdline", "boot_id", "machine"} & set(made["kernel"]) and "block_queues" not in made
+    assert made["results"]["put_back"]["reason"] == "kernel.cmdline has changed"
     assert "secret=5" not in json.dumps(made)
 
 
