@@ -21,7 +21,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     ControllerAction,
     own_directory,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.child_playbooks import (
     ChildPlaybooks,
     Interrupted,
@@ -102,13 +102,13 @@ def _put_back(playbooks: ChildPlaybooks, variables: t.Mapping[str, t.Any]) -> No
         status = playbooks.run("parts/selftest_put_back", variables, limited=False)
     if playbooks.interrupted:  # Ansible shows no result any more
         playbooks.say(
-            "== Some hosts could not be put back; the same command tries again" if status else "== The hosts are put back"
+            "== Some hosts could not be put back; the same command tries again"
+            if status
+            else "== The hosts are put back"
         )
 
 
-def _conclude(
-    parts: RunDirectory, options: t.Mapping[str, t.Any], directory: RunDirectory | None
-) -> dict[str, t.Any]:
+def _conclude(parts: RunDirectory, options: t.Mapping[str, t.Any], directory: RunDirectory | None) -> dict[str, t.Any]:
     """Show what was found, write it to the directory if there is one, and fail if a check failed."""
     checks, check_mode = options["checks"], directory is None
     hosts = {host: selftest.recorded(parts, host) for host in options["hosts"]}

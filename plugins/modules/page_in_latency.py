@@ -12,9 +12,9 @@ version_added: 0.1.0
 description:
   - Sends some memory of its own process to the active swap with C(MADV_PAGEOUT), touches its pages again one at a time
     in random order, and times those touches that had to read a page. Other processes keep their memory.
-  - With O(drive), it times reads of single pages at random places of a drive that does not carry swap yet, past the page
-    cache. It writes nothing. Most drives answer for blocks that were never written, or were discarded, without reading
-    their medium, so an empty drive looks faster than it will be.
+  - With O(drive), it times reads of single pages at random places of a drive that does not carry swap yet, past the
+    page cache. It writes nothing. Most drives answer for blocks that were never written, or were discarded, without
+    reading their medium, so an empty drive looks faster than it will be.
   - The figures are those of a host without other page-ins; under load a drive is slower. They are what
     P(memstretch.density.density_plan#module) takes as O(memstretch.density.density_plan#module:tiers).
 options:

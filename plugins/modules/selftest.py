@@ -8,8 +8,6 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: site_check
-DOCUMENTATION = r"""
 module: selftest
 short_description: Try on hypervisors what a study needs, and put them back
 version_added: 0.1.0

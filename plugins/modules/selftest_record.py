@@ -8,8 +8,6 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: site_check
-DOCUMENTATION = r"""
 module: selftest_record
 short_description: Keep what a check of the self-test found on a host
 version_added: 0.1.0

@@ -24,7 +24,7 @@ PASSED, FAILED, SKIPPED = RESULTS = ("passed", "failed", "skipped")
 # In the order in which they run. What each needs if it failed, besides the reason.
 CHECKS = {
     "clock": "set the clocks of controller and host, for example with chrony",
-    "transport": "the sshd of the hypervisor must allow what the VMs behind it need: AllowTcpForwarding, and PermitOpen any",
+    "transport": "the sshd of the hypervisor must allow what the VMs behind it need (AllowTcpForwarding, PermitOpen)",
     "kvm": "turn on virtualisation in the firmware, or nested virtualisation below, or test emulated VMs "
     "(selftest_emulation: true)",
     "drives": "the tools of util-linux and root are needed to look at drives (ansible_become: true)",

@@ -163,7 +163,8 @@ def read_drive(path: str, samples: int, max_seconds: float) -> list[int]:
     Raises:
         PageInError: it is no block device, or cannot be read.
     """
-    chance, took, end = random.Random(1), [], time.monotonic() + max_seconds
+    chance, end = random.Random(1), time.monotonic() + max_seconds
+    took: list[int] = []
     try:
         if not stat.S_ISBLK(os.stat(path).st_mode):
             raise PageInError(f"drive: {path} is not a block device")

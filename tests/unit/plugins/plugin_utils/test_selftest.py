@@ -3,14 +3,19 @@ from __future__ import annotations
 
 import copy
 import json
+import pathlib
 
 import pytest
+import yaml
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.memory import gather
+from ansible_collections.memstretch.density.plugins.modules import selftest as selftest_module
+from ansible_collections.memstretch.density.plugins.modules import selftest_record as record_module
 from ansible_collections.memstretch.density.plugins.plugin_utils import selftest
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 
 ALL = list(selftest.CHECKS)
+ROLE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "selftest"
 
 
 def finding(result, reason="a reason", advice="", **found):
@@ -160,3 +165,12 @@ def test_the_text_shows_results_and_what_to_do(host):
     assert text[3].split(None, 2) == ["skipped", "kvm", "no /dev/kvm"] and text[4].strip() == "-> load kvm_intel"
     assert any(line.startswith("  FAILED   budget") for line in text)
     assert selftest.lines("kvm02", {}, {})[0] == "Self-test of kvm02: unknown"
+
+
+def test_role_and_modules_name_the_same_checks():
+    specs = yaml.safe_load((ROLE / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))["argument_specs"]["main"]
+    assert specs["options"]["selftest_checks"]["choices"] == specs["options"]["selftest_checks"]["default"] == ALL
+    assert yaml.safe_load((ROLE / "defaults" / "main.yml").read_text(encoding="utf-8"))["selftest_checks"] == ALL
+    for module, option, extra in ((selftest_module, "checks", []), (record_module, "name", list(selftest.NAMES[9:]))):
+        assert yaml.safe_load(module.DOCUMENTATION)["options"][option]["choices"] == ALL + extra
+    assert {path.stem for path in (ROLE / "tasks").glob("check_*.yml")} == {f"check_{name}" for name in ALL}

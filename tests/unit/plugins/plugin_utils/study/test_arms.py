@@ -224,6 +224,7 @@ def test_a_child_gets_what_its_parent_was_given(arguments):
     assert "--check" not in command and "--tags" not in command and "--become-password-file" not in command
     assert json.loads(command[-1]) == {"profile": "swap", "run_id": "r"}, "what is set here comes last, and wins"
     assert "--check" in child_playbooks._command("site", {}, True)
+    assert "--limit" not in child_playbooks._command("site", {}, False, limited=False)
 
 
 @pytest.mark.parametrize(
