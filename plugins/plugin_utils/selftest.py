@@ -89,7 +89,7 @@ def judge(found: _Document, checks: t.Sequence[str], check_mode: bool = False) -
         checks: names of those that were to run.
         check_mode: whether nothing was changed that had to be put back.
     """
-    judged = {} if ABOUT in found else {BEGIN: _not_begun(found)}
+    judged = {} if _began(found) else {BEGIN: _not_begun(found)}
     judged.update((name, _judged(found, name)) for name in CHECKS if name in checks)
     if not check_mode:
         judged[PUT_BACK] = _put_back(found)
@@ -104,9 +104,13 @@ def _judged(found: _Document, name: str) -> dict[str, t.Any]:
         return result
     if name == "guest_arguments" and "vm" in found and found["vm"]["result"] != PASSED:
         return _finding(SKIPPED, "there is no VM to try them in", "see the check vm")
-    if ABOUT not in found:
+    if not _began(found):
         return _finding(SKIPPED, "the self-test did not begin", "")
     return _finding(FAILED, "it did not end; the host or the playbook was lost", "read the playbook's output above")
+
+
+def _began(found: _Document) -> bool:
+    return ABOUT in found and BEGIN not in found
 
 
 def _not_begun(found: _Document) -> dict[str, t.Any]:

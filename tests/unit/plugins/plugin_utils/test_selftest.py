@@ -93,6 +93,13 @@ def test_a_host_that_never_answered_fails_once():
     assert judged["begin"]["reason"] == "no root" and judged["begin"]["advice"] == "become"
 
 
+def test_a_host_that_answered_and_then_could_not_begin_fails_once(host):
+    found = {name: host[name] for name in ("about", "before", "after")}
+    judged = selftest.judge({**found, "begin": finding("failed", "/var/lib cannot be written")}, ALL)
+    assert selftest.failures({"kvm01": judged}) == ["begin on kvm01"]
+    assert judged["clock"]["result"] == "skipped" and judged["put_back"]["result"] == "passed"
+
+
 def test_settings_that_changed_are_named(host):
     host["after"]["sysctl"]["vm.swappiness"] = 7
     host["after"]["memory"]["available_bytes"] -= 1  # changes all the time
