@@ -99,7 +99,7 @@ def test_a_drive_without_swap_is_read_page_by_page(untuned_machine, fleet):
         after = statistics.read_text(encoding="ascii").split()
     figures = found["page_in_latency"]
     assert figures["tier"] == "devices" and figures["page_ins"] == 200 and not found["changed"]
-    assert int(after[0]) - int(before[0]) >= 200 and after[4] == before[4] == "0"  # reads, and no writes
+    assert int(after[0]) - int(before[0]) >= 200 and after[4] == before[4]  # reads, and no writes
     assert 0 < figures["p50_us"] <= figures["p99_us"] <= figures["max_us"]
     assert set(found["tiers"]) == {"devices"}
 
