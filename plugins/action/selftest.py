@@ -89,7 +89,7 @@ def _run_checks(parts: RunDirectory, options: t.Mapping[str, t.Any], check: bool
     playbooks = ChildPlaybooks(lambda line: None, explain)
     with playbooks:
         try:
-            playbooks.run("parts/selftest", variables, check, limited=False)
+            playbooks.run("parts/selftest", variables, check=check, limited=False)
         finally:
             if not check:
                 _put_back(playbooks, variables)
