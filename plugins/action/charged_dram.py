@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import MeasurementError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import UntrustedModule
 
 

@@ -9,8 +9,8 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import selftest
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import message
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import message
 
 
 class ActionModule(ControllerAction):

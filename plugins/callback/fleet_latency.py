@@ -60,8 +60,8 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder import adhoc
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import index
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import message
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import message
 
 # Results are told apart by the action that made them, never by their keys: any host can return any key. The first four
 # actions run on the controller only; the others return only what they accept of a host's answer.

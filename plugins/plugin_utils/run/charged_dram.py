@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import (
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
     Fields,
     Flag,
     Listed,
@@ -19,9 +19,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement
     Table,
     Text,
     Whole,
-    job,
     message,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import job
 
 # The maximum of the charged DRAM may be this share of the budget: the sum is read while pages move.
 MOST_OF_BUDGET = 1.02

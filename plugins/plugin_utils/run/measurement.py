@@ -10,20 +10,33 @@ A result that does not fit fails its host.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
-import re
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import histogram
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
+    AnyOf,
+    Fields,
+    Flag,
+    Kind,
+    Listed,
+    MeasurementError,
+    Message,
+    OneOf,
+    Optional,
+    Real,
+    Row,
+    Table,
+    Text,
+    Whole,
+    message,
+    refuse,
+)
 
 # The most that is read from a host. A result has about 10 KB.
 MAX_BYTES = 8 * 2**20
-# The longest message of a host that is shown and kept, in characters.
-MAX_MESSAGE = 4000
 
-_MAX_COUNT = 2**63 - 1
 _MAX_EPOCH = 4_102_444_800  # the year 2100, as in the options of the client
 # The latency of a request, in microseconds; the client counts nanoseconds in 63 bits.
 _MAX_US = (2**63 - 1) / 1000
@@ -31,192 +44,6 @@ _MAX_US = (2**63 - 1) / 1000
 _MAX_DEPTH = 20
 _MAX_VALUES = 100_000
 _MAX_TEXT = 64 * 1024
-
-
-class MeasurementError(ValueError):
-    """A host returned something that is not a result. The text names the key, the value and what is allowed."""
-
-
-class Kind:
-    """What one value may be."""
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        """Return the accepted part of value.
-
-        Args:
-            name: the key with those above it, such as latency.response.count.
-
-        Raises:
-            MeasurementError: the value does not fit.
-        """
-        raise NotImplementedError
-
-
-def _refuse(name: str, value: t.Any, allowed: str) -> t.NoReturn:
-    shown = repr(value[:40] if isinstance(value, (str, list)) else value)
-    raise MeasurementError(f"{name} = {shown[:80]}; must be {allowed}")
-
-
-@dataclasses.dataclass(frozen=True)
-class Whole(Kind):
-    """A whole number in a range."""
-
-    low: int = 0
-    high: int = _MAX_COUNT
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
-            _refuse(name, value, f"a whole number from {self.low:,} to {self.high:,}")
-        return value
-
-
-@dataclasses.dataclass(frozen=True)
-class Real(Kind):
-    """A finite number in a range."""
-
-    low: float = 0
-    high: float = 1e18
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not self.low <= value <= self.high:
-            _refuse(name, value, f"a number from {self.low:,.15g} to {self.high:,.15g}")
-        return value
-
-
-@dataclasses.dataclass(frozen=True)
-class Text(Kind):
-    """A text without control characters, so that it is harmless on a terminal and in a file."""
-
-    longest: int = 200
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        if not isinstance(value, str) or len(value) > self.longest or not value.isprintable():
-            _refuse(name, value, f"a printable text of at most {self.longest:,} characters")
-        return value
-
-
-@dataclasses.dataclass(frozen=True)
-class Message(Kind):
-    """A text for people, which is cut off and made printable."""
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        if not isinstance(value, str):
-            _refuse(name, value, "a text")
-        return message(value)
-
-
-class Flag(Kind):
-    """True or false."""
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        if not isinstance(value, bool):
-            _refuse(name, value, "true or false")
-        return value
-
-
-@dataclasses.dataclass(frozen=True)
-class OneOf(Kind):
-    """One of some texts or numbers."""
-
-    values: tuple[t.Any, ...]
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        if not isinstance(value, (str, int)) or isinstance(value, bool) or value not in self.values:
-            _refuse(name, value, f"one of {', '.join(map(str, self.values))}")
-        return value
-
-
-@dataclasses.dataclass(frozen=True)
-class Optional(Kind):
-    """A value, or null."""
-
-    kind: Kind
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        return None if value is None else self.kind.check(name, value)
-
-
-@dataclasses.dataclass(frozen=True)
-class AnyOf(Kind):
-    """A value of one of several kinds."""
-
-    kinds: tuple[Kind, ...]
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        messages = []
-        for kind in self.kinds:
-            try:
-                return kind.check(name, value)
-            except MeasurementError as error:
-                messages.append(str(error))
-        raise MeasurementError(" or ".join(messages))
-
-
-@dataclasses.dataclass(frozen=True)
-class Listed(Kind):
-    """A list with a limited number of values."""
-
-    kind: Kind
-    most: int
-    least: int = 0
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        if not isinstance(value, list) or not self.least <= len(value) <= self.most:
-            _refuse(name, value, f"a list of {self.least:,} to {self.most:,} values")
-        return [self.kind.check(f"{name}[{number}]", each) for number, each in enumerate(value)]
-
-
-@dataclasses.dataclass(frozen=True)
-class Row(Kind):
-    """A list with one value of each kind."""
-
-    kinds: tuple[Kind, ...]
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        if not isinstance(value, list) or len(value) != len(self.kinds):
-            _refuse(name, value, f"a list of {len(self.kinds)} values")
-        return [kind.check(f"{name}[{number}]", each) for number, (kind, each) in enumerate(zip(self.kinds, value))]
-
-
-@dataclasses.dataclass(frozen=True)
-class Table(Kind):
-    """A mapping whose keys differ from host to host, such as the names of disks."""
-
-    kind: Kind
-    most: int = 100
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        if not isinstance(value, dict) or len(value) > self.most:
-            _refuse(name, value, f"a mapping of at most {self.most:,} keys")
-        for key in value:
-            if not isinstance(key, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:!+-]{0,63}", key):
-                raise MeasurementError(
-                    f"{name} has the key {str(key)[:40]!r}; a key must be a name of at most 64 characters"
-                )
-        return {key: self.kind.check(f"{name}.{key}", each) for key, each in value.items()}
-
-
-@dataclasses.dataclass(frozen=True)
-class Fields(Kind):
-    """A mapping with known keys. Other keys are dropped.
-
-    Args:
-        required: keys that must be there.
-        known: further keys that may be there.
-    """
-
-    required: t.Mapping[str, Kind]
-    known: t.Mapping[str, Kind] = dataclasses.field(default_factory=dict)
-
-    def check(self, name: str, value: t.Any) -> t.Any:
-        if not isinstance(value, dict):
-            _refuse(name, value, "a mapping")
-        prefix = f"{name}." if name else ""
-        for key in self.required:
-            if key not in value:
-                raise MeasurementError(f"{prefix}{key} is missing")
-        kinds = {**self.known, **self.required}
-        return {key: kind.check(prefix + key, value[key]) for key, kind in kinds.items() if key in value}
 
 
 _EPOCH = Optional(Real(0, _MAX_EPOCH))
@@ -255,7 +82,7 @@ class _Figures(Kind):
             return {**figures, **dict.fromkeys(nothing), "sum_ns": 0}
         wrong = histogram.wrong_figure(figures, counts)
         if wrong:
-            _refuse(f"{name}.{wrong}", figures[wrong], "that of its histogram")
+            refuse(f"{name}.{wrong}", figures[wrong], "that of its histogram")
         return figures
 
 
@@ -478,12 +305,6 @@ def _no_number(word: str) -> t.NoReturn:
     raise ValueError(f"{word} is not a number")
 
 
-def message(text: t.Any, longest: int = MAX_MESSAGE) -> str:
-    """Return a host's message, cut off if it is too long, without control characters other than line breaks."""
-    cut = text[:longest] if isinstance(text, str) else "it failed with a message that is not text"
-    return "".join(each if each == "\n" or each.isprintable() else "?" for each in cut)
-
-
 def result(answer: t.Any) -> dict[str, t.Any]:
     """Return the accepted part of what the module solotest returned on a host.
 
@@ -499,7 +320,7 @@ def result(answer: t.Any) -> dict[str, t.Any]:
 
 def _result(answer: t.Any) -> dict[str, t.Any]:
     if not isinstance(answer, dict):
-        _refuse("the result", answer, "a mapping")
+        refuse("the result", answer, "a mapping")
     failed = answer.get("failed", False) is not False
     accepted: dict[str, t.Any] = {"changed": answer.get("changed") is True}
     if answer.get("skipped") is True:
@@ -529,7 +350,7 @@ def job(value: t.Any) -> dict[str, t.Any]:
     """
     accepted = _JOB.check("job", value)
     if not accepted["path"].startswith("/"):
-        _refuse("job.path", accepted["path"], "an absolute path")
+        refuse("job.path", accepted["path"], "an absolute path")
     return accepted
 
 

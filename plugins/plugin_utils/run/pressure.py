@@ -13,8 +13,7 @@ import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import (
-    PRESSURE,
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
     Fields,
     Kind,
     MeasurementError,
@@ -26,6 +25,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement
     Whole,
     message,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import PRESSURE
 
 # These are None, too, if there was nothing to time.
 LATENCIES = ("read_ms", "write_ms")

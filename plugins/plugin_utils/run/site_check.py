@@ -16,14 +16,14 @@ import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import smallest_effect
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import (
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
     Fields,
     Listed,
     Optional,
     Real,
     message,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import smallest_effect
 
 # Larger shares of stolen CPU time make a host too noisy.
 MOST_STOLEN = 0.01

@@ -192,6 +192,7 @@ def _command(name: str, variables: t.Mapping[str, t.Any], check: bool = False, l
     command += [option for key, option in _SWITCHES if given.get(key)]
     command += [word for key, option in _LISTS for each in given.get(key) or () for word in (option, str(each))]
     command += ["-" + "v" * given["verbosity"]] if given.get("verbosity") else []
+    command += ["--check"] if check else []
     return [*command, "--extra-vars", json.dumps(variables)]
 
 

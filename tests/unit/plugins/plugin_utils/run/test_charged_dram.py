@@ -11,7 +11,7 @@ from synthetic_fleets import START, begun_run, host_result, latencies, run_confi
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import MeasurementError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
 
 MIB = 2**20

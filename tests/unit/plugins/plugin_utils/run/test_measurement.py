@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import MeasurementError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 
 # Keys of a result that ansible-core or the callback would obey.
 OBEYED = {

@@ -5,7 +5,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.pressure import difference, snapshot
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import pressure
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import MeasurementError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 
 
 def of(**counters):

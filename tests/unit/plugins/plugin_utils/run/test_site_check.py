@@ -9,7 +9,7 @@ import random
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import MeasurementError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 
 SLO = {"avg_us": 50, "p99_us": 300}
 
