@@ -14,9 +14,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     COST_EXAMPLE,
     PRICES,
     RESULTS_DIR,
+    SITE,
     ControllerAction,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
@@ -56,6 +58,7 @@ class ActionModule(ControllerAction):
         "factor": {"type": "raw", "default": 1.25},
         "probe": {"type": "dict", "default": {}},
         "run": CHECKED_RUN,
+        "site": SITE,
         "prices": PRICES,
         "cost_example": COST_EXAMPLE,
     }
@@ -72,7 +75,7 @@ class ActionModule(ControllerAction):
         directory, document = choose(
             options["results_dir"], FILE, "density", options["density_id"], definition, options["resume"]
         )
-        for line in _opening(directory, document):
+        for line in _opening(directory, document) + site_check.added(document, options["site"]):
             Display().display(line)
         if self._task.check_mode:
             return {"changed": False, "density": {"id": document["id"], "directory": directory.path}}

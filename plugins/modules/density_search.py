@@ -29,6 +29,7 @@ extends_documentation_fragment:
   - memstretch.density.results_dir
   - memstretch.density.prices
   - memstretch.density.checked_run
+  - memstretch.density.checked_site
 options:
   profiles:
     description: Names or paths of profiles, as a list or one text with commas. Densities are also given as multiples

@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import density_text, html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import short
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 
 _SECTIONS = (("densities", "Densities"), ("curve", "Curve"), ("probes", "Probes"))
 
@@ -34,6 +35,7 @@ def density_page(document: t.Mapping[str, t.Any]) -> str:
         html.with_cost(_SECTIONS, document.get("cost"), "curve"),
         density=document,
         found=found,
+        site_lines=site_check.lines(document.get("site_checks", [])),
         text=density_text,
     )
 

@@ -107,6 +107,7 @@ def lines(document: _Found) -> list[str]:
         "",
         "Probes (worst cell of each; median over the valid probes of a size):",
         *grid(curve, [{**row, "name": each["name"]} for each in found for row in each["curve"]]),
+        *(f"  note: {label}" for label in document["labels"]),
         *(f"  {each['name']}: {text}" for each in found for text in notes(each)),
     ]
 

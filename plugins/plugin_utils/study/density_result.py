@@ -12,6 +12,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.cost import fig
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, density_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.density_page import density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import microseconds
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, INVALID, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
@@ -58,6 +59,7 @@ def conclude(document: dict[str, t.Any]) -> None:
         _found(name, search, baseline, [run for run in document["runs"] if run["arm"] == name])
         for name, search in of_arms.items()
     ]
+    document["labels"] = site_check.labels(document.get("site_checks", []))
     document["slo"] = document["runs"][0]["slo"] if document["runs"] else None
 
 
@@ -74,7 +76,9 @@ def publish(
     )
     document["attempts_summary"] = attempts.summary(document.get("attempts", []), ("arm", "size"))
     lines = (
-        density_text.lines(document) + attempts.lines(document["attempts_summary"]) + cost_text.lines(document["cost"])
+        density_text.lines(document)
+        + site_check.lines(document.get("site_checks", []))
+        + attempts.lines(document["attempts_summary"]) + cost_text.lines(document["cost"])
     )
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join(lines).strip() + "\n")

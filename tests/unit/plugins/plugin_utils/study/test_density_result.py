@@ -4,6 +4,7 @@ from __future__ import annotations
 from synthetic_densities import empty, entry
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import density_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.density_page import density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
 
 
@@ -12,6 +13,23 @@ def concluded(*runs, arms=("dram",), **changes):
     document["runs"] = list(runs)
     density_result.conclude(document)
     return document
+
+
+def test_a_site_that_was_too_noisy_is_named_with_the_result():
+    judged = {
+        "median_us": {"avg_us": 40, "p99_us": 100},
+        "smallest_effect": {"avg_us": 1.1, "p99_us": 1.2},
+        "gap_us": 5,
+        "stolen": 0.07,
+        "reasons": ["7.0% of its CPU time was stolen"],
+    }
+    site = {"rounds": 5, "hosts": {"kvm01": judged}, "unmeasured": {}}
+    document = concluded(entry("dram", 2, "pass"), site_checks=[site])
+    assert document["labels"] == ["the site was too noisy: kvm01: 7.0% of its CPU time was stolen"]
+    assert "  note: the site was too noisy: kvm01: 7.0% of its CPU time was stolen" in density_text.lines(document)
+    page = density_page({**document, "id": "d", "cost": None, "attempts_summary": {"groups": []}})
+    assert "<strong>Note:</strong> the site was too noisy: kvm01: 7.0%" in page and "Site check of kvm01: avg 40" in page
+    assert concluded(entry("dram", 2, "pass"))["labels"] == []
 
 
 def test_the_figures_of_an_invalid_probe_are_no_figures():
