@@ -53,7 +53,11 @@ class ActionModule(ControllerAction):
         noisy = site_check.noisy(document)
         result = {"changed": changed, "site_check": document}
         if noisy and options["enforce"]:
-            raise AnsibleActionFail("the site is too noisy for a study: " + "; ".join(noisy), result=result)
+            raise AnsibleActionFail(
+                f"the site is too noisy for a study: {'; '.join(noisy)}. So there is no number. To have one all the same, "
+                f"allow more with site_check_max_stolen or site_check_max_gap",
+                result=result,
+            )
         return result
 
 

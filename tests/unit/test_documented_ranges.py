@@ -40,7 +40,10 @@ MODULE_RANGES = {
         "maximum": study.RANGES["density_max"],
         "probes": study.RANGES["density_probes"],
         "factor": study.RANGES["density_factor"],
+        "slo_factor": run.SLO_FACTOR,
+        "minutes": study.RANGES["density_minutes"],
     },
+    "calibrated_slo": {"factor": run.SLO_FACTOR, "fitting": study.RANGES["density_max"]},
     "optimize": {
         "screening_rounds": study.RANGES["optimize_screening_rounds"],
         "rounds": study.RANGES["optimize_rounds"],

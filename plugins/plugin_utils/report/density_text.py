@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import grid, microseconds
 
 _Found = t.Mapping[str, t.Any]
@@ -47,6 +48,31 @@ def ratio(found: _Found) -> str:
     return span if estimate is None else f"{estimate:.2f} ({span})"
 
 
+def headlines(document: _Found) -> list[str]:
+    """Return the answer in one sentence for each profile but the first."""
+    base, *others = document["density"]
+    budgets = {run["dram"]["budget_bytes"] for run in document["runs"] if run.get("dram")}
+    under = f"Under {size_text(budgets.pop())} of DRAM" if len(budgets) == 1 else "Under this DRAM"
+    return [
+        f"{under}, {each['name']} carries {density(each)} of these Redis servers, {base['name']} alone {density(base)}: "
+        f"{_times(each)}."
+        for each in others
+    ]
+
+
+def _times(found: _Found) -> str:
+    """Return a ratio as the end of a sentence."""
+    if found["ratio"] is None:
+        return "there is no ratio, since the latter may carry none"
+    low, high = found["ratio"]["interval"]
+    estimate = found["ratio"]["estimate"]
+    if estimate is not None and high is not None:
+        return f"{estimate:.1f} times as many ({low:.1f} to {high:.1f})"
+    span = f"{low:.1f} to {high:.1f} times" if high is not None else f"{low:.1f} times or more" if low else "any number of times"
+    few = "; more probes would narrow it" if found["ratio"]["indicative"] else ""
+    return f"{span} as many{few}"
+
+
 def stopped(found: _Found, definition: _Found) -> str:
     """Return why a profile was not probed any more."""
     probes = f"{found['probes']} probes" if found["probes"] != 1 else "1 probe"
@@ -54,6 +80,7 @@ def stopped(found: _Found, definition: _Found) -> str:
     return {
         "factor": f"known within {factor} after {probes}",
         "probes": f"the budget of {probes} is used, and the interval is wider than {factor}",
+        "minutes": f"the time is used after {probes}, and the interval is wider than {factor}",
         "invalid": f"stopped after {probes}: too many could not be judged",
         None: f"not finished, {probes} so far",
     }[found["stopped_by"]]
@@ -103,6 +130,7 @@ def lines(document: _Found) -> list[str]:
         "",
         f"Density: the largest fleet whose hosts all meet avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us",
         "in 90 % of its probes (N90), with 95 % intervals; N50: in half of them",
+        *([f"{document['derived']}."] if document["derived"] else []),
         *grid(columns, found),
         "",
         "Probes (worst cell of each; median over the valid probes of a size):",

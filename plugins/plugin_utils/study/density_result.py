@@ -15,7 +15,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.text imp
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, INVALID, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, calibration
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import ratio_bound
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import DensitySearch
 
@@ -56,9 +56,16 @@ def conclude(document: dict[str, t.Any]) -> None:
     of_arms = searches(document)
     baseline = next(iter(of_arms.values()))
     document["density"] = [
-        _found(name, search, baseline, [run for run in document["runs"] if run["arm"] == name])
+        _found(
+            name,
+            search,
+            baseline,
+            [run for run in document["runs"] if run["arm"] == name],
+            document.get("out_of_time", False),
+        )
         for name, search in of_arms.items()
     ]
+    document["derived"] = document.get("calibration") and calibration.sentence(document["calibration"])
     document["labels"] = site_check.labels(document.get("site_checks", []))
     document["slo"] = document["runs"][0]["slo"] if document["runs"] else None
 
@@ -75,11 +82,9 @@ def publish(
         prices, [_at_density(directory, document, each) for each in document["density"]]
     )
     document["attempts_summary"] = attempts.summary(document.get("attempts", []), ("arm", "size"))
-    lines = (
-        density_text.lines(document)
-        + site_check.lines(document.get("site_checks", []))
-        + attempts.lines(document["attempts_summary"]) + cost_text.lines(document["cost"])
-    )
+    lines = density_text.lines(document) + site_check.lines(document.get("site_checks", []))
+    lines += attempts.lines(document["attempts_summary"]) + cost_text.lines(document["cost"])
+    lines += ["", *density_text.headlines(document)]
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join(lines).strip() + "\n")
     directory.write_text("density.html", density_page(document))
@@ -88,7 +93,9 @@ def publish(
     say(f"Density: {directory.file('density.html')}")
 
 
-def _found(name: str, search: DensitySearch, baseline: DensitySearch, runs: t.Sequence[_Run]) -> dict[str, t.Any]:
+def _found(
+    name: str, search: DensitySearch, baseline: DensitySearch, runs: t.Sequence[_Run], out_of_time: bool
+) -> dict[str, t.Any]:
     """Return what density.json has about an arm."""
     passes, not_fails = search.estimate()
     if_discarded_failed = search.if_discarded_failed()
@@ -98,7 +105,7 @@ def _found(name: str, search: DensitySearch, baseline: DensitySearch, runs: t.Se
         "passes": _as_lists(passes._asdict()),
         "not_fails": _as_lists(not_fails._asdict()),
         "if_discarded_failed": if_discarded_failed and _as_lists(if_discarded_failed._asdict()),
-        "stopped_by": search.stopped_by,
+        "stopped_by": search.stopped_by or ("minutes" if out_of_time else None),
         "indicative": search.indicative,
         "ratio": None if search is baseline else _ratio(search, baseline),
         "probes": search.probed,

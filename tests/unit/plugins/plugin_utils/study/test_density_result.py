@@ -9,7 +9,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study import de
 
 
 def concluded(*runs, arms=("dram",), **changes):
-    document = empty(arms, maximum=8, **changes)
+    document = empty(arms, **{"maximum": 8, **changes})
     document["runs"] = list(runs)
     density_result.conclude(document)
     return document
@@ -24,7 +24,9 @@ def test_a_site_that_was_too_noisy_is_named_with_the_result():
         "reasons": ["7.0% of its CPU time was stolen"],
     }
     site = {"rounds": 5, "hosts": {"kvm01": judged}, "unmeasured": {}}
-    document = concluded(entry("dram", 2, "pass"), site_checks=[site])
+    document = empty(("dram",))
+    document.update(runs=[entry("dram", 2, "pass")], site_checks=[site])
+    density_result.conclude(document)
     assert document["labels"] == ["the site was too noisy: kvm01: 7.0% of its CPU time was stolen"]
     assert "  note: the site was too noisy: kvm01: 7.0% of its CPU time was stolen" in density_text.lines(document)
     page = density_page({**document, "id": "d", "cost": None, "attempts_summary": {"groups": []}})
@@ -79,3 +81,31 @@ def test_the_text_shows_intervals_and_what_was_discarded():
     assert "indicative: " in text and "1.33" not in text
     assert "1 of 4 attempts were invalid" in text and "if all of them had failed, the density would be" in text
     assert "the budget of 3 probes is used, and the interval is wider than a factor of 1.25" in text
+
+
+def test_the_answer_is_one_sentence():
+    dram = {"budget_bytes": 150 * 2**20}
+    probes = [entry(arm, size, "pass", dram=dram) for arm, size in (("dram", 4), ("zram", 11)) for _probe in range(10)]
+    probes += [entry(arm, size, "fail", dram=dram) for arm, size in (("dram", 5), ("zram", 12)) for _probe in range(10)]
+    (sentence,) = density_text.headlines(concluded(*probes, arms=("dram", "zram"), maximum=16))
+    assert sentence.startswith("Under 150M of DRAM, zram carries 11 (")
+    assert "of these Redis servers, dram alone 4 (" in sentence and "times as many (2." in sentence, sentence
+    few = concluded(probes[0], probes[10], arms=("dram", "zram"), maximum=16)
+    assert density_text.headlines(few)[0].endswith("times or more as many; more probes would narrow it.")
+    assert density_text.headlines(concluded(entry("dram", 4, "pass"))) == []
+
+
+def test_a_search_that_ran_out_of_time_says_so():
+    document = empty(("dram",))
+    document.update(runs=[entry("dram", 2, "pass")], out_of_time=True)
+    density_result.conclude(document)
+    assert document["density"][0]["stopped_by"] == "minutes"
+    assert "the time is used after 1 probe, and" in "\n".join(density_text.lines(document))
+
+
+def test_a_calibrated_slo_says_where_it_comes_from():
+    document = empty(("dram",))
+    found = {"factor": 1.5, "fitting": 4, "hosts": 2, "avg_us": 43, "p99_us": 131, "run_id": "r", "budget_bytes": None}
+    document.update(runs=[entry("dram", 2, "pass")], calibration=found)
+    density_result.conclude(document)
+    assert "The SLO is 1.5 times what DRAM alone does with 2 of 4 hosts: avg 43 us" in "\n".join(density_text.lines(document))
