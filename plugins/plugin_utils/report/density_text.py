@@ -53,24 +53,38 @@ def headlines(document: _Found) -> list[str]:
     base, *others = document["density"]
     budgets = {run["dram"]["budget_bytes"] for run in document["runs"] if run.get("dram")}
     under = f"Under {size_text(budgets.pop())} of DRAM" if len(budgets) == 1 else "Under this DRAM"
-    return [
-        f"{under}, {each['name']} carries {density(each)} of these Redis servers, {base['name']} alone {density(base)}: "
-        f"{_times(each)}."
-        for each in others
-    ]
+    return [f"{under}, {_compared(each, base)}." for each in others]
 
 
-def _times(found: _Found) -> str:
-    """Return a ratio as the end of a sentence."""
-    if found["ratio"] is None:
-        return "there is no ratio, since the latter may carry none"
-    low, high = found["ratio"]["interval"]
-    estimate = found["ratio"]["estimate"]
-    if estimate is not None and high is not None:
-        return f"{estimate:.1f} times as many ({low:.1f} to {high:.1f})"
-    span = f"{low:.1f} to {high:.1f} times" if high is not None else f"{low:.1f} times or more" if low else "any number of times"
-    few = "; more probes would narrow it" if found["ratio"]["indicative"] else ""
-    return f"{span} as many{few}"
+def _compared(found: _Found, base: _Found) -> str:
+    """Return how many hosts a profile carries, and how many times as many as the first one.
+
+    Where too little is known for that, return what its probes have shown so far.
+    """
+    ratio_ = found["ratio"] or {"indicative": True}
+    if not ratio_["indicative"] and ratio_["interval"][1] is not None:
+        low, high = ratio_["interval"]
+        span = f"{low:.1f} to {high:.1f} times as many"
+        times = (
+            span if ratio_["estimate"] is None else f"{ratio_['estimate']:.1f} times as many ({low:.1f} to {high:.1f})"
+        )
+        return f"{found['name']} carries {density(found)} of these Redis servers, {base['name']} alone {density(base)}: {times}"
+    ours, bases = found["seen"], base["seen"]
+    low = ours["passed"] / (bases["missed"] - 1) if bases["missed"] not in (None, 1) else 0
+    text = f"{found['name']} {_seen(ours)}, {base['name']} alone {_seen(bases)}"
+    if ours["missed"] and bases["passed"] and low:
+        text += f": {low:.1f} to {(ours['missed'] - 1) / bases['passed']:.1f} times as many"
+    probes = found["probes"] + base["probes"]
+    return f"{text}, in {probes} probes; a 95 % interval needs more of them"
+
+
+def _seen(seen: _Found) -> str:
+    missed = f"and not {seen['missed']}" if seen["missed"] else "and no larger fleet was tried"
+    return (
+        f"carried {seen['passed']} of these Redis servers {missed}"
+        if seen["passed"]
+        else "carried no fleet that was tried"
+    )
 
 
 def stopped(found: _Found, definition: _Found) -> str:

@@ -184,6 +184,4 @@ def added(document: dict[str, t.Any], check: _Document) -> list[str]:
     if not check:
         return []
     document["site_checks"].append(dict(check))
-    return [
-        f"WARNING: this site is too noisy, so do not trust small differences. {reason}" for reason in noisy(check)
-    ]
+    return [f"WARNING: this site is too noisy, so do not trust small differences. {reason}" for reason in noisy(check)]

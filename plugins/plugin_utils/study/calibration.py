@@ -60,7 +60,9 @@ def in_dram(directory: RunDirectory) -> InDram:
     hosts = [host for cell in details.values() for host in cell.hosts]
     if summary["verdict"] != PASS or not hosts:
         why = "; ".join(summary["reasons"][:3]) or "nothing was measured"
-        raise RunError(f"the SLO cannot be calibrated in DRAM, because {directory.run_id} is {summary['verdict']}: {why}")
+        raise RunError(
+            f"the SLO cannot be calibrated in DRAM, because {directory.run_id} is {summary['verdict']}: {why}"
+        )
     dram = summary["dram"] or {}
     return InDram(
         directory.run_id,

@@ -28,10 +28,10 @@ _Run = t.Mapping[str, t.Any]
 def searches(document: t.Mapping[str, t.Any]) -> dict[str, DensitySearch]:
     """Return the search of each arm as the attempts of a density.json left it."""
     definition = document["definition"]
+    # What fits into DRAM is the best first guess.
+    start = document["calibration"]["fitting"] if "calibration" in document else definition["start"]
     found = {
-        arm["name"]: DensitySearch(
-            definition["maximum"], definition["probes"], definition["factor"], definition["start"]
-        )
+        arm["name"]: DensitySearch(definition["maximum"], definition["probes"], definition["factor"], start)
         for arm in definition["arms"]
     }
     for run in document["runs"]:
@@ -107,6 +107,7 @@ def _found(
         "if_discarded_failed": if_discarded_failed and _as_lists(if_discarded_failed._asdict()),
         "stopped_by": search.stopped_by or ("minutes" if out_of_time else None),
         "indicative": search.indicative,
+        "seen": _seen(runs),
         "ratio": None if search is baseline else _ratio(search, baseline),
         "probes": search.probed,
         "attempts": search.attempts,
@@ -117,6 +118,19 @@ def _found(
             _point(size, [run for run in runs if run["size"] == size]) for size in sorted({run["size"] for run in runs})
         ],
     }
+
+
+def _seen(runs: t.Sequence[_Run]) -> dict[str, int | None]:
+    """Return what the probes of an arm have shown, whatever may be concluded from them.
+
+    Returns:
+        C(missed), the smallest size at which a probe did not pass, None if all passed. C(passed), the largest size below
+        it at which one did, 0 if none did.
+    """
+    judged = [run for run in runs if run["outcome"] != INVALID]
+    missed = min((run["size"] for run in judged if run["outcome"] != PASS), default=None)
+    passed = [run["size"] for run in judged if run["outcome"] == PASS and (missed is None or run["size"] < missed)]
+    return {"passed": max(passed, default=0), "missed": missed}
 
 
 def _as_lists(estimate: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -72,7 +72,9 @@ def test_a_host_without_time_stamps_has_no_gap():
 
 
 def test_more_noise_hides_larger_effects_and_more_rounds_show_smaller_ones():
-    effects = [site_check.judge(site(noise=each), SLO_P99_US, 5)["smallest_effect"]["p99_us"] for each in (0.01, 0.1, 0.3)]
+    effects = [
+        site_check.judge(site(noise=each), SLO_P99_US, 5)["smallest_effect"]["p99_us"] for each in (0.01, 0.1, 0.3)
+    ]
     assert effects == sorted(effects) and effects[0] < 1.1 < effects[1]
     assert site_check.judge(site(noise=0.1), SLO_P99_US, 20)["smallest_effect"]["p99_us"] < effects[1]
 

@@ -62,7 +62,8 @@ time.sleep(600)
 
 def test_a_playbook_does_not_outlive_a_killed_parent():
     command = [sys.executable, "-c", PARENT, SAYS_ITS_PID]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as parent:
         while not (line := parent.stdout.readline().strip()).isdigit():
             assert line or parent.poll() is None, "it ended without a child"
         child = os.pidfd_open(int(line))
