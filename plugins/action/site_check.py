@@ -54,8 +54,8 @@ class ActionModule(ControllerAction):
         result = {"changed": changed, "site_check": document}
         if noisy and options["enforce"]:
             raise AnsibleActionFail(
-                f"the site is too noisy for a study: {'; '.join(noisy)}. So there is no number. To have one all the same, "
-                f"allow more with site_check_max_stolen or site_check_max_gap",
+                f"the site is too noisy for a study: {'; '.join(noisy)}. So there is no number. To have one all the "
+                f"same, allow more with site_check_max_stolen or site_check_max_gap",
                 result=result,
             )
         return result

@@ -12,8 +12,8 @@ class ModuleDocFragment:
 options:
   site:
     description:
-      - RV(memstretch.density.site_check#module:site_check). The document keeps it in C(site_checks), one for each session,
-        and a site that was too noisy becomes a label of the result. Empty if the site was not checked.
+      - RV(memstretch.density.site_check#module:site_check). The document keeps it in C(site_checks), one for each
+        session, and a site that was too noisy becomes a label of the result. Empty if the site was not checked.
     type: dict
     default: {}
 """

@@ -12,8 +12,8 @@ module: calibrated_slo
 short_description: Derive an objective from what DRAM alone did
 version_added: 0.1.0
 description:
-  - The objective is a multiple of the average and of the p99 of the worst host of a run in DRAM, in the worst cell. So a
-    slow machine does not fail for being slow.
+  - The objective is a multiple of the average and of the p99 of the worst host of a run in DRAM, in the worst cell. So
+    a slow machine does not fail for being slow.
   - Writes C(calibration.json) into the directory of the run, with how the objective was derived.
   - Runs on the controller.
 extends_documentation_fragment:

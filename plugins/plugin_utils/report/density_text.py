@@ -65,15 +65,15 @@ def _compared(found: _Found, base: _Found) -> str:
     if not ratio_["indicative"] and ratio_["interval"][1] is not None:
         low, high = ratio_["interval"]
         span = f"{low:.1f} to {high:.1f} times as many"
-        times = (
-            span if ratio_["estimate"] is None else f"{ratio_['estimate']:.1f} times as many ({low:.1f} to {high:.1f})"
-        )
-        return f"{found['name']} carries {density(found)} of these Redis servers, {base['name']} alone {density(base)}: {times}"
-    ours, bases = found["seen"], base["seen"]
-    low = ours["passed"] / (bases["missed"] - 1) if bases["missed"] not in (None, 1) else 0
-    text = f"{found['name']} {_seen(ours)}, {base['name']} alone {_seen(bases)}"
-    if ours["missed"] and bases["passed"] and low:
-        text += f": {low:.1f} to {(ours['missed'] - 1) / bases['passed']:.1f} times as many"
+        estimate = ratio_["estimate"]
+        times = span if estimate is None else f"{estimate:.1f} times as many ({low:.1f} to {high:.1f})"
+        ours, theirs = density(found), density(base)
+        return f"{found['name']} carries {ours} of these Redis servers, {base['name']} alone {theirs}: {times}"
+    seen, of_base = found["seen"], base["seen"]
+    low = seen["passed"] / (of_base["missed"] - 1) if of_base["missed"] not in (None, 1) else 0
+    text = f"{found['name']} {_seen(seen)}, {base['name']} alone {_seen(of_base)}"
+    if seen["missed"] and of_base["passed"] and low:
+        text += f": {low:.1f} to {(seen['missed'] - 1) / of_base['passed']:.1f} times as many"
     probes = found["probes"] + base["probes"]
     return f"{text}, in {probes} probes; a 95 % interval needs more of them"
 

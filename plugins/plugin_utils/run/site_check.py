@@ -51,6 +51,7 @@ class Limits(t.NamedTuple):
     gap: float = 0.2
 
 
+LIMITS = Limits()
 _SITE_NOISE = Fields(
     {
         "blocks": Listed(
@@ -99,7 +100,7 @@ def median(measured: _Document, figure: str) -> float:
     return statistics.median(block[figure] for block in measured["blocks"])
 
 
-def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = Limits()) -> dict[str, t.Any]:
+def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = LIMITS) -> dict[str, t.Any]:
     """Return what a study on a host can see, and why the host is too noisy.
 
     Args:
@@ -159,8 +160,8 @@ def _lines(check: _Document) -> list[str]:
         stolen = "unknown" if each["stolen"] is None else f"{each['stolen']:.1%}"
         gap = "unknown" if each["gap_us"] is None else f"{each['gap_us']:,.0f} us apart"
         found.append(
-            f"Site check of {name}: avg {median_us['avg_us']:,.1f} us, p99 {median_us['p99_us']:,.1f} us, bounds of p99 "
-            f"{gap}, stolen CPU time {stolen}. With {check['rounds']} rounds, a study can see a factor of "
+            f"Site check of {name}: avg {median_us['avg_us']:,.1f} us, p99 {median_us['p99_us']:,.1f} us, bounds of "
+            f"p99 {gap}, stolen CPU time {stolen}. With {check['rounds']} rounds, a study can see a factor of "
             f"{effect['avg_us']:.2f} on average and {effect['p99_us']:.2f} at p99."
         )
         found += [f"  TOO NOISY: {reason}" for reason in each["reasons"]]

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An SLO that comes from the machine itself: a multiple of what its DRAM alone does with half of the hosts that fit.
 
-Half, because a fleet that fills the DRAM already waits for reclaim. The worst host counts, since all hosts must meet the
-SLO, and the upper bound, since that is what must be within it.
+Half, because a fleet that fills the DRAM already waits for reclaim. The worst host counts, since all hosts must meet
+the SLO, and the upper bound, since that is what must be within it.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ def _seen(runs: t.Sequence[_Run]) -> dict[str, int | None]:
     """Return what the probes of an arm have shown, whatever may be concluded from them.
 
     Returns:
-        C(missed), the smallest size at which a probe did not pass, None if all passed. C(passed), the largest size below
-        it at which one did, 0 if none did.
+        C(missed), the smallest size at which a probe did not pass, None if all passed. C(passed), the largest size
+        below it at which one did, 0 if none did.
     """
     judged = [run for run in runs if run["outcome"] != INVALID]
     missed = min((run["size"] for run in judged if run["outcome"] != PASS), default=None)

@@ -108,8 +108,8 @@ def test_few_probes_say_what_they_have_shown():
         ("zram", 16, "fail"),
     ]
     assert sentence(*both) == (
-        "Under this DRAM, zram carried 11 of these Redis servers and not 13, dram alone carried 4 of these Redis servers "
-        "and not 5: 2.8 to 3.0 times as many, in 5 probes; a 95 % interval needs more of them."
+        "Under this DRAM, zram carried 11 of these Redis servers and not 13, dram alone carried 4 of these Redis "
+        "servers and not 5: 2.8 to 3.0 times as many, in 5 probes; a 95 % interval needs more of them."
     )
     assert "zram carried 8 of these Redis servers and not 11" in sentence(
         *both, ("zram", 11, "fail"), ("zram", 8, "pass")
