@@ -66,6 +66,7 @@ class ActionModule(ControllerAction):
         "slo": {"type": "str", "default": ""},
         "slo_factor": {"type": "raw", "default": 1.5},
         "minutes": {"type": "raw"},
+        "quiet": {"type": "bool", "default": False},
         "run": CHECKED_RUN,
         "site": SITE,
         "prices": PRICES,
@@ -92,7 +93,8 @@ class ActionModule(ControllerAction):
             Display().display(line)
         if self._task.check_mode:
             return {"changed": False, "density": {"id": document["id"], "directory": directory.path}}
-        with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors"))) as sequence:
+        hypervisors = bool(task_vars["groups"].get("hypervisors"))
+        with Sequence(directory, FILE, document, hypervisors, options["quiet"]) as sequence:
             for arm in arms:
                 sequence.check(arm.name, _variables(arm, definition["start"] or 1, definition))
             search = _Search(sequence, {arm.name: arm for arm in arms}, task_vars["groups"]["fleet"])

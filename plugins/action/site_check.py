@@ -51,14 +51,12 @@ class ActionModule(ControllerAction):
         for line in site_check.lines([document]):
             Display().display(line)
         noisy = site_check.noisy(document)
-        result = {"changed": changed, "site_check": document}
         if noisy and options["enforce"]:
             raise AnsibleActionFail(
                 f"the site is too noisy for a study: {'; '.join(noisy)}. So there is no number. To have one all the "
-                f"same, allow more with site_check_max_stolen or site_check_max_gap",
-                result=result,
+                f"same, allow more with site_check_max_stolen or site_check_max_gap"
             )
-        return result
+        return {"changed": changed, "site_check": document}
 
 
 def _document(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

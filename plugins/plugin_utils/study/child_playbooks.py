@@ -88,21 +88,25 @@ class ChildPlaybooks:
     Args:
         log: receives each line.
         explain: is called at once when a playbook is interrupted, before it has ended.
+        quiet: whether the lines of the playbooks are only logged.
 
     Attributes:
         interrupted: whether the user has interrupted a playbook.
     """
 
-    def __init__(self, log: t.Callable[[str], None], explain: t.Callable[[], None]) -> None:
+    def __init__(
+        self, log: t.Callable[[str], None], explain: t.Callable[[], None], quiet: bool = False
+    ) -> None:
         self._log = log
+        self._pass_on = log if quiet else self.say
         self._explain = explain
         self.interrupted = False
         self._before: dict[int, t.Any] = {}
         self._terminal = f"/proc/{os.getppid()}/fd/1"
 
     def __enter__(self) -> ChildPlaybooks:
-        _signal_when_the_parent_dies(signal.SIGTERM)  # a killed ansible-playbook leaves this process running
         self._before = {each: signal.signal(each, self._interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
+        _signal_when_the_parent_dies(signal.SIGTERM)  # a killed ansible-playbook leaves this process running
         return self
 
     def __exit__(self, *error: t.Any) -> None:
@@ -153,7 +157,7 @@ class ChildPlaybooks:
             output = t.cast("t.IO[str]", process.stdout)
             try:
                 for line in output:
-                    self.say(line.rstrip("\n"))
+                    self._pass_on(line.rstrip("\n"))
                 return process.wait()
             except BaseException:
                 process.send_signal(signal.SIGINT)
@@ -163,7 +167,7 @@ class ChildPlaybooks:
                 if self.interrupted:
                     self._explain()
                 for line in output:
-                    self.say(line.rstrip("\n"))
+                    self._pass_on(line.rstrip("\n"))
                 again.cancel()
                 raise
 

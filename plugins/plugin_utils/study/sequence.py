@@ -124,9 +124,17 @@ class Sequence:
         file_name: name of the study's document.
         document: from choose().
         hypervisors: whether the inventory has hosts to tune.
+        quiet: whether the lines of the playbooks are only logged.
     """
 
-    def __init__(self, directory: RunDirectory, file_name: str, document: dict[str, t.Any], hypervisors: bool) -> None:
+    def __init__(
+        self,
+        directory: RunDirectory,
+        file_name: str,
+        document: dict[str, t.Any],
+        hypervisors: bool,
+        quiet: bool = False,
+    ) -> None:
         self.directory = directory
         self.document = document
         self._file_name = file_name
@@ -137,7 +145,7 @@ class Sequence:
         self._error = ""
         self._took: list[float] = []
         self._began = time.monotonic()
-        self.playbooks = ChildPlaybooks(self._note, self._explain_interruption)
+        self.playbooks = ChildPlaybooks(self._note, self._explain_interruption, quiet)
 
     def __enter__(self) -> Sequence:
         refuse_questions()
