@@ -45,7 +45,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 LANES := lint sanity unit client local fleet report
 LONG_LANES := host redis guests
 
-.PHONY: help setup setup-test demo restore stretched lab test test-long lint bench clean \
+.PHONY: help setup setup-test docs demo restore stretched lab test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
 
 help: ## Show this list
@@ -75,16 +75,24 @@ $(VENV)/.run: requirements.txt constraints.txt
 	@$(VENV)/bin/pip install -q -r requirements.txt
 	@touch $@
 
-$(VENV)/.test: requirements-test.txt $(VENV)/.run
+$(VENV)/.test: requirements-test.txt requirements-docs.txt $(VENV)/.run
 	$(call install,$(TEST_PACKAGES))
 	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements-test.txt | xargs)"
 	@$(VENV)/bin/pip install -q -r requirements-test.txt
+	@touch $@
+
+$(VENV)/.docs: requirements-docs.txt $(VENV)/.run
+	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements-docs.txt | xargs)"
+	@$(VENV)/bin/pip install -q -r requirements-docs.txt
 	@touch $@
 
 # Ansible finds a collection only by the path of its name; the checkout may be called anything.
 $(COLLECTION):
 	@mkdir -p $(@D)
 	@ln -sfn ../../../.. $@
+
+docs: $(VENV)/.docs $(COLLECTION) ## Build the documentation site in .build/docs/html
+	@VENV=$(VENV) docs/docsite/build.sh
 
 # Root finds out how far this machine stretches its DRAM. An ordinary user measures an untouched machine.
 ifeq ($(SUDO),)
@@ -140,7 +148,7 @@ $(addprefix test-,$(LANES) $(LONG_LANES)): test-%: setup-test
 	printf '== %s: %d min %02d s\n' $* $$((SECONDS / 60)) $$((SECONDS % 60)); exit $$status
 
 lane-lint:
-	@echo "== lint: Ansible, YAML, Python, spelling, changelog fragments"
+	@echo "== lint: Ansible, YAML, Python, spelling, changelog fragments, Galaxy, documentation"
 	@$(BIN)/ansible-lint --offline --strict
 	@$(BIN)/yamllint --strict .
 	@$(BIN)/ruff format --check
@@ -149,6 +157,8 @@ lane-lint:
 	@$(BIN)/mypy tools playbooks/files
 	@$(BIN)/codespell
 	@$(BIN)/antsibull-changelog lint
+	@VENV=$(VENV) tests/sanity/galaxy.sh
+	@VENV=$(VENV) docs/docsite/build.sh
 
 lane-sanity:
 	@echo "== sanity: ansible-test, no ignores"

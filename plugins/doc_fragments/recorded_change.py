@@ -14,6 +14,12 @@ options:
     description: Directory on the host for the record of the original settings.
     type: path
     default: /var/lib/memstretch
+attributes:
+  action_group:
+    description: C(group/memstretch.density.records) in C(module_defaults) is for all modules with this option.
+    support: full
+    membership:
+      - memstretch.density.records
 notes:
   - Needs root.
 """

@@ -14,4 +14,10 @@ options:
     description: Directory on the controller with the directories of all runs.
     type: str
     default: results
+attributes:
+  action_group:
+    description: C(group/memstretch.density.results) in C(module_defaults) is for all modules with this option.
+    support: full
+    membership:
+      - memstretch.density.results
 """

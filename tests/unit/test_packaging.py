@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the collection tells Galaxy, ansible-builder and module_defaults agrees with its code."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
+
+
+def document(path: str):
+    return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("group", "fragment"), [("results", "results_dir"), ("records", "recorded_change")])
+def test_an_action_group_has_all_modules_with_its_option(group, fragment):
+    users = [path.stem for path in MODULES if f"- memstretch.density.{fragment}\n" in path.read_text(encoding="utf-8")]
+    assert document("meta/runtime.yml")["action_groups"][group] == users != []
+
+
+def test_an_execution_environment_gets_what_builds_the_programs():
+    lines = (ROOT / "meta" / "ee-bindep.txt").read_text(encoding="utf-8").splitlines()
+    listed = {
+        family: {line.split()[0] for line in lines if f"platform:{kind}" in line}
+        for family, kind in (("Debian", "dpkg"), ("RedHat", "rpm"))
+    }
+    builds = document("roles/client_program/vars/main.yml")["__client_program_builds"].values()
+    needed = {family: {name for build in builds for name in build["packages"][family]} for family in listed}
+    assert listed == needed
+
+
+def test_the_python_library_is_the_one_that_the_repository_installs():
+    (requirement,) = re.findall(r"^[^#\s].*$", (ROOT / "meta" / "ee-requirements.txt").read_text(), re.MULTILINE)
+    name, least = requirement.split(">=")
+    assert name in (ROOT / "requirements.txt").read_text(encoding="utf-8").split()
+    pinned = re.search(rf"^{name}==(\d+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pinned and int(pinned[1]) >= int(least.split(".")[0])
