@@ -76,8 +76,8 @@ options:
       each profile has one at least. By default there is no limit.
     type: raw
   quiet:
-    description: Whether the lines of the playbooks are only logged, in C(log.txt) of the directory, so that a probe has one
-      line.
+    description: Whether the lines of the playbooks are only logged, in C(log.txt) of the directory, so that a probe has
+      one line.
     type: bool
     default: false
   density_id:

@@ -94,9 +94,7 @@ class ChildPlaybooks:
         interrupted: whether the user has interrupted a playbook.
     """
 
-    def __init__(
-        self, log: t.Callable[[str], None], explain: t.Callable[[], None], quiet: bool = False
-    ) -> None:
+    def __init__(self, log: t.Callable[[str], None], explain: t.Callable[[], None], quiet: bool = False) -> None:
         self._log = log
         self._pass_on = log if quiet else self.say
         self._explain = explain
