@@ -42,7 +42,7 @@ GOLDEN_IMAGE := .cache/golden/debian.qcow2
 CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
 # The long lanes boot machines. CONTRIBUTING.md lists how long each lane takes.
-LANES := lint sanity unit client local fleet report
+LANES := lint sanity fleet unit membw report client local
 LONG_LANES := host redis guests
 
 .PHONY: help setup setup-test docs demo restore stretched lab test test-long lint bench clean \
@@ -52,13 +52,14 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  make test-LANE    One lane of the tests alone: $(LANES) $(LONG_LANES)"
 
-# $(call install,PACKAGES): apt packages that are not there yet.
+# $(call install,PACKAGES): apt packages that are not there yet. Two lanes may do this at the same time, and apt may not.
 define install
 	@missing="$$(dpkg-query -W -f '$${Package} $${db:Status-Status}\n' $(1) 2>/dev/null \
 		| awk '$$2 == "installed" {print $$1}' | sort -u | comm -13 - <(printf '%s\n' $(1) | sort -u) | xargs)"; \
 	if [ -n "$$missing" ]; then \
 		command -v apt-get >/dev/null || { echo "Install what Debian calls: $$missing" >&2; exit 1; }; \
 		echo "Installing Debian packages: $$missing"; \
+		exec 9<Makefile; flock 9; \
 		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get update -qq \
 		&& $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
@@ -131,16 +132,22 @@ lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this m
 		$(LAB) down || status=1; exit $$status' EXIT; \
 	$(LAB) up lab1 && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) site.yml -e profile=$(LAB_PROFILE)
 
-# Lint and sanity use one CPU each, so they run at the same time.
+# These lanes use one CPU each, so two of them run at the same time. The others use both CPUs.
+ONE_CPU := lint sanity fleet unit membw report
 test: setup-test ## Run all tests that boot no machine (about 40 minutes)
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-lint test-sanity
-	@$(MAKE) --no-print-directory $(addprefix test-,$(filter-out lint sanity,$(LANES)))
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target UNIT_WORKERS=1 $(addprefix test-,$(ONE_CPU))
+	@$(MAKE) --no-print-directory $(addprefix test-,$(filter-out $(ONE_CPU),$(LANES)))
 	@echo "All lanes passed: $(LANES)"
 
 test-long: $(addprefix test-,$(LONG_LANES)) ## Run the tests that boot machines (more than two hours)
 	@echo "All lanes passed: $(LONG_LANES)"
 
 lint: test-lint ## Check style and practice of everything
+
+# The lanes start thousands of Pythons, which need not compile the same sources again. The byte code is not kept next to
+# the sources: a lane that runs as root would leave files there that the user cannot remove.
+$(addprefix lane-,$(LANES)): export PYTHONDONTWRITEBYTECODE :=
+$(addprefix lane-,$(LANES)): export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 # Each lane prints how long it took, even if it failed.
 $(addprefix test-,$(LANES) $(LONG_LANES)): test-%: setup-test
@@ -164,14 +171,17 @@ lane-sanity:
 	@echo "== sanity: ansible-test, no ignores"
 	@VENV=$(VENV) tests/sanity/run.sh
 
+UNIT_WORKERS ?= 2
 lane-unit:
 	@echo "== unit: modules, plugins and what they share"
-	@$(BIN)/python -m pytest tests/unit -n 2
+	@$(BIN)/python -m pytest tests/unit -n $(UNIT_WORKERS)
 
 lane-client:
 	@echo "== client: solotest, its modules and its behaviour on real Redis servers"
 	@$(MAKE) -C tests/programs/solotest test PYTHON=../../../$(BIN)/python
-	@echo "== client: membw, its seams and what makes its figures believable"
+
+lane-membw:
+	@echo "== membw: its seams and what makes its figures believable"
 	@$(MAKE) -C tests/programs/membw test PYTHON=../../../$(BIN)/python
 
 # Two tests run at a time; those that change this machine run one after another.

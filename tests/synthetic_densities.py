@@ -108,6 +108,7 @@ def entry(arm: str, size: int, outcome: str, **changes: t.Any) -> dict[str, t.An
         "hosts_within_slo": size if outcome == "pass" else size // 2,
         "avg_us": 20.0 + size,
         "p99_us": 50.0 * size,
+        "worst_host_avg_us": 22.0 + 1.5 * size,
         "worst_host_p99_us": 60.0 * size,
         **changes,
     }

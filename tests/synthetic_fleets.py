@@ -146,6 +146,7 @@ def record_run(
     skip: t.Collection[int] = (),
     start_of: t.Callable[[_Phase], float] = lambda phase: START,
     end: t.Callable[[RunRecorder], None] = lambda recorder: None,
+    pack: t.Callable[[dict[str, t.Any]], str | None] = lambda result: None,
 ) -> tuple[RunDirectory, list[str]]:
     """Record a run like the callback does.
 
@@ -156,6 +157,7 @@ def record_run(
         skip: the indices of phases that are not measured.
         start_of: returns the common start of a phase.
         end: called after the last phase.
+        pack: returns what the action solotest_result adds to a result.
 
     Returns:
         The directory of the run, and the lines that were printed.
@@ -176,7 +178,7 @@ def record_run(
             elif isinstance(result, tuple):
                 recorder.fail(host, *result)
             elif result:
-                recorder.add(host, result)
+                recorder.add(host, result, pack(result))
     recorder.end_phase()
     end(recorder)
     recorder.close()

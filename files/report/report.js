@@ -31,23 +31,60 @@
       color: COLOURS[isDark() ? "dark" : "light"],
       textStyle: { color: colours.text, fontFamily: "system-ui, 'DejaVu Sans', sans-serif" },
       tooltip: { backgroundColor: colours.back, borderColor: colours.line, textStyle: { color: colours.text, fontSize: 12 }, confine: true },
-      legend: { type: "scroll", top: 4, textStyle: { color: colours.text }, pageTextStyle: { color: colours.text }, pageIconColor: colours.text,
+      legend: { type: printing ? "plain" : "scroll", top: 4, textStyle: { color: colours.text }, pageTextStyle: { color: colours.text }, pageIconColor: colours.text,
         pageIconInactiveColor: colours.line, inactiveColor: colours.line },
     };
   }
   function axis(colours, more) {
-    return Object.assign({
-      axisLine: { show: true, lineStyle: { color: colours.soft } }, axisTick: { lineStyle: { color: colours.line } },
-      axisLabel: { color: colours.soft, hideOverlap: true }, splitLine: { lineStyle: { color: colours.line, opacity: 0.6 } },
-      nameTextStyle: { color: colours.soft },
-    }, more, more && more.axisLabel ? { axisLabel: Object.assign({ color: colours.soft, hideOverlap: true }, more.axisLabel) } : {});
+    const own = more || {};
+    return Object.assign({ nameTextStyle: { color: colours.soft, align: own.nameLocation ? "center" : "left" } }, own, {
+      axisLine: Object.assign({ show: true, lineStyle: { color: colours.soft } }, own.axisLine),
+      axisTick: Object.assign({ lineStyle: { color: colours.line } }, own.axisTick),
+      axisLabel: Object.assign({ color: colours.soft, hideOverlap: true }, own.axisLabel),
+      splitLine: Object.assign({ lineStyle: { color: colours.line, opacity: 0.6 } }, own.splitLine),
+    });
   }
-  const microAxis = (colours, more) => axis(colours, Object.assign({ type: "log", axisLabel: { formatter: micro, showMinLabel: false, showMaxLabel: false } }, more));
-  const bounds = (values) => {
+
+  /* Ticks are 1, 2 and 5 times a power of ten, and at least three of them are labelled. */
+  const round = (value) => Number(value.toPrecision(12));
+  function logTicks(values) {
     const known = values.filter((value) => value > 0);
-    const low = Math.min(...known), high = Math.max(...known);
-    return { min: Math.pow(10, Math.floor(Math.log10(low) * 2) / 2), max: Math.pow(10, Math.ceil(Math.log10(high) * 2) / 2) };
-  };
+    const low = known.length ? Math.min(...known) : 1, high = known.length ? Math.max(...known) : 100;
+    const candidates = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)) + 2; power++)
+      candidates.push(...[1, 2, 5].map((digit) => round(digit * Math.pow(10, power))));
+    const first = candidates.filter((each) => each <= low * 1.0000001).length - 1;
+    const last = Math.max(candidates.findIndex((each) => each >= high * 0.9999999), first + 2);
+    const found = candidates.slice(first, last + 1);
+    // More labels than that would be crowded; among so many are at least three powers of ten.
+    const labels = found.length > 9 ? found.filter((each) => round(Math.log10(each)) % 1 === 0) : found;
+    return { min: found[0], max: found[found.length - 1], labels };
+  }
+  function linearTicks(high, whole) {
+    const rough = (high > 0 ? high : 1) / 5, power = Math.pow(10, Math.floor(Math.log10(rough)));
+    const step = Math.max(whole ? 1 : 0, power * [1, 2, 5, 10].find((digit) => digit * power >= rough * 0.9999999));
+    const count = Math.max(2, Math.ceil(round(high / step)));
+    return { min: 0, max: round(count * step), labels: Array.from({ length: count + 1 }, (nothing, index) => round(index * step)) };
+  }
+  /* The ticks of a part of a linear axis. */
+  function ticksBetween(low, high) {
+    const step = linearTicks(high - low).labels[1], first = Math.ceil(round(low / step));
+    return Array.from({ length: Math.max(0, Math.floor(round(high / step)) - first + 1) }, (nothing, index) => round((first + index) * step));
+  }
+  const ticked = (colours, type, ticks, formatter, more) => axis(colours, Object.assign({ type, min: ticks.min, max: ticks.max }, more, {
+    axisLabel: Object.assign({ formatter, customValues: ticks.labels }, more && more.axisLabel),
+    axisTick: { customValues: ticks.labels, lineStyle: { color: colours.line } },
+    splitLine: Object.assign({ customValues: ticks.labels, lineStyle: { color: colours.line, opacity: 0.6 } }, more && more.splitLine),
+  }));
+  const microAxis = (colours, values, more) => ticked(colours, "log", logTicks(values), micro, more);
+
+  /* The SLO as labelled lines: pairs of a place on the y axis and a text. */
+  const limitLines = (colours, limits, position) => ({
+    silent: true, symbol: "none", lineStyle: { color: colours.fail, type: "dashed", width: 1.5 },
+    data: limits.map((limit) => ({ yAxis: limit[0], label: { color: colours.fail, position: position || "insideStartTop", formatter: limit[1],
+      backgroundColor: position ? colours.back : "transparent", padding: [1, 3] } })),
+  });
+  const sloText = (figure, value) => "SLO: " + figure + " ≤ " + micro(value);
 
   /* 10, 100, 1000 on the axis are the percentiles 90, 99, 99.9. */
   function percentile(rank) {
@@ -61,24 +98,28 @@
   function percentiles(colours) {
     const chosen = document.getElementById("latency");
     const curves = data.curves(chosen ? chosen.value : "intended");
-    const values = curves.flatMap((each) => each.points.map((point) => point[1])).concat([data.slo.p99_us]);
-    const right = Math.pow(10, Math.ceil(Math.log10(Math.max(1000, ...curves.flatMap((each) => each.points.map((point) => point[0]))))));
     const slo = data.slo.p99_us;
+    const values = curves.flatMap((each) => each.points.map((point) => point[1])).concat([slo]);
+    const rarest = Math.max(1000, ...curves.flatMap((each) => each.points.map((point) => point[0])));
+    const right = Math.pow(10, Math.ceil(Math.log10(rarest)));
+    const ranks = { min: 1, max: right, labels: Array.from({ length: Math.round(Math.log10(right)) + 1 }, (nothing, power) => Math.pow(10, power)) };
+    const missed = { name: "misses the SLO", itemStyle: { color: colours.fail, opacity: 0.08 }, label: { show: false } };
     return Object.assign(base(colours), {
-      grid: { outerBoundsMode: "none", left: 64, right: narrow() ? 18 : 36, top: 48, bottom: 52 },
+      grid: { outerBoundsMode: "none", left: 64, right: narrow() ? 26 : 44, top: 72, bottom: 52 },
       tooltip: Object.assign(base(colours).tooltip, { trigger: "axis", formatter: (hits) => "<b>" + exactly(hits[0].axisValue) + "</b>, µs<br>"
         + hits.filter((hit) => hit.seriesIndex < curves.length).map((hit) => hit.marker + clean(hit.seriesName) + ": " + number(hit.value[1])).join("<br>") }),
-      xAxis: axis(colours, { type: "log", min: 1, max: right, name: "percentile of the requests", nameLocation: "middle", nameGap: 28,
-        axisLabel: { formatter: percentile } }),
-      yAxis: microAxis(colours, bounds(values)),
+      xAxis: ticked(colours, "log", ranks, percentile, { name: "percentile of the requests", nameLocation: "middle", nameGap: 28 }),
+      yAxis: microAxis(colours, values, { name: "latency" }),
       series: curves.map((each, index) => ({
         name: each.name, type: "line", data: each.points, symbol: "none", emphasis: { focus: "series" },
         lineStyle: { width: 2, type: DASHES[Math.floor(index / 8) % 3] },
       })).concat([{
-        name: "SLO: p99 ≤ " + number(slo) + " µs", type: "line", data: [[1, slo], [100, slo], [100, bounds(values).min]],
-        symbol: "none", silent: true, lineStyle: { color: colours.fail, type: "dashed", width: 1.5 }, itemStyle: { color: colours.fail },
-        areaStyle: { color: colours.fail, opacity: 0.05 },
+        // What the SLO does not allow is shaded: a latency above it at a percentile up to 99.
+        name: "slo", type: "line", data: [[1, slo], [100, slo]], symbol: "none", silent: true, lineStyle: { width: 0 },
+        markLine: limitLines(colours, [[slo, sloText("p99", slo)]]),
+        markArea: { silent: true, data: [[Object.assign({ coord: [1, slo] }, missed), { coord: [100, logTicks(values).max] }]] },
       }]),
+      legend: Object.assign(base(colours).legend, { data: curves.map((each) => each.name) }),
     });
   }
 
@@ -91,32 +132,31 @@
     const dots = cells.flatMap((cell, column) => cell.hosts.map((host, index) => ({
       value: [column + jitter(index, cell.hosts.length), host[2]], host, cell: cell.title,
     })));
-    const bad = (dot) => dot.host[2] > data.slo.p99_us || dot.host[1] > data.slo.avg_us;
-    const limits = bounds(dots.map((dot) => dot.value[1]).concat([data.slo.p99_us]));
-    const group = (name, wanted, colour, symbol, size) => ({
-      name, type: "scatter", data: dots.filter((dot) => bad(dot) === wanted), symbol, symbolSize: size,
-      itemStyle: { color: colour, opacity: 0.75 },
-    });
-    const slo = { symbol: "none", silent: true, lineStyle: { color: colours.fail, type: "dashed", width: 1.5 },
-      label: { color: colours.fail, position: "insideEndTop", formatter: "SLO: p99 ≤ " + number(data.slo.p99_us) + " µs" },
-      data: [{ yAxis: data.slo.p99_us }] };
+    const values = dots.map((dot) => dot.value[1]).concat([data.slo.p99_us]);
+    const palette = COLOURS[isDark() ? "dark" : "light"];
+    // Names, colours and symbols of the answers; an average can miss the SLO while the p99 meets it.
+    const answers = [["pass", "meets the SLO", palette[0], "circle", 8], ["undecided", "undecided", palette[4], "triangle", 11], ["fail", "misses the SLO", colours.fail, "diamond", 12]];
+    const share = (value, limit) => number(value) + " µs, " + (value / limit).toFixed(2) + " × the SLO";
+    const titles = cells.map((cell) => cell.title.replace(", ", narrow() ? " " : "\n").replace(narrow() ? "influence" : "\u0000", "i"));
     return Object.assign(base(colours), {
-      grid: { outerBoundsMode: "none", left: 64, right: 16, top: 56, bottom: narrow() ? 96 : 56 },
-      tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => "<b>" + clean(hit.data.host[0]) + "</b><br>" + clean(hit.data.cell)
-        + "<br>average " + number(hit.data.host[1]) + " µs<br>p99 " + number(hit.data.host[2]) + " µs<br>max " + number(hit.data.host[3]) + " µs" }),
+      grid: { outerBoundsMode: "none", left: 64, right: 16, top: 72, bottom: narrow() ? 96 : 56 },
+      tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => "<b>" + clean(hit.data.host[0]) + "</b>, " + clean(hit.seriesName) + "<br>"
+        + clean(hit.data.cell) + "<br>average " + share(hit.data.host[1], data.slo.avg_us) + "<br>p99 " + share(hit.data.host[2], data.slo.p99_us)
+        + "<br>max " + number(hit.data.host[3]) + " µs" }),
       xAxis: axis(colours, { type: "value", min: -0.6, max: cells.length - 0.4, interval: 1, splitLine: { show: false }, axisTick: { show: false },
         axisLabel: { show: false } }),
-      yAxis: microAxis(colours, Object.assign({ name: "p99", axisLine: { onZero: false, lineStyle: { color: colours.soft } } }, limits)),
-      series: [
-        Object.assign(group("within the SLO", false, COLOURS[isDark() ? "dark" : "light"][0], "circle", 8), { markLine: slo }),
-        group("misses the SLO", true, colours.fail, "diamond", 12),
+      yAxis: microAxis(colours, values, { name: "p99 of each host", axisLine: { onZero: false, show: true, lineStyle: { color: colours.soft } } }),
+      series: answers.map((each, index) => ({
+        name: each[1], type: "scatter", data: dots.filter((dot) => dot.host[5] === each[0]), symbol: each[3], symbolSize: each[4],
+        itemStyle: { color: each[2], opacity: 0.75 },
+        markLine: index ? undefined : limitLines(colours, [[data.slo.p99_us, sloText("p99", data.slo.p99_us)]], "insideEndTop"),
+      })).concat([
         // Invisible points whose labels are the names of the columns, since a value axis cannot show names.
-        { type: "scatter", silent: true, symbolSize: 0, tooltip: { show: false }, data: cells.map((cell, column) => [column, limits.min]),
+        { type: "scatter", silent: true, symbolSize: 0, tooltip: { show: false }, data: cells.map((cell, column) => [column, logTicks(values).min]),
           label: { show: true, position: "bottom", distance: 8, color: colours.soft, fontSize: narrow() ? 10 : 12, lineHeight: 15, rotate: narrow() ? 45 : 0,
-            align: narrow() ? "right" : "center",
-            formatter: (hit) => cells[hit.dataIndex].title.replace(", ", narrow() ? " " : "\n").replace(narrow() ? "influence" : "\u0000", "i") } },
-      ],
-      legend: Object.assign(base(colours).legend, { data: ["within the SLO", "misses the SLO"] }),
+            align: narrow() ? "right" : "center", formatter: (hit) => titles[hit.dataIndex] } },
+      ]),
+      legend: Object.assign(base(colours).legend, { data: answers.map((each) => each[1]) }),
     });
   }
 
@@ -148,7 +188,7 @@
     const rows = [
       { title: "latency", height: 230, log: true, series: [["average", latency(0)], ["p99 of the worst host", latency(1)], ["maximum", latency(2)]] },
       { title: "pages per second", height: 90, series: [["page-ins/s", steps("page_ins")], ["page-outs/s", steps("page_outs")]] },
-      { title: "stalled, % (PSI some)", height: 90, series: [["for memory", steps("psi_memory")], ["for I/O", steps("psi_io")]] },
+      { title: "stalled, % of the time (PSI some)", height: 90, series: [["for memory", steps("psi_memory")], ["for I/O", steps("psi_io")]] },
       { title: "swap in use, MB", height: 70, series: [["swap in use", steps("swap_used_mb")]] },
     ];
     let top = 64;
@@ -156,23 +196,21 @@
     const palette = COLOURS[isDark() ? "dark" : "light"];
     rows.forEach((row, index) => {
       grids.push({ outerBoundsMode: "none", left: 64, right: 28, top, height: row.height });
-      top += row.height + 44;
-      xs.push(axis(colours, { type: "value", gridIndex: index, min: 0, max: end, splitLine: { show: false },
-        axisLabel: { show: index === rows.length - 1, formatter: (value) => Math.round(value) + " s" } }));
+      top += row.height + 48;
+      const known = row.series.flatMap((each) => each[1].map((point) => point[1])).filter((value) => value !== null);
+      xs.push(ticked(colours, "value", Object.assign(linearTicks(end), { max: end }), (value) => value + " s", { gridIndex: index, splitLine: { show: false },
+        name: index === rows.length - 1 ? "time under load" : "", nameLocation: "middle", nameGap: 26 }));
       ys.push(row.log
-        ? microAxis(colours, Object.assign({ gridIndex: index, name: row.title, nameTextStyle: { color: colours.soft, align: "left" } },
-          bounds(row.series.flatMap((each) => each[1].map((point) => point[1])).concat([data.slo.avg_us]))))
-        : axis(colours, { type: "value", gridIndex: index, name: row.title, nameTextStyle: { color: colours.soft, align: "left" }, min: 0, splitNumber: 2,
-          axisLabel: { formatter: number } }));
+        ? microAxis(colours, known.concat([data.slo.avg_us, data.slo.p99_us]), { gridIndex: index, name: row.title })
+        : ticked(colours, "value", linearTicks(Math.max(0, ...known)), number, { gridIndex: index, name: row.title }));
       row.series.forEach((each, position) => series.push({
         name: each[0], type: "line", xAxisIndex: index, yAxisIndex: index, data: each[1], symbol: "none", connectNulls: false,
         color: palette[(row.log ? [0, 1, 3] : [2, 4])[position] % palette.length],
         lineStyle: { width: row.log ? 1.2 : 2 }, areaStyle: row.log ? undefined : { opacity: 0.15 },
         markArea: position ? undefined : { silent: true, itemStyle: { color: colours.soft, opacity: 0.09 },
           data: phases.filter((phase) => phase.kind === "warmup").map((phase) => [{ xAxis: phase.start }, { xAxis: phase.end }]) },
-        markLine: position || index ? undefined : { silent: true, symbol: "none",
-          label: { formatter: "average ≤ " + number(data.slo.avg_us) + " µs", position: "insideEndTop", color: colours.fail },
-          lineStyle: { color: colours.fail, type: "dashed" }, data: [{ yAxis: data.slo.avg_us }] },
+        markLine: position || index ? undefined
+          : limitLines(colours, [[data.slo.avg_us, sloText("average", data.slo.avg_us)], [data.slo.p99_us, sloText("p99", data.slo.p99_us)]], "insideEndTop"),
       }));
     });
     return Object.assign(base(colours), {
@@ -192,90 +230,131 @@
     });
   }
 
+  /* Label the part of the time that the slider has chosen. */
+  function zoom(chart) {
+    const { startValue, endValue } = chart.getOption().dataZoom[0], customValues = ticksBetween(startValue, endValue);
+    chart.setOption({ xAxis: chart.getOption().xAxis.map(() => ({ axisLabel: { customValues }, axisTick: { customValues }, splitLine: { customValues } })) });
+  }
+
+  /* Dots with intervals, a row for each profile in each cell; above them, the range of each profile over the cells. */
+  const INTERVAL = "95 % interval over the runs", RANGE = "range over the cells (no interval)";
   function ratios(colours) {
     const figure = document.getElementById("figure");
-    const rows = data.ratios.filter((row) => row.figure === (figure ? figure.value : "p99_us"));
+    const cells = data.ratios.filter((row) => row.figure === (figure ? figure.value : "p99_us"));
     const palette = COLOURS[isDark() ? "dark" : "light"];
-    const series = data.profiles.map((profile, index) => ({
-      name: profile.name, type: "bar", barGap: "10%", color: palette[index % palette.length],
-      data: rows.map((row) => row.values[index]), label: { show: rows.length * data.profiles.length <= 40, position: "top", color: colours.text, fontSize: 10,
-        formatter: (hit) => (hit.value ? hit.value.toFixed(hit.value >= 10 ? 0 : 1) + "×" : "") },
-    }));
-    const whiskers = data.profiles.map((profile, index) => ({
-      name: profile.name, type: "custom", silent: true, clip: true, tooltip: { show: false }, z: 5, itemStyle: { color: colours.soft },
-      data: rows.map((row, x) => (row.intervals[index] ? [x, ...row.intervals[index]] : null)).filter(Boolean),
-      renderItem: (parameters, api) => {
-        const layout = api.barLayout({ barGap: "10%", count: data.profiles.length });
-        const middle = layout[index].offsetCenter;
-        const low = api.coord([api.value(0), api.value(1)]), high = api.coord([api.value(0), api.value(2)]);
-        const stroke = { stroke: colours.text, lineWidth: 1, fill: null };
-        const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style: stroke });
-        const x = low[0] + middle;
-        return { type: "group", children: [line(x, low[1], x, high[1]), line(x - 3, low[1], x + 3, low[1]), line(x - 3, high[1], x + 3, high[1])] };
-      },
-    }));
-    const known = rows.flatMap((row) => row.values).filter((value) => value > 0);
+    const times = (value) => value.toFixed(2) + " ×";
+    const figures = (formatter) => ({ show: true, position: "right", distance: 6, color: colours.text, fontSize: 10, formatter });
+    const rows = [], dots = data.profiles.map(() => []), ranges = data.profiles.map(() => null), whiskers = [];
+    if (cells.length > 1) {
+      rows.push({ heading: "all " + cells.length + " cells" });
+      data.profiles.forEach((profile, index) => {
+        const known = cells.map((cell) => cell.values[index]).filter((value) => value !== null);
+        if (known.length) ranges[index] = [[Math.min(...known), rows.length], [Math.max(...known), rows.length]];
+        rows.push({ name: profile.name });
+      });
+    }
+    for (const cell of cells) {
+      rows.push({ heading: cell.title });
+      data.profiles.forEach((profile, index) => {
+        const value = cell.values[index], interval = cell.intervals[index];
+        if (value !== null) dots[index].push({ value: [value, rows.length], cell: cell.title, interval });
+        if (interval) whiskers.push([{ value: [interval[0], rows.length] }, { value: [interval[1], rows.length], label: figures(() => times(value)) }]);
+        rows.push({ name: profile.name });
+      });
+    }
+    const known = cells.flatMap((cell) => cell.values.concat(...cell.intervals.filter(Boolean))).filter((value) => value > 0).concat([1]);
+    const ends = (colour) => ({ type: "line", yAxisIndex: 0, silent: true, tooltip: { show: false }, color: colour, z: 1 });
     return Object.assign(base(colours), {
-      grid: { outerBoundsMode: "none", left: 56, right: 16, top: 56, bottom: narrow() ? 110 : 56 },
-      tooltip: Object.assign(base(colours).tooltip, { trigger: "axis", axisPointer: { type: "shadow" }, formatter: (hits) => "<b>" + clean(hits[0].name.replace("\n", " ")) + "</b><br>"
-        + hits.filter((hit) => hit.seriesType === "bar").map((hit) => {
-          const interval = rows[hit.dataIndex].intervals[data.profiles.findIndex((profile) => profile.name === hit.seriesName)];
-          return hit.marker + clean(hit.seriesName) + ": " + (hit.value ? hit.value.toFixed(2) + " ×" : "–")
-            + (interval ? " (" + interval[0].toFixed(2) + " to " + interval[1].toFixed(2) + ")" : "");
-        }).join("<br>") }),
-      xAxis: axis(colours, { type: "category", data: rows.map((row) => row.title), axisLabel: { interval: 0, rotate: narrow() ? 45 : 0, fontSize: narrow() ? 10 : 12 } }),
-      yAxis: axis(colours, { type: "log", name: "× " + data.baseline, nameTextStyle: { color: colours.soft, align: "left" },
-        min: Math.pow(10, Math.floor(Math.log10(Math.min(0.9, ...known)))), max: Math.pow(10, Math.ceil(Math.log10(Math.max(2, ...known) * 1.2))), axisLabel: { formatter: (value) => value + " ×" } }),
-      series: series.concat(whiskers),
-
-    });
-  }
-
-  function curve(colours) {
-    const palette = COLOURS[isDark() ? "dark" : "light"];
-    const known = data.profiles.flatMap((profile) => profile.curve.map((point) => point[1])).filter((value) => value > 0);
-    const largest = Math.max(...data.profiles.flatMap((profile) => profile.curve.map((point) => point[0])));
-    const line = (column, grid) => data.profiles.map((profile, index) => ({
-      name: profile.name, type: "line", xAxisIndex: grid, yAxisIndex: grid, color: palette[index % palette.length], symbolSize: 9,
-      lineStyle: { width: 2, type: DASHES[Math.floor(index / 8) % 3] },
-      data: profile.curve.map((point) => ({ value: [point[0], point[column]], point, symbol: point[3] ? "circle" : "emptyCircle" })),
-      markLine: grid || index ? undefined : { silent: true, symbol: "none", lineStyle: { color: colours.fail, type: "dashed", width: 1.5 },
-        label: { color: colours.fail, position: "insideStartTop", formatter: "SLO: p99 ≤ " + number(data.slo.p99_us) + " µs" }, data: [{ yAxis: data.slo.p99_us }] },
-      /* N90 is the largest whole number, so it may lie up to one host further. */
-      markArea: grid ? undefined : { silent: true, itemStyle: { opacity: 0.13 },
-        data: [[{ xAxis: profile.interval[0] }, { xAxis: Math.min(largest, profile.interval[1] === null ? largest : profile.interval[1] + 1) }]] },
-    }));
-    const x = (grid) => axis(colours, { type: "value", gridIndex: grid, min: 0, max: largest, minInterval: 1, splitLine: { show: false },
-      name: grid ? "hosts in the fleet" : "", nameLocation: "middle", nameGap: 28 });
-    return Object.assign(base(colours), {
-      grid: [{ outerBoundsMode: "none", left: 64, right: 24, top: 64, height: 240 }, { outerBoundsMode: "none", left: 64, right: 24, top: 352, height: 140 }],
-      xAxis: [x(0), x(1)],
-      yAxis: [
-        microAxis(colours, Object.assign({ gridIndex: 0, name: "p99 of the worst host", nameTextStyle: { color: colours.soft, align: "left" } },
-          bounds(known.concat([data.slo.p99_us])))),
-        axis(colours, { type: "value", gridIndex: 1, min: 0, max: largest, minInterval: 1, name: "hosts within the SLO",
-          nameTextStyle: { color: colours.soft, align: "left" } }),
+      grid: { outerBoundsMode: "none", left: narrow() ? 84 : 140, right: narrow() ? 52 : 72, top: narrow() ? 112 : 64, bottom: 52 },
+      tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => "<b>" + clean(hit.data.cell) + "</b><br>" + hit.marker + clean(hit.seriesName) + ": "
+        + times(hit.value[0]) + (hit.data.interval ? "<br>" + INTERVAL + ": " + hit.data.interval.map((each) => each.toFixed(2)).join(" to ") : "<br>indicative: too few runs for an interval") }),
+      xAxis: ticked(colours, "log", logTicks(known), (value) => value + " ×", { name: "latency as a multiple of that under " + data.baseline, nameLocation: "middle", nameGap: 30 }),
+      yAxis: axis(colours, { type: "category", inverse: true, data: rows.map((row) => row.name || ""), splitLine: { show: false }, axisTick: { show: false },
+        axisLine: { show: false }, axisLabel: { interval: 0, width: narrow() ? 72 : 128, overflow: "truncate", hideOverlap: false } }),
+      series: [
+        ...data.profiles.map((profile, index) => ({
+          name: profile.name, type: "scatter", color: palette[index % palette.length], symbolSize: 11, z: 5, data: dots[index],
+          // With an interval, the figure stands at the end of its line.
+          label: figures((hit) => (hit.data.interval ? "" : times(hit.value[0]))),
+          markLine: index ? undefined : { silent: true, symbol: "none", lineStyle: { color: colours.soft, type: "dashed", width: 1.5 },
+            data: [{ xAxis: 1, label: { color: colours.soft, position: "start", formatter: "as " + data.baseline } }] },
+        })),
+        // Series that share a name share their entry in the legend.
+        ...whiskers.map((each) => Object.assign(ends(colours.text), { name: INTERVAL, data: each, symbol: "rect", symbolSize: [2, 11], lineStyle: { width: 1.5 }, z: 4 })),
+        ...ranges.map((each, index) => each && Object.assign(ends(palette[index % palette.length]), { name: RANGE, data: each, symbol: "none",
+          lineStyle: { width: 12, opacity: 0.45 } })).filter(Boolean),
+        { type: "scatter", silent: true, symbolSize: 0, tooltip: { show: false }, data: rows.map((row, index) => (row.heading ? { value: [logTicks(known).min, index], name: row.heading } : null)).filter(Boolean),
+          label: { show: true, position: "right", distance: 4, color: colours.text, fontWeight: 600, fontSize: 12, formatter: (hit) => hit.name } },
       ],
-      tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => "<b>" + clean(hit.seriesName) + "</b>, " + hit.data.point[0] + " hosts<br>p99 of the worst host "
-        + number(hit.data.point[1]) + " µs<br>" + hit.data.point[2] + " hosts within the SLO<br>" + clean(hit.data.point[4]) }),
-      series: line(1, 0).concat(line(2, 1), [{ name: "all", type: "line", xAxisIndex: 1, yAxisIndex: 1, data: [[0, 0], [largest, largest]], symbol: "none", silent: true,
-        lineStyle: { color: colours.soft, type: "dotted", width: 1 } }]),
-      legend: Object.assign(base(colours).legend, { data: data.profiles.map((profile) => profile.name) }),
+      legend: Object.assign(base(colours).legend, { type: "plain", data: [...data.profiles.map((profile) => ({ name: profile.name })),
+        ...(whiskers.length ? [{ name: INTERVAL }] : []), ...(cells.length > 1 ? [{ name: RANGE, icon: "rect", itemStyle: { color: colours.soft, opacity: 0.5 } }] : [])] }),
     });
   }
 
-  /* An axis from the first to the last tick; without ticks, the library chooses them. */
-  const scale = (colours, log, ticks, formatter) => (ticks && ticks.length
-    ? { type: log ? "log" : "value", min: ticks[0], max: ticks[ticks.length - 1], axisLabel: { formatter, customValues: ticks }, axisTick: { customValues: ticks, lineStyle: { color: colours.line } } }
-    : { type: log ? "log" : "value", min: log ? "dataMin" : 0, axisLabel: { formatter } });
+  /* Upper part: N90 of each profile with its interval. Lower part: average and p99 of the worst host as shares of the SLO. */
+  function curve(colours) {
+    const palette = COLOURS[isDark() ? "dark" : "light"], profiles = data.profiles, points = profiles.flatMap((profile) => profile.curve);
+    const largest = Math.max(...points.map((point) => point.size), ...profiles.flatMap((profile) => profile.interval));
+    const sizes = linearTicks(largest, true), shares = logTicks(points.flatMap((point) => [point.avg, point.p99]).concat([1]));
+    const percent = (share) => number(100 * share) + " %";
+    const line = (figure, symbols, dash) => profiles.map((profile, index) => ({
+      name: profile.name, type: "line", xAxisIndex: 1, yAxisIndex: 1, color: palette[index % palette.length], symbolSize: figure === "p99" ? 9 : 8,
+      lineStyle: { width: 2, type: dash }, connectNulls: true,
+      data: profile.curve.map((point) => ({ value: [point.size, point[figure]], point, symbol: point.passed ? symbols[0] : symbols[1] })),
+    }));
+    const key = (name, symbol, dash) => ({ name, type: "line", xAxisIndex: 1, yAxisIndex: 1, data: [], color: colours.soft, symbol, lineStyle: { width: 2, type: dash } });
+    const P99 = "p99 of the worst host", AVERAGE = "average of the worst host";
+    const height = 34 * profiles.length, below = 96 + height + 70, tall = 290;
+    const whiskers = profiles.map((profile, index) => {
+      const end = profile.interval[1] === null ? sizes.max : profile.interval[1];
+      const cap = { symbol: "rect", symbolSize: [2, 12] };
+      return { name: profile.name, type: "line", silent: true, tooltip: { show: false }, color: palette[index % palette.length], lineStyle: { width: 1.5 },
+        data: [Object.assign({ value: [profile.interval[0], index] }, cap),
+          profile.interval[1] === null ? { value: [end, index], symbol: "triangle", symbolRotate: -90, symbolSize: 10 } : Object.assign({ value: [end, index] }, cap)] };
+    });
+    return Object.assign(base(colours), {
+      title: [["the density N90, with its 95 % interval", 64], ["share of the SLO", below - 32]].map((each) => ({ text: each[0], left: 8, top: each[1],
+        textStyle: { color: colours.soft, fontSize: 12, fontWeight: 400 } })),
+      grid: [{ outerBoundsMode: "none", left: narrow() ? 72 : 110, right: 28, top: 88, height }, { outerBoundsMode: "none", left: narrow() ? 72 : 110, right: 28, top: below, height: tall }],
+      xAxis: [0, 1].map((grid) => ticked(colours, "value", sizes, number, { gridIndex: grid, splitLine: { show: !grid },
+        name: grid ? "hosts in the fleet" : "", nameLocation: "middle", nameGap: 28 })),
+      yAxis: [
+        axis(colours, { type: "category", gridIndex: 0, inverse: true, data: profiles.map((profile) => profile.name), splitLine: { show: false }, axisTick: { show: false },
+          axisLabel: { interval: 0, hideOverlap: false, width: narrow() ? 62 : 100, overflow: "truncate" } }),
+        ticked(colours, "log", shares, percent, { gridIndex: 1 }),
+      ],
+      tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => {
+        const point = hit.data.point;
+        if (!point) return "<b>" + clean(hit.seriesName) + "</b>: N90 " + clean(hit.data.text);
+        return "<b>" + clean(hit.seriesName) + "</b>, " + clean(point.hosts) + "<br>" + AVERAGE + " " + number(point.avg_us) + " µs, " + percent(point.avg) + " of the SLO<br>"
+          + P99 + " " + number(point.p99_us) + " µs, " + percent(point.p99) + " of the SLO<br>" + clean(point.text);
+      } }),
+      series: [
+        ...line("p99", ["circle", "emptyCircle"], "solid"), ...line("avg", ["rect", "emptyRect"], "dashed"),
+        key(P99, "circle", "solid"), key(AVERAGE, "rect", "dashed"), ...whiskers,
+        ...profiles.map((profile, index) => ({ name: profile.name, type: "scatter", color: palette[index % palette.length], symbolSize: 11, z: 5,
+          data: [{ value: [profile.n90, index], text: profile.text }],
+          label: { show: true, position: profile.n90 > sizes.max / 2 ? "left" : "right", offset: [0, -12], color: colours.text, fontSize: 11, formatter: narrow() ? profile.short : profile.text } })),
+        { type: "line", xAxisIndex: 1, yAxisIndex: 1, data: [], silent: true, markLine: limitLines(colours, [[1, data.slo_text]]),
+          markArea: { silent: true, itemStyle: { color: colours.fail, opacity: 0.07 }, data: [[{ yAxis: 1 }, { yAxis: shares.max }]] } },
+      ],
+      legend: Object.assign(base(colours).legend, { type: "plain", data: profiles.map((profile) => ({ name: profile.name })).concat([{ name: P99 }, { name: AVERAGE }]) }),
+    });
+  }
+
+  /* An axis for values: logarithmic, or from 0. Counts have no ticks between whole numbers. */
+  const scale = (colours, log, values, more) => ticked(colours, log ? "log" : "value",
+    log ? logTicks(values) : linearTicks(Math.max(0, ...values), values.every(Number.isInteger)), number, more);
+
+  const values = (chart, column) => chart.series.flatMap((each) => each.points.map((point) => point[column])).filter((value) => value !== null);
 
   /* A chart of an experiment, with one line for each series. */
   const lines = (chart) => (colours) => Object.assign(base(colours), {
-    grid: { outerBoundsMode: "none", left: 64, right: narrow() ? 18 : 36, top: 56, bottom: 52 },
+    grid: { outerBoundsMode: "none", left: 72, right: narrow() ? 26 : 44, top: 64, bottom: 52 },
     tooltip: Object.assign(base(colours).tooltip, { trigger: "axis", formatter: (hits) => "<b>" + clean(chart.x) + " " + number(hits[0].axisValue) + "</b>, "
       + clean(chart.y) + "<br>" + hits.map((hit) => hit.marker + clean(hit.seriesName) + ": " + number(hit.value[1])).join("<br>") }),
-    xAxis: axis(colours, Object.assign(scale(colours, chart.log_x, chart.x_ticks, number), { name: chart.x, nameLocation: "middle", nameGap: 28 })),
-    yAxis: axis(colours, Object.assign(scale(colours, chart.log_y, chart.y_ticks, number), { name: chart.y, nameTextStyle: { color: colours.soft, align: "left" } })),
+    xAxis: scale(colours, chart.log_x, values(chart, 0), { name: chart.x, nameLocation: "middle", nameGap: 28 }),
+    yAxis: scale(colours, chart.log_y, values(chart, 1), { name: chart.y }),
     series: chart.series.map((each, index) => ({
       name: each.name, type: "line", data: each.points, symbol: "circle", symbolSize: 6, emphasis: { focus: "series" },
       lineStyle: { width: 2, type: DASHES[Math.floor(index / 8) % 3] },
@@ -302,6 +381,7 @@
       if (!place) continue;
       const chart = echarts.init(place, null, { renderer: "svg", width: printing ? 1000 : undefined });
       chart.setOption(options(colours));
+      if (name === "time") chart.on("datazoom", () => zoom(chart));
       charts.push(chart);
     }
     document.documentElement.dataset.charts = String(charts.length);
@@ -319,6 +399,17 @@
     clearTimeout(waiting);
     waiting = setTimeout(draw, 150);
   });
-  window.addEventListener("beforeprint", () => { printing = true; draw(); });
-  window.addEventListener("afterprint", () => { printing = false; draw(); });
+  // Paper cannot be clicked, so everything is open on it.
+  let closed = [];
+  window.addEventListener("beforeprint", () => {
+    printing = true;
+    closed = [...document.querySelectorAll("details:not([open])")];
+    closed.forEach((each) => { each.open = true; });
+    draw();
+  });
+  window.addEventListener("afterprint", () => {
+    printing = false;
+    closed.splice(0).forEach((each) => { each.open = false; });
+    draw();
+  });
 }());

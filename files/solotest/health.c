@@ -21,9 +21,17 @@ static uint64_t steal_ticks(void)
     return steal;
 }
 
+static uint64_t waited_for_cpu(void)
+{
+    char text[128];
+    uint64_t waited;
+    read_small_file("/proc/self/schedstat", text, sizeof text);
+    return sscanf(text, "%*u %" SCNu64, &waited) == 1 ? waited : NEVER;
+}
+
 struct health_sample health_now(void)
 {
-    struct health_sample h = {.at = now_ns(), .steal = steal_ticks(), .cpu = sched_getcpu()};
+    struct health_sample h = {.at = now_ns(), .steal = steal_ticks(), .waited = waited_for_cpu(), .cpu = sched_getcpu()};
     (void)getrusage(RUSAGE_SELF, &h.usage);
     return h;
 }

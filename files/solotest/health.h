@@ -16,6 +16,7 @@
 struct health_sample {
     struct rusage usage;
     uint64_t at, steal;
+    uint64_t waited; /* ns for a CPU, since the process began; NEVER: the kernel does not tell */
     int cpu;
 };
 

@@ -48,9 +48,23 @@ static inline void hist_add_many(struct histogram *h, uint64_t value, uint64_t t
     h->slots[hist_index(value)] += times;
 }
 
-static inline void hist_add(struct histogram *h, uint64_t value)
+static inline void hist_add_all(struct histogram *h, const uint64_t *values, size_t count)
 {
-    hist_add_many(h, value, 1);
+    if (count == 0)
+        return;
+    uint64_t min = h->count == 0 ? INT64_MAX : h->min, max = h->max;
+    wide sum = h->sum;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t value = min_u64(values[i], INT64_MAX);
+        min = min_u64(min, value);
+        max = max_u64(max, value);
+        sum += value;
+        h->slots[hist_index(value)]++;
+    }
+    h->min = min;
+    h->max = max;
+    h->sum = sum;
+    h->count += count;
 }
 
 /* ceil(count * permille / 1000), without overflow. */

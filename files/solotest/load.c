@@ -86,7 +86,7 @@ static ssize_t conn_read(struct conn *c, char *to, int flags, struct reading *r,
     bool whole = true;
     *r = (struct reading){0};
     if (!c->stamped) {
-        ssize_t n = conn_receive(c, to, flags);
+        ssize_t n = c->tls == NULL ? recv(c->fd, to, READ_SIZE, flags) : conn_receive(c, to, flags);
         r->at = now_ns();
         return n;
     }
@@ -165,8 +165,10 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
     uint64_t until = min_u64(wake, l->next_timeout_check);
     struct timespec left = to_timespec(since(until, now));
     int ready = ppoll(l->polls, l->conn_count, &left, NULL);
-    if (ready == 0 && until == wake && wake > now)
-        pacer_learn(&l->pacer, since(now_ns(), wake));
+    if (ready == 0 && until == wake && wake > now) {
+        now = now_ns();
+        pacer_learn(&l->pacer, since(now, wake), since(deadline, now));
+    }
     if (ready < 0)
         return errno == EINTR || load_lost(l, strerror(errno));
     for (size_t i = 0; i < l->conn_count; i++) {
@@ -193,7 +195,7 @@ static bool load_receive(struct load *l, uint64_t deadline)
 static void load_progress(struct load *l)
 {
     uint64_t now = max_u64(l->last_reply, l->last_sent);
-    if (!l->settings->progress || now < l->next_progress)
+    if (now < l->next_progress)
         return;
     l->next_progress = now + NS_PER_S;
     double elapsed = (double)since(now, l->first_sent) / 1e9;
@@ -306,7 +308,7 @@ static bool load_is_connected(struct load *l)
 
 bool load_run(struct load *l)
 {
-    l->next_progress = now_ns() + NS_PER_S;
+    l->next_progress = l->settings->progress ? now_ns() + NS_PER_S : NEVER;
     l->timeout = seconds_to_ns(l->settings->timeout);
     l->slots = l->conn_count * l->conns[0].depth;
     l->bound.period = l->conns[0].stamped ? (uint64_t)l->pacer.period : 0;

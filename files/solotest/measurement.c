@@ -48,22 +48,17 @@ void measurement_free(struct measurement *m)
 
 void measurement_record(struct measurement *m)
 {
-    for (const struct sample *s = m->batch; s < m->batch + m->noted; s++) {
-        const struct latencies *t = &s->latencies;
-        hist_add(&m->service, t->service);
-        hist_add(&m->response, t->response);
-        hist_add(&m->intended, t->intended);
-        hist_add(&m->lateness, t->lateness);
-        if (t->stamped) {
-            hist_add(&m->wakeup, t->wakeup);
-            hist_add(&m->server, t->server);
-            hist_add(&m->server_if_overloaded, t->server_if_overloaded);
-        }
-        series_add(&m->series, s->at, t->response);
-        if (m->raw_used < m->raw_size)
-            m->raw[m->raw_used++] = *t;
-    }
-    m->noted = 0;
+    struct batch *b = &m->batch;
+    hist_add_all(&m->service, b->service, b->noted);
+    hist_add_all(&m->response, b->response, b->noted);
+    hist_add_all(&m->intended, b->intended, b->noted);
+    hist_add_all(&m->lateness, b->lateness, b->noted);
+    hist_add_all(&m->wakeup, b->wakeup, b->stamped);
+    hist_add_all(&m->server, b->server, b->stamped);
+    hist_add_all(&m->server_if_overloaded, b->server_if_overloaded, b->stamped);
+    for (size_t i = 0; i < b->noted; i++)
+        series_add(&m->series, b->at[i], b->response[i]);
+    b->noted = b->stamped = 0;
 }
 
 void measurement_finish(struct measurement *m, const struct server_bound *b)

@@ -20,14 +20,16 @@
 
 #define BATCH 64
 
-struct sample {
-    uint64_t at; /* intended start, since the start of the load */
-    struct latencies latencies;
+/* The replies that were noted. Of those with a time stamp there are fewer. */
+struct batch {
+    size_t noted, stamped;
+    uint64_t at[BATCH]; /* intended start, since the start of the load */
+    uint64_t service[BATCH], response[BATCH], intended[BATCH], lateness[BATCH];
+    uint64_t wakeup[BATCH], server[BATCH], server_if_overloaded[BATCH];
 };
 
 struct measurement {
-    struct sample batch[BATCH];
-    size_t noted;
+    struct batch batch;
     struct histogram service, response, intended, lateness;
     struct histogram wakeup, server; /* empty without the kernel's time stamps */
     struct histogram server_if_overloaded; /* what measurement_finish() may choose */
@@ -50,8 +52,22 @@ void measurement_record(struct measurement *m);
 static inline void measurement_add(struct measurement *m, const struct slot *slot,
                                    struct latencies t, uint64_t start)
 {
-    m->batch[m->noted++] = (struct sample){since(slot->intended, start), t};
-    if (m->noted == BATCH)
+    struct batch *b = &m->batch;
+    size_t i = b->noted++;
+    b->at[i] = since(slot->intended, start);
+    b->service[i] = t.service;
+    b->response[i] = t.response;
+    b->intended[i] = t.intended;
+    b->lateness[i] = t.lateness;
+    if (t.stamped) {
+        size_t k = b->stamped++;
+        b->wakeup[k] = t.wakeup;
+        b->server[k] = t.server;
+        b->server_if_overloaded[k] = t.server_if_overloaded;
+    }
+    if (m->raw_used < m->raw_size)
+        m->raw[m->raw_used++] = t;
+    if (b->noted == BATCH)
         measurement_record(m);
 }
 

@@ -27,6 +27,7 @@ struct pacer {
     uint64_t start;
     uint64_t spin;      /* stop sleeping so long before the due time; 0: only sleep, NEVER: only spin */
     uint64_t spin_min;  /* hybrid: the smallest value of `spin` */
+    double spun;        /* hybrid: ns of each wait that were spun, as a moving average */
     long double period; /* ns; 64 bits of mantissa keep request 10^12 exact to the nanosecond */
     enum arrivals arrivals;
     struct rng rng;
@@ -42,18 +43,26 @@ struct pacer {
  *   above                one in eleven does, since there every microsecond of spinning is one of many.
  *
  * A wait that is too short to sleep lowers it as well; otherwise a `spin` longer than the interval
- * between two requests could never fall again. */
+ * between two requests could never fall again.
+ *
+ * Spinning takes a CPU from others, whose sleeps then end late, and who spin for longer. So if it takes more
+ * than one part in SPIN_SHARE of the time, `spin` falls whatever the sleeps do. */
 enum {
     SPIN_CHEAP_NS = 40000, SPIN_CHEAP_UP_NS = 2500, SPIN_CHEAP_DOWN_NS = 20,
     SPIN_UP_NS = 5000, SPIN_DOWN_NS = 500, SPIN_MAX_NS = 150000,
+    SPIN_SHARE = 8, SPIN_MEMORY = 256,
 };
 
-static inline void pacer_learn(struct pacer *p, uint64_t overslept)
+/* A sleep ended so late, and the client spun for the rest of its wait. */
+static inline void pacer_learn(struct pacer *p, uint64_t overslept, uint64_t spun)
 {
     if (p->mode != PACING_HYBRID)
         return;
     bool cheap = p->spin <= SPIN_CHEAP_NS;
-    if (overslept > p->spin)
+    p->spun += ((double)spun - p->spun) / SPIN_MEMORY;
+    if (p->spun > (double)p->period / SPIN_SHARE)
+        p->spin = max_u64(since(p->spin, SPIN_DOWN_NS), p->spin_min);
+    else if (overslept > p->spin)
         p->spin = min_u64(p->spin + (cheap ? SPIN_CHEAP_UP_NS : SPIN_UP_NS), max_u64(SPIN_MAX_NS, p->spin_min));
     else
         p->spin = max_u64(since(p->spin, cheap ? SPIN_CHEAP_DOWN_NS : SPIN_DOWN_NS), p->spin_min);
@@ -98,9 +107,10 @@ static inline uint64_t pacer_wait(struct pacer *p, uint64_t due)
     uint64_t overslept = 0;
     if (wake > now) {
         sleep_until(CLOCK_MONOTONIC, wake);
-        overslept = since(now_ns(), wake);
+        now = now_ns();
+        overslept = since(now, wake);
     }
-    pacer_learn(p, overslept);
+    pacer_learn(p, overslept, since(due, now));
     do
         now = now_ns();
     while (now < due && !interrupted);

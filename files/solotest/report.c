@@ -308,6 +308,10 @@ static void report_health(struct json *j, const struct health *h)
     json_key_real(j, "user_s", user);
     json_key_real(j, "system_s", system);
     json_key_real(j, "cpu_share", elapsed > 0 ? (user + system) / elapsed : 0);
+    if (h->last.waited != NEVER)
+        json_key_real(j, "cpu_wait_s", (double)since(h->last.waited, h->first.waited) / 1e9);
+    else
+        json_key_null(j, "cpu_wait_s");
     json_key_u64(j, "steal_ticks", since(h->last.steal, h->first.steal));
     json_key_text(j, "clock_source", clock_source[0] != '\0' ? clock_source : NULL);
     json_key_bool(j, "memory_locked", h->memory_locked);

@@ -26,7 +26,7 @@ static inline char *put_text(char *to, const char *text)
 static inline size_t count_digits(uint64_t value)
 {
     size_t n = 1;
-    while ((value /= 10) != 0)
+    for (uint64_t limit = 10; n < DIGITS && value >= limit; limit *= 10)
         n++;
     return n;
 }

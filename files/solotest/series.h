@@ -23,6 +23,8 @@ struct series_point {
 struct series {
     uint64_t interval;
     size_t used;
+    size_t latest;         /* where the latest value went: most go there as well, and a division takes long */
+    uint64_t latest_begin; /* = latest * interval */
     struct series_point points[SERIES_POINTS];
     uint32_t (*slots)[HIST_SLOTS];
 };
@@ -39,13 +41,22 @@ static inline uint32_t add_saturating(uint32_t a, uint32_t b)
     return a > UINT32_MAX - b ? UINT32_MAX : a + b;
 }
 
+static inline size_t series_point_at(struct series *s, uint64_t at)
+{
+    if (at >= s->latest_begin && at - s->latest_begin < s->interval)
+        return s->latest;
+    while (at / s->interval >= SERIES_POINTS)
+        series_coarsen(s);
+    s->latest = (size_t)(at / s->interval);
+    s->latest_begin = s->latest * s->interval;
+    return s->latest;
+}
+
 static inline void series_add(struct series *s, uint64_t at, uint64_t value)
 {
-    uint64_t i;
-    while ((i = at / s->interval) >= SERIES_POINTS)
-        series_coarsen(s);
+    size_t i = series_point_at(s, at);
     if (i >= s->used)
-        s->used = (size_t)i + 1;
+        s->used = i + 1;
     s->points[i].count++;
     s->points[i].sum += value;
     s->points[i].max = max_u64(s->points[i].max, value);

@@ -82,7 +82,7 @@ def _last_of_session(
     if not before:
         return None
     last = before[-1]
-    document = directory.read_phase(last)
+    document = directory.read_phase(last, keep=None)
     if document is None or document["begun_at"] < session_started_at:
         raise RunError(
             f"{directory.file('phases', configuration.file_name(last))} is missing, so its results are lost. "

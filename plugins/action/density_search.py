@@ -20,6 +20,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     ControllerAction,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
@@ -66,7 +67,6 @@ class ActionModule(ControllerAction):
         "slo": {"type": "str", "default": ""},
         "slo_factor": {"type": "raw", "default": 1.5},
         "minutes": {"type": "raw"},
-        "quiet": {"type": "bool", "default": False},
         "run": CHECKED_RUN,
         "site": SITE,
         "prices": PRICES,
@@ -93,8 +93,7 @@ class ActionModule(ControllerAction):
             Display().display(line)
         if self._task.check_mode:
             return {"changed": False, "density": {"id": document["id"], "directory": directory.path}}
-        hypervisors = bool(task_vars["groups"].get("hypervisors"))
-        with Sequence(directory, FILE, document, hypervisors, options["quiet"]) as sequence:
+        with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors")), quiet=True) as sequence:
             for arm in arms:
                 sequence.check(arm.name, _variables(arm, definition["start"] or 1, definition))
             search = _Search(sequence, {arm.name: arm for arm in arms}, task_vars["groups"]["fleet"])
@@ -156,9 +155,9 @@ def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[s
     return [
         f"{'Resuming density search' if document['runs'] else 'Density search'} {document['id']}: "
         + ", ".join(arm["name"] for arm in definition["arms"]),
-        f"  the largest fleet of 1 to {definition['maximum']} hosts that all meet the SLO, known within a factor of "
-        f"{definition['factor']:g}; at most {definition['probes']} probes under each profile",
-        f"{len(document['runs'])} probes are done; results in {directory.path}",
+        f"  the largest fleet of 1 to {counted(definition['maximum'], 'host')} that all meet the SLO, known within a "
+        f"factor of {definition['factor']:g}; at most {definition['probes']} probes under each profile",
+        f"{counted(len(document['runs']), 'probe')} done; results in {directory.path}, all output in log.txt there",
     ]
 
 
@@ -284,5 +283,6 @@ def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
         "hosts_within_slo": min((cell["hosts_within_slo"] for cell in cells), default=0),
         "avg_us": worst("intended", "avg_us"),
         "p99_us": worst("intended", "p99_us"),
+        "worst_host_avg_us": worst("worst_host", "avg_us"),
         "worst_host_p99_us": worst("worst_host", "p99_us"),
     }

@@ -38,8 +38,8 @@ class ActionModule(ControllerAction):
         throughput = throughput_comparison.measured(options["results_dir"], options["runs"])
         if throughput:
             document, changed = throughput_comparison.publish(directory, throughput, Display().display, write)
-            return {"changed": changed, "comparison": document}
+            return {"changed": changed, "comparison": document, "published": {"directory": directory.path}}
         paid = cost.prices("prices", options["prices"], options["cost_example"])
         arms = [ArmRuns(None, [measured_run("runs", options["results_dir"], run)]) for run in options["runs"]]
         document, changed = publish(directory, arms, Display().display, paid, write=write)
-        return {"changed": changed, "comparison": document}
+        return {"changed": changed, "comparison": document, "published": {"directory": directory.path}}

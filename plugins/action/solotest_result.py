@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.client_result import ClientResult
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, measurement
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, fleet_sum, measurement
 
 _NOTHING = {"mode": None}
 
@@ -25,4 +25,6 @@ class ActionModule(ClientResult):
             accepted["solotest"]["collected"] = clock._asdict()
         if accepted.get("solotest") and self.options["observed"]:
             accepted["solotest"]["observed"] = self.options["observed"]
+        if (accepted.get("solotest") or {}).get("latency"):
+            accepted["packed"] = fleet_sum.pack(accepted["solotest"]["latency"])
         return accepted

@@ -50,6 +50,7 @@ author:
   - The memstretch.density contributors (@memstretch)
 """
 
+import os
 import sys
 import time
 import typing as t
@@ -58,6 +59,7 @@ from ansible.plugins.callback import CallbackBase
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder import adhoc
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import index
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import message
 
@@ -71,6 +73,15 @@ _CHARGED = "memstretch.density.charged_dram"
 _PRESSURE = "memstretch.density.host_pressure"
 _RESULT = "memstretch.density.solotest_result"
 _MEASURING = ("memstretch.density.solotest", _RESULT)
+# Actions that publish a page: where their result has its directory, and the files to open, the first one that exists.
+_PUBLISHING: dict[str, tuple[str, tuple[str, ...]]] = {
+    _REPORT: ("density_report", ("report.html",)),
+    "memstretch.density.density_search": ("density", ("density.html",)),
+    "memstretch.density.study": ("study", ("comparison.html",)),
+    "memstretch.density.run_comparison": ("published", ("comparison.html", "report.html")),
+    "memstretch.density.experiment_result": ("experiment_result", ("report.html",)),
+    "memstretch.density.optimize": ("optimize", ("optimize.txt",)),
+}
 
 
 class CallbackModule(CallbackBase):
@@ -86,6 +97,7 @@ class CallbackModule(CallbackBase):
         self._recorder: RunRecorder | None = None
         self._adhoc: adhoc.Collector | None = None
         self._reported = False
+        self._published: tuple[str, ...] = ()
 
     def v2_runner_on_ok(self, result: t.Any) -> None:
         self._guard(self._take, result)
@@ -117,8 +129,16 @@ class CallbackModule(CallbackBase):
     def _say(self, line: str) -> None:
         self._display.display(line)
 
+    def _note_page(self, action: str, answer: dict[str, t.Any]) -> None:
+        """Note the pages that an action has published."""
+        key, names = _PUBLISHING.get(action, ("", ()))
+        directory = (answer.get(key) or {}).get("directory")
+        if directory:
+            self._published = tuple(os.path.join(directory, name) for name in names)
+
     def _take(self, result: t.Any) -> None:
         action, answer = _action(result), result.result
+        self._note_page(action, answer)
         if action == _RUN and "benchmark_run" in answer:
             self._begin_run(answer["benchmark_run"])
         elif action == _PHASE and "benchmark_phase" in answer and self._recorder:
@@ -134,7 +154,8 @@ class CallbackModule(CallbackBase):
                 if "host_pressure" in each:
                     self._recorder.add_pressure(each["host_pressure"])
         elif action in _MEASURING and answer.get("solotest"):
-            self._take_measurement(result, answer["solotest"])
+            # Only solotest_result makes the key packed; the action solotest returns what its host answered.
+            self._take_measurement(result, answer["solotest"], answer.get("packed") if action == _RESULT else None)
 
     def _begin_run(self, begun: dict[str, t.Any]) -> None:
         if self._recorder:
@@ -142,9 +163,9 @@ class CallbackModule(CallbackBase):
         self._reported = False
         self._recorder = RunRecorder(begun, self._say)
 
-    def _take_measurement(self, result: t.Any, measured: dict[str, t.Any]) -> None:
+    def _take_measurement(self, result: t.Any, measured: dict[str, t.Any], packed: str | None) -> None:
         if self._recorder:
-            self._recorder.add(result.host.name, measured)
+            self._recorder.add(result.host.name, measured, packed)
         elif measured["mode"] in ("test", "fill"):
             self._collector().add(result.host.name, result.task_name, measured)
 
@@ -156,6 +177,7 @@ class CallbackModule(CallbackBase):
 
     def _take_failure(self, result: t.Any, unreachable: bool = False) -> None:
         action, answer, host = _action(result), result.result, result.host.name
+        self._note_page(action, answer)
         if action == _REPORT and "density_report" in answer:
             self._reported = True
             return
@@ -189,13 +211,18 @@ class CallbackModule(CallbackBase):
                 self._recorder.end_phase()
             else:
                 self._recorder.finish()
+                self._published = (self._recorder.directory.file("report.html"),)
             self._recorder.close()
+        page = next((each for each in self._published if os.path.exists(each)), None)
+        if page:
+            everything = os.path.join(os.path.dirname(os.path.dirname(page)), index.FILE)
+            self._say(f"Open {page}; all results: {everything}")
 
 
 def _action(result: t.Any) -> str:
     """Return the fully qualified name of the action that made a result."""
     written: str = result.task.action
-    known = (_RUN, _PHASE, _END, _REPORT, _CHARGED, _PRESSURE, *_MEASURING)
+    known = (_RUN, _PHASE, _END, _CHARGED, _PRESSURE, *_MEASURING, *_PUBLISHING)
     if written in known or not any(written.endswith(each.rpartition(".")[2]) for each in known) and "{" not in written:
         return written
     return result.task.resolved_action or written

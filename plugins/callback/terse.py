@@ -7,12 +7,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: terse
 type: stdout
-short_description: Ansible's default output without lines for included files
+short_description: Ansible's default output with one line for what needs no more
 version_added: 0.1.0
 description:
   - The same as P(ansible.builtin.default#callback), but included files are only mentioned with C(-v). The role
     P(memstretch.density.latency_benchmark#role) includes one file for each phase, and each of these lines would name
     every host of the fleet.
+  - A failure of one of this collection's own tasks is one line with its message, which gives the reason and the remedy.
+    With C(-v), it is the whole result.
+  - A teardown prints one line at its end, unless something failed. With C(-v), it prints what any playbook does.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -22,20 +25,76 @@ author:
   - The memstretch.density contributors (@memstretch)
 """
 
+import os
 import typing as t
 
+from ansible import constants
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as Default
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
+
+# The playbook whose changes nobody reads.
+_QUIET = "teardown.yml"
+
 
 class CallbackModule(Default):
-    """Omits the output about included files."""
+    """Omits the output about included files and about a teardown, and the results of our own tasks that failed."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "memstretch.density.terse"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._quiet = False
+
+    def v2_playbook_on_start(self, playbook: t.Any) -> None:
+        super().v2_playbook_on_start(playbook)
+        self._quiet = self._display.verbosity == 0 and os.path.basename(playbook._file_name) == _QUIET
+
+    def v2_playbook_on_play_start(self, play: t.Any) -> None:
+        if self._quiet:
+            self._play = play
+        else:
+            super().v2_playbook_on_play_start(play)
+
+    def v2_playbook_on_no_hosts_matched(self) -> None:
+        if not self._quiet:
+            super().v2_playbook_on_no_hosts_matched()
+
+    def v2_runner_item_on_ok(self, result: t.Any) -> None:
+        if not self._quiet or result.result.get("warnings"):
+            super().v2_runner_item_on_ok(result)
+
+    def v2_runner_on_failed(self, result: t.Any, ignore_errors: bool = False) -> None:
+        answer = result.result
+        is_ours = "memstretch.density." in (result.task.resolved_action or result.task.action)
+        # A loop has a message for each item, and a module that crashed has more to tell than its message.
+        has_more = "results" in answer or "module_stderr" in answer or not answer.get("msg")
+        if self._display.verbosity or has_more or not is_ours:
+            super().v2_runner_on_failed(result, ignore_errors)
+            return
+        if self._last_task_banner != result.task._uuid:
+            self._print_task_banner(result.task)
+        self._handle_warnings(answer)
+        shown = self._dump_results({name: answer[name] for name in ("changed", "msg") if name in answer})
+        line = f"fatal: [{self.host_label(result)}]: FAILED! => {shown}"
+        self._display.display(line, color=constants.COLOR_ERROR, stderr=self.get_option("display_failed_stderr"))
+        if ignore_errors:
+            self._display.display("...ignoring", color=constants.COLOR_SKIP)
+
+    def v2_playbook_on_stats(self, stats: t.Any) -> None:
+        hosts = [stats.summarize(host) for host in stats.processed]
+        if not self._quiet or any(each["failures"] or each["unreachable"] for each in hosts):
+            super().v2_playbook_on_stats(stats)
+            return
+        changed = sum(each["changed"] for each in hosts)
+        self._display.display(f"Teardown: done, changed={changed} on {counted(len(hosts), 'host')}")
+
     def v2_runner_on_ok(self, result: t.Any) -> None:
+        if self._quiet and not result.result.get("warnings"):
+            return
         # An include has no result of its own, but the default callback prints its banner.
         if self._display.verbosity == 0 and isinstance(result.task, TaskInclude):
             return

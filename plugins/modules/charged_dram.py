@@ -33,7 +33,10 @@ options:
     choices: [kept, released, fitted]
     default: kept
   watch:
-    description: Whether to read the charged DRAM every second until O(state=ended).
+    description:
+      - Whether to read the charged DRAM every second until O(state=ended).
+      - Meanwhile memory of the control group is reclaimed in the background, as kswapd does for a host, so that the
+        processes of the fleet do not wait for it.
     type: bool
     default: false
   longest:
@@ -139,6 +142,12 @@ charged_dram:
       returned: O(state=ended)
       type: list
       elements: int
+    limit_hits:
+      description:
+        - How often a process of the fleet met the limit of the control group while it was watched, and reclaimed memory
+          before it went on. Null with huge pages.
+      returned: O(state=ended)
+      type: int
     host_check:
       description:
         - How the memory in use of the host (neither free, in the CPUs' lists too, nor clean page cache nor reclaimable
@@ -171,7 +180,9 @@ def begin(module: AnsibleModule, host: BudgetedHost) -> dict[str, t.Any]:
     changed = host.set_limit(module.params["limit"], module.check_mode)
     result = {"changed": changed, "charged_dram": host.document()}
     if module.params["watch"] and not module.check_mode:
-        result["job"] = charged_watch.begin(host.charged, number("longest", module.params["longest"], LONGEST))
+        result["job"] = charged_watch.begin(
+            host.charged, host.group, number("longest", module.params["longest"], LONGEST)
+        )
     return result
 
 

@@ -75,11 +75,6 @@ options:
     description: No probe begins that would probably end later than so many minutes after the beginning, 1 to 100,000;
       each profile has one at least. By default there is no limit.
     type: raw
-  quiet:
-    description: Whether the lines of the playbooks are only logged, in C(log.txt) of the directory, so that a probe has
-      one line.
-    type: bool
-    default: false
   density_id:
     description:
       - Name of the directory. An existing directory is refused, unless it holds an unfinished search with the same

@@ -49,4 +49,8 @@ comparison:
   description: The contents of C(comparison.json) or C(throughput_benchmark.json).
   returned: always
   type: dict
+published:
+  description: The C(directory) of the comparison. In check mode it has no files.
+  returned: always
+  type: dict
 """

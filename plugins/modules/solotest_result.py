@@ -69,4 +69,10 @@ solotest:
       when the result was fetched, C(at), C(offset) and C(uncertainty) in seconds. C(observed) is as given.
   returned: when the client ran
   type: dict
+packed:
+  description:
+    - The counts of all histograms, compressed, so that the callback adds them up quickly. For this collection only; the
+      form may change.
+  returned: when a test was measured
+  type: str
 """

@@ -32,7 +32,8 @@ HOSTS = 32
 FIRST_PORT = 21000
 # The searches, and the most seconds that a probe of so many hosts may take beyond its load.
 SEARCHES: dict[str, dict[str, t.Any]] = {
-    "one profile": {"profiles": "dram", "density_start": 8, "density_max": 32, "density_probes": 4},
+    "8 of 32": {"profiles": "dram", "density_start": 8, "density_max": 8, "density_probes": 3},
+    "32 of 32": {"profiles": "dram", "density_start": 32, "density_max": 32, "density_probes": 2},
     "two profiles in turn": {"profiles": "dram,swap", "density_start": 8, "density_max": 8, "density_probes": 2},
 }
 BARS = {8: 15, 32: 30}

@@ -220,6 +220,7 @@ class SshGuests:
                 "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
                 "ANSIBLE_NOCOLOR": "1",
                 "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.path / "cp"),
+                "ANSIBLE_TIMEOUT": "120",  # the guests share the CPUs with all of their clients
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -67,7 +67,7 @@ CHANGES_THIS_MACHINE = tuple(
         "test_demo.py::test_root",
         "test_experiments.py::test_throughput",  # what fits depends on the free memory
         "test_page_in.py::",
-        "test_fresh_hypervisor.py::",
+        "test_fresh_hypervisor.py::test_check_mode",
         "test_plan.py::test_a_plan_for_existing_servers",
         "test_study.py::",
         "test_tuning.py::",
@@ -387,10 +387,13 @@ class LocalFleet:
 
 @pytest.fixture(scope="session")
 def bytecode_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of playbooks that cache byte code; all workers of pytest-xdist share the cache."""
+    """Return the environment of playbooks that keep byte code and the zip files of modules.
+
+    All workers of pytest-xdist share the cache.
+    """
     base = tmp_path_factory.getbasetemp()
     cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "bytecode"
-    cache.mkdir(exist_ok=True)
+    (cache / "modules").mkdir(parents=True, exist_ok=True)
     loader = pathlib.Path(__file__).with_name("bytecode_cache")
     return {"PYTHONPATH": str(loader), "TEST_BYTECODE_CACHE": str(cache)}
 

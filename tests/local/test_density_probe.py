@@ -6,21 +6,21 @@ from __future__ import annotations
 import collections
 import json
 import pathlib
-import signal
 import subprocess
 import sys
 import typing as t
 
 import pytest
 
-from .conftest import SMALL, HeldPhase, LocalFleet, free_ports, wait_for, write_inventory
+from .conftest import SMALL, LocalFleet, free_ports, write_inventory
 
 HOSTS = ("a", "b", "c")
-# What a probe starts on each host that it loads: modules that start Redis, record the host, ping it, fill it and load
-# it, and twice the interpreter alone, for its version. Not more, however many tasks the playbook has.
-MODULES = 5 + 2
-# On one host of the machine, its memory is read before and after the run besides.
-MODULES_OF_THE_MACHINE = 2
+# What a probe starts on each host that it loads: modules that start Redis, ping it, fill it and load it. Not more,
+# however many tasks the playbook has.
+MODULES = 4
+# On one host of the machine besides: a module that records it, the interpreter alone, twice, for its version, and
+# modules that read its memory before and after the run.
+MODULES_OF_THE_MACHINE = 1 + 2 + 2
 
 
 class CountedHosts:
@@ -47,7 +47,6 @@ class CountedHosts:
             }
         common = {
             **SMALL,
-            "latency_benchmark_read_mixes": [70],  # with SETs, so that a phase can be held
             "redis_supervisor": "daemon",
             "redis_directory": str(directory / "state"),
         }
@@ -86,26 +85,3 @@ def test_a_probe_touches_only_the_hosts_that_it_loads(counted, fleet, tmp_path):
     (document,) = (json.loads(path.read_text(encoding="utf-8")) for path in fleet.results.glob("*/density.json"))
     assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(1, "pass"), (2, "pass")]
     assert document["restored"] and not (tmp_path / "state").exists()
-
-
-def test_ctrl_c_says_at_once_what_is_left_to_do(counted, fleet, tmp_path):
-    held = HeldPhase(tmp_path, f"{fleet.results}/*-n0001-1/phases/01-fill.json", counted.ports[:1])
-    process = counted.search(profiles="dram", density_max=1, density_probes=1, **held.variables)
-    held.wait(process)
-    process.send_signal(signal.SIGINT)
-    said: list[str] = []
-
-    def is_explained() -> bool:
-        said.append(process.stdout.readline())
-        return "the same command continues" in said[-1]
-
-    wait_for("the explanation", is_explained, process)
-    text = "".join(said)
-    assert "== Interrupted: the running playbook ends now, then the hosts are restored" in text, text
-    assert "teardown.yml removes the VMs and the Redis instances" in text and "Restoring" not in text, text
-
-    rest = process.communicate()[0]
-    # The playbook of the probe ends after the explanation.
-    assert "User interrupted execution" in rest, rest
-    assert "== Restoring the hosts, step 1 of 1: teardown.yml" in rest and "== The hosts are restored" in rest, rest
-    assert not (tmp_path / "state").exists()

@@ -23,28 +23,19 @@ TWO_CELLS = {"latency_benchmark_read_mixes": [70], "latency_benchmark_influences
 UNRECORDED = ("--skip-tags", "host_tuning")
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["profile=turbo"], ["profile", "turbo", "dram", "imdt", "zram"]),
-        (["latency_benchmark_rate=fast"], ["latency_benchmark_rate", "'fast'", "0.001 to 1,000,000,000"]),
-        (["run_id=../elsewhere"], ["run_id", "../elsewhere"]),
-    ],
-    ids=["profile", "load", "run"],
-)
-def test_bad_input_is_refused_before_anything_is_touched(fleet, arguments, message):
+def test_bad_input_is_refused_before_anything_is_touched(fleet):
     fleet.add("a")
     fleet.servers["a"].command("set", "precious", "1")
-    outcome = fleet.run_playbook(*[word for each in arguments for word in ("-e", each)])
-    assert outcome.status != 0
-    for part in message:
-        assert part in outcome.output, outcome.output
+    outcome = fleet.run_playbook("-e", "profile=turbo")
+    assert outcome.status != 0 and holds(outcome.output, ["profile", "turbo", "dram", "imdt", "zram"]), outcome.output
     assert not fleet.results.exists()
     assert fleet.servers["a"].command("get", "precious") == "1"
 
 
 BAD_SETTINGS = [
     ({"rate": 0}, ["latency_benchmark_rate", "0.001 to 1,000,000,000"]),
+    ({"rate": "fast"}, ["latency_benchmark_rate", "'fast'", "0.001 to 1,000,000,000"]),
+    ({"run_id": "../elsewhere"}, ["run_id", "../elsewhere"]),
     ({"key_count": "0"}, ["latency_benchmark_key_count", "1 to 1,000,000,000,000"]),
     ({"value_size": "1e3x"}, ["latency_benchmark_value_size", "1 to 536,870,912"]),
     ({"read_mixes": "100,101"}, ["latency_benchmark_read_mixes", "'101'", "-1 to 100"]),
@@ -105,10 +96,12 @@ def test_no_answer_and_a_wrong_password(fleet):
 def test_a_phase_whose_schedule_is_cut_off_is_invalid(fleet):
     """It keeps its rate until then, but most of its requests were never due."""
     fleet.add("a")
-    fleet.variables["latency_benchmark_max_phase_seconds"] = 0.1
+    # At 10 requests a second, 500 take 50 s.
+    fleet.variables.update(latency_benchmark_max_phase_seconds=2, latency_benchmark_rate=10)
     outcome = fleet.run_playbook()
     assert outcome.status != 0
-    assert "a: cut off when 4" in outcome.output and "of its 500 requests were not due yet" in outcome.output
+    found = re.search(r"a: cut off when (\d+) of its 500 requests were not due yet", outcome.output)
+    assert found and 250 < int(found[1]) < 500, outcome.output
     assert outcome.summary["verdict"] == "invalid"
 
 

@@ -58,5 +58,8 @@ def test_a_fleet_with_and_without_tls(fleet, tmp_path, keys):
     assert outcome.status == 0, outcome.output
     programs = sorted(path.name for path in (tmp_path / "cache" / "controller").iterdir())
     assert len(programs) == 2 and [name.startswith("solotest-tls-") for name in programs] == [True, False]
+    run = fleet.document(outcome.run.name, "run")
+    a, b = (f"127.0.0.1:{fleet.servers[name].port}" for name in "ab")
+    assert run["hashed"]["fleet"] == {"a": f"rediss://{a}", "b": b}  # so a run without TLS has another hash
     hosts = outcome.phase(outcome.phase_files[-1])["hosts"]
     assert {name: host["settings"]["tls"] for name, host in hosts.items()} == {"a": True, "b": False}

@@ -29,6 +29,13 @@ def browser():
     browser.close()
 
 
+@pytest.fixture(params=["desktop", "phone", "dark"])
+def look(request, browser):
+    """A screen: a desktop, a phone of 400 pixels, or a desktop in the dark."""
+    browser.emulate(**{"desktop": {}, "phone": {"width": 400, "height": 844}, "dark": {"dark": True}}[request.param])
+    return request.param
+
+
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory):
     """The run of twelve hosts, one of which is sick."""
@@ -89,3 +96,15 @@ def density(tmp_path_factory):
     pathlib.Path(directory.path).mkdir()
     density_result.publish(directory, document, lambda line: None)
     return pathlib.Path(directory.path)
+
+
+@pytest.fixture(scope="session")
+def pages(fleet, comparison, density, throughput):
+    """A page of each kind, by the kind."""
+    return {
+        "run": fleet / "report.html",
+        "index": fleet.parent / "index.html",
+        "comparison": comparison,
+        "density": density / "density.html",
+        "experiments": throughput,
+    }

@@ -15,14 +15,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import publish as publish_comparison
 
-RUN_CHARTS = {"percentiles": None, "hosts": 1, "heat": 0, "time": None}
+RUN_CHARTS = {"percentiles": None, "hosts": 2, "heat": 0, "time": None}
 COMPARISON_CHARTS = {"percentiles": None, "ratios": None}
-
-
-@pytest.fixture(params=["desktop", "phone", "dark"])
-def look(request, browser):
-    browser.emulate(**{"desktop": {}, "phone": {"width": 390, "height": 844}, "dark": {"dark": True}}[request.param])
-    return request.param
 
 
 def drawn(browser, charts):
@@ -51,7 +45,7 @@ def test_tooltips_name_what_is_under_the_pointer(browser, fleet):
     seen = {chart: browser.hover(chart, series) for chart, series in RUN_CHARTS.items()}
     assert "influence 0, 100 % GET:" in seen["percentiles"]
     assert seen["hosts"].startswith("vm0007") and "p99" in seen["hosts"]
-    assert "× the SLO" in seen["heat"]
+    assert "× the SLO" in seen["heat"] and "misses the SLO" in seen["hosts"] and "× the SLO" in seen["hosts"]
     assert "page-ins/s:" in seen["time"] and "average:" in seen["time"]
     assert browser.console() == []
 
@@ -94,41 +88,24 @@ def test_pages_work_with_screen_readers_and_keyboards(browser, fleet):
     )
 
 
-def test_a_report_can_be_printed(browser, fleet, tmp_path):
-    browser.emulate(dark=True)
-    browser.open(fleet / "report.html")
-    browser.print(tmp_path / "report.pdf")
-    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
-    assert browser.console() == []
-
-
 def test_a_comparison_draws_its_charts(browser, comparison, look):
     browser.open(comparison)
     assert browser.console() == []
     assert browser.requests() == [comparison.resolve().as_uri()]
     assert all(count > 10 for count in drawn(browser, COMPARISON_CHARTS).values())
     if look == "desktop":
-        assert "swap:" in browser.hover("ratios") and " to " in browser.hover("ratios")
+        assert "swap: " in browser.hover("ratios", 0) and "95 % interval over the runs: " in browser.hover("ratios", 0)
 
 
-# The labels of each axis are in a column or a row of the picture.
-LABELS = """
-const texts = [...document.querySelectorAll(arguments[0] + ' svg text')].filter(e => /^[0-9.,]+$/.test(e.textContent));
-const boxes = texts.map(e => e.getBoundingClientRect());
-const most = values => Math.max(...values.map(value => values.filter(each => Math.abs(each - value) < 2).length));
-return [most(boxes.map(box => box.bottom)), most(boxes.map(box => box.right))];
-"""
-
-
-def test_the_throughput_has_its_answer_on_top_and_axes_that_can_be_read(browser, throughput, look):
+def test_the_throughput_has_its_answer_on_top(browser, throughput, look):
     browser.open(throughput)
     script = browser.driver.execute_script
     assert browser.console() == []
-    assert min(script(LABELS, "#chart-throughput_benchmark-curve")) >= 3, "fewer than three labels on an axis"
     names = script("return document.querySelector('#chart-throughput_benchmark-curve svg').textContent")
     assert "memory in use, MB" in names and "SETs per second" in names
-    first = script("return document.querySelector('#throughput_benchmark h2').nextElementSibling.innerText")
-    assert first.startswith("Of the operations per second of dram, zram reaches ")
+    assert browser.driver.find_element("tag name", "h1").text.startswith(
+        "Of the operations per second of dram, zram reaches "
+    )
     assert script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth"), (
         "wider than its screen"
     )
@@ -144,12 +121,17 @@ def test_a_search_for_the_density_draws_its_curve(browser, density, look):
         "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     ), "wider than its screen"
     header = browser.driver.find_element("tag name", "header").text
-    assert "dram 4 (4 to 4), zram 16 (" in header and "zram against dram: 4.00 (" in header
-    assert "swap against dram: indicative: " in header and "swap is indicative: too little is known" in header
-    assert "no larger fleet was allowed" in header and "1 of 18 attempts were invalid" in header
+    first = browser.driver.find_element("tag name", "h1").text
+    assert first.startswith("Under this DRAM, zram carries 16 of these Redis servers, DRAM alone 4: 4.0 times (")
+    assert "swap carries 4 of these Redis servers, DRAM alone 4: indicative, " in header
+    assert "swap is indicative: too little is known" in header
+    assert "no larger fleet was allowed" in header and "1 of 18 attempts could not be judged" in header
+    assert header.count("DRAM budget of 130 MiB by cgroup fleet") == 1
     assert "vm0009 missed the SLO in all 3 probes that held it" in header
     if look == "desktop":
-        assert "p99 of the worst host" in browser.hover("curve", 0) and "probes passed" in browser.hover("curve", 0)
+        seen = browser.hover("curve", 0)
+        assert "p99 of the worst host 120 µs, 40 % of the SLO" in seen and "1 of 1 probes passed" in seen
+        assert "average of the worst host 25 µs, 50 % of the SLO" in seen
 
 
 def test_the_density_as_text_and_as_data(density):
@@ -172,6 +154,7 @@ def test_the_density_as_text_and_as_data(density):
         "hosts_within_slo": 4,
         "avg_us": 28,
         "p99_us": 400,
+        "worst_host_avg_us": 34,
         "worst_host_p99_us": 480,
         "lost": ["vm0003"],
     }
@@ -296,7 +279,7 @@ def test_the_report_of_a_large_fleet_is_not_large(browser, tmp_path):
     browser.emulate()
     browser.open(page)
     assert browser.console() == []
-    assert browser.hover("hosts", 1).startswith("vm0007")
+    assert browser.hover("hosts", 2).startswith("vm0007")
 
 
 def test_a_sick_tenth_of_the_fleet_never_passes(tmp_path):

@@ -31,6 +31,7 @@ class BudgetedHost:
     Attributes:
         charged: reads its charged DRAM.
         mechanism: of the budget.
+        group: the control group of the budget; None with huge pages.
     """
 
     def __init__(self, record: HostRecord, content: dict[str, t.Any]) -> None:
@@ -38,7 +39,7 @@ class BudgetedHost:
         asked = content["asked"]
         self.mechanism: str = asked["mechanism"]
         self._size: int = asked["size_bytes"]
-        self._group = CgroupFiles(*group_directory(HostFiles(), asked["group"])) if asked["group"] else None
+        self.group = CgroupFiles(*group_directory(HostFiles(), asked["group"])) if asked["group"] else None
         original = content["original"].get("huge pages", 0)
         self.charged = ChargedDram({**asked, "original_pages": original})
 
@@ -72,17 +73,17 @@ class BudgetedHost:
         """
         if limit == "kept":
             return False
-        has_group = self._group is not None and self._group.exists()
-        before = self._group.limit() if self._group and has_group else None
+        has_group = self.group is not None and self.group.exists()
+        before = self.group.limit() if self.group and has_group else None
         if check_mode:
             return has_group and limit == "released" and before != self._size
         if limit == "released":
-            if self._group and has_group and before != self._size:
-                self._group.set_limit(self._size)
+            if self.group and has_group and before != self._size:
+                self.group.set_limit(self._size)
             fitted: dict[str, t.Any] = {"baseline": self._memory()}
-        elif self._group and has_group:
+        elif self.group and has_group:
             earlier = self._content.get("fitted") or {}
-            fit = self._fit(self._group)
+            fit = self._fit(self.group)
             # A second fit that changes nothing measures no ratio.
             fitted = {**earlier, **fit._replace(ratio=fit.ratio or earlier.get("ratio"))._asdict()}
         else:
@@ -90,7 +91,7 @@ class BudgetedHost:
         with self._record.locked():
             self._content = {**self._content, "fitted": fitted}
             self._record.write(self._content)
-        return has_group and self._group is not None and self._group.limit() != before
+        return has_group and self.group is not None and self.group.limit() != before
 
     def _fit(self, group: CgroupFiles) -> budget_fit.Fit:
         floor = budget_fit.rounded(max(_FLOOR * self._size, (self.charged.unreclaimable() or 0) + _FLOOR_BYTES))

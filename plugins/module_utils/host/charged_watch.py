@@ -1,10 +1,14 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Watch the charged DRAM of a host while a phase is measured: a process that reads it every second."""
+"""Watch the charged DRAM of a host while a phase is measured: a process that reads it every second.
+
+The same process reclaims memory of the budget's control group in the background.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,7 +18,9 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach, is_running
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import PARTS, ChargedDram
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, private_directory
+from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import GroupReclaim
 
 INTERVAL_S = 1.0
 # All processes are looked through for the clients, so rarely: in the second sample, then in every tenth.
@@ -25,32 +31,51 @@ class WatchError(Exception):
     """The samples of a watch cannot be used; the message says why."""
 
 
-def begin(charged: ChargedDram, longest_s: float) -> dict[str, t.Any]:
+def begin(charged: ChargedDram, group: CgroupFiles | None, longest_s: float) -> dict[str, t.Any]:
     """Watch the charged DRAM in the background until the file of the samples is removed, at most so many seconds.
+
+    Args:
+        charged: reads it.
+        group: the control group of the budget, whose memory is reclaimed in the background meanwhile.
+        longest_s: the watch ends by itself after so many seconds.
 
     Returns:
         C(path) of the file, and C(pid) of the process.
     """
     # Not in /tmp, where others could guess the name.
     descriptor, path = tempfile.mkstemp(prefix="charged-", suffix=".samples", dir=private_directory())
-    pid = detach(lambda: _watch(charged, descriptor, longest_s))
+    _write(descriptor, _sample(charged, group, None))  # so that even the shortest phase has one
+    pid = detach(lambda: _watch(charged, group, descriptor, longest_s))
     os.close(descriptor)
     return {"path": path, "pid": pid}
 
 
-def _watch(charged: ChargedDram, descriptor: int, longest_s: float) -> None:
-    end = due = time.monotonic()
-    end += longest_s
-    for number in range(1 << 62):
-        sample = dict(charged.read())
-        if number % _CLIENTS_EVERY == _CLIENTS_FIRST:
-            sample["client_bytes"] = charged.client_bytes()
-        # One write for one line, so that a reader sees whole lines only.
-        os.write(descriptor, (json.dumps(sample) + "\n").encode())
+def _watch(charged: ChargedDram, group: CgroupFiles | None, descriptor: int, longest_s: float) -> None:
+    reclaim = GroupReclaim(group) if group else None
+    if reclaim:
+        reclaim.start()
+    due = time.monotonic()
+    end = due + longest_s
+    for number in range(1, 1 << 62):
         due += INTERVAL_S
         time.sleep(max(0.0, due - time.monotonic()))
         if time.monotonic() > end or not os.fstat(descriptor).st_nlink:
             return
+        sample = _sample(charged, group, reclaim)
+        if number % _CLIENTS_EVERY == _CLIENTS_FIRST:
+            sample["client_bytes"] = charged.client_bytes()
+        _write(descriptor, sample)
+
+
+def _sample(charged: ChargedDram, group: CgroupFiles | None, reclaim: GroupReclaim | None) -> dict[str, t.Any]:
+    with reclaim.lock if reclaim else contextlib.nullcontext():
+        sample: dict[str, t.Any] = dict(charged.read())
+    return {**sample, "limit_hits": group.limit_hits() if group else None}
+
+
+def _write(descriptor: int, sample: t.Mapping[str, t.Any]) -> None:
+    # One write for one line, so that a reader sees whole lines only.
+    os.write(descriptor, (json.dumps(sample) + "\n").encode())
 
 
 def end(job: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
@@ -90,12 +115,14 @@ def summary(samples: t.Sequence[t.Mapping[str, t.Any]], mechanism: str) -> dict[
     Returns:
         C(samples), their number; C(charged_bytes), C(maximum) and C(mean), None if one sample is unknown; C(parts), the
         parts of the sum in the sample with the maximum; C(compression_ratio), stored over compressed bytes of all
-        samples; C(client_bytes), the most; C(limit_bytes), the least and the most.
+        samples; C(client_bytes), the most; C(limit_bytes), the least and the most; C(limit_hits), how often a process
+        of the fleet met the limit and reclaimed by itself, None if unknown or without a control group.
     """
     sums = [sample["charged_bytes"] for sample in samples]
     known = None not in sums
     worst = max(samples, key=lambda sample: sample["charged_bytes"]) if known else samples[-1]
     stored, compressed = (_total(samples, name) for name in ("stored_bytes", "compressed_bytes"))
+    hits = [sample["limit_hits"] for sample in samples]
     limits = [sample["limit_bytes"] for sample in samples if sample["limit_bytes"] is not None]
     return {
         "samples": len(samples),
@@ -104,6 +131,7 @@ def summary(samples: t.Sequence[t.Mapping[str, t.Any]], mechanism: str) -> dict[
         "compression_ratio": round(stored / compressed, 3) if stored and compressed else None,
         "client_bytes": max((sample.get("client_bytes", 0) for sample in samples), default=0),
         "limit_bytes": [min(limits), max(limits)] if limits else None,
+        "limit_hits": hits[-1] - hits[0] if None not in hits else None,
     }
 
 

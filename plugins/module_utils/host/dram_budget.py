@@ -274,6 +274,33 @@ class CgroupFiles:
                 return True
         return False
 
+    def reclaim(self, limit: int, free: int) -> bool:
+        """Move memory to swap until so many bytes are free below the limit; return False if the kernel cannot.
+
+        Version 1 has no file for that. There a limit takes effect only when the memory in use is below it, and the
+        process that sets it reclaims. So the limit is lowered and raised again at once; no other process meets it.
+        """
+        try:
+            if self._usage == "memory.current":
+                _write(f"{self.path}/memory.reclaim", str(free))
+            else:
+                try:
+                    self.set_limit(limit - free)
+                finally:
+                    self.set_limit(limit)
+        except BudgetError:
+            return False
+        return True
+
+    def limit_hits(self) -> int | None:
+        """Return how often a process met the limit since the group exists; None if the kernel does not count that."""
+        if self._usage != "memory.current":
+            text = _read(f"{self.path}/memory.failcnt")
+        else:
+            events = dict(line.split() for line in (_read(f"{self.path}/memory.events") or "").splitlines())
+            text = events.get("max")
+        return None if text is None else int(text)
+
     def check(self, size: int) -> None:
         """Raise BudgetError if the memory in use does not fit into the budget and the host's free swap."""
         room = size + meminfo(HostFiles()).get("SwapFree", 0)

@@ -65,12 +65,19 @@ def slot_of(value: int) -> int:
 
 
 class Histogram:
-    """Counts of nanosecond values, sparse, with their exact sum, minimum and maximum."""
+    """Counts of nanosecond values, sparse, with their exact sum, minimum and maximum.
 
-    __slots__ = ("counts", "sum_ns", "min_ns", "max_ns")
+    Attributes:
+        counts: by slot, without those of the samples that below counts.
+        below: the number of samples below all slots in counts, if these were not decoded; see top().
+        sum_ns, min_ns, max_ns: of all samples.
+    """
+
+    __slots__ = ("counts", "below", "sum_ns", "min_ns", "max_ns")
 
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}
+        self.below = 0
         self.sum_ns = 0
         self.min_ns: int | None = None
         self.max_ns: int | None = None
@@ -97,15 +104,37 @@ class Histogram:
         return self
 
     @classmethod
-    def from_figures(cls, *figures: t.Mapping[str, t.Any]) -> Histogram:
-        """Build one histogram of all the samples in what figures() returned for several, such as those of a fleet."""
+    def from_figures(cls, *figures: t.Mapping[str, t.Any], counts: dict[int, int] | None = None) -> Histogram:
+        """Build one histogram of all the samples in what figures() returned for several, such as those of a fleet.
+
+        Args:
+            figures: of each of them.
+            counts: the sum of their counts, if it is known, so that they need not be decoded.
+        """
         self = cls()
         full = [each for each in figures if each["count"]]
-        self.counts = _decoded([each["histogram"] for each in full])
+        self.counts = _decoded([each["histogram"] for each in full]) if counts is None else counts
         if full:
             self.sum_ns = sum(each["sum_ns"] for each in full)
             self.min_ns = min(each["min_ns"] for each in full)
             self.max_ns = max(each["max_ns"] for each in full)
+        return self
+
+    @classmethod
+    def top(cls, figures: t.Mapping[str, t.Any], lowest: int) -> Histogram:
+        """Build from what figures() returned, for percentiles from the 99th on: decode few of its slots.
+
+        Args:
+            figures: of one histogram.
+            lowest: decode the slots from this one on. If these hold less than a hundredth of the samples, all are
+                decoded.
+        """
+        counts = _tail(figures, lowest) if figures["count"] else {}
+        known = sum(counts.values())
+        if 100 * known <= figures["count"]:
+            return cls.from_figures(figures)
+        self = cls.from_figures(figures, counts=counts)
+        self.below = figures["count"] - known
         return self
 
     def add(self, value: int, times: int = 1) -> None:
@@ -122,6 +151,7 @@ class Histogram:
         """Add the samples of another histogram."""
         for slot, count in other.counts.items():
             self.counts[slot] = self.counts.get(slot, 0) + count
+        self.below += other.below
         self.sum_ns += other.sum_ns
         if other.min_ns is not None and other.max_ns is not None:
             self.min_ns = other.min_ns if self.min_ns is None else min(self.min_ns, other.min_ns)
@@ -130,7 +160,7 @@ class Histogram:
     @property
     def count(self) -> int:
         """The number of samples."""
-        return sum(self.counts.values())
+        return self.below + sum(self.counts.values())
 
     def percentiles(self, wanted: t.Sequence[float]) -> list[int | None]:
         """Return percentiles in nanoseconds.
@@ -160,7 +190,9 @@ class Histogram:
         # ceil(percent * total / 100) without rounding errors; percents have at most 6 decimals
         ranks = [max(1, -(-round(percent * 1_000_000) * total // 100_000_000)) for percent in wanted]
         result: list[int | None] = []
-        seen = 0
+        seen = self.below
+        if ranks[0] <= seen:
+            raise ValueError(f"the percentile {wanted[0]:g} is in slots that were not decoded")
         for slot in sorted(self.counts):
             seen += self.counts[slot]
             while len(result) < len(ranks) and ranks[len(result)] <= seen:
@@ -212,6 +244,45 @@ def decode(text: str) -> dict[int, int]:
         HistogramError: the text is damaged or has another layout.
     """
     return _decoded([text])
+
+
+def p99_slot(figures: t.Mapping[str, t.Any]) -> int:
+    """Return the slot that holds the p99 of what figures() returned; one above all slots if it has no samples."""
+    return slot_of(round(1000 * figures["p99_us"])) if figures["count"] else SLOTS
+
+
+def wrong_figure(figures: t.Mapping[str, t.Any], counts: dict[int, int]) -> str | None:
+    """Return the name of a figure that is not that of the decoded counts, of those by which top() finds its slots."""
+    if slot_of(figures["max_ns"]) != max(counts):
+        return "max_ns"
+    exact = Histogram.from_figures(figures, counts=counts).percentiles(list(PERCENTILES.values()))
+    return next((name for name, value in zip(PERCENTILES, exact) if figures[name] != microseconds(value)), None)
+
+
+# The last byte of a number of nine bytes looks like any other; a count below this one has fewer.
+_READ_BACKWARDS = 2**55
+
+
+def _tail(figures: t.Mapping[str, t.Any], lowest: int) -> dict[int, int]:
+    """Return the counts of the slots from lowest on, decoded from their end."""
+    if figures["count"] >= _READ_BACKWARDS:
+        return {slot: count for slot, count in decode(figures["histogram"]).items() if slot >= lowest}
+    payload, slot = _payload(figures["histogram"]), slot_of(figures["max_ns"]) + 1
+    counts: dict[int, int] = {}
+    last = len(payload) - 1
+    while last >= 0 and slot > lowest:
+        raw = payload[last]
+        last -= 1
+        while last >= 0 and payload[last] >= 0x80:
+            raw = raw << 7 | payload[last] & 0x7F
+            last -= 1
+        if raw & 1:
+            slot -= (raw + 1) >> 1
+        else:
+            slot -= 1
+            if raw:
+                counts[slot] = raw >> 1
+    return counts
 
 
 # The sum of so many histograms and more is faster with a list of all slots, of fewer with a mapping of those in use.

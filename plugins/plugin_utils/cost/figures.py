@@ -428,7 +428,7 @@ def of_runs(paid: t.Mapping[str, t.Any], measured: t.Sequence[Measured]) -> dict
         writes, charged = SwapWrites(run), Summary()
         for directory in each.runs:
             for phase in directory.read_json("run.json")["phases"]:
-                if phase["kind"] == "iteration" and (document_of_phase := directory.read_phase(phase)):
+                if phase["kind"] == "iteration" and (document_of_phase := directory.read_phase(phase, keep=None)):
                     writes.add(document_of_phase)
                     charged.add(document_of_phase)
         arm = arm_of(each.name, run, each.verdict, each.hosts, writes, charged.document())

@@ -88,15 +88,15 @@ class RunRecorder:
         overhead = sum(self._overheads) / len(self._overheads) if self._overheads else FIRST_OVERHEAD_SECONDS
         return sum(phase["seconds"] + overhead for phase in left)
 
-    def add(self, host: str, result: dict[str, t.Any]) -> None:
-        """Add the result of a host to the current phase."""
+    def add(self, host: str, result: dict[str, t.Any], packed: str | None = None) -> None:
+        """Add the result of a host to the current phase, and what fleet_sum.pack() returned for it, if anything."""
         if not self.phase:
             return
         mode = "fill" if self.phase.phase["kind"] == "fill" else "test"
         if result["mode"] != mode:
             self.fail(host, f"it returned the result of a {result['mode']}, but this phase is a {mode}")
             return
-        self.phase.add(host, result)
+        self.phase.add(host, result, packed)
         self._end_if_complete()
 
     def fail(self, host: str, message: str, partial: dict[str, t.Any] | None = None, died: bool = False) -> None:

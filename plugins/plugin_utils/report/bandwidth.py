@@ -156,15 +156,4 @@ def _readers_chart(name: str, host: str, prefix: str, readers: t.Sequence[t.Mapp
         "readers",
         "GB/s",
         series(lines),
-        x_ticks=_reader_ticks({row["readers"] for row in readers}),
     )
-
-
-def _reader_ticks(counts: t.AbstractSet[int]) -> list[float]:
-    """Return 0 and the numbers of readers; of many, only those whose distance is an eighth of the axis."""
-    largest = max(counts)
-    ticks: list[float] = [0]
-    for count in sorted(counts):
-        if count == largest or (count - ticks[-1] >= largest / 8 and largest - count >= largest / 8):
-            ticks.append(count)
-    return ticks if len(ticks) > 2 else [0, largest / 2, largest]

@@ -20,6 +20,8 @@ WORST_HOSTS = 100
 OTHER_HOSTS = 100
 # Rows of the heat map; if the fleet is larger, the worst hosts are shown.
 HEAT_HOSTS = 60
+# Ticks of a second in /proc/stat (USER_HZ), the same on all architectures that the client runs on.
+TICKS_PER_SECOND = 100
 # The largest number of points in the time series of a whole run.
 SERIES_POINTS = 4000
 
@@ -50,7 +52,7 @@ class RunCharts:
                 "pressure": pressure.figures(pressure.of_carriers(document).values()),
                 "p99_us": {name: each["latency"][UPPER]["p99_us"] for name, each in hosts.items()} if merged else {},
                 "client": example.get("client"),
-                "steal_ticks": sum((each.get("health") or {}).get("steal_ticks") or 0 for each in hosts.values()),
+                "stolen": _stolen_share(document),
             }
         )
 
@@ -167,3 +169,13 @@ def _seconds(document: t.Mapping[str, t.Any]) -> float:
     """Return the duration of a phase; 0 if it has no results."""
     started, finished = document["started_at"], document["finished_at"]
     return finished - started if started and finished else 0.0
+
+
+def _stolen_share(document: t.Mapping[str, t.Any]) -> float:
+    """Return the CPU time that a hypervisor stole from a host, as a share of the time of one of its CPUs.
+
+    The ticks are those of all CPUs of a machine, so no CPU lost a larger share. It is that of the worst host.
+    """
+    ticks = max(((each.get("health") or {}).get("steal_ticks") or 0 for each in document["hosts"].values()), default=0)
+    seconds = _seconds(document)
+    return ticks / TICKS_PER_SECOND / seconds if seconds else 0.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import html, pressure_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import headline, html, pressure_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import curve
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import aa_sentence, noise_sentence
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
@@ -24,6 +24,8 @@ _SECTIONS = (
     ("runs", "Runs"),
     ("settings", "Settings"),
 )
+# Pixels of the chart of ratios without its rows, and of each row.
+_HEIGHT, _ROW_HEIGHT = 170, 24
 _FIGURES = {"avg_us": "average", "p99_us": "p99", "max_us": "maximum"}
 
 
@@ -60,12 +62,22 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
         pressure_headings=pressure_text.headings(),
         pressure_rows=pressure_text.rows(document["cells"]),
         site_lines=site_check.lines(document["site_checks"]),
-        highlights=_highlights(document, names),
+        headline=headline.comparison(document),
+        sentences={run["run_id"]: headline.arm(document, run) for run in document["runs"]},
+        ranges=_ranges(document, names),
+        chart_height=_ratios_height(len(by_cell), len(others)),
         pairs_for_an_interval=PAIRS_FOR_AN_INTERVAL,
         survivors=_survivors(document, names),
         aa_sentences=[aa_sentence(test) for test in document["aa_tests"]],
         noise_sentence=document["noise"] and noise_sentence(document["noise"]),
     )
+
+
+def _ratios_height(cells: int, profiles: int) -> int:
+    """Return the height of the chart of ratios: a heading and its profiles for each cell, and for all cells if there
+    are several."""
+    groups = cells + 1 if cells > 1 else cells
+    return _HEIGHT + _ROW_HEIGHT * groups * (1 + profiles)
 
 
 def _survivors(document: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> list[str] | None:
@@ -117,18 +129,17 @@ def _bars(
     }
 
 
-def _highlights(document: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> list[str]:
-    """Return a sentence for each run: the range of its ratios over the cells."""
+def _ranges(document: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> list[str]:
+    """Return a sentence for each run: its lowest and its highest ratio of all cells."""
     sentences = []
     for run in document["runs"]:
         rows = [row for row in document["cells"] if row["run_id"] == run["run_id"]]
-        if run["run_id"] == document["baseline"] or not rows:
+        if run["run_id"] == document["baseline"] or len(rows) < 2:
             continue
         ranges = []
         for figure, name in _FIGURES.items():
             values = [row["ratio"][figure] for row in rows if row["ratio"][figure] is not None]
             if values:
-                low, high = f"{min(values):.1f}", f"{max(values):.1f}"
-                ranges.append(f"{name} {low}×" if low == high else f"{name} {low} to {high}×")
-        sentences.append(f"{names[run['run_id']]} compared with {names[document['baseline']]}: {', '.join(ranges)}.")
+                ranges.append(f"{name} lowest {min(values):.2f}×, highest {max(values):.2f}×")
+        sentences.append(f"{names[run['run_id']]} over its {len(rows)} cells: {'; '.join(ranges)}.")
     return sentences

@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import grid, microseconds
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 
 _Found = t.Mapping[str, t.Any]
 
@@ -89,7 +90,7 @@ def _seen(seen: _Found) -> str:
 
 def stopped(found: _Found, definition: _Found) -> str:
     """Return why a profile was not probed any more."""
-    probes = f"{found['probes']} probes" if found["probes"] != 1 else "1 probe"
+    probes = counted(found["probes"], "probe")
     factor = f"a factor of {definition['factor']:g}"
     return {
         "factor": f"known within {factor} after {probes}",
@@ -100,29 +101,40 @@ def stopped(found: _Found, definition: _Found) -> str:
     }[found["stopped_by"]]
 
 
-def notes(found: _Found) -> list[str]:
-    """Return the sentences that a density must not be read without."""
+def of_all(found: t.Sequence[_Found]) -> list[str]:
+    """Return the labels that all profiles of a search share."""
+    return [label for label in found[0]["labels"] if all(label in each["labels"] for each in found)]
+
+
+def notes(found: _Found, shared: t.Collection[str] = ()) -> list[str]:
+    """Return the sentences that a density must not be read without.
+
+    Args:
+        found: an entry of C(density).
+        shared: labels that are shown elsewhere.
+    """
     lines = []
     if found["passes"]["n90_interval"][1] is None:
         lines.append("no larger fleet was allowed, so the density may be larger (density_max)")
     if found["discarded"]:
         lines.append(
-            f"{found['discarded']} of {found['attempts']} attempts were invalid and were repeated; if all of them had "
-            f"failed, the density would be {size(found['if_discarded_failed'])}"
+            f"{found['discarded']} of {counted(found['attempts'], 'attempt')} could not be judged and had to be "
+            f"repeated; if all of them had failed, the density would be {size(found['if_discarded_failed'])}"
         )
     if found["stopped_by"] == "invalid":
         lines.append("too many probes could not be judged in any of their attempts; see their reasons")
     lines += [
-        f"{each['name']} missed the SLO in all {each['probes']} probes that held it, while most other hosts met it: it "
-        "is sick, and the density is its own more than the profile's"
+        f"{each['name']} missed the SLO in all {counted(each['probes'], 'probe')} that held it, while most other "
+        "hosts met it: it is sick, and the density is its own more than the profile's"
         for each in found["sick"]
     ]
-    return [*lines, *found["labels"]]
+    return [*lines, *(label for label in found["labels"] if label not in shared)]
 
 
 def lines(document: _Found) -> list[str]:
     """Return the densities, how certain they are, and the probes, as tables for the terminal."""
     slo, found, definition = document["slo"], document["density"], document["definition"]
+    shared = of_all(found)
     columns = (
         ("profile", lambda each: each["name"]),
         ("density N90", density),
@@ -150,7 +162,8 @@ def lines(document: _Found) -> list[str]:
         "Probes (worst cell of each; median over the valid probes of a size):",
         *grid(curve, [{**row, "name": each["name"]} for each in found for row in each["curve"]]),
         *(f"  note: {label}" for label in document["labels"]),
-        *(f"  {each['name']}: {text}" for each in found for text in notes(each)),
+        *(f"  note: {text}" for text in shared),
+        *(f"  {each['name']}: {text}" for each in found for text in notes(each, shared)),
     ]
 
 

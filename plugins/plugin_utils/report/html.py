@@ -15,13 +15,21 @@ import jinja2
 from markupsafe import Markup
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import collection
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import headline
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Section
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 
+# Every page has this in its head.
+GENERATOR = "memstretch.density"
 _FILES = os.path.join(collection.ROOT, "files", "report")
 
 
 def render(
-    template: str, data: t.Mapping[str, t.Any], sections: t.Sequence[tuple[str, str]], **variables: t.Any
+    template: str,
+    data: t.Mapping[str, t.Any],
+    sections: t.Sequence[tuple[str, str]],
+    charts: bool = True,
+    **variables: t.Any,
 ) -> str:
     """Return a page.
 
@@ -29,6 +37,7 @@ def render(
         template: a file below files/report.
         data: what the script of the page draws.
         sections: the anchor and the title of each section, for the navigation.
+        charts: whether the page draws charts, so that it needs their library.
         variables: for the template.
     """
     environment = jinja2.Environment(
@@ -38,12 +47,14 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["counted"] = counted
     return environment.get_template(template).render(
+        generator=GENERATOR,
         version=collection.version(),
         sections=sections,
         css=Markup(_text("report.css")),
         script=Markup(_text("report.js")),
-        echarts=Markup(_unpacked("echarts", "echarts.min.js.gz")),
+        echarts=Markup(_unpacked("echarts", "echarts.min.js.gz")) if charts else None,
         # A text may contain "</script>", so what could end the element is written as a JSON escape.
         data=Markup(
             json.dumps(data, separators=(",", ":"), ensure_ascii=False)
@@ -75,6 +86,7 @@ def experiments_page(run_id: str, shown: t.Sequence[Section]) -> str:
         {"kind": "experiments", "lines": line_charts(shown)},
         [(each.name, each.title) for each in shown],
         run_id=run_id,
+        headline=headline.experiments(shown),
         experiment_sections=shown,
     )
 

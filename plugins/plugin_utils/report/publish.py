@@ -13,7 +13,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report import (
     cost_text,
     experiments,
     exports,
+    headline,
     html,
+    index,
     pressure_text,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
@@ -76,6 +78,13 @@ def publish(
         summary, directory.path, pressure_text.lines(summary["cells"]) + cost_text.lines(summary["cost"])
     )
     changed |= directory.write_text("report.txt", "\n".join(lines).strip() + "\n")
+    changed |= index.enter(
+        directory,
+        "report.html",
+        summary["started_at"],
+        headline.run(summary),
+        [(summary["profile"], summary["verdict"])],
+    )
     for line in lines:
         say(line)
     return summary, changed
@@ -102,4 +111,6 @@ def publish_experiment(directory: RunDirectory, experiment: str, say: t.Callable
         changed |= publish(directory, lambda line: None, {name: judged_by[name] for name in ("avg_us", "p99_us")})[1]
     elif not os.path.exists(directory.file("run.json")):  # a run that is still going gets its page at its end
         changed |= directory.write_text("report.html", html.experiments_page(directory.run_id, sections))
+        measured_at = [each.get("measured_at") or 0 for each in experiments.documents(directory).values()]
+        changed |= index.enter(directory, "report.html", max(measured_at), headline.experiments(sections))
     return changed

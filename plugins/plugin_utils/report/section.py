@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import typing as t
 
 
@@ -31,8 +30,6 @@ class Chart:
         series: the C(name) of each line and its C(points), pairs of numbers.
         log_x: the x axis is logarithmic.
         log_y: the y axis is logarithmic.
-        x_ticks: the labelled values of the x axis; empty: the page chooses them.
-        y_ticks: the same for the y axis.
     """
 
     name: str
@@ -42,8 +39,6 @@ class Chart:
     series: t.Sequence[t.Mapping[str, t.Any]]
     log_x: bool = False
     log_y: bool = False
-    x_ticks: t.Sequence[float] = ()
-    y_ticks: t.Sequence[float] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +75,7 @@ def median(figures: t.Mapping[str, float] | None, unit: float = 1, digits: int =
     if figures is None:
         return "-"
     middle, low, high = (f"{figures[name] / unit:,.{digits}f}" for name in ("median", "min", "max"))
-    return middle if low == high else f"{middle} ({low} to {high})"
+    return middle if low == high else f"{middle}, range {low} to {high}"
 
 
 def ratio(value: float | None) -> str:
@@ -91,14 +86,3 @@ def ratio(value: float | None) -> str:
 def series(lines: t.Mapping[str, t.Sequence[t.Sequence[float | None]]]) -> list[dict[str, t.Any]]:
     """Return named lines as a chart takes them."""
     return [{"name": name, "points": points} for name, points in lines.items()]
-
-
-def logarithmic_ticks(values: t.Iterable[float]) -> list[float]:
-    """Return at least three round values around others: those with the digit 1, 2 or 5, or of larger spans only 1."""
-    known = [value for value in values if value > 0]
-    low, high = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
-    digits = (1, 2, 5) if high - low <= 2 else (1,)
-    candidates = [digit * 10.0**power for power in range(low, high + 2) for digit in digits]
-    first = max(place for place, each in enumerate(candidates) if each <= min(known))
-    last = next(place for place, each in enumerate(candidates) if each >= max(known))
-    return candidates[first : max(last, first + 2) + 1]

@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Section
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import PASS, UPPER
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import ITERATIONS_FOR_A_CLAIM
@@ -83,7 +84,7 @@ def opening(run: t.Mapping[str, t.Any]) -> list[str]:
         f"fleet of {len(run['expected'])}: {load['key_count']:,} keys of {load['value_size']:,} bytes "
         f"(compressibility {load['compressibility']:g}) and "
         f"{load['rate']:g} requests/s each; SLO avg <= {slo['avg_us']:g} us, p99 <= {slo['p99_us']:g} us",
-        f"{len(todo)} of {len(run['phases'])} phases to measure, about {clock(seconds)} of load; "
+        f"{len(todo)} of {counted(len(run['phases']), 'phase')} to measure, about {clock(seconds)} of load; "
         f"results in {run['directory']}",
     ]
 
@@ -99,7 +100,7 @@ def beginning(phase: t.Mapping[str, t.Any], elapsed: float, remaining: float) ->
 def outcome(document: t.Mapping[str, t.Any]) -> list[str]:
     """Return the fleet's figures of a finished phase, and why it is not valid."""
     phase = document["phase"]
-    hosts = f"{len(document['hosts'])}/{len(document['expected'])} hosts"
+    hosts = f"{len(document['hosts'])}/{counted(len(document['expected']), 'host')}"
     if phase["kind"] == "fill":
         fills = [each["fill"] for each in document["hosts"].values()]
         keys, longest = sum(fill["keys"] for fill in fills), max((fill["seconds"] for fill in fills), default=0)
@@ -135,8 +136,8 @@ def table(summary: t.Mapping[str, t.Any], directory: str, more: t.Sequence[str] 
         f"Run {summary['run_id']}: profile {summary['profile']}",
         *_notes(summary["labels"]),
         "",
-        f"Latency of the fleet ({fleet['reported']} of {fleet['expected']} hosts merged, every delay included), "
-        f"in microseconds:",
+        f"Latency of the fleet ({fleet['reported']} of {counted(fleet['expected'], 'host')} merged, every delay "
+        f"included), in microseconds:",
         *grid(_COLUMNS, cells),
         "",
         "The brief's six figures (service time; means of the hosts' figures), in milliseconds:",
@@ -180,7 +181,7 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
     lines += ["All runs:", *_notes(of_all)] if of_all else []
     for run in runs:
         parts = f"run{'s' if len(run['parts']) > 1 else ''} {', '.join(run['parts'])}"
-        lines.append(f"  {run['name']}: {run['verdict'].upper()}, {run['fleet']} hosts, {parts}")
+        lines.append(f"  {run['name']}: {run['verdict'].upper()}, {counted(run['fleet'], 'host')}, {parts}")
         lines += [f"    DRAM: {line}" for line in _charged(run["dram"])]
         lines += [f"  {note}" for note in _notes([label for label in run["labels"] if label not in of_all])]
         lines += [

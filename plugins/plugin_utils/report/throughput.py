@@ -82,7 +82,9 @@ def _answer(found: t.Sequence[comparison.Ratio], arms: comparison.Arms) -> str:
 def _percent(found: PairedRatio) -> str:
     """Return a ratio as text, such as "27 % (25 to 30)"."""
     text = f"{100 * found.value:.0f} %"
-    return text if not found.interval else f"{text} ({100 * found.interval[0]:.0f} to {100 * found.interval[1]:.0f})"
+    if not found.interval:
+        return f"{text} (indicative)"
+    return f"{text} ({100 * found.interval[0]:.0f} to {100 * found.interval[1]:.0f})"
 
 
 def _ratio(found: PairedRatio | None) -> str:

@@ -12,7 +12,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.section 
     Section,
     Table,
     hosts,
-    logarithmic_ticks,
     median,
     ratio,
     series,
@@ -67,7 +66,7 @@ def _answer(result: t.Mapping[str, t.Any]) -> str:
     return (
         f"The knee on {where} is {_setting(chosen)}{limits}: the cell that suffers most keeps {how_many} times as much "
         f"of its idle IOPS as under {_setting(result['baseline'])}, at {chosen['sequential_share']:.0%} of the "
-        f"sequential throughput there."
+        f"sequential throughput there{'' if gain else ' (indicative)'}."
     )
 
 
@@ -220,7 +219,6 @@ def _charts(name: str, host: str, prefix: str, result: t.Mapping[str, t.Any]) ->
             if each["gain"]:
                 lines.setdefault(f"{prefix}{_name(each)}{queue}", []).append([round(size, 3), each["gain"]])
         lines.setdefault(f"{prefix}sequential{queue}", []).append([round(size, 3), setting["sequential_share"]])
-    points = [point for line in lines.values() for point in line]
     drawn = [
         Chart(
             f"{name}-knee",
@@ -230,8 +228,6 @@ def _charts(name: str, host: str, prefix: str, result: t.Mapping[str, t.Any]) ->
             series({line: sorted(each) for line, each in lines.items()}),
             log_x=True,
             log_y=True,
-            x_ticks=logarithmic_ticks(x for x, dummy in points),
-            y_ticks=logarithmic_ticks(y for dummy, y in points),
         )
     ]
     shown = {"baseline": result["baseline"], "knee": result["chosen"]}

@@ -54,12 +54,17 @@ class HostBounds:
         self.lateness_p99_us = 0.0
         self.wakeup_p99_us: float | None = None
 
-    def add(self, result: _Document) -> Histogram:
-        """Add the result of an iteration and return the upper bound of the client."""
+    def add(self, result: _Document, lowest: t.Mapping[str, int] | None = None) -> Histogram:
+        """Add the result of an iteration and return the upper bound of the client.
+
+        Args:
+            result: of the iteration.
+            lowest: by bound, the lowest slot that holds the p99 of an iteration; all slots are decoded without it.
+        """
         latency = result["latency"]
-        upper = Histogram.from_figures(latency[UPPER])
+        upper = Histogram.top(latency[UPPER], (lowest or {}).get(UPPER, 0))
         self.upper.merge(upper)
-        self.lower.merge(lower_bound(latency))
+        self.lower.merge(lower_bound(latency, (lowest or {}).get(LOWER, 0)))
         self.observed.add(result.get("observed"))
         self.lost += lost_requests(result) + lost_requests(result.get("observed") or {})
         self.lateness_p99_us = max(self.lateness_p99_us, latency["lateness"]["p99_us"])
@@ -122,9 +127,16 @@ class HostBounds:
         )
 
 
-def lower_bound(latency: _Document) -> Histogram:
-    """Return the lower bound of one result, with 0 for each request for which it is unknown."""
+def lower_bound(latency: _Document, lowest: int = 0) -> Histogram:
+    """Return the lower bound of one result, with 0 for each request for which it is unknown.
+
+    Args:
+        latency: of the result.
+        lowest: the lowest slot to decode, if it is known for all requests.
+    """
     known = latency.get(LOWER)
+    if known and known["count"] == latency[UPPER]["count"]:
+        return Histogram.top(known, lowest)
     lower = Histogram.from_figures(known) if known else Histogram()
     lower.add(0, latency[UPPER]["count"] - lower.count)
     return lower

@@ -8,7 +8,12 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, microseconds
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import (
+    SLOTS,
+    Histogram,
+    microseconds,
+    p99_slot,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import fleet_phase
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
     FAIL,
@@ -108,7 +113,7 @@ class Cell:
         self.hosts_reported.append(len(document["hosts"]))
         for name, result in document["hosts"].items():
             self.arrivals = result["settings"].get("arrivals")
-            self._by_host.setdefault(name, []).append((unit, _of_interest(result)))
+            self._by_host.setdefault(name, []).append((unit, _for_bounds(result)))
             self._service.append({figure: result["latency"]["service"][figure] for figure in fleet_phase.BRIEF_FIGURES})
         for name, figures in document["merged"].items():
             self.merged[name].append(figures)
@@ -117,8 +122,10 @@ class Cell:
     def _close(self) -> None:
         """Compute the figures of each host from all its iterations, and forget these."""
         sample = CellSample(len(self._names))
+        # The resampled fleets have no p99 below the lowest of a host.
+        lowest = min((_lowest(results, UPPER) for results in self._by_host.values()), default=0)
         self.hosts = [
-            _host(name, number, self._by_host.pop(name), sample, self._slo)
+            _host(name, number, self._by_host.pop(name), sample, self._slo, lowest)
             for number, name in enumerate(self._names)
             if name in self._by_host
         ]
@@ -175,8 +182,28 @@ def _verdict(valid: bool, hosts: t.Mapping[str, int]) -> str:
     return FAIL if hosts[FAIL] else UNDECIDED if hosts[UNDECIDED] else PASS
 
 
-def _of_interest(result: _Document) -> dict[str, t.Any]:
-    """Return what HostBounds needs of a result: the result of a large fleet does not fit into memory."""
+# What an evaluation and its report read of a host's result, besides its latencies: the results of a large fleet do not
+# fit into memory.
+_OF_INTEREST = ("client", "observed", "placement", "requests", "series")
+
+
+def of_interest(result: _Document) -> dict[str, t.Any]:
+    """Return what an evaluation and its report read of the result of a host."""
+    latency = result.get("latency")
+    return {
+        **{name: result.get(name) for name in _OF_INTEREST},
+        "settings": {"arrivals": result["settings"].get("arrivals")},
+        "health": {"steal_ticks": (result.get("health") or {}).get("steal_ticks")},
+        "latency": latency
+        and {
+            name: figures if name in (UPPER, LOWER) else {**figures, "histogram": None}
+            for name, figures in latency.items()
+        },
+    }
+
+
+def _for_bounds(result: _Document) -> dict[str, t.Any]:
+    """Return what HostBounds needs of a result, which is kept until the last phase of the cell."""
     latency = result["latency"]
     return {
         "latency": {
@@ -188,13 +215,33 @@ def _of_interest(result: _Document) -> dict[str, t.Any]:
     }
 
 
+def _lowest(results: t.Sequence[tuple[int, _Document]], bound: str) -> int:
+    """Return the lowest slot that holds the p99 of a bound in an iteration of a host.
+
+    It is 0 if the bound of a request is unknown: that counts as 0, so it moves the p99.
+    """
+    lowest = SLOTS
+    for _unit, result in results:
+        known = result["latency"].get(bound)
+        if not known or known["count"] != result["latency"][UPPER]["count"]:
+            return 0
+        lowest = min(lowest, p99_slot(known))
+    return lowest
+
+
 def _host(
-    name: str, number: int, results: t.Sequence[tuple[int, _Document]], sample: CellSample, slo: _Document
+    name: str,
+    number: int,
+    results: t.Sequence[tuple[int, _Document]],
+    sample: CellSample,
+    slo: _Document,
+    lowest_upper: int,
 ) -> dict[str, t.Any]:
     """Return the figures of a host over all iterations of a cell, and its answer; add its upper bound to sample."""
     bounds = HostBounds()
+    lowest = {UPPER: lowest_upper, LOWER: _lowest(results, LOWER)}
     for unit, each in results:
-        sample.add(number, unit, bounds.add(each))
+        sample.add(number, unit, bounds.add(each, lowest))
     figures = bounds.figures()
     found = answer(figures, slo)
     return {

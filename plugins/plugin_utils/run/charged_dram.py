@@ -47,6 +47,7 @@ _DOCUMENT = Fields(
         "compression_ratio": Optional(Real()),
         "client_bytes": Whole(),
         "limit_bytes": Optional(Listed(Whole(), 2, 2)),
+        "limit_hits": Optional(Whole()),
         "host_check": Optional(
             Fields({"host_bytes": _BYTES, "charged_bytes": _BYTES, "difference": Real(-1e9, 1e9)}),
         ),

@@ -20,7 +20,6 @@ import array
 import math
 import random
 import statistics
-import sys
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import (
@@ -29,6 +28,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.histog
     lowest_of,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import student
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.lanes import packed, unpacked
 
 FIGURES = ("avg_us", "p99_us", "max_us")
 LEVEL = 0.95
@@ -247,7 +247,7 @@ class _Part:
         lanes = array.array("Q", bytes(8 * (max(self.counts) - lowest + 1)))
         for slot, count in self.counts.items():
             lanes[slot - lowest] = count
-        self.packed = _packed(lanes)
+        self.packed = packed(lanes)
 
     def figures(self, lowest: int) -> tuple[float, float, float]:
         """Return average, p99 and maximum in nanoseconds."""
@@ -255,7 +255,7 @@ class _Part:
 
     def _p99(self, lowest: int) -> float:
         """Return the 99th percentile, interpolated in its slot, so that differences within a slot are not lost."""
-        lanes = _unpacked(self.packed)
+        lanes = unpacked(self.packed, "Q")
         above = self.count / 100
         for number in range(len(lanes) - 1, -1, -1):
             count = lanes[number]
@@ -267,22 +267,6 @@ class _Part:
 
 
 _NOTHING = _Part()
-
-
-def _packed(lanes: array.array) -> int:
-    """Return 64-bit numbers as one integer; the first number is the lowest part."""
-    if sys.byteorder == "big":
-        lanes.byteswap()
-    return int.from_bytes(lanes.tobytes(), "little")
-
-
-def _unpacked(packed: int) -> array.array:
-    """Return the 64-bit numbers of an integer."""
-    lanes = array.array("Q")
-    lanes.frombytes(packed.to_bytes((packed.bit_length() + 63) // 64 * 8, "little"))
-    if sys.byteorder == "big":
-        lanes.byteswap()
-    return lanes
 
 
 def _sum(parts: t.Iterable[tuple[_Part, int]]) -> _Part:

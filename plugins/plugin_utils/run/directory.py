@@ -23,6 +23,11 @@ READABLE_SCHEMAS = (1, SCHEMA)
 # An upper bound for the result of one host in one phase (measured: see docs/results.md).
 BYTES_PER_RESULT = 16 * 1024
 
+# The layout of the file of a phase.
+_BEFORE_HOSTS, _LAST_LINE = ',"hosts":{\n', "}}\n"
+
+_Keep = t.Callable[[dict[str, t.Any]], t.Any]
+
 _ATTEMPT = re.compile(r"-attempt([2-9]|[1-9][0-9]+)$")
 
 
@@ -69,7 +74,7 @@ class RunDirectory:
 
     def write_json(self, name: str, document: t.Any) -> bool:
         """Write document to the file name like write_text()."""
-        return self.write_text(name, json.dumps(document, separators=(",", ":"), sort_keys=True) + "\n")
+        return self.write_text(name, f"{_json(document)}\n")
 
     def write_text(self, name: str, text: str) -> bool:
         """Write text atomically to the file name and return whether the file changed.
@@ -77,14 +82,19 @@ class RunDirectory:
         Raises:
             OSError: it cannot be written, for example because the disk is full; an earlier file is kept.
         """
-        target = self.file(name)
-        with contextlib.suppress(FileNotFoundError), open(target, encoding="utf-8") as stream:
+        with contextlib.suppress(FileNotFoundError), open(self.file(name), encoding="utf-8") as stream:
             if stream.read() == text:
                 return False
+        self._write(name, [text])
+        return True
+
+    def _write(self, name: str, parts: t.Iterable[str]) -> None:
+        """Write a text in parts, atomically."""
+        target = self.file(name)
         handle, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(target))
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
+                stream.writelines(parts)
                 stream.flush()
                 os.fsync(stream.fileno())
             os.chmod(temporary, 0o644)
@@ -92,7 +102,6 @@ class RunDirectory:
         except BaseException:
             os.unlink(temporary)
             raise
-        return True
 
     def append_log(self, line: str) -> None:
         """Append a line with the time to log.txt."""
@@ -105,10 +114,13 @@ class RunDirectory:
         Raises:
             RunError: it is missing or damaged.
         """
-        path = self.file(*names)
+        return self._read(self.file(*names), json.load)
+
+    def _read(self, path: str, load: t.Callable[[t.IO[str]], t.Any]) -> dict[str, t.Any]:
+        """Read a document with load, and check that it is one of ours."""
         try:
             with open(path, encoding="utf-8") as stream:
-                document = json.load(stream)
+                document = load(stream)
         except OSError as error:
             raise RunError(f"{path}: {error.strerror}") from error
         except ValueError as error:
@@ -120,10 +132,21 @@ class RunDirectory:
             )
         return document
 
-    def read_phase(self, phase: t.Mapping[str, t.Any]) -> dict[str, t.Any] | None:
-        """Return the document of a phase; None if the phase has not been measured."""
-        name = configuration.file_name(phase)
-        return self.read_json("phases", name) if os.path.exists(self.file("phases", name)) else None
+    def read_phase(
+        self, phase: t.Mapping[str, t.Any], keep: _Keep | None = lambda result: result
+    ) -> dict[str, t.Any] | None:
+        """Return the document of a phase; None if the phase has not been measured.
+
+        Args:
+            phase: its entry in run.json.
+            keep: returns what to keep of the result of each host, because all results of a large fleet need gigabytes
+                of memory. If it is None, the results are not read, and C(hosts) is empty.
+
+        Raises:
+            RunError: its file is damaged.
+        """
+        path = self.file("phases", configuration.file_name(phase))
+        return self._read(path, lambda stream: _load_phase(stream, keep)) if os.path.exists(path) else None
 
     def write_phase(self, document: t.Mapping[str, t.Any]) -> None:
         """Write the document of a phase. Only a warm-up, from which nothing is concluded, is ever replaced.
@@ -134,7 +157,7 @@ class RunDirectory:
         name = configuration.file_name(document["phase"])
         if document["phase"]["kind"] != "warmup" and os.path.exists(self.file("phases", name)):
             raise RunError(f"{self.file('phases', name)}: this phase has been measured; its results are kept")
-        self.write_json(os.path.join("phases", name), document)
+        self._write(os.path.join("phases", name), _phase_parts(document))
 
     def in_use_by(self) -> int | None:
         """Return the pid of the playbook that is working on this run, if there is one."""
@@ -165,6 +188,44 @@ class RunDirectory:
             stream.flush()
             stack.pop_all()  # the caller closes it
         return stream
+
+
+def _json(document: t.Any) -> str:
+    return json.dumps(document, separators=(",", ":"), sort_keys=True)
+
+
+def _phase_parts(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    """Yield the JSON of a phase in parts: everything but the hosts is in the first line, each host has one of its own.
+
+    So a reader needs no more memory than for one host.
+    """
+    rest = _json({name: value for name, value in document.items() if name != "hosts"})
+    yield rest[:-1] + _BEFORE_HOSTS
+    hosts = sorted(document["hosts"].items())
+    for number, (name, result) in enumerate(hosts, 1):
+        yield f"{_json(name)}:{_json(result)}{',' if number < len(hosts) else ''}\n"
+    yield _LAST_LINE
+
+
+def _load_phase(stream: t.IO[str], keep: _Keep | None) -> t.Any:
+    """Return the document of a phase, with what keep returns of each host."""
+    first = stream.readline()
+    if not first.endswith(_BEFORE_HOSTS):  # an earlier version wrote one line
+        document = json.loads(first + stream.read())
+        results: t.Iterable[tuple[str, dict[str, t.Any]]] = document["hosts"].items()
+    else:
+        document = json.loads(first[: -len(_BEFORE_HOSTS)] + "}")
+        results = _host_lines(stream)
+    return {**document, "hosts": {name: keep(result) for name, result in results} if keep else {}}
+
+
+def _host_lines(stream: t.IO[str]) -> t.Iterator[tuple[str, dict[str, t.Any]]]:
+    """Yield the name and the result of each host."""
+    for line in stream:
+        if line == _LAST_LINE:
+            return
+        yield from json.loads("{" + line.rstrip(",\n") + "}").items()
+    raise ValueError("it is cut off")
 
 
 def latest(results_dir: str) -> RunDirectory | None:

@@ -12,9 +12,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.histog
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import HostClocks
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
-
-# From the lower to the upper bound; results of schema 1 have no wakeup and no server.
-LATENCIES = ("service", "server", "response", "intended", "lateness", "wakeup")
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_sum import LATENCIES, FleetSum
 
 # The figures of a host's service time from which the brief's six figures are computed.
 BRIEF_FIGURES = ("avg_us", "min_us", "p95_us", "p99_us", "max_us")
@@ -81,10 +79,13 @@ class PhaseResults:
         self.charged_failed = False
         self.died: set[str] = set()
         self._awaited = set(self.expected)
+        self._sum = FleetSum()
 
-    def add(self, host: str, result: dict[str, t.Any]) -> None:
-        """Add the result of host."""
+    def add(self, host: str, result: dict[str, t.Any], packed: str | None = None) -> None:
+        """Add the result of host, and what fleet_sum.pack() returned for its latencies, if it is there."""
         self.results[host] = result
+        if packed and result["latency"]:
+            self._sum.add(host, result["latency"], packed)
         self._awaited.discard(host)
 
     def fail(self, host: str, message: str, partial: dict[str, t.Any] | None = None, died: bool = False) -> None:
@@ -128,16 +129,23 @@ class PhaseResults:
         }
         if self.phase["kind"] != "fill":
             document["achieved_rate_ratio"] = least(_rate_ratio(each) for each in results.values())
-            document["merged"] = {
-                name: Histogram.from_figures(
-                    *(each["latency"][name] for each in results.values() if name in each["latency"])
-                ).figures()
-                for name in LATENCIES
-            }
+            document["merged"] = self._merged(results)
             document["brief"] = brief(each["latency"]["service"] for each in results.values())
         document["reasons"] = self._invalid_because(document)
         document["valid"] = not document["reasons"]
         return document
+
+    def _merged(self, results: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """Return the figures of the whole fleet by latency."""
+        # A host may also have failed after it had reported.
+        counts = self._sum.counts() if self._sum.hosts == results.keys() else {}
+        return {
+            name: Histogram.from_figures(
+                *(each["latency"][name] for each in results.values() if name in each["latency"]),
+                counts=counts.get(name),
+            ).figures()
+            for name in LATENCIES
+        }
 
     def _launch_seconds(self, results: t.Mapping[str, t.Any]) -> float | None:
         """Return the time from the beginning of the launch until the last host was ready to start."""

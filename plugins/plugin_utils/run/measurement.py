@@ -245,14 +245,17 @@ class _Figures(Kind):
         empty = isinstance(value, dict) and value.get("count") == 0 and not isinstance(value["count"], bool)
         figures = (self._EMPTY if empty else self._FIELDS).check(name, value)
         try:
-            counted = sum(histogram.decode(figures["histogram"]).values())
+            counts = histogram.decode(figures["histogram"])
         except histogram.HistogramError as error:
             raise MeasurementError(f"{name}.histogram: {error}") from None
-        if counted != figures["count"]:
-            raise MeasurementError(f"{name}.histogram counts {counted:,} samples; must be {name}.count")
+        if sum(counts.values()) != figures["count"]:
+            raise MeasurementError(f"{name}.histogram counts {sum(counts.values()):,} samples; must be {name}.count")
         if empty:
             nothing = ("avg_us", "min_us", *histogram.PERCENTILES, "max_us", "min_ns", "max_ns")
             return {**figures, **dict.fromkeys(nothing), "sum_ns": 0}
+        wrong = histogram.wrong_figure(figures, counts)
+        if wrong:
+            _refuse(f"{name}.{wrong}", figures[wrong], "that of its histogram")
         return figures
 
 
@@ -314,7 +317,9 @@ _HEALTH = Fields(
             # Differences of counters: the client prints a counter that fell as a large unsigned number.
             Optional(Whole(0, 2**64 - 1)),
         ),
-        **dict.fromkeys(("user_s", "system_s", "cpu_share", "spin_us_at_end"), Optional(Real(-1e9, 1e18))),
+        **dict.fromkeys(
+            ("user_s", "system_s", "cpu_share", "cpu_wait_s", "spin_us_at_end"), Optional(Real(-1e9, 1e18))
+        ),
         **dict.fromkeys(("clock_source", "cpus_allowed"), Optional(Text(1024))),
         **dict.fromkeys(("memory_locked", "realtime"), Optional(Flag())),
     },

@@ -13,6 +13,7 @@ import os
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import of_interest
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import Futility
 
@@ -53,7 +54,7 @@ def finished_because(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> str
     # No phase follows one that has lost a host. The last one is not that with the highest index if a cell was warmed up
     # again.
     last = max(measured, key=lambda phase: os.path.getmtime(_file(directory, phase)))
-    failed = (directory.read_phase(last) or {})["failed"]
+    failed = (directory.read_phase(last, keep=None) or {})["failed"]
     if failed:
         where = f"phase {last['index']} of {last['of']} ({configuration.describe(last)})"
         return f"it ended when hosts failed in {where}: {', '.join(sorted(failed))}"
@@ -64,7 +65,7 @@ def futile(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> str | None:
     """Return why a run that stops early can no longer meet its SLO; None if it can, or does not stop early."""
     futility = Futility(run["config"], run["config"]["slo"])
     for phase in run["phases"] if run["config"]["stop_when_failed"] else []:
-        document = directory.read_phase(phase)
+        document = directory.read_phase(phase, of_interest)
         if document is not None:
             futility.add(document)
     return futility.reason

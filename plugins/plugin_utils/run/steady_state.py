@@ -136,7 +136,7 @@ def logarithms(hosts: t.Iterable[_Mapping]) -> dict[str, list[float]]:
     usual = statistics.median(counts) if counts else 0
     kept = [row for row, count in zip(rows, counts) if row and count >= usual / 2]
     return {
-        name: [statistics.fmean(math.log(point[place]) for point in row) for row in kept]
+        name: [statistics.fmean([math.log(point[place]) for point in row]) for row in kept]
         for name, place in (("avg_us", 1), ("p99_us", 2))
     }
 

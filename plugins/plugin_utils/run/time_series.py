@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 import typing as t
 
 
@@ -15,27 +16,25 @@ def merged(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
         C(interval) in seconds, and C(points): count, average, the highest p99 of a host, and maximum, the last three in
         microseconds. None if no host has a series.
     """
-    total: list[list[float]] = []
+    rows: list[list[t.Sequence[float]]] = []
     interval = None
     for host in hosts:
         series = host.get("series")
         if not series or (interval is not None and series["interval_s"] != interval):
             continue
         interval = series["interval_s"]
-        for number, (count, average, p99, maximum) in enumerate(series["points"]):
-            if number == len(total):
-                total.append([0, 0, 0, 0])
-            point = total[number]
-            point[0] += count
-            point[1] += count * average
-            point[2] = max(point[2], p99)
-            point[3] = max(point[3], maximum)
-    if interval is None:
-        return None
-    return {
-        "interval": interval,
-        "points": [[count, whole / count if count else None, p99, top] for count, whole, p99, top in total],
-    }
+        rows += [[] for _new in range(len(series["points"]) - len(rows))]
+        for row, point in zip(rows, series["points"]):
+            row.append(point)
+    return None if interval is None else {"interval": interval, "points": [_merged(row) for row in rows]}
+
+
+def _merged(points: t.Sequence[t.Sequence[float]]) -> list[t.Any]:
+    """Return one point of the series of several hosts."""
+    counts, averages, p99, maxima = zip(*points)
+    total = sum(counts)
+    average = sum(map(operator.mul, counts, averages)) / total if total else None
+    return [total, average, max(p99), max(maxima)]
 
 
 def coarser(points: t.Sequence[t.Sequence[t.Any]], step: int) -> list[list[t.Any]]:

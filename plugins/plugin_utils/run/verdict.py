@@ -18,7 +18,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds impo
     cannot_pass,
     lower_bound,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import Cell, CellDetails, worst_host
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import (
+    Cell,
+    CellDetails,
+    of_interest,
+    worst_host,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
     RunDirectory,
@@ -156,7 +161,7 @@ def _read(
     for number, (directory, run) in enumerate(zip(directories, runs)):
         futility = Futility(run["config"], slo)
         for phase in run["phases"]:
-            document = directory.read_phase(phase)
+            document = directory.read_phase(phase, of_interest)
             if document is not None:
                 also(document)
                 futility.add(document)

@@ -88,15 +88,13 @@ class ChildPlaybooks:
     Args:
         log: receives each line.
         explain: is called at once when a playbook is interrupted, before it has ended.
-        quiet: whether the lines of the playbooks are only logged.
 
     Attributes:
         interrupted: whether the user has interrupted a playbook.
     """
 
-    def __init__(self, log: t.Callable[[str], None], explain: t.Callable[[], None], quiet: bool = False) -> None:
+    def __init__(self, log: t.Callable[[str], None], explain: t.Callable[[], None]) -> None:
         self._log = log
-        self._pass_on = log if quiet else self.say
         self._explain = explain
         self.interrupted = False
         self._before: dict[int, t.Any] = {}
@@ -130,19 +128,20 @@ class ChildPlaybooks:
                         stream.write(line + "\n")
         self._log(line)
 
-    def run(self, name: str, variables: t.Mapping[str, t.Any], check: bool = False) -> int:
+    def run(self, name: str, variables: t.Mapping[str, t.Any], quiet: bool = False) -> int:
         """Run a playbook of this collection to its end and return its exit status.
 
         Args:
             name: path below playbooks/, without .yml.
             variables: override those of the parent.
-            check: whether to use check mode.
+            quiet: whether to log its output without showing it; with -v it is shown.
 
         Raises:
             Interrupted: the user interrupted it; the playbook has ended.
         """
+        take = self._log if quiet and not context.CLIARGS.get("verbosity") else self.say
         with subprocess.Popen(
-            _command(name, variables, check),
+            _command(name, variables),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -155,7 +154,7 @@ class ChildPlaybooks:
             output = t.cast("t.IO[str]", process.stdout)
             try:
                 for line in output:
-                    self._pass_on(line.rstrip("\n"))
+                    take(line.rstrip("\n"))
                 return process.wait()
             except BaseException:
                 process.send_signal(signal.SIGINT)
@@ -165,7 +164,7 @@ class ChildPlaybooks:
                 if self.interrupted:
                     self._explain()
                 for line in output:
-                    self._pass_on(line.rstrip("\n"))
+                    self.say(line.rstrip("\n"))
                 again.cancel()
                 raise
 
@@ -187,7 +186,7 @@ def refuse_questions() -> None:
             raise RunError(f"{option} prompts on the terminal, but this command runs many playbooks; use {instead}")
 
 
-def _command(name: str, variables: t.Mapping[str, t.Any], check: bool) -> list[str]:
+def _command(name: str, variables: t.Mapping[str, t.Any]) -> list[str]:
     given = context.CLIARGS
     command = [sys.executable, "-m", "ansible", "playbook", os.path.join(_PLAYBOOKS, f"{name}.yml")]
     command += [
@@ -196,7 +195,6 @@ def _command(name: str, variables: t.Mapping[str, t.Any], check: bool) -> list[s
     command += [option for key, option in _SWITCHES if given.get(key)]
     command += [word for key, option in _LISTS for each in given.get(key) or () for word in (option, str(each))]
     command += ["-" + "v" * given["verbosity"]] if given.get("verbosity") else []
-    command += ["--check"] if check else []
     return [*command, "--extra-vars", json.dumps(variables)]
 
 

@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, pressure_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, headline, index, pressure_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
@@ -96,6 +96,9 @@ def publish(
         changed = directory.write_text("comparison.json", json.dumps(document, indent=1) + "\n")
         changed |= directory.write_text("comparison.html", page)
         changed |= directory.write_text("comparison.txt", "\n".join(lines).strip() + "\n")
+        begun = max(run.read_json("run.json")["started_at"] for arm in arms for run in arm.runs)
+        verdicts = [(run["name"], run["verdict"]) for run in document["runs"]]
+        changed |= index.enter(directory, "comparison.html", begun, headline.comparison(document), verdicts)
     for line in lines:
         say(line)
     return document, changed

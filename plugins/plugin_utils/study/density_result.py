@@ -9,9 +9,10 @@ import math
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, density_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, density_text, headline, index
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.density_page import density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import microseconds
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, INVALID, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
@@ -46,7 +47,7 @@ def probed(run: _Run, search: DensitySearch) -> list[str]:
     passes, not_fails = (density_text.size(each._asdict()) for each in search.estimate())
     known = passes if passes == not_fails else f"{passes}, undecided up to {not_fails}"
     return [
-        f"   {run['arm']}, {run['size']} hosts: {run['outcome'].upper()}, "
+        f"   {run['arm']}, {counted(run['size'], 'host')}: {run['outcome'].upper()}, "
         f"{run['hosts_within_slo']} within the SLO{lost}; {figures} | N90 so far {known}"
     ]
 
@@ -88,6 +89,7 @@ def publish(
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join(lines).strip() + "\n")
     directory.write_text("density.html", density_page(document))
+    index.enter(directory, "density.html", document["created_at"], headline.density(document))
     for line in lines:
         say(line)
     say(f"Density: {directory.file('density.html')}")
@@ -200,7 +202,11 @@ def _point(size: int, runs: t.Sequence[_Run]) -> dict[str, t.Any]:
         "size": size,
         **{name: sum(run["outcome"] == outcome for run in runs) for name, outcome in counts.items()},
         "hosts_within_slo": min((run["hosts_within_slo"] for run in valid), default=0),
-        **{name: _median(run[name] for run in valid) for name in ("avg_us", "p99_us", "worst_host_p99_us")},
+        # Probes of an earlier version have no average of the worst host.
+        **{
+            name: _median(run.get(name) for run in valid)
+            for name in ("avg_us", "p99_us", "worst_host_avg_us", "worst_host_p99_us")
+        },
         "lost": sorted({host for run in runs for host in run["lost"]}),
     }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import index
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import grid
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
@@ -38,6 +39,7 @@ def publish(
     directory.write_json(file_name, {**document, "attempts_summary": ledger, "profile": path})
     lines = [*table(document), "", sentence(document, path), *attempts.lines(ledger)]
     directory.write_text("optimize.txt", "\n".join(lines).strip() + "\n")
+    index.enter(directory, "optimize.txt", document["created_at"], sentence(document, path))
     for line in lines:
         say(line)
     return path

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -42,7 +43,19 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.child_pla
 PENDING, SKIPPED = "pending", "skipped"
 DONE = (FINISHED, SKIPPED)
 
+_FATAL = re.compile(r"fatal: \[(?P<host>[^]]+)\]: \w+! => (?P<result>\{.*\})$")
 _ERROR_LINE = re.compile(r"^(?:\x1b\[[0-9;]*m)*(?:fatal:|\[ERROR\]:|ERROR!)")
+
+
+def _message(line: str) -> str:
+    """Return an error that Ansible has printed, without the rest of a task's result."""
+    found = _FATAL.match(line)
+    if not found:
+        return line
+    try:
+        return f"{found['host']}: {json.loads(found['result'])['msg']}"
+    except (ValueError, KeyError):
+        return line
 
 
 def common_settings(run: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -124,7 +137,8 @@ class Sequence:
         file_name: name of the study's document.
         document: from choose().
         hypervisors: whether the inventory has hosts to tune.
-        quiet: whether the lines of the playbooks are only logged.
+        quiet: whether the output of the runs is in the log only. That of checks, of preparations and of restoring is
+            always; with -v, everything is shown.
     """
 
     def __init__(
@@ -139,13 +153,14 @@ class Sequence:
         self.document = document
         self._file_name = file_name
         self._hypervisors = hypervisors
+        self._quiet = quiet
         self._lock: t.IO[str] | None = None
         self._hosts_changed = False
         self._variables: dict[str, t.Any] = {}
         self._error = ""
         self._took: list[float] = []
         self._began = time.monotonic()
-        self.playbooks = ChildPlaybooks(self._note, self._explain_interruption, quiet)
+        self.playbooks = ChildPlaybooks(self._note, self._explain_interruption)
 
     def __enter__(self) -> Sequence:
         refuse_questions()
@@ -177,7 +192,7 @@ class Sequence:
     def _note(self, line: str) -> None:
         self.directory.append_log(line)
         if _ERROR_LINE.match(line):
-            self._error = re.sub(r"\x1b\[[0-9;]*m", "", line)[:500]
+            self._error = _message(re.sub(r"\x1b\[[0-9;]*m", "", line))[:500]
 
     def check(self, name: str, variables: t.Mapping[str, t.Any]) -> None:
         """Check that a run with these variables can start, before anything is touched.
@@ -185,8 +200,8 @@ class Sequence:
         Raises:
             RunError: it cannot.
         """
-        if self.playbooks.run("parts/check_site", {**variables, "results_dir": self.directory.results_dir}):
-            raise RunError(f"{name} cannot run, and nothing was touched: {self._error or 'see above'}")
+        if self.playbooks.run("parts/check_site", {**variables, "results_dir": self.directory.results_dir}, quiet=True):
+            raise RunError(f"{name} cannot run, and nothing was touched: {self._error or self._see_log}")
 
     def announce(self, text: str, left: int = 0) -> None:
         """Show the next step, the elapsed time and, if the number of runs left is known, the remaining time."""
@@ -201,8 +216,12 @@ class Sequence:
             RunError: it failed.
         """
         self._hosts_changed, self._variables, self._error = True, dict(variables), ""
-        if self.playbooks.run(playbook, {**variables, "results_dir": self.directory.results_dir}):
-            raise RunError(f"the hosts could not be prepared: {self._error or 'see above'}")
+        if self.playbooks.run(playbook, {**variables, "results_dir": self.directory.results_dir}, quiet=True):
+            raise RunError(f"the hosts could not be prepared: {self._error or self._see_log}")
+
+    @property
+    def _see_log(self) -> str:
+        return f"see {self.directory.file('log.txt')}"
 
     def measure(
         self, run_id: str, variables: t.Mapping[str, t.Any], clean: bool, playbook: str = "site"
@@ -225,7 +244,7 @@ class Sequence:
         if before["state"] != FAILED:
             return before
         began = time.monotonic()
-        if clean and self._hosts_changed and self.playbooks.run("teardown", self._variables):
+        if clean and self._hosts_changed and self.playbooks.run("teardown", self._variables, quiet=True):
             raise RunError(f"teardown after the previous run failed: {self._error}")
         self._hosts_changed, self._variables, self._error = True, dict(variables), ""
         status = self.playbooks.run(
@@ -238,6 +257,7 @@ class Sequence:
                 "new_attempt": True,
                 "slo_enforce": False,
             },
+            quiet=self._quiet,
         )
         outcome = self._outcome(self._newest_attempt(run_id))
         if status and outcome["state"] == FINISHED and self._error:
@@ -369,9 +389,9 @@ class Sequence:
             self.say("")
             self.say(f"== Restoring the hosts, step {number} of {len(steps)}: {name}.yml {text}")
             try:
-                status = self.playbooks.run(name, self._variables)
+                status = self.playbooks.run(name, self._variables, quiet=True)
             except Interrupted:  # from now on, signals are ignored
-                status = self.playbooks.run(name, self._variables)
+                status = self.playbooks.run(name, self._variables, quiet=True)
             if status:
                 failed.append(name)
         self.document["restored"] = not failed

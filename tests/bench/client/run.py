@@ -152,10 +152,7 @@ def bench_truth(table, options):
 
 
 def report_truth(table, name, measured, shortest_stop):
-    errors = [
-        truth.errors(expected, report["test"]["latency"]["response"])
-        for report, _columns, expected in measured["server"]
-    ]
+    errors = [truth.errors(run.truth(), run.report["test"]["latency"]["response"]) for run in measured["server"]]
     table.note(
         f"server stalls {name}: relative error of response", [{k: round(v, 4) for k, v in e.items()} for e in errors]
     )
@@ -164,7 +161,7 @@ def report_truth(table, name, measured, shortest_stop):
         table.add(
             f"server stalls {name}: {key[:-3]} of response against truth", f"{error:.2%}", "<= 2 %", error <= 0.02
         )
-    latency = measured["server"][0][0]["test"]["latency"]
+    latency = measured["server"][0].report["test"]["latency"]
     table.add(
         f"server stalls {name}: p99 of service, of response",
         f"{latency['service']['p99_ns'] / 1e3:,.0f} us, {latency['response']['p99_ns'] / 1e3:,.0f} us",
@@ -172,8 +169,8 @@ def report_truth(table, name, measured, shortest_stop):
         None,
     )
     errors = []
-    for report, _columns, expected in measured["client"]:
-        own = truth.errors(expected, report["test"]["latency"]["intended"])
+    for run in measured["client"]:
+        own = truth.errors(run.truth(), run.report["test"]["latency"]["intended"])
         errors.append({key: own[key] for key in ("p99_ns", "p999_ns", "max_ns")})
     error = statistics.median(worst(e) for e in errors)
     table.note(
@@ -182,7 +179,7 @@ def report_truth(table, name, measured, shortest_stop):
     table.add(f"client stops {name}: p99 .. max of intended against truth", f"{error:.2%}", "<= 2 %", error <= 0.02)
     # Every repetition has every planned stop, so a stop that leaked into `response` would show in all of them. Time
     # that the machine takes from the server belongs there, but only in some: hence the minimum, not the median.
-    responses = [report["test"]["latency"]["response"] for report, _columns, _expected in measured["client"]]
+    responses = [run.report["test"]["latency"]["response"] for run in measured["client"]]
     cleanest = min(responses, key=lambda response: response["max_ns"])
     table.note(
         f"client stops {name}: p99.9, maximum of response in ms",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -109,6 +110,18 @@ class Redis:
 
     def dbsize(self):
         return int(self.command("DBSIZE").strip(": \r\n"))
+
+    def await_gets(self, count, client):
+        """Wait until clients have sent so many GETs; the process of one must go on."""
+        while (calls := re.search(r"cmdstat_get:calls=(\d+)", self.command("INFO", "commandstats"))) is None or int(
+            calls.group(1)
+        ) < count:
+            assert client.poll() is None
+
+    def await_clients(self, count, client):
+        """Wait until so many are connected."""
+        while self.command("CLIENT", "LIST").count("id=") <= count:
+            assert client.poll() is None
 
 
 class Connection:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import resource
 import socket
 import sys
@@ -96,7 +97,7 @@ def test_a_name_server_that_does_not_answer(solotest, tmp_path):
         nsswitch_conf="hosts: dns\n",
     )
     assert result.code == 3 and error(result) == "connect" and "cannot resolve redis.example" in result.messages
-    assert "timed out" in result.messages and time.monotonic() - begin < 3
+    assert "timed out" in result.messages and time.monotonic() - begin < 8
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a name two addresses")
@@ -188,11 +189,13 @@ def test_right_password_by_environment_and_by_file(any_solotest, locked, tmp_pat
 
 def test_the_password_is_not_in_the_process_table(solotest, locked):
     process = solotest.start(
-        "--json", "--duration", 1, "test", locked.port, 10, 100, 0, 100, environment={"SOLOTEST_PASSWORD": PASSWORD}
+        "--json", "--duration", 30, "test", locked.port, 10, 100, 0, 100, environment={"SOLOTEST_PASSWORD": PASSWORD}
     )
-    time.sleep(0.5)
-    with open(f"/proc/{process.pid}/environ", "rb") as environ, open(f"/proc/{process.pid}/cmdline", "rb") as line:
-        assert PASSWORD.encode() not in environ.read() + line.read()
+    directory = pathlib.Path(f"/proc/{process.pid}")
+    while PASSWORD.encode() in (directory / "environ").read_bytes():  # until the client has read it
+        assert process.poll() is None
+    assert PASSWORD.encode() not in (directory / "cmdline").read_bytes() and process.poll() is None
+    process.terminate()
     result = solotest.finish(process)
     assert PASSWORD not in result.output + result.messages
 
@@ -259,13 +262,13 @@ def test_a_server_that_goes_away_before_the_load(any_solotest, name):
 
 def test_a_server_that_falls_silent_before_the_load(any_solotest):
     with FakeServer(silent_to("INFO")) as server:
-        result = any_solotest.run("--timeout", 0.3, *measure(server.port))
+        result = any_solotest.run("--timeout", 1, *measure(server.port))
     assert result.code == 4 and error(result) == "not_ready" and "no reply in time" in result.messages
 
 
 @pytest.mark.parametrize(("mode", "connections"), [("test", 1), ("fill", 8)])
 def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode, connections):
-    start_at = time.time() + 1.5
+    start_at = time.time() + 3
     process = any_solotest.start("--json", "--start-at", start_at, mode, fresh.port, 100, 1000, 0, 100)
     # The load's connections wait after their PING; the one before them has counted the keys.
     while (

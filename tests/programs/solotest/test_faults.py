@@ -127,7 +127,7 @@ def test_values_above_64_kb(any_solotest, fresh, size):
 
 def test_no_reply_is_a_time_out(any_solotest):
     with FakeServer(serving(lambda n, words: good_reply(words) if n < 7 else b"")) as server:
-        result = any_solotest.run("--timeout", 0.3, *measure(server.port), timeout=20)
+        result = any_solotest.run("--timeout", 1, *measure(server.port), timeout=20)
     assert result.code == 4 and error(result) == "timeout"
     assert result.json["test"]["requests"]["errors"] == {"timeout": 1} and accounted(result.json)
 
@@ -146,7 +146,7 @@ def test_a_reply_that_only_dribbles_is_a_time_out(any_solotest, extra):
             connection.sendall(good_reply(words))
 
     with FakeServer(script) as server:
-        result = any_solotest.run("--timeout", 0.5, *extra, *measure(server.port), timeout=20)
+        result = any_solotest.run("--timeout", 1, *extra, *measure(server.port), timeout=20)
     assert result.code == 4 and error(result) == "timeout" and accounted(result.json)
 
 
@@ -158,7 +158,7 @@ def test_one_silent_connection_of_several_is_a_time_out(any_solotest):
             connection.sendall(good_reply(words))
 
     with FakeServer(script) as server:
-        result = any_solotest.run("--timeout", 0.5, "--connections", 3, *measure(server.port, 10000000), timeout=20)
+        result = any_solotest.run("--timeout", 1, "--connections", 3, *measure(server.port, 10000000), timeout=20)
         for connection in server.connections:
             connection.close()
         server.threads.clear()  # one of them still sleeps
@@ -186,7 +186,7 @@ def test_a_connection_that_ends_in_the_middle(any_solotest, ending):
 def test_a_redis_that_is_killed_in_the_middle(any_solotest, fresh, extra):
     assert any_solotest.run("fill", fresh.port, 100, 1000).code == 0
     process = any_solotest.start("--json", *extra, "--duration", 30, "test", fresh.port, 100, 1000, 0, 2000)
-    time.sleep(1)
+    fresh.await_gets(200, process)
     fresh.process.kill()
     result = any_solotest.finish(process, timeout=20)
     assert result.code == 4 and error(result) == "lost"
@@ -199,7 +199,7 @@ def test_a_client_that_was_stopped_does_not_blame_the_server(any_solotest, fille
     process = any_solotest.start(
         "--json",
         "--timeout",
-        0.4,
+        0.8,
         *extra,
         "--max-seconds",
         4,
@@ -212,10 +212,10 @@ def test_a_client_that_was_stopped_does_not_blame_the_server(any_solotest, fille
         0,
         2000,
     )
-    for _stop in range(3):
+    for _stop in range(2):
         time.sleep(0.2)
         process.send_signal(signal.SIGSTOP)
-        time.sleep(0.8)
+        time.sleep(1.2)
         process.send_signal(signal.SIGCONT)
     result = any_solotest.finish(process, timeout=20)
     assert result.code == 0, result
@@ -227,7 +227,7 @@ def test_a_server_that_stays_stopped_is_a_time_out(any_solotest, fresh, extra):
     process = any_solotest.start(
         "--json", "--timeout", 0.6, *extra, "--requests", 10000000, "test", fresh.port, 100, 1000, 0, 2000
     )
-    time.sleep(0.5)
+    fresh.await_gets(1, process)
     fresh.process.send_signal(signal.SIGSTOP)
     result = any_solotest.finish(process, timeout=20)
     assert result.code == 4 and error(result) == "timeout" and accounted(result.json)
@@ -252,7 +252,8 @@ def test_fill_into_a_redis_that_evicts(any_solotest):
 
 def test_fill_of_a_redis_that_is_killed(any_solotest, fresh):
     process = any_solotest.start("--json", "fill", fresh.port, 1000, 20000000)
-    time.sleep(0.7)
+    while fresh.dbsize() < 100:
+        assert process.poll() is None
     fresh.process.kill()
     result = any_solotest.finish(process, timeout=20)
     assert result.code == 4 and error(result) == "lost"
@@ -261,7 +262,7 @@ def test_fill_of_a_redis_that_is_killed(any_solotest, fresh):
 @pytest.mark.parametrize("who", ["client", "server"])
 def test_a_stop_during_the_fill(any_solotest, fresh, who):
     """Longer than the time-out for the client, which must not blame the server; shorter than it for the server."""
-    process = any_solotest.start("--json", "--timeout", 2 if who == "client" else 30, "fill", fresh.port, 1000, 30000)
+    process = any_solotest.start("--json", "--timeout", 2 if who == "client" else 30, "fill", fresh.port, 10, 300_000)
     while fresh.dbsize() < 100:
         assert process.poll() is None
     pid = process.pid if who == "client" else fresh.process.pid
@@ -269,7 +270,7 @@ def test_a_stop_during_the_fill(any_solotest, fresh, who):
     time.sleep(2.5)
     os.kill(pid, signal.SIGCONT)
     result = any_solotest.finish(process)
-    assert result.code == 0 and result.json["fill"]["keys"] == result.json["fill"]["dbsize"] == 30000
+    assert result.code == 0 and result.json["fill"]["keys"] == result.json["fill"]["dbsize"] == 300_000
     assert result.json["fill"]["seconds"] > 2
 
 
@@ -332,21 +333,23 @@ def test_a_server_that_reads_slowly(any_solotest, extra):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_test_prints_what_it_has(any_solotest, filled, number):
     process = any_solotest.start("--json", "--duration", 30, "test", filled.port, 100, 1000, 0, 1000)
-    time.sleep(1)
+    filled.command("CONFIG", "RESETSTAT")
+    filled.await_gets(200, process)
     process.send_signal(number)
     result = any_solotest.finish(process, timeout=10)
     assert result.code == 128 + number and error(result) == "interrupted"
     assert result.json["interrupted"] == number and "partial" in result.messages
-    assert 100 < result.json["test"]["requests"]["ok"] < 5000 and accounted(result.json)
+    assert 100 < result.json["test"]["requests"]["ok"] < 30000 and accounted(result.json)
     assert result.json["test"]["latency"]["service"]["count"] == result.json["test"]["requests"]["ok"]
 
 
 def test_an_interrupted_test_prints_six_lines(solotest, filled):
     process = solotest.start("--duration", 30, "test", filled.port, 100, 1000, 0, 1000)
-    time.sleep(0.7)
+    filled.command("CONFIG", "RESETSTAT")
+    filled.await_gets(200, process)
     process.terminate()
     result = solotest.finish(process, timeout=10)
-    assert result.code == 143 and 100 < result.lines[0] < 5000 and "interrupted by signal 15" in result.messages
+    assert result.code == 143 and 100 < result.lines[0] < 30000 and "interrupted by signal 15" in result.messages
 
 
 @pytest.mark.parametrize(
@@ -355,7 +358,7 @@ def test_an_interrupted_test_prints_six_lines(solotest, filled):
 def test_an_interruption_while_waiting(any_solotest, fresh, arguments):
     """Before the start, and while a stopped server keeps the reply to itself."""
     process = any_solotest.start("--json", *arguments, fresh.port, 100, 1000, 0, 1)
-    time.sleep(0.5)
+    fresh.await_clients(1, process)
     os.kill(fresh.process.pid, signal.SIGSTOP)
     process.terminate()
     result = any_solotest.finish(process, timeout=10)

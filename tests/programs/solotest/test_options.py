@@ -133,6 +133,12 @@ def test_values_of_chance_do_not_compress(solotest):
     assert len(zlib.compress(values, 9)) > 0.995 * len(values)
 
 
+def check_rate(test, rate):
+    """Check that a test took as long as its schedule, but for how late its requests were."""
+    seconds, late = test["requests"]["ok"] / rate, test["latency"]["intended"]["max_ns"] / 1e9
+    assert abs(test["seconds"] - seconds) <= 0.1 * seconds + late  # random arrivals vary by 2.2 %
+
+
 def test_several_connections_and_a_pipeline(solotest, filled):
     report = solotest.run(
         "--json",
@@ -158,7 +164,7 @@ def test_several_connections_and_a_pipeline(solotest, filled):
         "--json", "--connections", 4, "--pipeline", 2, "--requests", 2000, "test", filled.port, 100, 1000, 10, 4000, 70
     ).json
     assert report["error"] is None and report["test"]["requests"]["ok"] == 2000
-    assert report["test"]["rate"]["achieved"] == pytest.approx(4000, rel=0.5)  # how exactly: see the bench
+    check_rate(report["test"], 4000)
 
 
 def test_a_unix_socket(solotest, filled):
@@ -174,7 +180,7 @@ def test_pacing_keeps_the_rate(solotest, filled, pacing):
     report = solotest.run(
         "--json", "--pacing", pacing, "--requests", 2000, "test", filled.port, 100, 1000, 0, 2500.5
     ).json
-    assert report["test"]["rate"]["achieved"] == pytest.approx(2500.5, rel=0.5)  # how exactly: see the bench
+    check_rate(report["test"], 2500.5)
 
 
 @pytest.mark.parametrize("arrivals", ["periodic", "jitter", "poisson"])
@@ -183,7 +189,7 @@ def test_arrivals_keep_the_rate(solotest, filled, arrivals):
         "--json", "--arrivals", arrivals, "--requests", 2000, "test", filled.port, 100, 1000, 0, 2500.5
     ).json
     assert report["settings"]["arrivals"] == arrivals
-    assert report["test"]["rate"]["achieved"] == pytest.approx(2500.5, rel=0.5)
+    check_rate(report["test"], 2500.5)
 
 
 def test_duration_is_a_number_of_requests_on_a_schedule(solotest, filled):

@@ -169,6 +169,7 @@ def test_every_part_of_the_json_is_there(solotest, filled):
         "user_s",
         "system_s",
         "cpu_share",
+        "cpu_wait_s",
         "steal_ticks",
         "clock_source",
         "memory_locked",

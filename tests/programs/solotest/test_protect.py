@@ -259,6 +259,7 @@ def test_another_database(any_solotest, fresh, filled_before):
 def test_a_replica_is_attached(any_solotest, fresh, filled_before):
     if filled_before:
         assert protected_fill(any_solotest, fresh).code == 0
+    fresh.command("CONFIG", "SET", "repl-diskless-sync-delay", 0)
     with Redis("--replicaof", f"127.0.0.1 {fresh.port}") as replica:
         while "master_link_status:up" not in replica.command("INFO", "replication"):
             pass

@@ -119,7 +119,7 @@ def test_a_server_without_tls(any_solotest, server, keys):
     begin = time.monotonic()
     result = any_solotest.run(*trust(keys), "--connect-timeout", 0.5, *measure(server.port))
     assert result.code == 3 and error(result) == "tls" and "TLS handshake" in result.messages
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 20  # --timeout is 30
 
 
 def test_a_client_without_tls(any_solotest, server):
@@ -273,16 +273,9 @@ def test_a_stall_is_where_it_belongs(solotest, keys, stop):
     with Redis(certificates=keys) as redis:
         assert solotest.run("--json", *mutual(keys), "fill", redis.tls_port, 1000, 1000).code == 0
         options = [str(word) for word in mutual(keys)]
-        report, columns, expected = truth.measure_with_stalls(
+        measured = truth.measure_with_stalls(
             solotest.program, redis.tls_port, stop, plan, rate, seconds, redis.process.pid, options
         )
-    latency = report["test"]["latency"]
-    assert report["test"]["requests"]["ok"] == rate * seconds
-    assert all(server <= intended for server, intended in zip(columns[5], columns[2]) if server is not None)
-    assert latency["server"]["count"] > 0.9 * rate * seconds  # the kernel's time stamps are known
-    for name in ("p99_ns", "p999_ns", "max_ns"):
-        assert latency["intended"][name] >= 0.98 * truth.percentile(expected, truth.PERMILLES[name])
-    if stop == "server":
-        assert latency["server"]["p99_ns"] <= 1.03 * truth.percentile(expected, 990)
-    else:
-        assert latency["server"]["p99_ns"] < latency["intended"]["p99_ns"] / 2
+    assert measured.report["test"]["requests"]["ok"] == len(measured.columns[0]) == rate * seconds
+    assert measured.report["test"]["latency"]["server"]["count"] > rate * seconds / 2  # the kernel's stamps are known
+    (truth.check_stalled_server if stop == "server" else truth.check_stopped_client)(measured)

@@ -94,8 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     m.series.interval = UINT64_C(1) << 31; /* no value below is beyond its end */
     for (int i = 0; i < 8; i++) {
         uint64_t value = take_number(&data, &size);
-        hist_add(&m.service, value);
-        hist_add(&m.lateness, value >> 20);
+        hist_add_many(&m.service, value, 1);
+        hist_add_many(&m.lateness, value >> 20, 1);
         series_add(&m.series, value >> 30, value);
     }
     s.rate = (double)take_number(&data, &size);

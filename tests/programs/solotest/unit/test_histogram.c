@@ -60,7 +60,7 @@ static void test_percentiles_against_raw_samples(void)
     wide sum = 0;
     make_samples(samples);
     for (size_t i = 0; i < SAMPLES; i++) {
-        hist_add(&h, samples[i]);
+        hist_add_many(&h, samples[i], 1);
         sum += samples[i];
     }
     qsort(samples, SAMPLES, sizeof samples[0], compare_u64);
@@ -80,19 +80,32 @@ static void test_merging_any_split_gives_the_whole(void)
     static struct histogram whole, parts[3];
     make_samples(samples);
     for (size_t i = 0; i < SAMPLES; i++) {
-        hist_add(&whole, samples[i]);
-        hist_add(&parts[samples[i] % 3], samples[i]);
+        hist_add_many(&whole, samples[i], 1);
+        hist_add_many(&parts[samples[i] % 3], samples[i], 1);
     }
     for (size_t i = 0; i < HIST_SLOTS; i++)
         CHECK(whole.slots[i] == parts[0].slots[i] + parts[1].slots[i] + parts[2].slots[i]);
     CHECK(whole.sum == parts[0].sum + parts[1].sum + parts[2].sum);
 }
 
+static void test_all_at_once_is_as_one_by_one(void)
+{
+    static uint64_t samples[SAMPLES];
+    static struct histogram at_once, one_by_one;
+    make_samples(samples);
+    samples[SAMPLES / 2] = UINT64_MAX;
+    for (size_t from = 0, n = 0; from < SAMPLES; from += n, n = n % 64 + 1) /* the first time, none */
+        hist_add_all(&at_once, samples + from, from + n < SAMPLES ? n : SAMPLES - from);
+    for (size_t i = 0; i < SAMPLES; i++)
+        hist_add_many(&one_by_one, samples[i], 1);
+    CHECK(memcmp(&at_once, &one_by_one, sizeof at_once) == 0);
+}
+
 static void test_nothing_is_cut_off(void)
 {
     static struct histogram h;
-    hist_add(&h, UINT64_MAX);
-    hist_add(&h, 0);
+    hist_add_many(&h, UINT64_MAX, 1);
+    hist_add_many(&h, 0, 1);
     CHECK(h.count == 2 && h.min == 0 && h.max == INT64_MAX);
     CHECK(hist_percentile(&h, 999) == INT64_MAX && hist_percentile(&h, 500) == 0);
 }
@@ -116,6 +129,7 @@ TEST_MAIN(
     TEST(test_slots_tile_all_values),
     TEST(test_percentiles_against_raw_samples),
     TEST(test_merging_any_split_gives_the_whole),
+    TEST(test_all_at_once_is_as_one_by_one),
     TEST(test_nothing_is_cut_off),
     TEST(test_empty_histogram),
     TEST(test_ranks))

@@ -28,7 +28,7 @@ static void test_series_keeps_everything_when_coarsened(void)
     for (uint64_t at = 0; at < 1000000; at += 7) {
         uint64_t value = rng_next(&r) % 1000000;
         series_add(&s, at, value);
-        hist_add(&whole, value);
+        hist_add_many(&whole, value, 1);
     }
     CHECK(s.interval == 16000 && s.used == 1000000 / 16000 + 1);
     uint64_t count = 0, max = 0, slots = 0;
@@ -47,6 +47,28 @@ static void test_series_keeps_everything_when_coarsened(void)
     free(s.slots);
 }
 
+static void test_values_in_any_order_go_to_their_points(void)
+{
+    static struct series s;
+    uint64_t counts[SERIES_POINTS] = {0};
+    struct rng r;
+    rng_seed(&r, 5, 1);
+    s.interval = 1000;
+    s.slots = calloc(SERIES_POINTS, sizeof *s.slots);
+    for (int i = 0; i < 100000; i++) {
+        uint64_t at = rng_next(&r) % (SERIES_POINTS * 1000);
+        counts[at / 1000]++;
+        series_add(&s, at, 1);
+        if (i % 2 == 0) { /* its neighbour, too */
+            counts[(at ^ 1) / 1000]++;
+            series_add(&s, at ^ 1, 1);
+        }
+    }
+    for (size_t i = 0; i < SERIES_POINTS; i++)
+        CHECK(s.points[i].count == counts[i]);
+    free(s.slots);
+}
+
 static void test_series_slots_stop_at_their_top(void)
 {
     CHECK(add_saturating(UINT32_MAX, 1) == UINT32_MAX);
@@ -57,4 +79,5 @@ static void test_series_slots_stop_at_their_top(void)
 TEST_MAIN(
     TEST(test_series_interval),
     TEST(test_series_keeps_everything_when_coarsened),
+    TEST(test_values_in_any_order_go_to_their_points),
     TEST(test_series_slots_stop_at_their_top))

@@ -41,6 +41,9 @@ struct virtual_machine {
     uint64_t now;
     struct stops client, server;
     uint64_t wakeup; /* how late a sleep ends */
+    const uint64_t *late; /* if not NULL, how late the sleeps of the pacer end instead, again and again */
+    size_t late_count, sleeps;
+    uint64_t slept; /* time in which the client left its CPU to others */
     uint64_t turn;   /* of another program on the client's CPU that never sleeps; 0: there is none */
     uint64_t yields;
     struct {
@@ -62,13 +65,25 @@ struct virtual_machine {
 
 static struct virtual_machine vm;
 
+/* The first stop that ends after `when`. */
+static inline size_t stop_after(const struct stops *stops, uint64_t when)
+{
+    size_t low = 0, high = stops->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (stops->list[middle].end <= when)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* When work that could begin at `start` is done. */
 static inline uint64_t work_until(const struct stops *stops, uint64_t start, uint64_t work)
 {
-    for (size_t i = 0; i < stops->count; i++) {
+    for (size_t i = stop_after(stops, start); i < stops->count; i++) {
         const struct stop *s = &stops->list[i];
-        if (s->end <= start)
-            continue;
         if (s->begin > start) {
             if (start + work <= s->begin)
                 return start + work;
@@ -84,10 +99,17 @@ static inline void client_works(uint64_t ns)
     vm.now = work_until(&vm.client, vm.now, ns);
 }
 
+static inline void client_sleeps(uint64_t until, uint64_t late)
+{
+    uint64_t before = vm.now;
+    vm.now = max_u64(vm.now, until);
+    client_works(late);
+    vm.slept += vm.now - before;
+}
+
 static inline void client_sleeps_until(uint64_t when)
 {
-    vm.now = max_u64(vm.now, when);
-    client_works(vm.wakeup);
+    client_sleeps(when, vm.wakeup);
 }
 
 static inline uint64_t wall_at(uint64_t when)
@@ -124,7 +146,8 @@ int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *un
 {
     uint64_t when = (uint64_t)until->tv_sec * NS_PER_S + (uint64_t)until->tv_nsec;
     (void)flags, (void)left;
-    client_sleeps_until(clock == CLOCK_REALTIME ? when_wall_shows(when) : when);
+    client_sleeps(clock == CLOCK_REALTIME ? when_wall_shows(when) : when,
+                  vm.late != NULL ? vm.late[vm.sleeps++ % vm.late_count] : vm.wakeup);
     return 0;
 }
 
@@ -260,6 +283,7 @@ struct schedule {
     enum arrivals arrivals;
     double max_seconds; /* 0: no limit */
     bool tls;
+    bool learns; /* hybrid: from sleeps before the start, too, and without a least spin */
 };
 
 struct virtual_run {
@@ -286,18 +310,20 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule *s
     run->settings.timeout = 1e6;
     chooser_init(&run->chooser, s->seed, 1000, PATTERN_UNIFORM, 0, 100);
     run->measurement = measurement_create(&run->settings, &run->failure);
-    uint64_t spin = s->pacing == PACING_SPIN ? NEVER : s->pacing == PACING_SLEEP ? 0 : 40 * NS_PER_US;
+    uint64_t spin = s->pacing == PACING_SPIN ? NEVER : s->pacing == PACING_SLEEP ? 0 : SPIN_CHEAP_NS;
+    struct pacer pacer = {.mode = s->pacing, .spin = spin, .spin_min = s->learns ? 0 : spin,
+                          .period = (long double)s->period, .arrivals = s->arrivals};
     vm.now = VIRTUAL_START;
+    if (s->learns)
+        pacer_rehearse(&pacer, NEVER);
+    pacer.start = vm.now + NS_PER_MS;
+    rng_seed(&pacer.rng, s->seed, STREAM_ARRIVALS);
     run->load = (struct load){
         .settings = &run->settings, .chooser = &run->chooser, .values = &run->values, .planned = s->requests,
         .stop_at = s->max_seconds > 0 ? VIRTUAL_START + seconds_to_ns(s->max_seconds) : NEVER,
         .failure = &run->failure, .measurement = run->measurement, .conn_count = s->connections,
         .conns = calloc(s->connections, sizeof *run->load.conns), .polls = calloc(s->connections, sizeof *run->load.polls),
-        .input = malloc(65536),
-        .pacer = {.mode = s->pacing, .start = VIRTUAL_START + NS_PER_MS, .spin = spin, .spin_min = spin,
-                  .period = (long double)s->period, .arrivals = s->arrivals}};
-    rng_seed(&run->load.pacer.rng, s->seed, STREAM_ARRIVALS);
-    struct pacer same = run->load.pacer;
+        .input = malloc(65536), .pacer = pacer};
     struct load *l = &run->load;
     l->value_head_size = (size_t)(put_length(l->value_head, 5) - l->value_head);
     for (size_t i = 0; i < s->connections; i++) {
@@ -315,7 +341,7 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule *s
     measurement_finish(run->measurement, &l->bound);
     run->due = calloc((size_t)s->requests, sizeof *run->due);
     for (uint64_t i = 0; i < s->requests; i++)
-        run->due[i] = pacer_due(&same, i);
+        run->due[i] = pacer_due(&pacer, i);
 }
 
 static inline void virtual_end(struct virtual_run *run)

@@ -163,7 +163,7 @@ def test_clients_outside_of_the_group_are_counted(host):
 
 def test_a_watch_reads_until_its_file_is_removed():
     charged = ChargedDram({"mechanism": "hugepages", "original_pages": 0})
-    job = charged_watch.begin(charged, 60)
+    job = charged_watch.begin(charged, None, 60)
     while not os.path.getsize(job["path"]):
         assert is_running(job["pid"])
     samples = charged_watch.end(job)
@@ -177,7 +177,7 @@ def test_a_watch_reads_until_its_file_is_removed():
 
 
 def test_a_watch_that_was_killed_is_not_a_measurement():
-    job = charged_watch.begin(ChargedDram({"mechanism": "hugepages", "original_pages": 0}), 60)
+    job = charged_watch.begin(ChargedDram({"mechanism": "hugepages", "original_pages": 0}), None, 60)
     while not os.path.getsize(job["path"]):
         pass
     os.kill(job["pid"], signal.SIGKILL)
@@ -196,15 +196,17 @@ def sample(charged, limit=100, **changes):
         "stored_bytes": 300,
         "compressed_bytes": 100,
         "limit_bytes": limit,
+        "limit_hits": 5,
         **changes,
     }
 
 
 def test_the_figures_of_a_phase_are_the_maximum_and_the_mean():
-    found = charged_watch.summary([sample(10), sample(40, client_bytes=7), sample(20, 90)], "cgroup")
+    found = charged_watch.summary([sample(10), sample(40, client_bytes=7), sample(20, 90, limit_hits=8)], "cgroup")
     assert found["charged_bytes"] == {"maximum": 40, "mean": 23} and found["parts"]["zram_bytes"] == 40
     assert (found["samples"], found["compression_ratio"], found["client_bytes"]) == (3, 3.0, 7)
-    assert found["limit_bytes"] == [90, 100]
+    assert found["limit_bytes"] == [90, 100] and found["limit_hits"] == 3
+    assert charged_watch.summary([sample(10, limit_hits=None)], "cgroup")["limit_hits"] is None
     assert charged_watch.summary([sample(10), sample(None)], "cgroup")["charged_bytes"] is None
 
 

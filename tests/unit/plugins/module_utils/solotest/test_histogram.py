@@ -65,6 +65,39 @@ def test_merging_any_split_equals_the_whole(parts):
     assert merged.figures() == Histogram.from_values(values).figures()
 
 
+@pytest.mark.parametrize("count", [1, 2, 99, 100, 101, 20_000])
+def test_the_highest_samples_alone_give_the_same_p99(count):
+    """With the slots of several histograms from the lowest of their p99s on, as an evaluation merges iterations."""
+    several = [Histogram.from_values(samples(count, seed=seed)).figures() for seed in range(4)]
+    lowest = min(map(histogram.p99_slot, several))
+    whole, tops = Histogram.from_figures(*several), Histogram()
+    for figures in several:
+        top = Histogram.top(figures, lowest)
+        assert top.counts == {s: n for s, n in histogram.decode(figures["histogram"]).items() if s >= lowest}
+        tops.merge(top)
+    assert tops.count == whole.count and tops.sum_ns == whole.sum_ns
+    assert tops.percentiles([99, 99.9, 100]) == whole.percentiles([99, 99.9, 100])
+    assert tops.lower_percentile(99) == whole.lower_percentile(99)
+    if count > 100:
+        with pytest.raises(ValueError, match="percentile 50 is in slots that were not decoded"):
+            tops.percentiles([50])
+
+
+@pytest.mark.parametrize("value, times", [(2**63 - 1, 1), (0, 3), (10**6, 2**40), (10**6, 2**62)])
+def test_the_highest_samples_have_any_value_and_count(value, times):
+    whole = Histogram()
+    whole.add(value, times)
+    whole.add(5, 1)
+    assert Histogram.top(whole.figures(), histogram.slot_of(value)).counts[histogram.slot_of(value)] == times
+    assert Histogram.top(whole.figures(), 0).counts == whole.counts
+
+
+def test_all_samples_are_decoded_if_a_hundredth_would_be_missing():
+    whole = Histogram.from_values(samples(1000))
+    assert Histogram.top(whole.figures(), max(whole.counts)).counts == whole.counts
+    assert not Histogram.top(Histogram().figures(), 0).counts
+
+
 def test_encoding_returns_what_was_encoded():
     for values in ([], EDGES, samples(10_000), [7] * 100_000):
         counts = Histogram.from_values(values).counts

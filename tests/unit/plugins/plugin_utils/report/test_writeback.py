@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback_results
 from ansible_collections.memstretch.density.plugins.module_utils.experiment.writeback import Setting
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import logarithmic_ticks
 
 MIB = 2**20
 CELLS = ((16384, 10), (16384, 1), (4096, 1))
@@ -73,7 +70,7 @@ def test_the_answer_is_one_sentence_on_top_with_its_intervals():
 def test_the_figures_of_the_source_are_next_to_ours():
     rows = section(OWN, KNEE).tables[0].rows
 
-    assert ("10 writers of 16 KiB", "IOPS under the flood, baseline", "33", "10.0 (9.0 to 11.0)") in rows
+    assert ("10 writers of 16 KiB", "IOPS under the flood, baseline", "33", "10.0, range 9.0 to 11.0") in rows
     assert ("1 writer of 16 KiB", "gain", "50", "40.00") in rows
     assert ("1 writer of 4 KiB", "average / p95 / maximum ms, knee", "2.22 / 12.35 / 145", "2.25 / 12.50 / 145") in rows
 
@@ -107,25 +104,13 @@ def test_without_enough_repetitions_there_is_no_interval():
     found = section(setting(0, (10,)), setting(15 * MIB, (400,)))
 
     assert "is vm.dirty_bytes 15 MiB: the cell that suffers most keeps 40.0 times" in found.answer
+    assert found.answer.endswith("(indicative).")
     assert "There is no interval: it needs 3 repetitions, there is 1 repetition." in found.sentences
 
 
-def test_axes_have_labelled_ticks_and_units():
+def test_axes_have_units():
     chart, flood = section(OWN, setting(64 * MIB, (100, 105, 95)), KNEE).charts
 
     assert chart.x == "dirty limit, MiB" and chart.log_x and chart.log_y
-    assert chart.x_ticks == [10, 100, 1000, 10000] and len(chart.y_ticks) >= 3
+    assert chart.y == "x the baseline" and "MiB/s" in flood.y and "seconds" in flood.x
     assert {each["name"] for each in flood.series} >= {"baseline, Dirty", "knee, Writeback", "knee, disk, per second"}
-
-
-@pytest.mark.parametrize(
-    "values, ticks",
-    [
-        ((1, 1), [1, 2, 5]),
-        ((0.9, 1.4), [0.5, 1, 2]),
-        ((15, 256), [10, 20, 50, 100, 200, 500]),
-        ((1, 4800), [1, 10, 100, 1000, 10000]),
-    ],
-)
-def test_logarithmic_ticks_are_round_and_at_least_three(values, ticks):
-    assert logarithmic_ticks(values) == pytest.approx(ticks)

@@ -33,6 +33,7 @@ def taken(share=0.99, fits=True, **changes):
         "compression_ratio": 3.1,
         "client_bytes": 5 * MIB,
         "limit_bytes": [60 * MIB, 60 * MIB],
+        "limit_hits": 12,
         "host_check": {"host_bytes": 99 * MIB, "charged_bytes": 98 * MIB, "difference": 0.0101},
         **changes,
     }

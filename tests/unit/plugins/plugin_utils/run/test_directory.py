@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import resource
@@ -52,11 +53,28 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(directory):
 
 
 def test_a_measured_phase_is_never_replaced(directory):
-    directory.write_phase({"schema": 1, "phase": PHASE, "valid": False})
+    directory.write_phase({"schema": 1, "phase": PHASE, "hosts": {}, "valid": False})
     with pytest.raises(RunError, match="01-fill.json: this phase has been measured"):
-        directory.write_phase({"schema": 1, "phase": PHASE, "valid": True})
+        directory.write_phase({"schema": 1, "phase": PHASE, "hosts": {}, "valid": True})
     assert directory.read_phase(PHASE)["valid"] is False
     assert os.listdir(directory.file("phases")) == ["01-fill.json"]
+
+
+@pytest.mark.parametrize("hosts", [{}, {"a": {"x": 1}}, {"b": {"x": "},\n}}\n"}, "a": {"x": [1, 2]}}])
+def test_a_phase_is_read_host_by_host(directory, hosts):
+    document = {"schema": 2, "phase": PHASE, "hosts": hosts, "valid": True}
+    directory.write_phase(document)
+    path = pathlib.Path(directory.file("phases", "01-fill.json"))
+    text = path.read_text(encoding="utf-8")
+    assert json.loads(text) == document and text.count("\n") == len(hosts) + 2
+    assert directory.read_phase(PHASE) == document
+    assert directory.read_phase(PHASE, lambda result: result["x"])["hosts"] == {n: r["x"] for n, r in hosts.items()}
+    assert directory.read_phase(PHASE, keep=None) == {**document, "hosts": {}}
+    path.write_text(json.dumps(document), encoding="utf-8")  # as earlier versions wrote it
+    assert directory.read_phase(PHASE) == document
+    path.write_text(text[:-3], encoding="utf-8")
+    with pytest.raises(RunError, match="01-fill.json is damaged: it is cut off"):
+        directory.read_phase(PHASE)
 
 
 @pytest.mark.parametrize(

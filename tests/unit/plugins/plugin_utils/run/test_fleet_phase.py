@@ -5,7 +5,7 @@ import pytest
 from synthetic_fleets import START, latencies
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, fleet_phase, fleet_sum
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import HostClocks
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import PhaseResults
 
@@ -51,6 +51,28 @@ def test_merged_percentiles_are_those_of_all_samples(results, make_result):
     assert merged["avg_us"] == pytest.approx(sum(everything) / len(everything) / 1000, abs=0.001)
     assert merged["count"] == len(everything)
     assert merged["max_us"] == max(everything) / 1000
+
+
+def test_packed_counts_give_the_same_document(config, phase, make_result):
+    documents = []
+    for pack in (lambda latency: None, fleet_sum.pack):
+        results = PhaseResults(config, phase, ["a", "b", "c"], HostClocks({}), START - 1, START)
+        for number, host in enumerate(results.expected):
+            result = make_result(phase, number, START, values=latencies(average_us=10 ** (1 + number), seed=number))
+            results.add(host, result, pack(result["latency"]))
+        documents.append(results.document())
+    assert documents[0] == documents[1]
+
+
+def test_a_host_that_fails_after_it_has_reported_is_not_in_the_sum(results, make_result):
+    for number, host in enumerate(results.expected):
+        result = make_result(results.phase, number, START)
+        results.add(host, result, fleet_sum.pack(result["latency"]))
+    results.fail("b", "unreachable")
+    document = results.document()
+    assert document["merged"]["intended"]["count"] == sum(
+        each["latency"]["intended"]["count"] for each in document["hosts"].values()
+    )
 
 
 def test_the_briefs_six_figures_as_computed_by_hand(results, make_result):

@@ -74,6 +74,8 @@ def test_only_known_keys_are_returned(returned):
         ("latency.response.count", True, "latency.response.count = True; must be a whole number"),
         ("latency.response.count", -1, "count = -1; must be a whole number"),
         ("latency.response.count", 5, "histogram counts 1,000 samples; must be solotest.latency.response.count"),
+        ("latency.service.max_ns", 2**40, "max_ns = 1099511627776; must be that of its histogram"),
+        ("latency.service.p99_us", 1e6, "latency.service.p99_us = 1000000.0; must be that of its histogram"),
         ("latency.service.p99_us", float("nan"), "p99_us = nan; must be a number from 0"),
         ("latency.service.p99_us", float("inf"), "p99_us = inf; must be a number from 0"),
         ("latency.service.p99_us", None, "p99_us = None; must be a number from 0"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
 import tracemalloc
 
 import pytest
@@ -363,6 +364,15 @@ def test_slow_requests_alone_can_stop_a_run(stopping, record, make_result):
         assert bool(futility(config, document)) is hopeless
         assert futility({**config, "stop_when_failed": False}, document) is None
         assert futility(config, {**document, "valid": False}) is None, "an invalid phase proves nothing"
+
+
+@pytest.mark.parametrize("profile", ["dram", "swap"])
+def test_the_highest_samples_of_each_host_give_the_same_summary(tmp_path, monkeypatch, profile):
+    """Whether an evaluation decodes only what it needs of a histogram, or all of it."""
+    directory = fleet_run(tmp_path, hosts=6, profile=profile, sick={2}, iterations=2)
+    partial = evaluate(directory)[0]
+    monkeypatch.setattr(Histogram, "top", lambda figures, lowest: Histogram.from_figures(figures))
+    assert json.dumps(partial) == json.dumps(evaluate(directory)[0])
 
 
 def test_memory_does_not_grow_with_the_number_of_cells(tmp_path):

@@ -203,7 +203,7 @@ def test_a_child_gets_what_its_parent_was_given(arguments):
         ask_pass=False,
         become_password_file=None,
     )
-    command = child_playbooks._command("site", {"profile": "swap", "run_id": "r"}, False)
+    command = child_playbooks._command("site", {"profile": "swap", "run_id": "r"})
     assert (
         command[1:4] == ["-m", "ansible", "playbook"]
         and command[4].endswith("/playbooks/site.yml")
@@ -223,7 +223,6 @@ def test_a_child_gets_what_its_parent_was_given(arguments):
     assert "--become" in command and "-vv" in command
     assert "--check" not in command and "--tags" not in command and "--become-password-file" not in command
     assert json.loads(command[-1]) == {"profile": "swap", "run_id": "r"}, "what is set here comes last, and wins"
-    assert "--check" in child_playbooks._command("site", {}, True)
 
 
 @pytest.mark.parametrize(

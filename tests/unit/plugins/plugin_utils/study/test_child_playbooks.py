@@ -45,19 +45,6 @@ def test_a_lost_interrupt_is_sent_again(monkeypatch):
     assert lines == ["ready", "lost", "restored"] and explained == [1]
 
 
-def test_quiet_playbooks_are_only_logged(monkeypatch, capsys):
-    program = [sys.executable, "-c", "print('PLAY [Tune the hypervisors]')"]
-    monkeypatch.setattr(child_playbooks, "_command", lambda *_arguments: program)
-    for quiet in (True, False):
-        lines = []
-        with child_playbooks.ChildPlaybooks(lines.append, lambda: None, quiet) as playbooks:
-            assert playbooks.run("site", {}) == 0
-            playbooks.say("== dram: probe 1")
-        assert lines == ["PLAY [Tune the hypervisors]", "== dram: probe 1"]
-        shown = capsys.readouterr().out
-        assert "== dram: probe 1" in shown and ("PLAY" in shown) is not quiet
-
-
 # Runs a child, says its pid and waits for it, as the worker of a killed ansible-playbook does.
 PARENT = """
 import sys

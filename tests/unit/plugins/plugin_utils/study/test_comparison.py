@@ -102,6 +102,8 @@ def test_ratios_have_intervals_over_the_runs(record, make_result):
 
     fast, slow = runs("fast", 1, (1, 1.2, 0.9)), runs("slow", 2, (1.02, 1.18, 0.9))
     document, details = compare([ArmRuns("fast", fast), ArmRuns("slow", slow)])
+    parts = {run["name"]: run["parts"] for run in document["runs"]}
+    assert parts == {name: [f"{name}{number}" for number in range(3)] for name in ("fast", "slow")}
     assert [list(cells) for cells in details] == [["i0-r100", "i0-r70", "i10-r100", "i10-r70"]] * 2
     for row in document["cells"]:
         if row["name"] == "fast":

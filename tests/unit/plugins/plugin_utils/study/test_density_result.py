@@ -49,6 +49,7 @@ def test_the_figures_of_an_invalid_probe_are_no_figures():
         "hosts_within_slo": 0,
         "avg_us": None,
         "p99_us": None,
+        "worst_host_avg_us": None,
         "worst_host_p99_us": None,
         "lost": [],
     }
@@ -81,7 +82,7 @@ def test_the_text_shows_intervals_and_what_was_discarded():
     )
     text = "\n".join(density_text.lines(document))
     assert "indicative: " in text and "1.33" not in text
-    assert "1 of 4 attempts were invalid" in text and "if all of them had failed, the density would be" in text
+    assert "1 of 4 attempts could not be judged" in text and "if all of them had failed, the density would be" in text
     assert "the budget of 3 probes is used, and the interval is wider than a factor of 1.25" in text
 
 

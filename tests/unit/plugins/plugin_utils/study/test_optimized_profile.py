@@ -31,6 +31,7 @@ def search(tmp_path):
         document = {
             "schema": SCHEMA,
             "id": "optimize-1",
+            "created_at": 1_793_000_000.0,
             "definition": {**definition, "figure": "avg_us", "rounds": 12, "minutes": 240},
             "attempts": [],
             "result": result,

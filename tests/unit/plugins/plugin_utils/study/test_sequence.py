@@ -22,7 +22,7 @@ class Playbooks:
         self.interrupted = False
         self.restoring = {}
 
-    def run(self, name, variables):
+    def run(self, name, variables, quiet=False):
         self.ran.append((name, variables.get("run_id")))
         if name in self.restoring:
             return self.restoring[name].pop(0)()

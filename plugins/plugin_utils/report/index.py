@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The index of all results: index.html in the results directory, the newest result first.
+
+Each published result keeps its row in a small file, so that the index of a thousand results is read in a moment. The
+index itself is always made from what the directory holds. A lock makes whoever publishes last see all others.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import fcntl
+import os
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import html
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
+    SCHEMA,
+    RunDirectory,
+    RunError,
+    utc,
+)
+
+FILE = "index.html"
+_ROW_FILE = "headline.json"
+_LOCK_FILE = ".index.lock"
+
+# The file that only a result of this kind has, the kind, and the pages that an earlier version may have left.
+_KINDS = (
+    ("density.json", "density search", "density.html"),
+    ("optimize.json", "search for better settings", "optimize.txt"),
+    ("study.json", "study", "comparison.html"),
+    ("comparison.json", "comparison", "comparison.html"),
+    ("run.json", "run", "report.html"),
+)
+_EXPERIMENTS = "experiment"
+# Results of these kinds have runs, whose names begin with theirs.
+_WITH_RUNS = {kind for _file, kind, _page in _KINDS[:3]}
+_PLURALS = {
+    "density search": "density searches",
+    "study": "studies",
+    "search for better settings": "searches for better settings",
+}
+
+
+@dataclasses.dataclass
+class Row:
+    """A result in the index.
+
+    Attributes:
+        name: of its directory.
+        kind: what it is.
+        page: its page, relative to its directory; None if there is none yet.
+        at: when it was begun, as text such as 2026-01-31T12:00:00Z.
+        headline: its answer.
+        verdicts: pairs of a profile, which may be empty, and its verdict.
+        runs: the rows of its own runs.
+    """
+
+    name: str
+    kind: str
+    page: str | None
+    at: str
+    headline: str
+    verdicts: t.Sequence[t.Sequence[str]] = ()
+    runs: list[Row] = dataclasses.field(default_factory=list)
+
+
+def enter(
+    directory: RunDirectory,
+    page: str,
+    at: float | str | None,
+    headline: str,
+    verdicts: t.Sequence[t.Sequence[str]] = (),
+) -> bool:
+    """Keep the row of a published result and write the index.
+
+    Args:
+        directory: of the result.
+        page: its page, a file in this directory.
+        at: when it was begun, in seconds since the epoch or as text; None if that is unknown.
+        headline: its answer in a sentence.
+        verdicts: pairs of a profile, which may be empty, and its verdict.
+
+    Returns:
+        Whether the row changed.
+    """
+    row = {
+        "schema": SCHEMA,
+        "page": page,
+        "at": utc(at) if isinstance(at, (int, float)) else at or "",
+        "headline": headline,
+        "verdicts": [list(each) for each in verdicts],
+    }
+    changed = directory.write_json(_ROW_FILE, row)
+    write(directory.results_dir)
+    return changed
+
+
+def write(results_dir: str) -> None:
+    """Write the index of a directory of results. A file of that name that is not an index is left alone."""
+    place = RunDirectory(*os.path.split(results_dir))
+    with open(place.file(_LOCK_FILE), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _may_write(place.file(FILE)):
+            place.write_text(FILE, page(rows(results_dir)))
+
+
+def _may_write(path: str) -> bool:
+    if not os.path.lexists(path):
+        return True
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        return html.GENERATOR in stream.read(4096)
+
+
+def rows(results_dir: str) -> list[Row]:
+    """Return the results in a directory, the newest first; runs of a study or a search are below it."""
+    found = {}
+    with os.scandir(results_dir) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                row = _row(RunDirectory(results_dir, entry.name))
+                if row:
+                    found[entry.name] = row
+    newest_first = sorted(found.values(), key=lambda row: (row.at, row.name), reverse=True)
+    top: list[Row] = []
+    for row in newest_first:
+        parent = _parent(row, found)
+        (parent.runs if parent else top).append(row)
+    return top
+
+
+def _row(directory: RunDirectory) -> Row | None:
+    """Return the row of a directory; None if it holds no result."""
+    name = directory.run_id
+    kept = os.path.exists(directory.file(_ROW_FILE))
+    kind, old_page = next(
+        ((kind, old) for file, kind, old in _KINDS if os.path.exists(directory.file(file))), (_EXPERIMENTS, None)
+    )
+    if kept:
+        try:
+            row = directory.read_json(_ROW_FILE)
+            return Row(name, kind, row["page"], row["at"], row["headline"], row["verdicts"])
+        except (RunError, KeyError):
+            return Row(name, kind, old_page, _changed_at(directory), f"{_ROW_FILE} is damaged; publish it again")
+    if old_page is None:
+        return None
+    if os.path.exists(directory.file(old_page)):
+        return Row(name, kind, old_page, _changed_at(directory), "published by an earlier version")
+    return Row(name, kind, None, _changed_at(directory), "not finished")
+
+
+def _changed_at(directory: RunDirectory) -> str:
+    return utc(os.path.getmtime(directory.path))
+
+
+def _parent(row: Row, found: t.Mapping[str, Row]) -> Row | None:
+    """Return the study or search that a run belongs to."""
+    parts = row.name.split("-")
+    names = ("-".join(parts[:length]) for length in range(len(parts) - 1, 0, -1))
+    return next((found[name] for name in names if name in found and found[name].kind in _WITH_RUNS), None)
+
+
+def page(results: t.Sequence[Row]) -> str:
+    """Return the page with all results."""
+    kinds = collections.Counter(row.kind for row in results)
+    return html.render(
+        "index.html.j2",
+        {"kind": "index"},
+        [],
+        charts=False,
+        headline=f"All results: {', '.join(_number(count, kind) for kind, count in kinds.most_common()) or 'none yet'}",
+        rows=results,
+    )
+
+
+def _number(count: int, kind: str) -> str:
+    return f"{count} {_PLURALS[kind]}" if count > 1 and kind in _PLURALS else counted(count, kind)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import types
+
+import pytest
+from ansible import context
+from ansible.executor.stats import AggregateStats
+from ansible.plugins.loader import callback_loader
+from ansible.utils.context_objects import CLIArgs
+from ansible.utils.display import Display
+
+from .test_fleet_latency import task_result
+
+LONG = {"msg": "Redis died; see its log", "changed": True, "solotest": {"client": "x" * 2000}, "failed": True}
+
+
+@pytest.fixture
+def callback(monkeypatch):
+    monkeypatch.setattr(Display(), "verbosity", 0)
+    monkeypatch.setattr(context, "CLIARGS", CLIArgs({"check": False}))
+    loaded = callback_loader.get("memstretch.density.terse")
+    loaded._init_callback_methods()
+    loaded.set_options()
+    loaded._last_task_name = "Collect the result"
+    loaded._play = types.SimpleNamespace(strategy="linear")
+    return loaded
+
+
+def test_a_failure_of_our_own_task_is_one_line(callback, capsys):
+    result = task_result("a", dict(LONG))
+    callback.v2_runner_on_failed(result, ignore_errors=True)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line and not line.startswith("TASK")]
+    assert lines == ['fatal: [a]: FAILED! => {"changed": true, "msg": "Redis died; see its log"}', "...ignoring"]
+    assert result.result["solotest"] == LONG["solotest"], "other callbacks need it"
+
+
+@pytest.mark.parametrize("verbosity, action", [(1, "memstretch.density.solotest"), (0, "ansible.builtin.command")])
+def test_other_failures_and_those_with_verbosity_are_shown_in_full(callback, capsys, verbosity, action):
+    callback._display.verbosity = verbosity
+    callback.v2_runner_on_failed(task_result("a", dict(LONG), action))
+    assert "x" * 2000 in capsys.readouterr().out
+
+
+def teardown(callback, path, failed=False):
+    stats = AggregateStats()
+    for host in ("a", "b"):
+        stats.increment("ok", host)
+        stats.increment("changed", host)
+    if failed:
+        stats.increment("failures", "b")
+    callback.v2_playbook_on_start(types.SimpleNamespace(_file_name=path))
+    callback.v2_playbook_on_play_start(
+        types.SimpleNamespace(get_name=lambda: "Remove the VMs", check_mode=False, strategy="linear")
+    )
+    callback.v2_playbook_on_no_hosts_matched()
+    callback.v2_runner_item_on_ok(task_result("a", {"changed": True, "item": 1}))
+    callback.v2_runner_on_ok(task_result("a", {"changed": True}))
+    callback.v2_playbook_on_stats(stats)
+
+
+def test_a_teardown_is_one_line(callback, capsys):
+    teardown(callback, "/somewhere/playbooks/teardown.yml")
+    assert capsys.readouterr().out.split("\n") == ["Teardown: done, changed=2 on 2 hosts", ""]
+
+
+@pytest.mark.parametrize("path, failed", [("playbooks/teardown.yml", True), ("playbooks/fleet.yml", False)])
+def test_a_teardown_that_failed_and_other_playbooks_have_their_recap(callback, capsys, path, failed):
+    teardown(callback, path, failed)
+    assert "PLAY RECAP" in capsys.readouterr().out

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Background reclaim of a control group, whose memory is a number here; tests/local has a real one."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import group_reclaim
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError, CgroupFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import HIGH, LOW, GroupReclaim
+
+MIB = 2**20
+LIMIT = 100 * MIB
+
+
+@pytest.fixture
+def group(tmp_path):
+    """A control group of version 1 with a limit."""
+    (tmp_path / "memory.limit_in_bytes").write_text(str(LIMIT))
+    (tmp_path / "memory.failcnt").write_text("7\n")
+    return CgroupFiles(str(tmp_path), version_1=True)
+
+
+def use(group, free):
+    with open(f"{group.path}/memory.usage_in_bytes", "w", encoding="ascii") as file:
+        file.write(str(LIMIT - free))
+
+
+@pytest.mark.parametrize(
+    ("free", "seconds"), [(LOW, 0.002), (LOW + MIB, MIB / 250e6), (90 * MIB, 0.05)], ids=["low", "some", "plenty"]
+)
+def test_a_group_with_room_is_left_alone_and_looked_at_less_often(group, free, seconds, monkeypatch):
+    use(group, free)
+    monkeypatch.setattr(CgroupFiles, "reclaim", None)  # calling it would fail
+    assert GroupReclaim(group).step() == pytest.approx(seconds)
+
+
+def test_a_group_near_its_limit_is_reclaimed_to_the_high_mark(group, monkeypatch):
+    limits = []
+    monkeypatch.setattr(CgroupFiles, "set_limit", lambda self, limit: limits.append(limit))
+    use(group, LOW - 1)
+    assert GroupReclaim(group).step() == 0.002
+    assert limits == [LIMIT - HIGH, LIMIT], "lowered, and back at once"
+
+
+def test_a_kernel_that_cannot_reclaim_is_asked_less_often_and_the_limit_stays(group, monkeypatch):
+    limits = []
+
+    def set_limit(_self, limit):
+        limits.append(limit)
+        if limit < LIMIT:
+            raise BudgetError("busy")
+
+    monkeypatch.setattr(CgroupFiles, "set_limit", set_limit)
+    use(group, 0)
+    assert GroupReclaim(group).step() == 0.1 and limits[-1] == LIMIT
+
+
+def test_a_group_without_a_limit_is_left_alone(group):
+    use(group, 0)
+    with open(f"{group.path}/memory.limit_in_bytes", "w", encoding="ascii") as file:
+        file.write(str(2**63 - 4096))
+    assert GroupReclaim(group).step() == 0.05
+
+
+def test_the_limit_is_not_lowered_while_it_is_read(group, monkeypatch):
+    lowered = []
+    monkeypatch.setattr(CgroupFiles, "reclaim", lambda *_arguments: lowered.append(1) or True)
+    monkeypatch.setattr(group_reclaim, "_SHORTEST_S", 0.001)
+    use(group, 0)
+    thread = GroupReclaim(group)
+    thread.start()
+    while not lowered:
+        time.sleep(0.001)
+    with thread.lock:
+        count = len(lowered)
+        time.sleep(0.02)
+        assert len(lowered) == count
+    thread.stop()
+    assert not thread.is_alive()
+
+
+def test_version_2_has_a_file_for_it(tmp_path):
+    for name, text in (("memory.max", LIMIT), ("memory.reclaim", ""), ("memory.events", "low 1\nhigh 2\nmax 3\n")):
+        (tmp_path / name).write_text(str(text))
+    group = CgroupFiles(str(tmp_path), version_1=False)
+    assert group.reclaim(LIMIT, MIB) and (tmp_path / "memory.reclaim").read_text() == str(MIB)
+    assert (tmp_path / "memory.max").read_text() == str(LIMIT) and group.limit_hits() == 3
+
+
+def test_how_often_the_limit_was_met(group):
+    assert group.limit_hits() == 7
