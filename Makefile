@@ -34,10 +34,11 @@ AS_ROOT := $(if $(SUDO),sudo env PYTHONDONTWRITEBYTECODE=1)
 # Molecule looks for Ansible's commands on the path.
 MOLECULE := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/molecule test --scenario-name
 
-# The lab: a hypervisor inside this machine, with emulated VMs.
+# The lab: hypervisors inside this machine, with emulated VMs.
 LAB := $(BIN)/python tools/lab.py
-LAB_INVENTORY := inventories/lab/hosts.yml
 LAB_PROFILE ?= swap
+LAB_PROFILES ?= dram,swap
+LAB_ROUNDS ?= 1
 GOLDEN_IMAGE := .cache/golden/debian.qcow2
 CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
@@ -45,7 +46,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 LANES := lint sanity fleet unit membw report client local
 LONG_LANES := host redis guests
 
-.PHONY: help setup setup-test docs demo restore stretched lab test test-long lint bench clean \
+.PHONY: help setup setup-test docs demo restore stretched lab lab-study test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
 
 help: ## Show this list
@@ -125,12 +126,22 @@ $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE):
 	@mkdir -p $(@D)
 	@python3 playbooks/files/debian_image.py $(IMAGE_OPTIONS) $@
 
-lab: setup $(GOLDEN_IMAGE) ## The whole experiment on emulated VMs inside this machine; needs root, leaves it as it was
+lab: ## The whole experiment on emulated VMs inside this machine; needs root, leaves it as it was
+lab: LAB_HYPERVISORS := lab1
+lab: LAB_INVENTORY := inventories/lab/hosts.yml
+lab: LAB_PLAYBOOK = site.yml -e profile=$(LAB_PROFILE)
+
+lab-study: ## A study on emulated VMs of two hypervisors inside this machine; needs root, leaves it as it was
+lab-study: LAB_HYPERVISORS := lab1 lab2
+lab-study: LAB_INVENTORY := inventories/lab/study.yml
+lab-study: LAB_PLAYBOOK = playbooks/study.yml -e profiles=$(LAB_PROFILES) -e study_rounds=$(LAB_ROUNDS)
+
+lab lab-study: setup $(GOLDEN_IMAGE)
 	$(call install,$$(python3 tools/lab.py packages))
 	@trap 'exit 130' INT TERM; \
 	trap 'status=$$?; $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/teardown.yml && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/restore.yml || status=1; \
 		$(LAB) down || status=1; exit $$status' EXIT; \
-	$(LAB) up lab1 && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) site.yml -e profile=$(LAB_PROFILE)
+	$(LAB) up $(LAB_HYPERVISORS) && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) $(LAB_PLAYBOOK)
 
 # These lanes use one CPU each, so two of them run at the same time. The others use both CPUs.
 ONE_CPU := lint sanity fleet unit membw report

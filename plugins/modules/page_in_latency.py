@@ -12,9 +12,16 @@ version_added: 0.1.0
 description:
   - Sends some memory of its own process to the active swap with C(MADV_PAGEOUT), touches its pages again one at a time
     in random order, and times those touches that had to read a page. Other processes keep their memory.
+  - With O(drive), it times reads of single pages at random places of a drive that does not carry swap yet, past the
+    page cache. It writes nothing. Most drives answer for blocks that were never written, or were discarded, without
+    reading their medium, so an empty drive looks faster than it will be.
   - The figures are those of a host without other page-ins; under load a drive is slower. They are what
     P(memstretch.density.density_plan#module) takes as O(memstretch.density.density_plan#module:tiers).
 options:
+  drive:
+    description: Path of a block device to read from, instead of the active swap. O(size) and O(compressibility) do not
+      matter then. Needs root.
+    type: path
   size:
     description: Memory to send to swap, in bytes or with K, M, G or T, 1M to 16G. Swap must have room for it.
     type: str
@@ -41,7 +48,7 @@ attributes:
     support: none
     details: It never changes anything.
 requirements:
-  - Linux 5.4 or later
+  - Linux 5.4 or later; any Linux with O(drive)
   - Python 3.8 or later on the host
 seealso:
   - module: memstretch.density.density_plan
@@ -68,6 +75,7 @@ page_in_latency:
   contains:
     tier:
       description: What served them, C(zswap), C(zram), C(devices) or C(file). The first area by priority decides.
+        C(devices) with O(drive).
       type: str
     page_ins:
       description: How many were timed.
@@ -90,22 +98,26 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number, size_in_bytes
 
 ARGUMENTS = dict(
+    drive=dict(type="path"),
     size=dict(type="str", default="64M"),
     samples=dict(type="int", default=10_000),
     compressibility=dict(type="float", default=0),
     max_seconds=dict(type="float", default=10),
 )
+NUMBERS = ("samples", "compressibility", "max_seconds")
 
 
 def main() -> None:
     module = AnsibleModule(ARGUMENTS, supports_check_mode=True)
     try:
-        options = {
-            name: number(name, module.params[name], page_in.RANGES[name]) for name in ARGUMENTS if name != "size"
-        }
+        options = {name: number(name, module.params[name], page_in.RANGES[name]) for name in NUMBERS}
         size = number("size", size_in_bytes("size", module.params["size"]), page_in.RANGES["size"])
-        tier = page_in.tier(HostFiles())
-        took = page_in.measure(size, **options)
+        if module.params["drive"]:
+            tier = "devices"
+            took = page_in.read_drive(module.params["drive"], options["samples"], options["max_seconds"])
+        else:
+            tier = page_in.tier(HostFiles())
+            took = page_in.measure(size, **options)
     except (SettingError, page_in.PageInError) as error:
         module.fail_json(msg=str(error))
     if not took:

@@ -53,12 +53,21 @@ class SshGuests:
         guests: the number of guests on each hypervisor. Equal numbers give equal addresses.
         bastion: whether the controller reaches the hypervisors through another sshd alone.
         ipv6: whether hypervisors and guests have addresses of IPv6 alone.
+        forwarding: whether the sshd of the hypervisors forward connections, as they do by default.
     """
 
-    def __init__(self, path: pathlib.Path, guests: dict[str, int], bastion: bool = False, ipv6: bool = False) -> None:
+    def __init__(
+        self,
+        path: pathlib.Path,
+        guests: dict[str, int],
+        bastion: bool = False,
+        ipv6: bool = False,
+        forwarding: bool = True,
+    ) -> None:
         sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
         assert sshd, "sshd is not installed; make test-fleet installs it"
         self.path, self.bastion, self.ipv6, self.sshd = path, bastion, ipv6, sshd
+        self.forwarding = forwarding
         self.daemons: list[subprocess.Popen[str]] = []
         self.jumps: list[Jump] = []
         for key in ("key", "host_key", "jump_key"):
@@ -126,7 +135,8 @@ class SshGuests:
             f"HostKey {self.path / 'host_key'}\nAuthorizedKeysFile {self.path / key}.pub\n"
             f"ListenAddress [{address}]:22\n"
             "StrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n"
-            "LogLevel VERBOSE\nSubsystem sftp internal-sftp\n",
+            "LogLevel VERBOSE\nSubsystem sftp internal-sftp\n"
+            f"AllowTcpForwarding {'yes' if self.forwarding else 'no'}\n",
             encoding="utf-8",
         )
         boot_id = self.path / f"{name}.boot_id"

@@ -77,7 +77,39 @@ class Guests:
         assert not any(each.vms() for each in self.lab.hypervisors)
 
 
-# The first test: the fixture guests below creates another fleet of this name.
+def test_the_self_test_tries_a_vm_and_removes_it(lab: Lab, tmp_path: pathlib.Path) -> None:
+    """Without a Redis of its own, the hypervisor is under the load of one in the VM."""
+    guests = Guests(
+        lab,
+        "debian",
+        selftest_emulation=True,
+        selftest_vm_memory="384M",
+        selftest_vm_timeout=BOOT_TIMEOUT_S,
+        selftest_redis="/nonexistent/redis-server",
+    )
+    host = lab.hypervisors[0]
+    variables = json.dumps(
+        {"results_dir": str(tmp_path), "selftest_checks": ["transport", "pressure", "vm", "guest_arguments"]}
+    )
+    outcome = guests.run_playbook("selftest", "-e", variables)
+    assert outcome.status == 0, outcome.output
+    text = (tmp_path / "selftest" / "selftest.json").read_text(encoding="utf-8")
+    results = json.loads(text)["hosts"]["host-1"]["results"]
+    # The sshd of the lab has no socket, so only the VM itself shows that it is reached through the hypervisor.
+    assert results["transport"]["reason"] == "its sshd does not show where it listens"
+    assert results["vm"]["result"] == "passed" and results["vm"]["found"]["accelerator"] == "qemu"
+    assert results["guest_arguments"]["result"] == "passed", results
+    assert "nohz=off highres=off lapic=notscdeadline" in results["guest_arguments"]["reason"]
+    assert results["pressure"]["result"] == "passed" and results["pressure"]["found"]["loaded"] == "the VM", results
+    assert results["put_back"]["result"] == "passed", results
+    assert "PRIVATE KEY" not in text and host.name not in text
+    assert host.vms() == set() and host.virsh("net-list", "--all", "--name").split() == []
+    assert "fleet-memstretch-selftest" not in host.files(IMAGES)
+    assert not pathlib.Path("/var/lib/memstretch-selftest").exists()
+    assert sorted(each.name for each in (tmp_path / "selftest").iterdir()) == ["lock", "selftest.json"]
+
+
+# Before the fixture guests below, which creates another fleet of this name.
 def test_cloud_init_reads_name_and_keys_from_the_seed(lab: Lab) -> None:
     guests = Guests(lab, "cloud-init", vm_fleet_count=1)
     outcome = guests.run_playbook("fleet", "-e", "profile=dram")
@@ -119,15 +151,23 @@ def test_coarse_timers_are_refused_before_the_fill_or_end_with_a_labelled_verdic
 ) -> None:
     """The guests have highres=off: their sleeps end at ticks."""
     load = {**LOAD, "results_dir": str(tmp_path), "profile": "swap_2018", "latency_benchmark_iterations": 1}
-    for run_id, choice in (("refused", "refuse"), ("accepted", "accept")):
+
+    def run(playbook: str, run_id: str, choice: str, *arguments: str) -> Outcome:
         variables = json.dumps({**load, "run_id": run_id, "latency_benchmark_coarse_timers": choice})
-        process = guests.start("ansible-playbook", str(ROOT / "playbooks" / "benchmark.yml"), "-e", variables)
+        process = guests.start(
+            "ansible-playbook", str(ROOT / "playbooks" / f"{playbook}.yml"), "-e", variables, *arguments
+        )
         output, _errors = process.communicate(timeout=BOOT_TIMEOUT_S)
         assert "sleeps end only every" in output, output
-        if choice == "refuse":
-            assert process.returncode != 0 and "a whole CPU of each guest" in output, output
-            assert not (tmp_path / run_id / "phases").exists()
-    assert process.returncode == 0, output
+        return Outcome(process.returncode, output)
+
+    # It also starts a Redis in each guest: the image's own is disabled.
+    refused = run("site", "refused", "refuse")
+    assert refused.status != 0 and "a whole CPU of each guest" in refused.output, refused.output
+    assert not (tmp_path / "refused" / "phases").exists()
+    # With the hypervisors in the inventory, which this playbook records and does not tune.
+    accepted = run("benchmark", "accepted", "accept", "-i", str(guests.lab.path / "hosts.yml"))
+    assert accepted.status == 0, accepted.output
     summary = json.loads((tmp_path / "accepted" / "summary.json").read_text(encoding="utf-8"))
     assert summary["verdict"] in ("pass", "undecided", "fail"), summary["reasons"]
     assert any(label.startswith("coarse timers") for label in summary["labels"])

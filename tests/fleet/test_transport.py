@@ -69,6 +69,20 @@ def test_guests_of_two_hypervisors_with_equal_addresses_are_told_apart(start: St
     assert reached(output) == guests.boot_ids()
 
 
+@pytest.mark.parametrize("forwarding", [True, False])
+def test_a_hypervisor_that_does_not_forward_connections_is_named(start: Start, forwarding: bool) -> None:
+    guests = start({"kvm1": 1}, forwarding=forwarding)
+    reach = {"ansible.builtin.include_role": {"name": "memstretch.density.vm_fleet", "tasks_from": "reach"}}
+    show = {"ansible.builtin.debug": {"var": "vm_fleet_reached"}}
+    status, output = guests.playbook([{"hosts": "hypervisors", "gather_facts": False, "tasks": [reach, show]}])
+    if forwarding:
+        assert status == 0 and re.search('"connections": "?8', output) and '"unknown": ""' in output, output
+    else:
+        assert status != 0 and "kvm1 has forwarded 0 of 8 connections" in output, output
+    # Ansible's own connection, and the one that carries all eight.
+    assert len(re.findall("Accepted publickey", guests.log("kvm1"))) == 2, guests.log("kvm1")
+
+
 @pytest.mark.parametrize("place", ["inventory", "command line"])
 def test_guests_are_reached_through_a_bastion(start: Start, place: str) -> None:
     guests = start({"kvm1": 2}, bastion=True)

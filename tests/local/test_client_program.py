@@ -47,7 +47,12 @@ def install(
             "PATH": "{{ path_of_a if path_of_a is defined and inventory_hostname == 'a' else lookup('env', 'PATH') }}",
             "HOME": "{{ home_of_hosts | default(lookup('env', 'HOME')) }}",
         },
-        "roles": ["memstretch.density.client_program"],
+        "tasks": [
+            {
+                "ansible.builtin.include_role": {"name": "memstretch.density.client_program"},
+                "when": "inventory_hostname in users | default(['a', 'b'])",
+            }
+        ],
     }
     playbook.write_text(yaml.safe_dump([play]), encoding="utf-8")
 
@@ -88,6 +93,12 @@ def test_a_program_is_built_on_the_controller_and_kept_there(install, tmp_path):
 
     again = install()
     assert again.returncode == 0 and again.stdout.count("changed=0") == 2, again.stdout
+
+
+def test_a_part_of_the_hosts_may_use_the_role(install, tmp_path):
+    built = install("-e", '{"users": ["b"]}')
+    assert built.returncode == 0, built.stdout
+    assert [each.name for each in (tmp_path / "bin").iterdir()] == ["b"]
 
 
 def test_what_a_host_builds_stays_on_that_host(install, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pathlib
 import subprocess
 
@@ -77,12 +78,40 @@ def test_each_timed_page_in_is_one_of_the_kernels(untuned_machine, fleet, tier):
     assert found["tiers"] == {tier: {"avg_us": figures["avg_us"], "p99_us": figures["p99_us"]}}
 
 
+@contextlib.contextmanager
+def loop_device(directory):
+    """A drive, read-only: a write would fail."""
+    image = directory / "drive.img"
+    image.write_bytes(os.urandom(2**20))
+    command = ["losetup", "--find", "--show", "--read-only", image]
+    device = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def test_a_drive_without_swap_is_read_page_by_page(untuned_machine, fleet):
+    with loop_device(fleet.path) as device:
+        statistics = pathlib.Path("/sys/block") / pathlib.Path(device).name / "stat"
+        before = statistics.read_text(encoding="ascii").split()
+        found = measured(fleet, drive=device, samples=200)
+        after = statistics.read_text(encoding="ascii").split()
+    figures = found["page_in_latency"]
+    assert figures["tier"] == "devices" and figures["page_ins"] == 200 and not found["changed"]
+    assert int(after[0]) - int(before[0]) >= 200 and after[4] == before[4]  # reads, and no writes
+    assert 0 < figures["p50_us"] <= figures["p99_us"] <= figures["max_us"]
+    assert set(found["tiers"]) == {"devices"}
+
+
 def test_swap_without_room_and_bad_options_are_refused(untuned_machine, fleet):
-    sizes = {
-        "256M": "pages did not go to swap within 10 s; is there room for them?",
-        "1K": "size: 1024 is out of range; it must be a whole number from 1,048,576 to",
-    }
+    refused = [
+        ({"size": "256M"}, "pages did not go to swap within 10 s; is there room for them?"),
+        ({"size": "1K"}, "size: 1024 is out of range; it must be a whole number from 1,048,576 to"),
+        ({"drive": str(fleet.path)}, f"drive: {fleet.path} is not a block device"),
+        ({"drive": "/nonexistent"}, "drive: /nonexistent cannot be read: No such file or directory"),
+    ]
     with zram():
-        tasks = [{"memstretch.density.page_in_latency": {"size": size}} for size in sizes]
+        tasks = [{"memstretch.density.page_in_latency": options} for options, _text in refused]
         messages = fleet.messages(tasks, hosts="localhost", connection="local")
-    assert [text in message for text, message in zip(sizes.values(), messages)] == [True, True], messages
+    assert [text in message for (_options, text), message in zip(refused, messages)] == 4 * [True], messages

@@ -80,6 +80,7 @@ ROLE_RANGES = {
     "writeback_benchmark": MODULE_RANGES["writeback_benchmark"],
     "density_plan": forecast.RANGES,
     "density_report": MODULE_RANGES["density_report"],
+    "selftest": {"max_clock_offset": run.RANGES["max_clock_offset"]},
     "site_check": {**MODULE_RANGES["site_check"], **site.RANGES, "rate": client.RANGES["rate"]},
 }
 

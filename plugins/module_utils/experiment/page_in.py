@@ -6,6 +6,8 @@
 MADV_PAGEOUT (Linux 5.4) asks the kernel to reclaim pages at once, so no memory has to be short, and nothing else on the
 host is pushed out. The pages are touched in random order, and only touches that caused a major fault count: the kernel
 may have read a page ahead, or may not have written it yet.
+
+Before a drive carries swap, single pages are read from it instead, past the page cache. Nothing is written to it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import mmap
 import os
 import random
 import resource
+import stat
 import time
 import typing as t
 
@@ -144,6 +147,42 @@ def _touch(memory: mmap.mmap, order: t.Iterable[int], max_seconds: float) -> lis
         faults = now
         if time.monotonic() > end:
             break
+    return took
+
+
+def read_drive(path: str, samples: int, max_seconds: float) -> list[int]:
+    """Return the nanoseconds of reads of one page each, at random places of a drive, past the page cache.
+
+    A drive answers for blocks that were never written, or were discarded, without reading its medium.
+
+    Args:
+        path: of the block device.
+        samples: the most reads.
+        max_seconds: the longest time of reading.
+
+    Raises:
+        PageInError: it is no block device, or cannot be read.
+    """
+    chance, end = random.Random(1), time.monotonic() + max_seconds
+    took: list[int] = []
+    try:
+        if not stat.S_ISBLK(os.stat(path).st_mode):
+            raise PageInError(f"drive: {path} is not a block device")
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        try:
+            pages = os.lseek(descriptor, 0, os.SEEK_END) // PAGE
+            if not pages:
+                raise PageInError(f"drive: {path} has no medium, or is smaller than a page")
+            with mmap.mmap(-1, PAGE) as buffer:  # direct reads need aligned memory
+                while len(took) < samples and time.monotonic() < end:
+                    place = chance.randrange(pages) * PAGE
+                    before = time.perf_counter_ns()
+                    os.preadv(descriptor, [buffer], place)
+                    took.append(time.perf_counter_ns() - before)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise PageInError(f"drive: {path} cannot be read: {error.strerror}") from error
     return took
 
 

@@ -128,20 +128,29 @@ class ChildPlaybooks:
                         stream.write(line + "\n")
         self._log(line)
 
-    def run(self, name: str, variables: t.Mapping[str, t.Any], quiet: bool = False) -> int:
+    def run(
+        self,
+        name: str,
+        variables: t.Mapping[str, t.Any],
+        quiet: bool = False,
+        check: bool = False,
+        limited: bool = True,
+    ) -> int:
         """Run a playbook of this collection to its end and return its exit status.
 
         Args:
             name: path below playbooks/, without .yml.
             variables: override those of the parent.
             quiet: whether to log its output without showing it; with -v it is shown.
+            check: whether to use check mode.
+            limited: whether the parent's --limit applies. It would leave out hosts that the playbook adds.
 
         Raises:
             Interrupted: the user interrupted it; the playbook has ended.
         """
         take = self._log if quiet and not context.CLIARGS.get("verbosity") else self.say
         with subprocess.Popen(
-            _command(name, variables),
+            _command(name, variables, check, limited),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -186,8 +195,8 @@ def refuse_questions() -> None:
             raise RunError(f"{option} prompts on the terminal, but this command runs many playbooks; use {instead}")
 
 
-def _command(name: str, variables: t.Mapping[str, t.Any]) -> list[str]:
-    given = context.CLIARGS
+def _command(name: str, variables: t.Mapping[str, t.Any], check: bool = False, limited: bool = True) -> list[str]:
+    given = {key: value for key, value in context.CLIARGS.items() if limited or key != "subset"}
     command = [sys.executable, "-m", "ansible", "playbook", os.path.join(_PLAYBOOKS, f"{name}.yml")]
     command += [
         word for key, option in _VALUES if given.get(key) not in (None, "") for word in (option, str(given[key]))

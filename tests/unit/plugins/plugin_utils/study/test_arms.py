@@ -223,6 +223,8 @@ def test_a_child_gets_what_its_parent_was_given(arguments):
     assert "--become" in command and "-vv" in command
     assert "--check" not in command and "--tags" not in command and "--become-password-file" not in command
     assert json.loads(command[-1]) == {"profile": "swap", "run_id": "r"}, "what is set here comes last, and wins"
+    assert "--check" in child_playbooks._command("site", {}, True)
+    assert "--limit" not in child_playbooks._command("site", {}, False, limited=False)
 
 
 @pytest.mark.parametrize(

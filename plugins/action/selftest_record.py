@@ -1,0 +1,41 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils import selftest
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import message
+
+
+class ActionModule(ControllerAction):
+    """Write what a check of a host found to a directory on the controller."""
+
+    ARGUMENTS = {
+        "directory": {"type": "path", "required": True},
+        "host": {"type": "str", "required": True},
+        "name": {"type": "str", "choices": list(selftest.NAMES), "required": True},
+        "result": {"type": "str", "choices": list(selftest.RESULTS)},
+        "reason": {"type": "str", "default": ""},
+        "advice": {"type": "str", "default": ""},
+        "found": {"type": "dict", "default": {}},
+    }
+
+    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        finding = options["found"]
+        if options["result"] is not None:
+            finding = {
+                "result": options["result"],
+                "reason": " ".join(message(options["reason"]).split()),
+                "advice": options["advice"],
+                "found": options["found"],
+            }
+        path = os.path.abspath(os.path.expanduser(options["directory"]))
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        selftest.record(RunDirectory.at(path), options["host"], options["name"], finding)
+        return {"changed": False}

@@ -1,0 +1,59 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The action plugin of the same name does the work, on the controller; this file documents it.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: selftest
+short_description: Try on hypervisors what a study needs, and put them back
+version_added: 0.1.0
+description:
+  - Runs the checks of the role P(memstretch.density.selftest#role) on hosts, and afterwards, also after a failure or
+    after Ctrl-C, the playbook that puts the hosts back.
+  - Shows what each check found, and writes C(selftest/selftest.json) below O(results_dir), for a bug report. Fails if a
+    check failed, and names it.
+  - The checks run in playbooks of their own, with the inventory and the variables of this one, but without its
+    C(--limit).
+  - In check mode only checks run that change nothing, and no file is written.
+  - Runs on the controller. Use it with C(run_once).
+extends_documentation_fragment:
+  - memstretch.density.controller_action
+  - memstretch.density.results_dir
+options:
+  hosts:
+    description: Inventory names of the hosts.
+    type: list
+    elements: str
+    required: true
+  checks:
+    description: Names of the checks. They run in the order of the default.
+    type: list
+    elements: str
+    choices: [clock, transport, kvm, drives, page_in, budget, pressure, vm, guest_arguments]
+    default: [clock, transport, kvm, drives, page_in, budget, pressure, vm, guest_arguments]
+  host_names:
+    description: Whether names and addresses of hosts, and serial numbers and paths of drives, stay in the file.
+    type: bool
+    default: false
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+EXAMPLES = r"""
+- name: Try the hypervisors
+  memstretch.density.selftest:
+    hosts: "{{ ansible_play_hosts_all }}"
+  run_once: true
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+selftest:
+  description: C(failed), the failed checks, such as C(budget on kvm01), and C(path) of the file, null in check mode.
+  returned: always
+  type: dict
+"""

@@ -1,0 +1,273 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The self-test of a site: what each check of each host found, as a file for a bug report and as text.
+
+The hosts' findings are files of one directory, one for each host and finding, written while the checks run. So a host
+that is lost, or a playbook that is killed, loses no other finding.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import typing as t
+import urllib.parse
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.memory import settings
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
+
+PASSED, FAILED, SKIPPED = RESULTS = ("passed", "failed", "skipped")
+# In the order in which they run. What each needs if it failed, besides the reason.
+CHECKS = {
+    "clock": "set the clocks of controller and host, for example with chrony",
+    "transport": "the sshd of the hypervisor must allow what the VMs behind it need (AllowTcpForwarding, PermitOpen)",
+    "kvm": "turn on virtualisation in the firmware, or nested virtualisation below, or test emulated VMs "
+    "(selftest_emulation: true)",
+    "drives": "the tools of util-linux and root are needed to look at drives (ansible_become: true)",
+    "page_in": "swap needs room for 32 MiB; selftest_drive must be the path of a drive",
+    "budget": "use the other mechanism of the role host_tuning (host_tuning_dram_budget: {mechanism: hugepages})",
+    "pressure": "the controller needs a C compiler and hiredis (make setup), the host a Redis server that starts",
+    "vm": "playbooks/fleet.yml installs what libvirt needs; the console log of a VM is next to its disk",
+    "guest_arguments": "the image needs a boot loader that roles/kernel_cmdline/README.md describes",
+}
+# What the role records besides: the host, its settings before and after, why it could not begin, or not be put back.
+ABOUT, BEFORE, AFTER, BEGIN, PUT_BACK = "about", "before", "after", "begin", "put_back"
+NAMES = (*CHECKS, ABOUT, BEFORE, AFTER, BEGIN, PUT_BACK)
+# The parts of a host's memory record that a bug report needs. Nothing that identifies the host, no command line.
+_KEPT = {
+    "kernel": ("release", "version", "architecture", "hardware"),
+    "cpu": None,
+    "numa": None,
+    "memory": None,
+    "swap": None,
+    "thp": None,
+    "mglru": None,
+    "sysctl": None,
+    "nvme": None,
+    "imdt": ("detected", "reason"),
+    "cgroup": ("version", "memory_controller"),
+}
+_COMMAND_LINE = "kernel.cmdline"
+_MOST_DIFFERENCES = 10
+
+_Document = t.Mapping[str, t.Any]
+
+
+def record(directory: RunDirectory, host: str, name: str, finding: _Document) -> None:
+    """Write a finding of a host, in place of an earlier one of this name.
+
+    Raises:
+        RunError: it is nested too deeply, or too large.
+    """
+    try:
+        measurement.check_document(name, finding)
+    except measurement.MeasurementError as error:
+        raise RunError(str(error)) from error
+    directory.write_json(f"{_file_of(host)}.{name}.json", {**finding, "schema": SCHEMA})
+
+
+def recorded(directory: RunDirectory, host: str) -> dict[str, t.Any]:
+    """Return the findings of a host, by name."""
+    paths = {name: f"{_file_of(host)}.{name}.json" for name in NAMES}
+    return {name: directory.read_json(path) for name, path in paths.items() if os.path.exists(directory.file(path))}
+
+
+def _file_of(host: str) -> str:
+    """Return a host's name as a part of a file's name."""
+    return urllib.parse.quote(host, safe="").replace(".", "%2E")
+
+
+def judge(found: _Document, checks: t.Sequence[str], check_mode: bool = False) -> dict[str, dict[str, t.Any]]:
+    """Return C(result), C(reason), C(advice) and C(found) of each check of a host, in the order of CHECKS.
+
+    Args:
+        found: from recorded().
+        checks: names of those that were to run.
+        check_mode: whether nothing was changed that had to be put back.
+    """
+    judged = {} if _began(found) else {BEGIN: _not_begun(found)}
+    judged.update((name, _judged(found, name)) for name in CHECKS if name in checks)
+    if not check_mode:
+        judged[PUT_BACK] = _put_back(found)
+    return judged
+
+
+def _judged(found: _Document, name: str) -> dict[str, t.Any]:
+    if name in found:
+        result = {key: found[name][key] for key in ("result", "reason", "advice", "found")}
+        if result["result"] == FAILED:
+            result["advice"] = result["advice"] or CHECKS[name]
+        return result
+    if name == "guest_arguments" and "vm" in found and found["vm"]["result"] != PASSED:
+        return _finding(SKIPPED, "there is no VM to try them in", "see the check vm")
+    if not _began(found):
+        return _finding(SKIPPED, "the self-test did not begin", "")
+    return _finding(FAILED, "it did not end; the host or the playbook was lost", "read the playbook's output above")
+
+
+def _began(found: _Document) -> bool:
+    return ABOUT in found and BEGIN not in found
+
+
+def _not_begun(found: _Document) -> dict[str, t.Any]:
+    """Return why there is nothing about a host."""
+    if BEGIN in found:
+        return _finding(FAILED, found[BEGIN]["reason"], found[BEGIN]["advice"])
+    return _finding(FAILED, "the host did not answer", "read the playbook's output above")
+
+
+def _put_back(found: _Document) -> dict[str, t.Any]:
+    """Return whether the host's settings are those of before."""
+    again = "the same command tries again"
+    if PUT_BACK in found:
+        return _finding(FAILED, found[PUT_BACK]["reason"], again)
+    if BEFORE not in found:
+        return _finding(SKIPPED, "nothing was tried on this host", "")
+    if AFTER not in found:
+        return _finding(FAILED, "the settings of the host could not be read afterwards", again)
+    try:
+        before, after = (_flat(settings(found[each])) for each in (BEFORE, AFTER))
+    except (KeyError, TypeError, AttributeError) as error:
+        return _finding(FAILED, f"the settings of the host cannot be compared, they lack {error}", again)
+    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    if not changed:
+        return _finding(PASSED, "the settings are those of before", "")
+    told = [
+        f"{key} has changed" if key == _COMMAND_LINE else f"{key} was {before.get(key)} and is {after.get(key)}"
+        for key in changed[:_MOST_DIFFERENCES]
+    ]
+    more = [f"and {len(changed) - len(told)} more"] if len(changed) > len(told) else []
+    return _finding(
+        FAILED, "; ".join([*told, *more]), "the self-test changes none of these; see what else runs on this host"
+    )
+
+
+def _finding(result: str, reason: str, advice: str) -> dict[str, t.Any]:
+    return {"result": result, "reason": reason, "advice": advice, "found": {}}
+
+
+def _flat(document: t.Any, name: str = "") -> dict[str, t.Any]:
+    """Return the values of a document by the path of their keys."""
+    if not isinstance(document, dict):
+        return {name: document}
+    found: dict[str, t.Any] = {}
+    for key, value in document.items():
+        found.update(_flat(value, f"{name}.{key}" if name else str(key)))
+    return found
+
+
+def about(found: _Document) -> dict[str, t.Any]:
+    """Return what a bug report needs to know of a host."""
+    memory = found.get(BEFORE, {})
+    kept = {
+        section: {name: memory[section].get(name) for name in names} if names else memory[section]
+        for section, names in _KEPT.items()
+        if isinstance(memory.get(section), dict)
+    }
+    known = found.get(ABOUT, {})
+    return {"programs": known.get("programs", []), "system": known.get("system"), **kept}
+
+
+def document(
+    hosts: t.Mapping[str, _Document], checks: t.Sequence[str], host_names: bool, controller: _Document
+) -> dict[str, t.Any]:
+    """Return the file of a self-test.
+
+    Args:
+        hosts: from recorded(), by inventory name.
+        checks: names of the checks that were to run.
+        host_names: whether names and addresses of hosts, and serial numbers and paths of drives, stay in.
+        controller: its versions.
+    """
+    found = copy.deepcopy({host: {**about(each), "results": judge(each, checks)} for host, each in hosts.items()})
+    for each in found.values():
+        drives = each["results"].get("drives", {}).get("found", {})
+        drives.pop("serials", None)
+        for drive in [] if host_names else drives.get("drives", []):
+            drive.update(path=None, serial=None)
+    if not host_names:
+        hidden = _aliases(hosts)
+        found = {hidden.get(host, host): _without(each, hidden) for host, each in found.items()}
+    return {
+        "schema": SCHEMA,
+        "controller": dict(controller),
+        "checks": [name for name in CHECKS if name in checks],
+        "hosts": found,
+    }
+
+
+def _aliases(hosts: t.Mapping[str, _Document]) -> dict[str, str]:
+    """Return what stands for each name and address of the hosts, and for the serial numbers of their drives."""
+    found: dict[str, str] = {}
+    for number, (host, findings) in enumerate(hosts.items(), 1):
+        names = [host, *findings.get(ABOUT, {}).get("names", [])]
+        names += [name.partition(".")[0] for name in names if not re.fullmatch(r"[0-9.]+", name)]
+        found.update({name: f"host-{number}" for name in names if name not in ("", "localhost", "127.0.0.1")})
+        serials = findings.get("drives", {}).get("found", {}).get("serials", [])
+        found.update({serial: "SERIAL" for serial in serials if serial})
+    return found
+
+
+def _without(document: t.Any, hidden: t.Mapping[str, str]) -> t.Any:
+    """Return a document in whose texts each of the hidden words is replaced. Keys stay: none is from a host's owner."""
+    words = "|".join(map(re.escape, sorted(hidden, key=len, reverse=True)))
+    pattern = re.compile(rf"(?<![A-Za-z0-9-])(?:{words})(?![A-Za-z0-9-])")
+
+    def replaced(value: t.Any) -> t.Any:
+        if isinstance(value, dict):
+            return {key: replaced(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [replaced(each) for each in value]
+        return pattern.sub(lambda word: hidden[word[0]], value) if isinstance(value, str) else value
+
+    return replaced(document) if hidden else document
+
+
+def failures(judged: t.Mapping[str, _Document]) -> list[str]:
+    """Return the names of the failed checks of each host, as "budget on kvm01".
+
+    Args:
+        judged: from judge(), by host.
+    """
+    return [
+        f"{name} on {host}"
+        for host, checks in judged.items()
+        for name, each in checks.items()
+        if each["result"] == FAILED
+    ]
+
+
+def lines(host: str, found: _Document, judged: t.Mapping[str, _Document]) -> list[str]:
+    """Return the self-test of a host as text for the terminal.
+
+    Args:
+        host: its inventory name.
+        found: from recorded().
+        judged: from judge().
+    """
+    text = [f"Self-test of {host}: {_machine(found)}"]
+    width = max(map(len, judged), default=0)
+    for name, each in judged.items():
+        result = each["result"].upper() if each["result"] == FAILED else each["result"]
+        text.append(f"  {result:7}  {name:{width}}  {each['reason']}".rstrip())
+        if each["result"] != PASSED and each["advice"]:
+            text.append(f"  {'':7}  {'':{width}}  -> {each['advice']}")
+    return text
+
+
+def _machine(found: _Document) -> str:
+    """Return system, kernel, processors and memory of a host, in a few words."""
+    memory, known = found.get(BEFORE, {}), found.get(ABOUT, {})
+    size = memory.get("memory", {}).get("total_bytes")
+    cpu = memory.get("cpu", {})
+    parts = (
+        known.get("system"),
+        f"Linux {memory['kernel'].get('release')}" if "kernel" in memory else None,
+        f"{cpu.get('online')} CPUs ({cpu.get('model')})" if cpu else None,
+        size_text(size) if size else None,
+    )
+    return ", ".join(filter(None, parts)) or "unknown"
