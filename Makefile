@@ -46,7 +46,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 LANES := lint sanity fleet unit membw report client local
 LONG_LANES := host redis guests
 
-.PHONY: help setup setup-test docs demo stretched lab lab-study test test-long lint bench clean \
+.PHONY: help setup setup-test docs demo restore stretched lab lab-study test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
 
 help: ## Show this list
@@ -96,9 +96,21 @@ $(COLLECTION):
 docs: $(VENV)/.docs $(COLLECTION) ## Build the documentation site in .build/docs/html
 	@VENV=$(VENV) docs/docsite/build.sh
 
-demo: setup ## Run the main job on Redis instances of this machine (about 5 minutes)
-	@$(BIN)/ansible-playbook -i $(INVENTORY) site.yml -e profile=$(PROFILE)
+# Root finds out how far this machine stretches its DRAM. An ordinary user measures an untouched machine.
+ifeq ($(SUDO),)
+demo: setup ## As root: how many more Redis fit into this DRAM; otherwise: the main job on an untouched machine (about 5 minutes)
+	@$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo.yml
+
+restore: setup ## Put back what a demo has changed and was killed before it could put back
+	@$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo_restore.yml
+else
+demo: setup
+	@$(BIN)/ansible-playbook -i $(INVENTORY) playbooks/calibrated.yml -e profile=$(PROFILE)
 	@$(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml
+
+restore:
+	@echo "restore: only root can put back what a demo of root has changed; run it with sudo" >&2; exit 1
+endif
 
 stretched: setup ## Compare profiles on this machine under a DRAM budget and find its density; needs root, leaves it as it was
 	@test "$$(id -u)" = 0 || { echo "stretched: tuning this machine needs root; run it with sudo" >&2; exit 1; }

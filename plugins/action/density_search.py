@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 import typing as t
 
 from ansible.utils.display import Display
@@ -14,14 +16,17 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     COST_EXAMPLE,
     PRICES,
     RESULTS_DIR,
+    SITE,
     ControllerAction,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import SLO_FACTOR
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import calibration, density_result
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import Arm, profile_arms, run_names
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.attempts import (
     FAILED,
@@ -29,7 +34,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.attempts 
     INVALID,
     Ledger,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import next_probe
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import (
+    DensitySearch,
+    next_probe,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.probed_fleet import StaticFleet, VmFleet
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
@@ -56,7 +64,11 @@ class ActionModule(ControllerAction):
         "probes": {"type": "raw", "default": 40},
         "factor": {"type": "raw", "default": 1.25},
         "probe": {"type": "dict", "default": {}},
+        "slo": {"type": "str", "default": ""},
+        "slo_factor": {"type": "raw", "default": 1.5},
+        "minutes": {"type": "raw"},
         "run": CHECKED_RUN,
+        "site": SITE,
         "prices": PRICES,
         "cost_example": COST_EXAMPLE,
     }
@@ -69,18 +81,24 @@ class ActionModule(ControllerAction):
             **_bounds(options, task_vars),
             "probe": {**PROBE, **options["probe"]},
             **common_settings(options["run"]),
+            **_calibrated(options),
         }
+        minutes = math.inf
+        if options["minutes"] not in (None, ""):
+            minutes = number("density_minutes", options["minutes"], RANGES["density_minutes"])
         directory, document = choose(
             options["results_dir"], FILE, "density", options["density_id"], definition, options["resume"]
         )
-        for line in _opening(directory, document):
+        for line in _opening(directory, document) + site_check.added(document, options["site"]):
             Display().display(line)
         if self._task.check_mode:
             return {"changed": False, "density": {"id": document["id"], "directory": directory.path}}
         with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors")), quiet=True) as sequence:
             for arm in arms:
                 sequence.check(arm.name, _variables(arm, definition["start"] or 1, definition))
-            _search(sequence, {arm.name: arm for arm in arms}, task_vars["groups"]["fleet"])
+            search = _Search(sequence, {arm.name: arm for arm in arms}, task_vars["groups"]["fleet"])
+            search.calibrate()
+            search.run(60 * minutes)
             document["finished"] = True
             sequence.save()
         density_result.publish(directory, document, Display().display, paid)
@@ -114,6 +132,18 @@ def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) ->
     }
 
 
+def _calibrated(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the setting C(slo) of a search whose SLO comes from the machine itself; nothing for another one."""
+    if not options["slo"]:
+        return {}
+    if options["slo"] != calibration.CALIBRATED:
+        raise SettingError(
+            f"slo: {options['slo']!r} is not allowed; it must be {calibration.CALIBRATED}, or empty for "
+            f"latency_benchmark_slo_avg_us and latency_benchmark_slo_p99_us"
+        )
+    return {"slo": {"factor": number("density_slo_factor", options["slo_factor"], SLO_FACTOR)}}
+
+
 def _variables(arm: Arm, size: int, definition: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the variables of site.yml for a probe of a fleet of this size: its first hosts, or this many VMs."""
     of_vms = {"vm_fleet_count": size} if definition["vms"] else {}
@@ -131,18 +161,77 @@ def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[s
     ]
 
 
-def _search(sequence: Sequence, arms: t.Mapping[str, Arm], hosts: t.Sequence[str]) -> None:
-    """Probe one size after another, the arms in turn, until the density of each arm is known or its probes are used."""
-    document, definition = sequence.document, sequence.document["definition"]
-    searches = density_result.searches(document)
-    fleet = VmFleet(sequence) if definition["vms"] else StaticFleet(sequence, hosts[: definition["maximum"]])
-    while (probe := next_probe(searches)) is not None:
-        (name, size), arm, search = probe, arms[probe[0]], searches[probe[0]]
+class _Search:
+    """The probes of a search.
+
+    Args:
+        sequence: that of the search.
+        arms: by name.
+        hosts: of the fleet, in the inventory's order.
+    """
+
+    def __init__(self, sequence: Sequence, arms: t.Mapping[str, Arm], hosts: t.Sequence[str]) -> None:
+        self._sequence, self._arms = sequence, arms
+        self._document, self._definition = sequence.document, sequence.document["definition"]
+        self._began = time.monotonic()
+        self._longest = 0.0
+        self._fleet = (
+            VmFleet(sequence)
+            if self._definition["vms"]
+            else StaticFleet(sequence, hosts[: self._definition["maximum"]])
+        )
+
+    def calibrate(self) -> None:
+        """Measure the SLO in DRAM, if it is to come from the machine and no earlier session has measured it."""
+        factor = self._definition["slo"].get("factor")
+        if not factor:
+            return
+        if "calibration" not in self._document:
+            self._document["calibration"] = calibration.calibrate(
+                self._measure_dram, factor, self._definition["maximum"], self._definition["start"]
+            )
+            self._sequence.save()
+        self._sequence.say(f"   {calibration.sentence(self._document['calibration'])}")
+
+    def _measure_dram(self, size: int) -> RunDirectory:
+        """Measure a fleet in DRAM for the calibration."""
+        arm = Arm(calibration.PROFILE, {"profile": calibration.PROFILE}, None)
+        variables = {**_variables(arm, size, self._definition), **calibration.VARIABLES}
+        run_id = f"{self._document['id']}-calibration-n{size:04d}"
+        self._fleet.prepare(variables)
+        self._sequence.announce(f"Measuring the SLO: a fleet of {size} in DRAM alone")
+        # In the ledger it is no probe of the profile.
+        measured = self._fleet.measure(run_id, "calibration", size, variables)
+        if measured["state"] == FAILED:
+            raise RunError(f"the SLO cannot be calibrated: {measured['note']}. Run the same command again to continue")
+        if "seconds" in measured:
+            self._fleet.probed(arm.name, size, [])
+        return RunDirectory(self._sequence.directory.results_dir, measured["run_id"])
+
+    def run(self, seconds: float) -> None:
+        """Probe one size after another, the arms in turn, until the density of each arm is known or its probes are
+        used.
+
+        No probe begins that would probably end later than so many seconds after the beginning, but each arm has one.
+        """
+        of_arms = density_result.searches(self._document)
+        while (probe := next_probe(of_arms)) is not None:
+            late = time.monotonic() - self._began + self._longest > seconds
+            if late and all(search.probed for search in of_arms.values()):
+                self._document["out_of_time"] = True
+                return
+            self._probe(*probe, of_arms[probe[0]])
+
+    def _probe(self, name: str, size: int, search: DensitySearch) -> None:
+        """Measure a fleet of a size under an arm, and add its attempts to the document and the search."""
+        arm, document, sequence = self._arms[name], self._document, self._sequence
         run_id = run_names(document["id"], [(arm, 1)])[0] + f"-n{size:04d}-{search.probed + 1}"
-        variables = _variables(arm, size, definition)
-        fleet.prepare(variables)
+        variables = _variables(arm, size, self._definition)
+        if "calibration" in document:
+            variables.update(calibration.variables(document["calibration"]))
+        self._fleet.prepare(variables)
         sequence.announce(f"{name}: probe {search.probed + 1} of at most {search.budget}, a fleet of {size}")
-        measured = fleet.measure(run_id, name, size, variables)
+        measured = self._fleet.measure(run_id, name, size, variables)
         if measured["state"] == FAILED:
             raise RunError(
                 f"the probe of {size} hosts under {name} failed: {measured['note']}. "
@@ -154,7 +243,8 @@ def _search(sequence: Sequence, arms: t.Mapping[str, Arm], hosts: t.Sequence[str
             document["runs"].append({**attempt, **_figures(directory, size)})
             search.add(size, document["runs"][-1]["outcome"])
         if "seconds" in measured:  # not the outcome of an earlier session
-            fleet.probed(name, size, document["runs"][-1]["lost"])
+            self._longest = max(self._longest, measured["seconds"])
+            self._fleet.probed(name, size, document["runs"][-1]["lost"])
         sequence.save()
         for line in density_result.probed(document["runs"][-1], search):
             sequence.say(line)
@@ -189,6 +279,7 @@ def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
         "lost": lost,
         "slo": summary["slo"],
         "labels": summary["labels"],
+        "dram": summary["dram"],
         "hosts_within_slo": min((cell["hosts_within_slo"] for cell in cells), default=0),
         "avg_us": worst("intended", "avg_us"),
         "p99_us": worst("intended", "p99_us"),

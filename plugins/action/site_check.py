@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import typing as t
 
 from ansible.errors import AnsibleActionFail
@@ -19,7 +20,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES, SLO_FACTOR
 
 NAME = "site_check"
 
@@ -30,28 +31,54 @@ class ActionModule(ControllerAction):
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
         "hosts": {"type": "dict", "required": True},
+        "unmeasured": {"type": "dict", "default": {}},
         "slo_avg_us": {"type": "raw", "default": 50},
         "slo_p99_us": {"type": "raw", "default": 300},
+        "slo_factor": {"type": "raw"},
+        "max_stolen": {"type": "raw", "default": 0.01},
+        "max_gap": {"type": "raw", "default": 0.2},
         "rounds": {"type": "int", "default": 5},
         "enforce": {"type": "bool", "default": False},
     }
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        slo = {
-            name: number(f"slo_{name}", options[f"slo_{name}"], RANGES[f"slo_{name}"]) for name in ("avg_us", "p99_us")
-        }
-        rounds = number("rounds", options["rounds"], site_check.ROUNDS)
-        hosts = {name: site_check.judge(each, slo, rounds) for name, each in options["hosts"].items()}
-        document = {"schema": SCHEMA, "slo": slo, "rounds": rounds, "hosts": hosts, "measured": options["hosts"]}
+        document = _document(options)
         directory = own_directory("results_dir", options["results_dir"], NAME)
         changed = False
         if not self._task.check_mode:
             os.makedirs(directory.path, exist_ok=True)
             changed = directory.write_text(f"{NAME}.json", json.dumps(document, indent=1) + "\n")
-        for line in site_check.lines(hosts, rounds):
+        for line in site_check.lines([document]):
             Display().display(line)
-        noisy = [f"{name}: {reason}" for name, each in hosts.items() for reason in each["reasons"]]
-        result = {"changed": changed, "site_check": document}
+        noisy = site_check.noisy(document)
         if noisy and options["enforce"]:
-            raise AnsibleActionFail("the site is too noisy for a study: " + "; ".join(noisy), result=result)
-        return result
+            raise AnsibleActionFail(
+                f"the site is too noisy for a study: {'; '.join(noisy)}. So there is no number. To have one all the "
+                f"same, allow more with site_check_max_stolen or site_check_max_gap"
+            )
+        return {"changed": changed, "site_check": document}
+
+
+def _document(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    slo = {name: number(f"slo_{name}", options[f"slo_{name}"], RANGES[f"slo_{name}"]) for name in ("avg_us", "p99_us")}
+    factor = options["slo_factor"] and number("slo_factor", options["slo_factor"], SLO_FACTOR)
+    rounds = number("rounds", options["rounds"], site_check.ROUNDS)
+    limits = site_check.Limits(
+        *(number(name, options[name], site_check.RANGES[name]) for name in ("max_stolen", "max_gap"))
+    )
+
+    def slo_p99_us(measured: t.Mapping[str, t.Any]) -> float:
+        return round(factor * site_check.median(measured, "p99_us"), 1) if factor else slo["p99_us"]
+
+    return {
+        "schema": SCHEMA,
+        "checked_at": time.time(),
+        "slo": {"factor": factor} if factor else slo,
+        "limits": limits._asdict(),
+        "rounds": rounds,
+        "hosts": {
+            name: site_check.judge(each, slo_p99_us(each), rounds, limits) for name, each in options["hosts"].items()
+        },
+        "unmeasured": options["unmeasured"],
+        "measured": options["hosts"],
+    }

@@ -14,9 +14,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     COST_EXAMPLE,
     PRICES,
     RESULTS_DIR,
+    SITE,
     ControllerAction,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts as study_attempts
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import (
@@ -66,6 +68,7 @@ class ActionModule(ControllerAction):
         "rounds": {"type": "raw", "default": 5},
         "attempts": {"type": "raw", "default": 3},
         "run": CHECKED_RUN,
+        "site": SITE,
         "prices": PRICES,
         "cost_example": COST_EXAMPLE,
     }
@@ -93,7 +96,7 @@ class ActionModule(ControllerAction):
             options["results_dir"], FILE, kind, options["study_id"], definition, options["resume"]
         )
         _enter_runs(document, schedule(arms, order, rounds))
-        for line in _opening(directory, document):
+        for line in _opening(directory, document) + site_check.added(document, options["site"]):
             Display().display(line)
         if self._task.check_mode:
             return {"changed": False, "study": {"id": document["id"], "directory": directory.path}}
@@ -199,7 +202,7 @@ def _conclude(
     ledger = study_attempts.summary(document.get("attempts", []))
     directory.write_json(FILE, {**document, "attempts_summary": ledger})
     if len(arms) > 1:
-        publish(directory, arms, Display().display, paid, ledger=ledger)
+        publish(directory, arms, Display().display, paid, ledger=ledger, site=document["site_checks"])
         Display().display(f"Comparison: {directory.file('comparison.html')}")
     else:
         for line in study_attempts.lines(ledger):

@@ -29,6 +29,7 @@ extends_documentation_fragment:
   - memstretch.density.results_dir
   - memstretch.density.prices
   - memstretch.density.checked_run
+  - memstretch.density.checked_site
 options:
   profiles:
     description: Names or paths of profiles, as a list or one text with commas. Densities are also given as multiples
@@ -60,6 +61,20 @@ options:
         C(latency_benchmark_stop_when_failed)).
     type: dict
     default: {}
+  slo:
+    description: V(calibrated) takes the objective from the machine itself. It is O(slo_factor) times what DRAM alone
+      does with half of the hosts that fit, which is measured first, under the profile C(dram); average and p99 of the
+      worst host. Empty takes that of O(run).
+    type: str
+    default: ""
+  slo_factor:
+    description: How many times the latency of DRAM alone is allowed, 1 to 1000.
+    type: raw
+    default: 1.5
+  minutes:
+    description: No probe begins that would probably end later than so many minutes after the beginning, 1 to 100,000;
+      each profile has one at least. By default there is no limit.
+    type: raw
   density_id:
     description:
       - Name of the directory. An existing directory is refused, unless it holds an unfinished search with the same

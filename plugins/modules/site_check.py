@@ -14,8 +14,8 @@ version_added: 0.1.0
 description:
   - Takes what M(memstretch.density.site_noise) measured on each host. Prints the noise, the smallest effect that a
     study could see there, and why a host is too noisy. Writes C(site_check/site_check.json) below O(results_dir).
-  - A host is too noisy if more than 1 % of its CPU time was stolen, or if the bounds of p99 are further apart than 20 %
-    of O(slo_p99_us), so that hosts would come out undecided.
+  - A host is too noisy if more of its CPU time than O(max_stolen) was stolen, or if the bounds of p99 are further apart
+    than O(max_gap) of O(slo_p99_us), so that hosts would come out undecided.
   - Runs on the controller. Use it with C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action
@@ -33,6 +33,22 @@ options:
     description: The objective for the p99, in microseconds, 0.001 to 1,000,000,000.
     type: raw
     default: 300
+  slo_factor:
+    description: Instead of O(slo_p99_us), the objective is this multiple of what the check itself measures on a host,
+      1 to 1000. For a study whose objective comes from the machine.
+    type: raw
+  max_stolen:
+    description: The largest share of stolen CPU time, 0 to 1.
+    type: raw
+    default: 0.01
+  max_gap:
+    description: How far the bounds of p99 may be apart, as a share of the objective, 0 to 1,000,000,000.
+    type: raw
+    default: 0.2
+  unmeasured:
+    description: Why hosts were not measured, by name. They are shown.
+    type: dict
+    default: {}
   rounds:
     description: Rounds of the study, 2 to 1000.
     type: int
@@ -59,7 +75,7 @@ site_check:
   description:
     - C(hosts), by name, with C(median_us), C(noise) (standard deviation of the logarithm from block to block, the upper
       limit of its 90 % interval) and C(smallest_effect) (a factor) by figure, C(gap_us), C(stolen) and C(reasons), none
-      if the host is steady enough. C(measured) has the blocks.
+      if the host is steady enough. C(measured) has the blocks, C(unmeasured) why a host has none.
   returned: always
   type: dict
 """

@@ -22,6 +22,10 @@ options:
     description: Path of the Redis server, or its name if it is on the path. The default is the first of redis-server
       and valkey-server.
     type: path
+  required:
+    description: Whether a host without a Redis server is an error. If not, RV(unmeasured) tells that it has none.
+    type: bool
+    default: true
   rate:
     description: Requests per second, 0.001 to 1,000,000,000.
     type: float
@@ -84,6 +88,10 @@ site_noise:
     stolen:
       description: Share of the CPU time that other machines took while this one wanted it; V(null) if unknown.
       type: float
+unmeasured:
+  description: Why the host was not measured.
+  returned: when it has no Redis server, and O(required=false)
+  type: str
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -95,6 +103,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.option
 ARGUMENTS = dict(
     executable=dict(type="path", default="solotest"),
     redis=dict(type="path"),
+    required=dict(type="bool", default=True),
     rate=dict(type="float", default=5000),
     key_count=dict(type="int", default=10000, no_log=False),
     value_size=dict(type="int", default=1024),
@@ -116,8 +125,8 @@ def main() -> None:
         module.fail_json(msg=str(error))
     if module.check_mode:
         module.exit_json(changed=False, msg="check mode: nothing was measured")
-    redis = _program(module, "redis", *([options["redis"]] if options["redis"] else SERVERS))
     executable = _program(module, "executable", options["executable"])
+    redis = _program(module, "redis", *([options["redis"]] if options["redis"] else SERVERS))
     try:
         found = site.measure(load, executable, redis, options["blocks"], options["block_seconds"], module.run_command)
     except site.SiteError as error:
@@ -129,7 +138,10 @@ def _program(module: AnsibleModule, option: str, *names: str) -> str:
     """Return the path of the first program that is there."""
     found = [path for path in map(module.get_bin_path, names) if path]
     if not found:
-        module.fail_json(msg=f"{option}: this host has no {' or '.join(names)}; install it, or give its path")
+        why = f"{option}: this host has no {' or '.join(names)}; install it, or give its path"
+        if option == "redis" and not module.params["required"]:
+            module.exit_json(changed=False, unmeasured=why)
+        module.fail_json(msg=why)
     return found[0]
 
 

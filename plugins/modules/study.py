@@ -27,6 +27,7 @@ extends_documentation_fragment:
   - memstretch.density.results_dir
   - memstretch.density.prices
   - memstretch.density.checked_run
+  - memstretch.density.checked_site
 options:
   profiles:
     description: Names or paths of two or more profiles, as a list or one text with commas. The others are compared

@@ -18,6 +18,7 @@ RESULTS_DIR = {"type": "str", "default": "results"}
 PRICES = {"type": "dict", "default": {}}
 COST_EXAMPLE = {"type": "bool", "default": False}
 CHECKED_RUN = {"type": "dict", "required": True}
+SITE = {"type": "dict", "default": {}}
 
 
 class ControllerAction(ActionBase):

@@ -26,6 +26,7 @@ from .machine import RECORDS
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
 STRETCHED = ROOT / "inventories" / "stretched" / "hosts.yml"
+DEMO = ROOT / "inventories" / "demo" / "hosts.yml"
 LOCAL = ROOT / "inventories" / "local" / "hosts.yml"
 
 # Seconds that anything may take here. No test is about speed, and other tests use the machine at the same time.
@@ -43,6 +44,7 @@ SMALL = {
     "latency_benchmark_min_overlap": 0,
     "latency_benchmark_slo_avg_us": 1e8,
     "latency_benchmark_slo_p99_us": 1e8,
+    "site_check": False,  # it takes 20 seconds
 }
 ON_THIS_MACHINE = {
     "ansible_connection": "local",
@@ -62,6 +64,7 @@ CHANGES_THIS_MACHINE = tuple(
         "swap/",
         "test_boot_loader.py::",
         "test_charged_dram.py::",
+        "test_demo.py::test_root",
         "test_experiments.py::test_throughput",  # what fits depends on the free memory
         "test_page_in.py::",
         "test_fresh_hypervisor.py::test_check_mode",

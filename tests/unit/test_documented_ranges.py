@@ -40,7 +40,10 @@ MODULE_RANGES = {
         "maximum": study.RANGES["density_max"],
         "probes": study.RANGES["density_probes"],
         "factor": study.RANGES["density_factor"],
+        "slo_factor": run.SLO_FACTOR,
+        "minutes": study.RANGES["density_minutes"],
     },
+    "calibrated_slo": {"factor": run.SLO_FACTOR, "fitting": study.RANGES["density_max"]},
     "optimize": {
         "screening_rounds": study.RANGES["optimize_screening_rounds"],
         "rounds": study.RANGES["optimize_rounds"],
@@ -50,6 +53,8 @@ MODULE_RANGES = {
     "page_in_latency": {name: page_in.RANGES[name] for name in ("samples", "max_seconds", "compressibility")},
     "site_check": {
         "rounds": site_check.ROUNDS,
+        **site_check.RANGES,
+        "slo_factor": run.SLO_FACTOR,
         "slo_avg_us": run.RANGES["slo_avg_us"],
         "slo_p99_us": run.RANGES["slo_p99_us"],
     },

@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import headline, html, pressure_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import curve
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import aa_sentence, noise_sentence
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import UPPER
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import PAIRS_FOR_AN_INTERVAL
@@ -60,6 +61,7 @@ def comparison_page(document: t.Mapping[str, t.Any], curves: t.Sequence[t.Mappin
         by_cell=by_cell,
         pressure_headings=pressure_text.headings(),
         pressure_rows=pressure_text.rows(document["cells"]),
+        site_lines=site_check.lines(document["site_checks"]),
         headline=headline.comparison(document),
         sentences={run["run_id"]: headline.arm(document, run) for run in document["runs"]},
         ranges=_ranges(document, names),

@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import density_text, headline, html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import short
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 
 _SECTIONS = (("curve", "Curve"), ("densities", "Densities"), ("probes", "Probes"))
 # Pixels of the chart, without the rows of the profiles, and of each of these.
@@ -40,6 +41,7 @@ def density_page(document: t.Mapping[str, t.Any]) -> str:
         html.with_cost(_SECTIONS, document.get("cost"), "probes"),
         density=document,
         found=found,
+        site_lines=site_check.lines(document.get("site_checks", [])),
         text=density_text,
         headline=first,
         others=[text for each in found[1:] if (text := headline.more_than_first(document, each)) != first],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import grid, microseconds
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 
@@ -48,6 +49,45 @@ def ratio(found: _Found) -> str:
     return span if estimate is None else f"{estimate:.2f} ({span})"
 
 
+def headlines(document: _Found) -> list[str]:
+    """Return the answer in one sentence for each profile but the first."""
+    base, *others = document["density"]
+    budgets = {run["dram"]["budget_bytes"] for run in document["runs"] if run.get("dram")}
+    under = f"Under {size_text(budgets.pop())} of DRAM" if len(budgets) == 1 else "Under this DRAM"
+    return [f"{under}, {_compared(each, base)}." for each in others]
+
+
+def _compared(found: _Found, base: _Found) -> str:
+    """Return how many hosts a profile carries, and how many times as many as the first one.
+
+    Where too little is known for that, return what its probes have shown so far.
+    """
+    ratio_ = found["ratio"] or {"indicative": True}
+    if not ratio_["indicative"] and ratio_["interval"][1] is not None:
+        low, high = ratio_["interval"]
+        span = f"{low:.1f} to {high:.1f} times as many"
+        estimate = ratio_["estimate"]
+        times = span if estimate is None else f"{estimate:.1f} times as many ({low:.1f} to {high:.1f})"
+        ours, theirs = density(found), density(base)
+        return f"{found['name']} carries {ours} of these Redis servers, {base['name']} alone {theirs}: {times}"
+    seen, of_base = found["seen"], base["seen"]
+    low = seen["passed"] / (of_base["missed"] - 1) if of_base["missed"] not in (None, 1) else 0
+    text = f"{found['name']} {_seen(seen)}, {base['name']} alone {_seen(of_base)}"
+    if seen["missed"] and of_base["passed"] and low:
+        text += f": {low:.1f} to {(seen['missed'] - 1) / of_base['passed']:.1f} times as many"
+    probes = found["probes"] + base["probes"]
+    return f"{text}, in {probes} probes; a 95 % interval needs more of them"
+
+
+def _seen(seen: _Found) -> str:
+    missed = f"and not {seen['missed']}" if seen["missed"] else "and no larger fleet was tried"
+    return (
+        f"carried {seen['passed']} of these Redis servers {missed}"
+        if seen["passed"]
+        else "carried no fleet that was tried"
+    )
+
+
 def stopped(found: _Found, definition: _Found) -> str:
     """Return why a profile was not probed any more."""
     probes = counted(found["probes"], "probe")
@@ -55,6 +95,7 @@ def stopped(found: _Found, definition: _Found) -> str:
     return {
         "factor": f"known within {factor} after {probes}",
         "probes": f"the budget of {probes} is used, and the interval is wider than {factor}",
+        "minutes": f"the time is used after {probes}, and the interval is wider than {factor}",
         "invalid": f"stopped after {probes}: too many could not be judged",
         None: f"not finished, {probes} so far",
     }[found["stopped_by"]]
@@ -115,10 +156,12 @@ def lines(document: _Found) -> list[str]:
         "",
         f"Density: the largest fleet whose hosts all meet avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us",
         "in 90 % of its probes (N90), with 95 % intervals; N50: in half of them",
+        *([f"{document['derived']}."] if document["derived"] else []),
         *grid(columns, found),
         "",
         "Probes (worst cell of each; median over the valid probes of a size):",
         *grid(curve, [{**row, "name": each["name"]} for each in found for row in each["curve"]]),
+        *(f"  note: {label}" for label in document["labels"]),
         *(f"  note: {text}" for text in shared),
         *(f"  {each['name']}: {text}" for each in found for text in notes(each, shared)),
     ]

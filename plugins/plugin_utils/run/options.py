@@ -8,6 +8,8 @@ from __future__ import annotations
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES as CLIENT
 
+# Of an SLO that comes from the machine itself.
+SLO_FACTOR = Range(float, 1, 1000, "multiple of what DRAM alone does")
 RANGES: Ranges = {
     "key_count": CLIENT["key_count"],
     "value_size": CLIENT["value_size"],

@@ -15,7 +15,7 @@ import math
 import statistics
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import Range
+from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
     Fields,
     Listed,
@@ -25,19 +25,33 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import smallest_effect
 
-# Larger shares of stolen CPU time make a host too noisy.
-MOST_STOLEN = 0.01
-# The bounds of p99 may be this share of the SLO's p99 apart.
-WIDEST_GAP = 0.2
 FIGURES = ("avg_us", "p99_us")
 # A study of one round has no noise of its own to compare with.
 ROUNDS = Range(int, 2, 1000, "rounds of the study")
+RANGES: Ranges = {
+    "max_stolen": Range(float, 0, 1, "share of the CPU time"),
+    "max_gap": Range(float, 0, 1e9, "share of the SLO's p99"),
+}
 
 # The quantile of the normal distribution with 10 % below it.
 _Z10 = -1.2815515655446004
 
 _Document = t.Mapping[str, t.Any]
 
+
+class Limits(t.NamedTuple):
+    """What makes a host too noisy.
+
+    Attributes:
+        stolen: the largest share of CPU time that other machines may take.
+        gap: how far the bounds of p99 may be apart, as a share of the SLO's p99.
+    """
+
+    stolen: float = 0.01
+    gap: float = 0.2
+
+
+LIMITS = Limits()
 _SITE_NOISE = Fields(
     {
         "blocks": Listed(
@@ -59,6 +73,8 @@ def result(answer: _Document) -> dict[str, t.Any]:
     accepted: dict[str, t.Any] = {"changed": False}
     if "site_noise" in answer:
         accepted["site_noise"] = _SITE_NOISE.check("site_noise", answer["site_noise"])
+    if "unmeasured" in answer:
+        accepted["unmeasured"] = message(answer["unmeasured"])
     return accepted
 
 
@@ -79,13 +95,19 @@ def noise(values: t.Sequence[float]) -> float:
     return math.sqrt(statistics.fmean(squares) / 2 * freedom / low)
 
 
-def judge(measured: _Document, slo: _Document, rounds: int) -> dict[str, t.Any]:
+def median(measured: _Document, figure: str) -> float:
+    """Return the median of a figure over the blocks."""
+    return statistics.median(block[figure] for block in measured["blocks"])
+
+
+def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = LIMITS) -> dict[str, t.Any]:
     """Return what a study on a host can see, and why the host is too noisy.
 
     Args:
         measured: what result() accepted as C(site_noise).
-        slo: avg_us and p99_us.
+        slo_p99_us: of the study.
         rounds: of the study, at least two.
+        limits: what makes the host too noisy.
 
     Returns:
         C(median_us), C(noise) and C(smallest_effect), by figure. C(gap_us), the median distance of the bounds of p99,
@@ -97,18 +119,18 @@ def judge(measured: _Document, slo: _Document, rounds: int) -> dict[str, t.Any]:
     gap = statistics.median(gaps) if len(gaps) == len(blocks) else None
     reasons = []
     stolen = measured["stolen"]
-    if stolen is not None and stolen > MOST_STOLEN:
+    if stolen is not None and stolen > limits.stolen:
         reasons.append(
-            f"{stolen:.1%} of its CPU time was stolen by other machines, at most {MOST_STOLEN:.0%} is allowed; give "
+            f"{stolen:.1%} of its CPU time was stolen by other machines, at most {limits.stolen:.0%} is allowed; give "
             f"the VM CPUs of its own, or use another machine"
         )
-    if gap is not None and gap > WIDEST_GAP * slo["p99_us"]:
+    if gap is not None and gap > limits.gap * slo_p99_us:
         reasons.append(
-            f"the bounds of p99 are {gap:,.0f} us apart, at most {WIDEST_GAP:.0%} of the SLO's {slo['p99_us']:g} us is "
+            f"the bounds of p99 are {gap:,.0f} us apart, at most {limits.gap:.0%} of the SLO's {slo_p99_us:g} us is "
             f"allowed, so hosts would come out undecided; give the client a CPU of its own, or let it spin"
         )
     return {
-        "median_us": {figure: round(statistics.median(block[figure] for block in blocks), 1) for figure in FIGURES},
+        "median_us": {figure: round(median(measured, figure), 1) for figure in FIGURES},
         "noise": {figure: round(each, 4) for figure, each in noises.items()},
         "smallest_effect": {figure: round(smallest_effect(each, rounds), 3) for figure, each in noises.items()},
         "gap_us": gap and round(gap, 1),
@@ -117,17 +139,50 @@ def judge(measured: _Document, slo: _Document, rounds: int) -> dict[str, t.Any]:
     }
 
 
-def lines(hosts: t.Mapping[str, _Document], rounds: int) -> list[str]:
-    """Return the check as text for the terminal."""
+def noisy(check: _Document) -> list[str]:
+    """Return why the hosts of a check are too noisy; none if all are steady enough."""
+    return [f"{name}: {reason}" for name, each in sorted(check["hosts"].items()) for reason in each["reasons"]]
+
+
+def lines(checks: t.Iterable[_Document]) -> list[str]:
+    """Return checks as text for terminal and page.
+
+    Args:
+        checks: what the action C(site_check) returned.
+    """
+    return [line for check in checks for line in _lines(check)]
+
+
+def _lines(check: _Document) -> list[str]:
     found = []
-    for name, each in sorted(hosts.items()):
-        median, effect = each["median_us"], each["smallest_effect"]
+    for name, each in sorted(check["hosts"].items()):
+        median_us, effect = each["median_us"], each["smallest_effect"]
         stolen = "unknown" if each["stolen"] is None else f"{each['stolen']:.1%}"
         gap = "unknown" if each["gap_us"] is None else f"{each['gap_us']:,.0f} us apart"
         found.append(
-            f"Site check of {name}: avg {median['avg_us']:,.1f} us, p99 {median['p99_us']:,.1f} us, bounds of p99 "
-            f"{gap}, stolen CPU time {stolen}. With {rounds} rounds, a study can see a factor of "
+            f"Site check of {name}: avg {median_us['avg_us']:,.1f} us, p99 {median_us['p99_us']:,.1f} us, bounds of "
+            f"p99 {gap}, stolen CPU time {stolen}. With {check['rounds']} rounds, a study can see a factor of "
             f"{effect['avg_us']:.2f} on average and {effect['p99_us']:.2f} at p99."
         )
         found += [f"  TOO NOISY: {reason}" for reason in each["reasons"]]
-    return found
+    return found + [f"Site check of {name}: not measured. {why}" for name, why in sorted(check["unmeasured"].items())]
+
+
+def labels(checks: t.Sequence[_Document]) -> list[str]:
+    """Return the sentences that a result must not be read without: where a check found the site too noisy."""
+    found = [f"the site was too noisy: {reason}" for check in checks for reason in noisy(check)]
+    return list(dict.fromkeys(found))
+
+
+def added(document: dict[str, t.Any], check: _Document) -> list[str]:
+    """Add a check to the document of a study, which has one for each session, and return its warnings.
+
+    Args:
+        document: of the study.
+        check: what the action C(site_check) returned; empty if the site was not checked.
+    """
+    document.setdefault("site_checks", [])
+    if not check:
+        return []
+    document["site_checks"].append(dict(check))
+    return [f"WARNING: this site is too noisy, so do not trust small differences. {reason}" for reason in noisy(check)]

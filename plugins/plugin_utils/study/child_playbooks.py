@@ -12,6 +12,7 @@ the same inventory, variables and connection options, in its own process, with i
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -68,6 +69,8 @@ _QUESTIONS = (
 )
 
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
 # An interrupted playbook that has not ended by then is interrupted again.
 _AGAIN_SECONDS = 30.0
 
@@ -99,9 +102,11 @@ class ChildPlaybooks:
 
     def __enter__(self) -> ChildPlaybooks:
         self._before = {each: signal.signal(each, self._interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
+        _signal_when_the_parent_dies(signal.SIGTERM)  # a killed ansible-playbook leaves this process running
         return self
 
     def __exit__(self, *error: t.Any) -> None:
+        _signal_when_the_parent_dies(0)
         for each, handler in self._before.items():
             signal.signal(each, handler)
 
@@ -153,6 +158,7 @@ class ChildPlaybooks:
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=lambda: _signal_when_the_parent_dies(signal.SIGINT),
         ) as process:
             output = t.cast("t.IO[str]", process.stdout)
             try:
@@ -170,6 +176,12 @@ class ChildPlaybooks:
                     self.say(line.rstrip("\n"))
                 again.cancel()
                 raise
+
+
+def _signal_when_the_parent_dies(number: int) -> None:
+    """Let the kernel send this process a signal when its parent dies, however it dies; 0 for none."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
 
 
 def refuse_questions() -> None:

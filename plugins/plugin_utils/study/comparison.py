@@ -15,7 +15,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.cost import fig
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, headline, index, pressure_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, guests, pressure
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
+    configuration,
+    guests,
+    pressure,
+    site_check,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import UPPER
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (
@@ -58,6 +63,7 @@ def publish(
     prices: t.Mapping[str, t.Any] | None = None,
     write: bool = True,
     ledger: t.Mapping[str, t.Any] | None = None,
+    site: t.Sequence[t.Mapping[str, t.Any]] = (),
 ) -> tuple[dict[str, t.Any], bool]:
     """Compare arms with the first one; show the result and write comparison.json, .txt and .html.
 
@@ -68,6 +74,7 @@ def publish(
         prices: from cost.prices().
         write: whether to write files.
         ledger: the attempts at the runs, from attempts.summary().
+        site: the site checks before the runs.
 
     Returns:
         The comparison, and whether a file changed.
@@ -77,7 +84,10 @@ def publish(
     """
     document, details = compare(arms, prices)
     document["attempts"] = ledger
-    lines = report_text.comparison(document) + (attempts.lines(ledger) if ledger else [])
+    document["site_checks"] += site
+    document["labels"] += site_check.labels(site)
+    lines = report_text.comparison(document) + site_check.lines(site)
+    lines += attempts.lines(ledger) if ledger else []
     lines += pressure_text.lines(document["cells"]) + cost_text.lines(document["cost"])
     page = comparison_page(document, details)
     changed = False
@@ -182,6 +192,7 @@ def compare(
             ],
             arms[0].name or first["profile"],
         ),
+        "site_checks": [],
         "labels": significance.labels(aa_tests),
         "aa_tests": aa_tests,
         "noise": significance.noise(measured, first["cells"]),

@@ -13,9 +13,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report import c
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.density_page import density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import microseconds
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, INVALID, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, calibration
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import ratio_bound
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import DensitySearch
 
@@ -28,10 +29,10 @@ _Run = t.Mapping[str, t.Any]
 def searches(document: t.Mapping[str, t.Any]) -> dict[str, DensitySearch]:
     """Return the search of each arm as the attempts of a density.json left it."""
     definition = document["definition"]
+    # What fits into DRAM is the best first guess.
+    start = document["calibration"]["fitting"] if "calibration" in document else definition["start"]
     found = {
-        arm["name"]: DensitySearch(
-            definition["maximum"], definition["probes"], definition["factor"], definition["start"]
-        )
+        arm["name"]: DensitySearch(definition["maximum"], definition["probes"], definition["factor"], start)
         for arm in definition["arms"]
     }
     for run in document["runs"]:
@@ -56,9 +57,17 @@ def conclude(document: dict[str, t.Any]) -> None:
     of_arms = searches(document)
     baseline = next(iter(of_arms.values()))
     document["density"] = [
-        _found(name, search, baseline, [run for run in document["runs"] if run["arm"] == name])
+        _found(
+            name,
+            search,
+            baseline,
+            [run for run in document["runs"] if run["arm"] == name],
+            document.get("out_of_time", False),
+        )
         for name, search in of_arms.items()
     ]
+    document["derived"] = document.get("calibration") and calibration.sentence(document["calibration"])
+    document["labels"] = site_check.labels(document.get("site_checks", []))
     document["slo"] = document["runs"][0]["slo"] if document["runs"] else None
 
 
@@ -74,9 +83,9 @@ def publish(
         prices, [_at_density(directory, document, each) for each in document["density"]]
     )
     document["attempts_summary"] = attempts.summary(document.get("attempts", []), ("arm", "size"))
-    lines = (
-        density_text.lines(document) + attempts.lines(document["attempts_summary"]) + cost_text.lines(document["cost"])
-    )
+    lines = density_text.lines(document) + site_check.lines(document.get("site_checks", []))
+    lines += attempts.lines(document["attempts_summary"]) + cost_text.lines(document["cost"])
+    lines += ["", *density_text.headlines(document)]
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join(lines).strip() + "\n")
     directory.write_text("density.html", density_page(document))
@@ -86,7 +95,9 @@ def publish(
     say(f"Density: {directory.file('density.html')}")
 
 
-def _found(name: str, search: DensitySearch, baseline: DensitySearch, runs: t.Sequence[_Run]) -> dict[str, t.Any]:
+def _found(
+    name: str, search: DensitySearch, baseline: DensitySearch, runs: t.Sequence[_Run], out_of_time: bool
+) -> dict[str, t.Any]:
     """Return what density.json has about an arm."""
     passes, not_fails = search.estimate()
     if_discarded_failed = search.if_discarded_failed()
@@ -96,8 +107,9 @@ def _found(name: str, search: DensitySearch, baseline: DensitySearch, runs: t.Se
         "passes": _as_lists(passes._asdict()),
         "not_fails": _as_lists(not_fails._asdict()),
         "if_discarded_failed": if_discarded_failed and _as_lists(if_discarded_failed._asdict()),
-        "stopped_by": search.stopped_by,
+        "stopped_by": search.stopped_by or ("minutes" if out_of_time else None),
         "indicative": search.indicative,
+        "seen": _seen(runs),
         "ratio": None if search is baseline else _ratio(search, baseline),
         "probes": search.probed,
         "attempts": search.attempts,
@@ -108,6 +120,19 @@ def _found(name: str, search: DensitySearch, baseline: DensitySearch, runs: t.Se
             _point(size, [run for run in runs if run["size"] == size]) for size in sorted({run["size"] for run in runs})
         ],
     }
+
+
+def _seen(runs: t.Sequence[_Run]) -> dict[str, int | None]:
+    """Return what the probes of an arm have shown, whatever may be concluded from them.
+
+    Returns:
+        C(missed), the smallest size at which a probe did not pass, None if all passed. C(passed), the largest size
+        below it at which one did, 0 if none did.
+    """
+    judged = [run for run in runs if run["outcome"] != INVALID]
+    missed = min((run["size"] for run in judged if run["outcome"] != PASS), default=None)
+    passed = [run["size"] for run in judged if run["outcome"] == PASS and (missed is None or run["size"] < missed)]
+    return {"passed": max(passed, default=0), "missed": missed}
 
 
 def _as_lists(estimate: dict[str, t.Any]) -> dict[str, t.Any]:

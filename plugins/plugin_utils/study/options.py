@@ -16,5 +16,6 @@ RANGES: Ranges = {
     "density_max": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_start": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_probes": Range(int, 1, 1000, "probes under each profile"),
+    "density_minutes": Range(float, 1, 100_000, "minutes that all probes may take"),
     "density_factor": Range(float, 1.01, 100, "high end of an interval as a multiple of the low end"),
 }

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 
-SLO = {"avg_us": 50, "p99_us": 300}
+SLO_P99_US = 300
 
 
 def site(count=10, noise=0.0, drift=1.0, gap=10.0, stolen=0.0, seed=1):
@@ -22,6 +22,11 @@ def site(count=10, noise=0.0, drift=1.0, gap=10.0, stolen=0.0, seed=1):
         factor = math.exp(chance.gauss(0, noise)) * drift**number
         blocks.append({"avg_us": 40 * factor, "p99_us": 100 * factor, "lower_p99_us": 100 * factor - gap})
     return {"blocks": blocks, "stolen": stolen}
+
+
+def check(unmeasured=(), **hosts):
+    """Return a check of hosts that were judged."""
+    return {"rounds": 5, "hosts": hosts, "unmeasured": dict(unmeasured)}
 
 
 @pytest.mark.parametrize("count", [5, 10, 30])
@@ -54,22 +59,24 @@ def test_a_slow_drift_is_no_noise():
     ],
 )
 def test_what_makes_a_host_too_noisy(changes, reason):
-    reasons = site_check.judge(site(**changes), SLO, 5)["reasons"]
+    reasons = site_check.judge(site(**changes), SLO_P99_US, 5)["reasons"]
     assert len(reasons) == bool(reason) and (not reason or reasons[0].startswith(reason))
 
 
 def test_a_host_without_time_stamps_has_no_gap():
     measured = site()
     measured["blocks"][3]["lower_p99_us"] = None
-    found = site_check.judge(measured, SLO, 5)
+    found = site_check.judge(measured, SLO_P99_US, 5)
     assert found["gap_us"] is None and found["reasons"] == []
-    assert "bounds of p99 unknown" in site_check.lines({"a": found}, 5)[0]
+    assert "bounds of p99 unknown" in site_check.lines([check(a=found)])[0]
 
 
 def test_more_noise_hides_larger_effects_and_more_rounds_show_smaller_ones():
-    effects = [site_check.judge(site(noise=each), SLO, 5)["smallest_effect"]["p99_us"] for each in (0.01, 0.1, 0.3)]
+    effects = [
+        site_check.judge(site(noise=each), SLO_P99_US, 5)["smallest_effect"]["p99_us"] for each in (0.01, 0.1, 0.3)
+    ]
     assert effects == sorted(effects) and effects[0] < 1.1 < effects[1]
-    assert site_check.judge(site(noise=0.1), SLO, 20)["smallest_effect"]["p99_us"] < effects[1]
+    assert site_check.judge(site(noise=0.1), SLO_P99_US, 20)["smallest_effect"]["p99_us"] < effects[1]
 
 
 def test_only_figures_are_accepted_of_a_host():
@@ -80,3 +87,29 @@ def test_only_figures_are_accepted_of_a_host():
     for wrong in ({"blocks": site()["blocks"][:2], "stolen": 0}, {"blocks": [], "stolen": 2}, {"stolen": 0}):
         with pytest.raises(MeasurementError, match="site_noise"):
             site_check.result({"site_noise": wrong})
+    assert site_check.result({"unmeasured": "no Redis", "more": 1}) == {"changed": False, "unmeasured": "no Redis"}
+
+
+def test_a_user_may_allow_a_noisier_site():
+    measured = site(stolen=0.034, gap=61)
+    assert len(site_check.judge(measured, SLO_P99_US, 5)["reasons"]) == 2
+    assert len(site_check.judge(measured, SLO_P99_US, 5, site_check.Limits(stolen=0.05))["reasons"]) == 1
+    allowed = site_check.Limits(stolen=0.05, gap=0.3)
+    assert site_check.judge(measured, SLO_P99_US, 5, allowed)["reasons"] == []
+
+
+def test_a_study_keeps_the_check_of_each_session_and_says_where_a_site_was_too_noisy():
+    noisy = check(b=site_check.judge(site(stolen=0.034), SLO_P99_US, 5))
+    quiet = check({"c": "redis: this host has no redis-server"}, b=site_check.judge(site(), SLO_P99_US, 5))
+    document = {}
+    assert site_check.added(document, {}) == [] and document["site_checks"] == [], "it was turned off"
+    assert site_check.added(document, quiet) == []
+    (warning,) = site_check.added(document, noisy)
+    assert warning.startswith("WARNING: this site is too noisy") and "b: 3.4% of its CPU time was stolen" in warning
+    site_check.added(document, noisy)
+    assert document["site_checks"] == [quiet, noisy, noisy]
+    (label,) = site_check.labels(document["site_checks"])
+    assert label.startswith("the site was too noisy: b: 3.4%")
+    text = "\n".join(site_check.lines(document["site_checks"]))
+    assert "Site check of c: not measured. redis: this host has no redis-server" in text
+    assert text.count("TOO NOISY") == 2

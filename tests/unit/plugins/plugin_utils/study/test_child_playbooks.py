@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import subprocess
 import sys
 import threading
 
@@ -41,3 +43,33 @@ def test_a_lost_interrupt_is_sent_again(monkeypatch):
     with playbooks, pytest.raises(child_playbooks.Interrupted):
         playbooks.run("site", {})
     assert lines == ["ready", "lost", "restored"] and explained == [1]
+
+
+# Runs a child, says its pid and waits for it, as the worker of a killed ansible-playbook does.
+PARENT = """
+import sys
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import child_playbooks
+child_playbooks._command = lambda *_arguments: [sys.executable, "-c", sys.argv[1]]
+with child_playbooks.ChildPlaybooks(lambda line: print(line, flush=True), lambda: None) as playbooks:
+    playbooks.run("site", {})
+"""
+SAYS_ITS_PID = """
+import os, time
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_playbook_does_not_outlive_a_killed_parent():
+    command = [sys.executable, "-c", PARENT, SAYS_ITS_PID]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as parent:
+        while not (line := parent.stdout.readline().strip()).isdigit():
+            assert line or parent.poll() is None, "it ended without a child"
+        child = os.pidfd_open(int(line))
+        parent.kill()
+    try:
+        ended, _write, _error = select.select([child], [], [], 60)
+    finally:
+        os.close(child)
+    assert ended, "the child still runs"

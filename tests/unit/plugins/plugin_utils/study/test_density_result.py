@@ -4,14 +4,36 @@ from __future__ import annotations
 from synthetic_densities import empty, entry
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import density_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.density_page import density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
 
 
 def concluded(*runs, arms=("dram",), **changes):
-    document = empty(arms, maximum=8, **changes)
+    document = empty(arms, **{"maximum": 8, **changes})
     document["runs"] = list(runs)
     density_result.conclude(document)
     return document
+
+
+def test_a_site_that_was_too_noisy_is_named_with_the_result():
+    judged = {
+        "median_us": {"avg_us": 40, "p99_us": 100},
+        "smallest_effect": {"avg_us": 1.1, "p99_us": 1.2},
+        "gap_us": 5,
+        "stolen": 0.07,
+        "reasons": ["7.0% of its CPU time was stolen"],
+    }
+    site = {"rounds": 5, "hosts": {"kvm01": judged}, "unmeasured": {}}
+    document = empty(("dram",))
+    document.update(runs=[entry("dram", 2, "pass")], site_checks=[site])
+    density_result.conclude(document)
+    assert document["labels"] == ["the site was too noisy: kvm01: 7.0% of its CPU time was stolen"]
+    assert "  note: the site was too noisy: kvm01: 7.0% of its CPU time was stolen" in density_text.lines(document)
+    page = density_page({**document, "id": "d", "cost": None, "attempts_summary": {"groups": []}})
+    assert (
+        "<strong>Note:</strong> the site was too noisy: kvm01: 7.0%" in page and "Site check of kvm01: avg 40" in page
+    )
+    assert concluded(entry("dram", 2, "pass"))["labels"] == []
 
 
 def test_the_figures_of_an_invalid_probe_are_no_figures():
@@ -62,3 +84,57 @@ def test_the_text_shows_intervals_and_what_was_discarded():
     assert "indicative: " in text and "1.33" not in text
     assert "1 of 4 attempts could not be judged" in text and "if all of them had failed, the density would be" in text
     assert "the budget of 3 probes is used, and the interval is wider than a factor of 1.25" in text
+
+
+def test_the_answer_is_one_sentence():
+    dram = {"budget_bytes": 150 * 2**20}
+    probes = [entry(arm, size, "pass", dram=dram) for arm, size in (("dram", 4), ("zram", 11)) for _probe in range(10)]
+    probes += [entry(arm, size, "fail", dram=dram) for arm, size in (("dram", 5), ("zram", 12)) for _probe in range(10)]
+    (sentence,) = density_text.headlines(concluded(*probes, arms=("dram", "zram"), maximum=16))
+    assert sentence.startswith("Under 150 MiB of DRAM, zram carries 11 (")
+    assert "of these Redis servers, dram alone 4 (" in sentence and "times as many (2." in sentence, sentence
+    assert density_text.headlines(concluded(entry("dram", 4, "pass"))) == []
+
+
+def test_few_probes_say_what_they_have_shown():
+    def sentence(*probes):
+        found = [entry(*each) for each in probes]
+        return density_text.headlines(concluded(*found, arms=("dram", "zram"), maximum=16))[0]
+
+    both = [
+        ("dram", 4, "pass"),
+        ("dram", 5, "fail"),
+        ("zram", 11, "pass"),
+        ("zram", 13, "undecided"),
+        ("zram", 16, "fail"),
+    ]
+    assert sentence(*both) == (
+        "Under this DRAM, zram carried 11 of these Redis servers and not 13, dram alone carried 4 of these Redis "
+        "servers and not 5: 2.8 to 3.0 times as many, in 5 probes; a 95 % interval needs more of them."
+    )
+    assert "zram carried 8 of these Redis servers and not 11" in sentence(
+        *both, ("zram", 11, "fail"), ("zram", 8, "pass")
+    )
+    assert "zram carried 11 of these Redis servers and no larger fleet was tried, dram" in sentence(*both[:3])
+    assert "zram carried no fleet that was tried, dram alone" in sentence(*both[:2], *both[3:])
+    assert "times as many" not in sentence(*both[1:]) + sentence(*both[:3]) + sentence(both[0], *both[2:])
+
+
+def test_a_search_that_ran_out_of_time_says_so():
+    document = empty(("dram",))
+    document.update(runs=[entry("dram", 2, "pass")], out_of_time=True)
+    density_result.conclude(document)
+    assert document["density"][0]["stopped_by"] == "minutes"
+    assert "the time is used after 1 probe, and" in "\n".join(density_text.lines(document))
+
+
+def test_a_calibrated_slo_says_where_it_comes_from():
+    document = empty(("dram",))
+    found = {"factor": 1.5, "fitting": 3, "hosts": 2, "avg_us": 43, "p99_us": 131, "run_id": "r", "budget_bytes": None}
+    document.update(runs=[], calibration=found)
+    assert density_result.searches(document)["dram"].next_size() == 3, "what fits is the first guess"
+    document["runs"] = [entry("dram", 2, "pass")]
+    density_result.conclude(document)
+    assert "The SLO is 1.5 times what DRAM alone does with 2 of 3 hosts: avg 43 us" in "\n".join(
+        density_text.lines(document)
+    )

@@ -1,0 +1,53 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The action plugin of the same name does the work, on the controller; this file documents it.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: calibrated_slo
+short_description: Derive an objective from what DRAM alone did
+version_added: 0.1.0
+description:
+  - The objective is a multiple of the average and of the p99 of the worst host of a run in DRAM, in the worst cell. So
+    a slow machine does not fail for being slow.
+  - Writes C(calibration.json) into the directory of the run, with how the objective was derived.
+  - Runs on the controller.
+extends_documentation_fragment:
+  - memstretch.density.controller_action
+  - memstretch.density.results_dir
+options:
+  run_id:
+    description: The run. It must have passed, with an objective that it could not miss.
+    type: str
+    required: true
+  factor:
+    description: How many times the latency of DRAM alone is allowed, 1 to 1000.
+    type: raw
+    default: 1.5
+  fitting:
+    description: How many hosts fit into DRAM, 1 to 100,000. The run should have had half of them.
+    type: raw
+    required: true
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+EXAMPLES = r"""
+- name: Derive the objective from the run
+  memstretch.density.calibrated_slo:
+    run_id: dram-half
+    fitting: 8
+  register: calibrated
+"""
+
+RETURN = r"""
+calibration:
+  description: C(slo) with C(avg_us) and C(p99_us), and what it comes from - C(factor), C(run_id), C(hosts), C(fitting),
+    C(avg_us), C(p99_us), C(charged_bytes) and C(budget_bytes).
+  returned: always
+  type: dict
+"""

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The demo, in small, on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import signal
+
+import pytest
+import yaml
+
+from .conftest import DEMO, SMALL, free_ports, wait_for, write_inventory
+from .machine import RECORDS, differences, snapshot
+
+# No bound on what other tests make of the machine meanwhile.
+QUICK_CHECK = {
+    "site_check_blocks": 3,
+    "site_check_block_seconds": 0.1,
+    "site_check_max_stolen": 1,
+    "site_check_max_gap": 1e6,
+}
+TINY = {
+    **QUICK_CHECK,
+    "density_start": 1,
+    "density_probes": 1,
+    "density_slo_factor": 1000,
+    "host_tuning_dram_budget": {"mechanism": "cgroup", "size": "40M", "group": "memstretchdemo"},
+    "latency_benchmark_key_count": 4000,
+    "density_probe": {
+        "latency_benchmark_duration": 1,
+        "latency_benchmark_warmups": 0,
+        "latency_benchmark_influences": [25],
+        "latency_benchmark_read_mixes": [100],
+        "latency_benchmark_lead_seconds": 0,
+        "latency_benchmark_min_overlap": 0,
+    },
+}
+
+
+@pytest.fixture
+def demo(untuned_machine, fleet, tmp_path):
+    """Starts the demo with these variables, and puts the machine back in any case."""
+    before = snapshot()
+    inventory = yaml.safe_load(DEMO.read_text(encoding="utf-8"))
+    inventory["all"]["children"]["fleet"]["hosts"] = {"redis01": None, "redis02": None}  # each takes time to prepare
+    path = tmp_path / "demo" / "hosts.yml"
+    path.parent.mkdir()
+    path.write_text(yaml.safe_dump(inventory), encoding="utf-8")
+    (path.parent / "group_vars").symlink_to(DEMO.parent / "group_vars")
+
+    def start(playbook="demo", **variables):
+        return fleet.start("-e", json.dumps({**TINY, **variables}), playbook=playbook, inventory=path)
+
+    yield start
+    if differences(before, snapshot()):  # only after a test that failed
+        fleet.wait(start("demo_restore"))
+
+
+def mark(fleet):
+    return fleet.results / "demo-unfinished"
+
+
+def test_root_gets_no_number_from_a_noisy_site(demo, fleet):
+    before = snapshot()
+    outcome = fleet.wait(demo(site_check_max_gap=0))
+    assert outcome.status != 0
+    assert "Site check of this_machine: avg " in outcome.output and "the bounds of p99 are" in outcome.output
+    assert (
+        "the site is too noisy for a study: this_machine: " in outcome.output
+        and "So there is no number" in outcome.output
+    )
+    assert not differences(before, snapshot()) and not mark(fleet).exists()
+    assert not list(fleet.results.glob("density-*")), "nothing was searched"
+
+
+def children(pid):
+    """Return the processes that descend from a process."""
+    found, parents = [], {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    waiting = [pid]
+    while waiting:
+        of = waiting.pop()
+        waiting += [child for child, parent in parents.items() if parent == of]
+        found += [child for child, parent in parents.items() if parent == of]
+    return found
+
+
+def test_root_gets_an_answer_after_a_kill_and_the_machine_is_as_before(demo, fleet):
+    before = snapshot()
+    process = demo()
+    wait_for("the machine is tuned", (RECORDS / "dram_budget.json").exists, process)
+    for pid in [*children(process.pid), process.pid]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has ended
+            continue
+    process.communicate()
+    assert mark(fleet).exists() and differences(before, snapshot()), "something is left to put back"
+
+    outcome = fleet.wait(demo())
+    assert outcome.status == 0, outcome.output
+    assert not differences(before, snapshot()) and not mark(fleet).exists()
+    (path,) = fleet.results.glob("density-*/density.json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    base, tier = (each["name"] for each in document["density"])
+    assert base == "dram" and tier in ("zram", "zswap", "swap") and document["restored"]
+    calibration = document["calibration"]
+    assert calibration["budget_bytes"] == 40 * 2**20 and calibration["fitting"] >= 1
+    assert document["slo"]["avg_us"] == pytest.approx(1000 * calibration["avg_us"], rel=0.01)
+    assert {run["outcome"] for run in document["runs"]} == {"pass"}, outcome.output
+    sentence = (
+        rf"^Under 40 MiB of DRAM, {tier} carried 2 of these Redis servers and .*, dram alone carried [12] of these"
+    )
+    assert re.search(sentence, outcome.output, re.MULTILINE), outcome.output
+    assert re.search(r"^Density: .*density.html$", outcome.output, re.MULTILINE)
+    assert document["site_checks"][0]["hosts"]["this_machine"]["reasons"] == []
+
+
+def test_an_untouched_machine_is_measured_with_an_objective_of_its_own(fleet, tmp_path):
+    first = free_ports(2)
+    hosts = {
+        name: {"redis_port": port, "latency_benchmark_port": port} for name, port in (("a", first), ("b", first + 1))
+    }
+    common = {**SMALL, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state")}
+    inventory = write_inventory(tmp_path / "fleet.yml", {"fleet": {"hosts": hosts, "vars": common}})
+    outcome = fleet.run_playbook("-e", "slo_factor=1000", playbook="calibrated", inventory=inventory)
+    teardown = fleet.run_playbook(playbook="teardown", inventory=inventory)
+    assert (outcome.status, teardown.status) == (0, 0), outcome.output
+    assert "The SLO is 1000 times what DRAM alone does with 1 of 2 hosts: avg " in outcome.output
+    assert outcome.summary["fleet"]["expected"] == 2 and outcome.summary["verdict"] == "pass"
+    (path,) = fleet.results.glob("*/calibration.json")
+    assert path.parent.name != outcome.run.name, "the calibration is a run of its own"
+    assert outcome.summary["slo"] == json.loads(path.read_text(encoding="utf-8"))["slo"]
