@@ -46,6 +46,8 @@ _PLAYBOOK_VARIABLES = frozenset(
         "resume",
         "run_id",
         "runs",
+        "site_check",
+        "slo",
         "slo_enforce",
         "solve",
         "study_id",
