@@ -6,7 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-export PATH="$(cd "${VENV:-.venv}/bin" && pwd):$PATH"
+bin="$(cd "${VENV:-.venv}/bin" && pwd)"
+export PATH="$bin:$PATH"
 export ANSIBLE_COLLECTIONS_PATH="$PWD/.ansible/collections"
 source=.build/docs/source
 rm -rf .build/docs

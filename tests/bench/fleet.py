@@ -298,12 +298,12 @@ def scale(directory: pathlib.Path, scales: t.Sequence[int] = SCALES) -> list[tup
         seen = json.loads(done.stdout)
         seconds = f"{seen['callback_s']:.1f} s / {seen['report_s']:.1f} s"
         is_met = seen["callback_s"] + seen["report_s"] <= BAR[0] and seen["rss_mb"] <= BAR[1]
-        bar = f"; <= {BAR[0]} s, <= {BAR[1]:,} MB: {'met' if is_met else 'missed'}" if hosts == max(SCALES) else ""
+        verdict = f"; <= {BAR[0]} s, <= {BAR[1]:,} MB: {'met' if is_met else 'missed'}" if hosts == max(SCALES) else ""
         rows.append(
             (
                 f"{hosts} hosts x {PHASES} phases: CPU time of callback / report, memory, files",
                 f"{seconds}, {seen['rss_mb']:.0f} MB, {seen['disk_mb']:.1f} MB",
-                f"a result is {seen['result_kb']:.1f} KB, a histogram has {seen['slots']} slots in use{bar}",
+                f"a result is {seen['result_kb']:.1f} KB, a histogram has {seen['slots']} slots in use{verdict}",
             )
         )
         shutil.rmtree(place)

@@ -40,7 +40,7 @@ def host(memory):
     }
 
 
-def results(found, checks=ALL):
+def results(found, checks=tuple(ALL)):
     return {name: each["result"] for name, each in selftest.judge(found, checks).items()}
 
 
