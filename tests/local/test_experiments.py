@@ -176,7 +176,7 @@ def test_throughput_is_continued_after_an_interruption_and_compared(fleet, one_h
     )
     compared = fleet.run_playbook("-e", "runs=b,c", playbook="compare", inventory=inventory)
     assert compared.status == 0, compared.output
-    assert "c/dram reaches 100 % for writing new keys" in " ".join(compared.output.split())
+    assert "c/dram reaches 100 % (indicative) for writing new keys" in " ".join(compared.output.split())
 
 
 def test_throughput_refuses_bad_input(fleet, one_host):
