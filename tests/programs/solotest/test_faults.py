@@ -371,7 +371,10 @@ def test_an_interruption_while_the_hot_set_is_counted(solotest, fresh):
     process = solotest.start(
         "--json", "--pacing", "none", "--pipeline", 64, "--requests", count, "test", fresh.port, 1, keys, 0, 1, -1
     )
-    while "cmdstat_exists:calls=2," not in fresh.command("INFO", "commandstats"):  # server_after is there
+    # The last question of server_after was asked, and its connection is closed: the client has read the reply.
+    while "cmdstat_exists:calls=2," not in fresh.command("INFO", "commandstats"):
+        assert process.poll() is None
+    while "cmd=exists" in fresh.command("CLIENT", "LIST"):
         assert process.poll() is None
     process.terminate()
     result = solotest.finish(process, timeout=10)
