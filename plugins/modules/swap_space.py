@@ -17,7 +17,8 @@ description:
   - A disk is used only if it is named by a path below C(/dev/disk/by-id), is a whole disk that no mount, RAID, pool,
     virtual machine or program uses, and is blank or carries our own mark. It is checked again after it was opened
     exclusively for writing.
-  - All areas get the same priority, so that the kernel uses them in turn. The priority is read back.
+  - All areas get the same priority, so that the kernel uses them in turn. With O(zram_first), zram gets a higher one.
+    The priorities are read back.
   - What is taken is first recorded on the host, in C(swap_space.json) below O(record_directory). The same task finishes
     an interrupted run, and O(state=restored) undoes it, also after a reboot.
   - A change from one kind of swap to another gives back what is no longer needed.
@@ -63,7 +64,9 @@ options:
     type: int
     default: 0
   priority:
-    description: Priority of all areas, from 0 to 32767. The kernel uses areas of equal priority in turn.
+    description:
+      - Priority of all areas, from 0 to 32767. The kernel uses areas of equal priority in turn.
+      - With O(zram_first), this is the priority of the disks or the file, and at most 32766.
     type: int
     default: 10
   discard:
@@ -94,8 +97,8 @@ options:
     default: ""
   zram_size:
     description:
-      - Size of all zram devices together, before compression, with O(kind=zram). Bytes, a number with K, M, G or T, or
-        a share of the memory such as V(50%).
+      - Size of all zram devices together, before compression, with O(kind=zram) or O(zram_first). Bytes, a number with
+        K, M, G or T, or a share of the memory such as V(50%).
     type: str
     default: 50%
   zram_algorithm:
@@ -109,6 +112,15 @@ options:
     description: Number of zram devices, from 1 to 64. Since Linux 3.15, one is enough.
     type: int
     default: 1
+  zram_first:
+    description:
+      - Whether there are zram devices before the disks or the file. Requires O(kind=devices) or O(kind=file).
+      - The priority of zram is O(priority) plus 1. The kernel writes pages to zram as long as O(zram_size) has room, and
+        then to the disks or the file. It does not move pages from one to the other.
+      - Pages that do not compress take as much memory in zram as before, so choose a O(zram_size) that the host can
+        spare.
+    type: bool
+    default: false
   others:
     description:
       - What happens to swap that is not ours. V(off) turns it off and, under systemd, keeps it off at boot. V(keep)
@@ -177,6 +189,13 @@ EXAMPLES = r"""
     kind: zram
     zram_size: 50%
     priority: 100
+
+- name: Swap in compressed memory first, and in a file if that is full
+  memstretch.density.swap_space:
+    kind: file
+    file_size: 64G
+    zram_first: true
+    zram_size: 50%
 
 - name: Restore the swap from before the first of these tasks
   memstretch.density.swap_space:
@@ -273,6 +292,7 @@ _TYPES: dict[str, dict] = {
     "zram_size": {"type": "str"},
     "zram_algorithm": {"type": "list", "elements": "str"},
     "zram_devices": {"type": "int"},
+    "zram_first": {"type": "bool"},
     "others": {"type": "str", "choices": ["keep", "off"]},
     "reserve": {"type": "str"},
     "min_size": {"type": "str"},
@@ -319,7 +339,7 @@ def find_change(module: AnsibleModule, systemd: Systemd | None) -> SwapChange:
     files = HostFiles()
     params, restore = module.params, module.params["state"] == "restored"
     if restore:
-        params = {**params, "kind": "none", "encrypted": False, "others": "keep"}
+        params = {**params, "kind": "none", "encrypted": False, "zram_first": False, "others": "keep"}
     options = read(params, meminfo(files)["MemTotal"], find_tools(module))
     guard, record = Guard(module.run_command, files), HostRecord(RECORD, params["record_directory"])
     change = SwapChange(options, guard, record, systemd, restore)

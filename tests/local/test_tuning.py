@@ -38,7 +38,7 @@ def changed(outcome):
 
 def test_a_profile_is_applied_changed_and_restored(tune):
     before = snapshot()
-    for profile in ("swap", "zram"):  # the other kinds of swap have tests of their own
+    for profile in ("swap", "zram", "zram_swap"):  # the other kinds of swap have tests of their own
         predicted = tune("tune", profile, check=True)
         assert predicted.status == 0 and changed(predicted) > 0, predicted.output
         assert differences(before, snapshot()) == {}, "check mode changes nothing"
@@ -61,7 +61,12 @@ def test_a_profile_is_applied_changed_and_restored(tune):
     other = tune("verify", "swap")
     assert other.status != 0 and "the host carries profile zram" in other.output
 
-    restored = tune("restore", "zram")
+    both = tune("tune", "zram_swap")
+    assert both.status == 0, both.output
+    assert snapshot()["swap"] == ["/dev/zram0", "/var/tmp/memstretch.swap"]
+    assert changed(tune("tune", "zram_swap")) == 0 and tune("verify", "zram_swap").status == 0
+
+    restored = tune("restore", "zram_swap")
     assert restored.status == 0, restored.output
     assert differences(before, snapshot()) == {}
     assert changed(tune("restore", "zram")) == 0
@@ -141,20 +146,21 @@ def of(plan, profile, size):
 def test_a_plan_for_this_machine_changes_nothing(untuned_machine, fleet):
     before = snapshot()
     outcome = fleet.run_playbook(
-        "-e", "profiles=dram,swap,zram", "-e", "fleet_sizes=1,8", playbook="plan", inventory=STRETCHED
+        "-e", "profiles=dram,swap,zram,zram_swap", "-e", "fleet_sizes=1,8", playbook="plan", inventory=STRETCHED
     )
     assert outcome.status == 0, outcome.output
     assert differences(before, snapshot()) == {} and not RECORDS.exists()
     plan = fleet.document("plan", "plan")
     assert {(each["profile"], each["size"]) for each in plan["fleets"]} == {
-        (profile, size) for profile in ("dram", "swap", "zram") for size in (1, 8)
+        (profile, size) for profile in ("dram", "swap", "zram", "zram_swap") for size in (1, 8)
     }
     # What the inventory makes of each profile: 1 GiB under dram, 130 MiB and a swap file or zram under the others.
     assert of(plan, "dram", 8)["dram_bytes"] == 2**30 and of(plan, "dram", 8)["cells"][0]["hit_rate"] == 1
     assert of(plan, "swap", 8)["dram_bytes"] == 130 * 2**20 and of(plan, "swap", 8)["tier"] == "file"
     assert of(plan, "zram", 8)["tier"] == "zram" and of(plan, "zram", 8)["tier_bytes"] > 1e9
     assert 0.1 < of(plan, "zram", 8)["cells"][0]["hit_rate"] < of(plan, "zram", 8)["cells"][1]["hit_rate"] < 0.9
-    assert plan["duration"]["runs"] == 6 and plan["duration"]["phases"] == 9
+    assert set(of(plan, "zram_swap", 8)["cells"][0]["waiting_share"]) == {"zram", "file"}
+    assert plan["duration"]["runs"] == 8 and plan["duration"]["phases"] == 9
     assert "Nothing was changed." in outcome.output
 
     checked = fleet.run_playbook(

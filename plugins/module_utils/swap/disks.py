@@ -40,7 +40,13 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
     read_header,
     read_label,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import Claim, Location, SaveClaim, SwapKind
+from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import (
+    Claim,
+    Location,
+    SaveClaim,
+    SwapKind,
+    WantedArea,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import Options, WantedDisk
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import crypt_service, swap_unit
 
@@ -225,22 +231,22 @@ class Disks(SwapKind):
             if not self.fits(disk, content) or not self._is_open(disk):
                 continue
             if self.layout == WHOLE:
-                found.append(Location(disk.path, disk.node))
+                found.append(self.location(disk.path, disk.node))
             elif self.layout == CRYPT:
-                found.append(Location(disk.path, self.mapping(disk)[1]))
+                found.append(self.location(disk.path, self.mapping(disk)[1]))
             else:
                 found += [
-                    Location(f"{disk.path}-part{number}", f"/dev/{name}")
+                    self.location(f"{disk.path}-part{number}", f"/dev/{name}")
                     for number, name in enumerate(disk.partitions, 1)
                 ]
         return found
 
-    def sizes(self) -> list[tuple[str, int]]:
+    def wanted_areas(self) -> list[WantedArea]:
         if self.layout != PARTITIONS:
-            return [(disk.path, disk.size) for disk, _content in self.disks]
+            return [self.wanted(disk.path, disk.size) for disk, _content in self.disks]
         count = self.options.partitions
         return [
-            (f"{disk.path}-part{number}", disk.size // count)
+            self.wanted(f"{disk.path}-part{number}", disk.size // count)
             for disk, _content in self.disks
             for number in range(1, count + 1)
         ]

@@ -13,7 +13,13 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import Area, areas
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FILE_SYSTEMS, make_file
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import LABEL, read_label
-from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import Claim, Location, SaveClaim, SwapKind
+from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import (
+    Claim,
+    Location,
+    SaveClaim,
+    SwapKind,
+    WantedArea,
+)
 
 # A swap file leaves at least this much free on its file system.
 _RESERVE = 2**30
@@ -80,10 +86,10 @@ class SwapFile(SwapKind):
             make_file(self.guard, self.options.file, self.options.file_size, self.file_system)
 
     def locations(self) -> list[Location]:
-        return [Location(self.options.file, self.options.file)] if self.is_made() else []
+        return [self.location(self.options.file, self.options.file)] if self.is_made() else []
 
-    def sizes(self) -> list[tuple[str, int]]:
-        return [(self.options.file, self.options.file_size)]
+    def wanted_areas(self) -> list[WantedArea]:
+        return [self.wanted(self.options.file, self.options.file_size)]
 
     def contents(self) -> list[tuple[str, str, str]]:
         size = os.path.getsize(self.options.file) if os.path.isfile(self.options.file) else None

@@ -23,10 +23,27 @@ SaveClaim = t.Callable[[Claim], None]
 
 
 class Location(t.NamedTuple):
-    """Where a swap area is: its key in the record, which stays the same over reboots, and its path now."""
+    """Where a swap area is, and how it is turned on.
+
+    Attributes:
+        key: names the area in the record, and stays the same over reboots.
+        path: its path now.
+        priority: the higher, the sooner the kernel uses it.
+        discard: its discard mode.
+    """
 
     key: str
     path: str
+    priority: int
+    discard: str
+
+
+class WantedArea(t.NamedTuple):
+    """An area that the options ask for, whether it exists or not; the size is in bytes."""
+
+    key: str
+    size: int
+    priority: int
 
 
 class SwapKind:
@@ -43,6 +60,19 @@ class SwapKind:
     def discard(self) -> str:
         """The discard mode in which the areas are turned on."""
         return self.options.discard
+
+    @property
+    def manner(self) -> str:
+        """How the areas are turned on, for the user."""
+        return f"priority {self.options.priority}, discard {self.discard}"
+
+    def location(self, key: str, path: str) -> Location:
+        """Return the location of an area that is turned on as the options ask for."""
+        return Location(key, path, self.options.priority, self.discard)
+
+    def wanted(self, key: str, size: int) -> WantedArea:
+        """Return an area that the options ask for."""
+        return WantedArea(key, size, self.options.priority)
 
     def refusals(self) -> list[str]:
         """Return everything that forbids this swap on this host."""
@@ -75,8 +105,8 @@ class SwapKind:
         """Return where the areas are that already exist as the options ask for, whether they are turned on or not."""
         return []
 
-    def sizes(self) -> list[tuple[str, int]]:
-        """Return the areas that the options ask for, as key and size in bytes, whether they exist or not."""
+    def wanted_areas(self) -> list[WantedArea]:
+        """Return the areas that the options ask for, whether they exist or not."""
         return []
 
     def contents(self) -> list[tuple[str, str, str]]:

@@ -27,6 +27,7 @@ DEFAULTS: dict[str, t.Any] = {
     # The fastest to decompress first: a page fault waits for that.
     "zram_algorithm": ["lz4", "lzo-rle", "zstd"],
     "zram_devices": 1,
+    "zram_first": False,
     "others": "keep",
     "reserve": "512M",
     "min_size": "1G",
@@ -43,6 +44,7 @@ PROFILE_OPTIONS = (
     "zram_size",
     "zram_algorithm",
     "zram_devices",
+    "zram_first",
 )
 # The kernel accepts these priorities, see swapon(2).
 _PRIORITIES = (0, 32767)
@@ -83,6 +85,7 @@ class Options(t.NamedTuple):
     zram_is_share: bool
     zram_algorithm: list[str]
     zram_devices: int
+    zram_first: bool
     others: str
     reserve: int
     min_size: int
@@ -108,7 +111,10 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
         _check_encrypted(kind, params["partitions"], tools)
     if kind == "file" and (not os.path.isabs(file) or os.path.normpath(file) != file or re.search(r"\s", file)):
         raise SettingError(f"file: {file!r} must be an absolute path without . and .. and white space")
-    if kind == "zram" and not (
+    if params["zram_first"]:
+        _check_zram_first(kind, params["priority"])
+    uses_zram = kind == "zram" or params["zram_first"]
+    if uses_zram and not (
         params["zram_algorithm"] and all(re.match(r"^[a-z0-9-]+$", name) for name in params["zram_algorithm"])
     ):
         raise SettingError(f"zram_algorithm: {params['zram_algorithm']} must be a list of names such as lz4, zstd")
@@ -122,10 +128,11 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
         encrypted=params["encrypted"],
         file=file,
         file_size=_at_least_1m("file_size", params["file_size"]) // 4096 * 4096 if kind == "file" else 0,
-        zram_size=_at_least_1m("zram_size", params["zram_size"], memory) if kind == "zram" else 0,
+        zram_size=_at_least_1m("zram_size", params["zram_size"], memory) if uses_zram else 0,
         zram_is_share="%" in str(params["zram_size"]),
         zram_algorithm=list(params["zram_algorithm"]),
         zram_devices=params["zram_devices"],
+        zram_first=params["zram_first"],
         others=params["others"],
         reserve=size_in_bytes("reserve", params["reserve"]),
         min_size=size_in_bytes("min_size", params["min_size"]),
@@ -138,6 +145,19 @@ def _check_ranges(params: dict[str, t.Any]) -> None:
     for option, (low, high) in ranges.items():
         if not low <= params[option] <= high:
             raise SettingError(f"{option}: {params[option]} is out of range; it must be from {low} to {high}")
+
+
+def _check_zram_first(kind: str, priority: int) -> None:
+    if kind not in ("devices", "file"):
+        raise SettingError(
+            f"zram_first: kind={kind} has nothing that could follow zram; it needs kind=devices or kind=file. Swap on "
+            "zram alone is kind=zram"
+        )
+    if priority == _PRIORITIES[1]:
+        raise SettingError(
+            f"priority: {priority} is out of range; with zram_first, which needs one more for zram, it must be from "
+            f"{_PRIORITIES[0]} to {_PRIORITIES[1] - 1}"
+        )
 
 
 def _check_encrypted(kind: str, partitions: int, tools: dict[str, str | None]) -> None:

@@ -52,6 +52,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.units impo
     uninstall,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.swap.zram import Zram, ZramSwap, remove_our_devices
+from ansible_collections.memstretch.density.plugins.module_utils.swap.zram_first import ZramFirst
 
 KINDS: dict[str, type[SwapKind]] = {"none": NoSwap, "devices": Disks, "file": SwapFile, "zram": ZramSwap}
 EMPTY: dict[str, t.Any] = {
@@ -98,10 +99,11 @@ class SwapChange:
             self.recorded["areas"] = self._areas_of_earlier_version()
         guard.recorded = self._identifiers()
         self.before = areas(self.files)
-        self.kind = KINDS[options.kind](options, guard, self.recorded)
+        kind = KINDS[options.kind](options, guard, self.recorded)
+        self.kind = ZramFirst(kind) if options.zram_first else kind
         self.refusals = self.kind.refusals()
         others = [area for area in self.before if not area.ours] if options.others == "keep" else []
-        too_many_areas = too_many(len(self.kind.sizes()), len(others))
+        too_many_areas = too_many(len(self.kind.wanted_areas()), len(others))
         if too_many_areas and not restore:
             self.refusals.append(too_many_areas)
         self.warnings = self.kind.warnings()
@@ -285,14 +287,14 @@ class SwapChange:
             *(Step(text) for text in pending[:-1]),
             Step(pending[-1], partial(self.kind.make, self._save_claim)),
             Step(
-                f"turn on our areas with priority {self.options.priority}, discard {self.kind.discard}",
+                f"turn on our areas with {self.kind.manner}",
                 self._turn_on_all,
                 tuple(area for area in found if area),
             ),
         ]
 
     def _turn_on_step(self, location: Location) -> Step:
-        text = f"turn on {location.key} with priority {self.options.priority}, discard {self.kind.discard}"
+        text = f"turn on {location.key} with priority {location.priority}, discard {location.discard}"
         area = self._area_at(location)
         if area:
             text += f", instead of priority {area.priority}, discard {self._discard_at(location)}"
@@ -307,8 +309,8 @@ class SwapChange:
         area = self._area_at(location)
         if area:
             turn_off(self.guard, area.name)
-        turn_on(self.guard, location.path, self.options.priority, self.kind.discard)
-        self._save(discard={**self.recorded["discard"], location.key: self.kind.discard})
+        turn_on(self.guard, location.path, location.priority, location.discard)
+        self._save(discard={**self.recorded["discard"], location.key: location.discard})
 
     def _discard_at(self, location: Location) -> str:
         return self.recorded["discard"].get(location.key, "unknown")
@@ -328,9 +330,7 @@ class SwapChange:
         """Return whether an area is on with the priority and the discard mode of the options."""
         area = self._area_at(location)
         return (
-            area is not None
-            and area.priority == self.options.priority
-            and self._discard_at(location) == self.kind.discard
+            area is not None and area.priority == location.priority and self._discard_at(location) == location.discard
         )
 
     # ---- swap that is not ours
@@ -462,7 +462,7 @@ class SwapChange:
         """Read back what is in force. Raises SwapError if it is not what the options ask for."""
         wrong = [f"it is still necessary to {text}" for text in self.kind.pending()]
         wrong += [
-            f"{location.key} is not in use with priority {self.options.priority}"
+            f"{location.key} is not in use with priority {location.priority}"
             for location in self.kind.locations()
             if not self._is_used(location)
         ]
@@ -475,14 +475,14 @@ class SwapChange:
         """Return our areas as the module returns them."""
         locations = {location.key: location for location in self.kind.locations()}
         found = []
-        for key, size in self.kind.sizes():
-            area = self._area_at(locations[key]) if key in locations else None
+        for wanted in self.kind.wanted_areas():
+            area = self._area_at(locations[wanted.key]) if wanted.key in locations else None
             found.append(
                 {
-                    "source": key,
+                    "source": wanted.key,
                     "device": area.name if area else None,
-                    "size_bytes": area.size if area else size,
-                    "priority": self.options.priority if predicted or area is None else area.priority,
+                    "size_bytes": area.size if area else wanted.size,
+                    "priority": wanted.priority if predicted or area is None else area.priority,
                 }
             )
         return found

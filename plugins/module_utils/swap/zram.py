@@ -19,7 +19,13 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
     find_tool,
     read_label,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import Claim, Location, SaveClaim, SwapKind
+from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import (
+    Claim,
+    Location,
+    SaveClaim,
+    SwapKind,
+    WantedArea,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import Options
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import swap_unit, zram_service
 
@@ -193,12 +199,14 @@ class ZramSwap(SwapKind):
     def locations(self) -> list[Location]:
         if not self.fits():
             return []
-        return [Location(f"/dev/zram{number}", f"/dev/zram{number}") for number in self.our_numbers()]
+        return [self.location(f"/dev/zram{number}", f"/dev/zram{number}") for number in self.our_numbers()]
 
-    def sizes(self) -> list[tuple[str, int]]:
+    def wanted_areas(self) -> list[WantedArea]:
         if self.fits():
-            return [(f"/dev/zram{number}", self.zram.size(number)) for number in self.our_numbers()]
-        return [(f"our zram device {number}", self.each) for number in range(1, self.options.zram_devices + 1)]
+            return [self.wanted(f"/dev/zram{number}", self.zram.size(number)) for number in self.our_numbers()]
+        return [
+            self.wanted(f"our zram device {number}", self.each) for number in range(1, self.options.zram_devices + 1)
+        ]
 
     def unit(self, location: Location) -> dict[str, str]:
         number = int(location.path[len("/dev/zram") :])

@@ -35,7 +35,8 @@ class HostMemory:
     Attributes:
         dram: bytes of DRAM for the fleet.
         kind: kind of the tier beyond it.
-        capacity: bytes of the fleet's pages that the tier holds.
+        capacity: bytes of the fleet's pages that the tier holds, with zram in front of it.
+        zram: bytes of them in zram in front of the tier.
         unknown: why there is no forecast, or an empty text.
     """
 
@@ -62,6 +63,7 @@ class HostMemory:
         self.dram = self._fleets_dram(record, nodes)
         self.ratio = compression(load)
         self.kind, self.capacity = self._beyond(record, nodes)
+        self.zram = self._zram_first()
         self.unknown = ""
         if "memory_only_node" in arm["needs"] and not nodes:
             self.notes.append(
@@ -112,6 +114,13 @@ class HostMemory:
             )
         return kind, float(sum(areas))
 
+    def _zram_first(self) -> float:
+        """Return the size of zram in front of the drives or the file: the areas with the higher priority."""
+        swap, areas = self._arm["swap"], self._arm["areas"] if self._arm["tuned"] else []
+        if not swap.get("zram_first"):
+            return 0.0
+        return float(sum(area["size_bytes"] for area in areas if area["priority"] > swap["priority"]))
+
     @property
     def _pool(self) -> float:
         """The share of memory that zswap may use under this profile."""
@@ -153,6 +162,8 @@ class HostMemory:
             )
         if self.kind == "zram":
             return self._with_zram(needs, beyond)
+        if self.zram:
+            return self._with_zram_first(needs, beyond)
         if beyond > self.capacity:
             raise DoesNotFit(
                 f"{self.name}: the fleet needs {size_text(needs)}, but has {size_text(self.dram)} of DRAM "
@@ -177,6 +188,18 @@ class HostMemory:
                 f"but holds {size_text(min(needs, self.capacity))}"
             )
         return [Level("dram", needs - stored), Level("zram", needs)]
+
+    def _with_zram_first(self, needs: float, beyond: float) -> list[Level]:
+        """The kernel fills zram, whatever its pages compress to, and writes to the tier behind it what is left."""
+        zram = min(self.zram, self.dram / self.ratio, beyond / (1 - self.ratio) if self.ratio < 1 else self.zram)
+        resident = self.dram - zram * self.ratio
+        left, capacity = needs - resident - zram, self.capacity - self.zram
+        if left > capacity:
+            raise DoesNotFit(
+                f"{self.name}: the fleet needs {size_text(needs)}, but has {size_text(resident)} of DRAM, "
+                f"{size_text(zram)} of zram and {size_text(capacity)} of {self.kind}"
+            )
+        return [Level("dram", resident), Level("zram", min(needs, resident + zram)), Level(self.kind, needs)]
 
     def _with_zswap(self, needs: float, beyond: float) -> list[Level]:
         pool = min(self._pool * self._total, self.dram, beyond / (1 - self.ratio) * self.ratio)

@@ -224,6 +224,63 @@ def test_a_file_on_tmpfs_is_refused():
     assert "would be on" in result["msg"] and not os.path.exists("/dev/shm/memstretch-swap")
 
 
+def test_zram_is_before_the_disks_or_the_file_and_goes_with_them(pair, tmp_path):
+    file = str(tmp_path / "swap")
+    first = {"zram_first": True, "zram_size": "32M"}
+    before = snapshot()
+    predicted = swap(True, kind="file", file=file, file_size="16M", **first)
+    assert snapshot() == before and [area["priority"] for area in predicted["areas"]] == [11, 10]
+    done = settled(kind="file", file=file, file_size="16M", **first)
+    assert done["actions"] == predicted["actions"]
+    assert in_use() == {"/dev/zram0": 11, file: 10}
+    # Each of the two is made again if it is missing, and nothing of the other.
+    run("swapoff", "/dev/zram0")
+    with open("/sys/block/zram0/reset", "w", encoding="ascii") as reset:
+        reset.write("1")
+    again = settled(kind="file", file=file, file_size="16M", **first)
+    assert not any("make the swap file" in text for text in again["actions"])
+    assert in_use() == {"/dev/zram0": 11, file: 10}
+
+    settled(**on(pair, priority=5, **first))
+    assert in_use() == {"/dev/zram0": 6, pair[0].node: 5, pair[1].node: 5} and not os.path.exists(file)
+    settled(**on(pair, priority=5))
+    assert in_use() == {disk.node: 5 for disk in pair}
+    settled(**on(pair, priority=5, **first))
+    settled(kind="zram", zram_size="32M", priority=5)
+    assert in_use() == {"/dev/zram0": 5} and run("wipefs", pair[0].node) == ""
+
+
+FILLED = """
+import ctypes, mmap, os, sys, time
+size = 24 * 2**20
+area = mmap.mmap(-1, size)
+area.write(os.urandom(size))
+libc = ctypes.CDLL(None, use_errno=True)
+address = ctypes.addressof(ctypes.c_char.from_buffer(area))
+if libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), 21):
+    sys.exit(f"madvise(MADV_PAGEOUT): {ctypes.get_errno()}")
+print("out", flush=True)
+time.sleep(600)
+"""
+
+
+def used_mib():
+    """MiB in use by name of area."""
+    with open("/proc/swaps", encoding="ascii") as file:
+        return {line.split()[0]: int(line.split()[3]) // 1024 for line in file.read().splitlines()[1:]}
+
+
+def test_the_kernel_fills_zram_before_it_writes_to_the_disk(pair):
+    swap(**on(pair[:1], zram_first=True, zram_size="16M"))
+    with subprocess.Popen([sys.executable, "-c", FILLED], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "out\n"
+            used = used_mib()
+        finally:
+            process.kill()
+    assert used["/dev/zram0"] >= 14 and used[pair[0].node] >= 6, used
+
+
 def test_a_foreign_zram_device_is_left_alone():
     with open("/sys/block/zram0/disksize", "w", encoding="ascii") as file:
         file.write("16M")

@@ -18,7 +18,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.profile import 
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 OURS = str(ROOT / "roles/host_tuning/profiles")
-NAMES = ["dram", "dram_2018", "imdt", "imdt_2018", "swap", "swap_2018", "swap_2018_advice", "tiering", "zram", "zswap"]
+NAMES = ["dram", "dram_2018", "imdt", "imdt_2018", "swap", "swap_2018", "swap_2018_advice", "tiering", "zram"]
+NAMES += ["zram_swap", "zswap"]
 RECORD = {"cpu": {"online": 16, "rcu_nocb_config": True}}
 
 
@@ -82,6 +83,14 @@ def test_zram_and_zswap_exclude_each_other():
     assert load("zram", OURS, [])["sysfs"]["/sys/module/zswap/parameters/enabled"]["value"] is False
     assert load("zswap", OURS, [])["swap"]["kind"] == "devices"
     assert load("zram", OURS, [])["block_queue"] == {}
+
+
+def test_zram_before_the_drives_has_the_settings_of_both():
+    profile = load("zram_swap", OURS, [])
+    assert profile["swap"]["kind"] == "devices" and profile["swap"]["zram_first"] is True
+    assert profile["sysfs"]["/sys/module/zswap/parameters/enabled"]["value"] is False
+    assert profile["block_queue"] == load("swap", OURS, [])["block_queue"]
+    assert not any(load(name, OURS, [])["swap"]["zram_first"] for name in NAMES if name != "zram_swap")
 
 
 def test_an_argument_that_the_kernel_does_not_support_is_left_out_with_a_note():

@@ -97,7 +97,7 @@ def test_unit_of_an_encrypted_area(make_options, encrypted_disk, discard, allowe
     swap = Disks(options, Guard(run_command, HostFiles()), {})
     assert swap.mapping(encrypted_disk) == (PARTUUID.lower(), "/dev/mapper/memstretch-abcdef01")
     swap.disks = [(encrypted_disk, None)]
-    units = swap.unit(Location(encrypted_disk.path, "/dev/mapper/memstretch-abcdef01"))
+    units = swap.unit(swap.location(encrypted_disk.path, "/dev/mapper/memstretch-abcdef01"))
     service = next(text for path, text in units.items() if path.endswith("/memstretch-abcdef01.service"))
     (command,) = [line for line in service.splitlines() if line.startswith("ExecStart=/usr/sbin/cryptsetup")]
     assert ("--allow-discards" in command) is allowed

@@ -23,6 +23,8 @@ def test_a_share_of_the_memory():
     assert options(kind="zram").zram_size == 4 * GIB
     assert options(kind="zram").zram_is_share
     assert not options(kind="zram", zram_size="4G").zram_is_share
+    assert options(kind="file", file_size="1G").zram_size == 0
+    assert options(kind="file", file_size="1G", zram_first=True).zram_size == 4 * GIB
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,13 @@ def test_a_share_of_the_memory():
             {"kind": "devices", "devices": [DISK], "encrypted": True, "partitions": 2},
             "^partitions: 2 encrypted partitions",
         ),
+        ({"kind": "zram", "zram_first": True}, "^zram_first: kind=zram has nothing that could follow zram; it needs "),
+        ({"kind": "none", "zram_first": True}, "^zram_first: kind=none has nothing"),
+        (
+            {"kind": "file", "file": "/a", "file_size": "1G", "zram_first": True, "priority": 32767},
+            "^priority: 32767 is out of range; with zram_first, .* it must be from 0 to 32766$",
+        ),
+        ({"kind": "file", "file": "/a", "file_size": "1G", "zram_first": True, "zram_size": "1K"}, "^zram_size: 1K is"),
         ({"reserve": "much"}, "^reserve: 'much' is not a size"),
         ({"min_size": "-1"}, "^min_size: '-1' is not a size"),
     ],

@@ -57,7 +57,9 @@ def test_zswap_in_front_of_zram_is_a_warning(make_guard, make_options):
 
 def test_devices_are_of_equal_size(make_guard, make_options):
     swap = ZramSwap(make_options(kind="zram", zram_size="10M", zram_devices=3), make_guard(DEVICES), {})
-    assert swap.sizes() == [(f"our zram device {number}", 10 * 2**20 // 3 // 4096 * 4096) for number in (1, 2, 3)]
+    assert swap.wanted_areas() == [
+        (f"our zram device {number}", 10 * 2**20 // 3 // 4096 * 4096, 10) for number in (1, 2, 3)
+    ]
     assert swap.pending() == ["set up 3 zram device(s) of 3.332 MiB"]
 
 

@@ -34,6 +34,11 @@ ARM = {
 }
 DRIVES = {**ARM, "swap": {"kind": "devices"}, "areas": [{"size_bytes": 50 * 10**9}]}
 ZRAM = {**ARM, "swap": {"kind": "zram"}, "areas": [{"size_bytes": 4 * GIB}]}
+ZRAM_FIRST = {
+    **ARM,
+    "swap": {"kind": "devices", "priority": 10, "zram_first": True},
+    "areas": [{"size_bytes": 2 * GIB, "priority": 11}, {"size_bytes": 50 * 10**9, "priority": 10}],
+}
 ZSWAP = {
     **DRIVES,
     "sysfs": {"/sys/module/zswap/parameters/enabled": True, "/sys/module/zswap/parameters/max_pool_percent": 40},
@@ -125,6 +130,26 @@ def test_zswap_is_between_dram_and_the_drives():
         set(of(useless, "zswap", 60)["cells"][0]["waiting_share"]) == {"devices"}
         and "do not compress" in useless["notes"][0]
     )
+
+
+def test_zram_before_the_drives_is_filled_first_and_the_rest_goes_to_the_drives():
+    def cells(arms, share, size):
+        return {name: of(planned({name: arm}, [size], {"compressibility": share}), name, size) for name, arm in arms}
+
+    both, packed = [("zram_swap", ZRAM_FIRST), ("swap", DRIVES)], 0.75
+    found = {name: each["cells"][0] for name, each in cells(both, packed, 70).items()}
+    assert set(found["zram_swap"]["waiting_share"]) == {"zram", "devices"}
+    assert 0 < found["zram_swap"]["waiting_share"]["devices"] < found["swap"]["waiting_share"]["devices"]
+    assert found["zram_swap"]["avg_us"] < found["swap"]["avg_us"]
+    # As long as zram has room, no page goes to the drives.
+    few = cells(both, packed, 45)["zram_swap"]["cells"][0]["waiting_share"]
+    assert few["devices"] == 0 < few["zram"]
+    # Without compression zram takes as much DRAM as it holds: the drives must take what they take without it.
+    useless = {name: each["cells"][0] for name, each in cells(both, 0, 50).items()}
+    assert useless["zram_swap"]["waiting_share"]["devices"] == useless["swap"]["waiting_share"]["devices"]
+    assert useless["zram_swap"]["hit_rate"] < useless["swap"]["hit_rate"]
+    full = {**ZRAM_FIRST, "areas": [ZRAM_FIRST["areas"][0], {"size_bytes": GIB // 8, "priority": 10}]}
+    assert "128 MiB of devices" in cells([("small", full)], packed, 100)["small"]["reasons"][0]
 
 
 def test_watermarks_a_budget_and_the_reserve_take_dram():
