@@ -115,8 +115,8 @@ options:
   zram_first:
     description:
       - Whether there are zram devices before the disks or the file. Requires O(kind=devices) or O(kind=file).
-      - The priority of zram is O(priority) plus 1. The kernel writes pages to zram as long as O(zram_size) has room, and
-        then to the disks or the file. It does not move pages from one to the other.
+      - The priority of zram is O(priority) plus 1. The kernel writes pages to zram as long as O(zram_size) has room,
+        and then to the disks or the file. It does not move pages from one to the other.
       - Pages that do not compress take as much memory in zram as before, so choose a O(zram_size) that the host can
         spare.
     type: bool

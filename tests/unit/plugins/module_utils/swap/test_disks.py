@@ -15,7 +15,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 from ansible_collections.memstretch.density.plugins.module_utils.swap.disks import Disks, socket_warnings
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import table
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
-from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import Location
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
 PARTUUID = "ABCDEF01-2345-6789-abcd-ef0123456789"
