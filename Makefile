@@ -46,7 +46,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 LANES := lint sanity fleet unit membw report client local
 LONG_LANES := host redis guests
 
-.PHONY: help setup setup-test docs demo restore stretched lab lab-study test test-long lint bench clean \
+.PHONY: help setup setup-test docs demo restore stretched headline headline-page lab lab-study test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
 
 help: ## Show this list
@@ -118,6 +118,14 @@ stretched: setup ## Compare profiles on this machine under a DRAM budget and fin
 	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/study.yml -e profiles=$(STRETCHED_PROFILES) || status=1; \
 	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/density.yml -e profiles=$(DENSITY_PROFILES) || status=1; \
 	exit $$status
+
+# For example HEADLINE='--minutes 600 --only 3to1-influence25'.
+headline: setup ## How far this machine stretches its DRAM, row by row of docs/headline.md; needs root, leaves it as it was (2 hours)
+	@test "$$(id -u)" = 0 || { echo "headline: tuning this machine needs root; run it with sudo" >&2; exit 1; }
+	@$(BIN)/python tools/headline.py measure $(HEADLINE)
+
+headline-page: setup ## Write the tables of docs/headline.md from the results
+	@$(BIN)/python tools/headline.py page $(HEADLINE)
 
 # Built once; needs root.
 $(CLOUD_INIT_IMAGE): IMAGE_OPTIONS := --cloud-init

@@ -99,8 +99,8 @@ class ActionModule(ControllerAction):
             search = _Search(sequence, {arm.name: arm for arm in arms}, task_vars["groups"]["fleet"])
             search.calibrate()
             search.run(60 * minutes)
-            document["finished"] = True
-            sequence.save()
+        # Only now: a search that was killed before the hosts were restored continues, and restores them.
+        document["finished"] = True
         density_result.publish(directory, document, Display().display, paid)
         found = {each["name"]: each["density"] for each in document["density"]}
         return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": found}}

@@ -27,6 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
 STRETCHED = ROOT / "inventories" / "stretched" / "hosts.yml"
 DEMO = ROOT / "inventories" / "demo" / "hosts.yml"
+HEADLINE = ROOT / "inventories" / "headline" / "hosts.yml"
 LOCAL = ROOT / "inventories" / "local" / "hosts.yml"
 
 # Seconds that anything may take here. No test is about speed, and other tests use the machine at the same time.
@@ -68,6 +69,7 @@ CHANGES_THIS_MACHINE = tuple(
         "test_experiments.py::test_throughput",  # what fits depends on the free memory
         "test_page_in.py::",
         "test_fresh_hypervisor.py::test_check_mode",
+        "test_headline.py::",
         "test_plan.py::test_a_plan_for_existing_servers",
         "test_selftest.py::",
         "test_study.py::",

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rows and tables of the headline study. tests/local measures a row."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pathlib
+import sys
+
+import pytest
+import yaml
+from synthetic_densities import empty, entry
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.profile import names
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_SPEC = importlib.util.spec_from_file_location("headline", ROOT / "tools" / "headline.py")
+headline = importlib.util.module_from_spec(_SPEC)
+sys.modules["headline"] = headline  # so that its named tuples can be pickled by pytest-xdist
+_SPEC.loader.exec_module(headline)
+
+ROW = {
+    "name": "packed",
+    "values": "3:1",
+    "compressibility": 0.7,
+    "influence": 25,
+    "profiles": ["dram", "zram"],
+    "target": 2.5,
+    "expected": "a test",
+}
+DRAM = {"budget_bytes": 680 * 2**20, "charged_bytes": 600 * 2**20, "compression_ratio": None}
+PLAN = {"schema": 2, "largest": {"dram": 16, "zram": 44}}
+
+
+def write(directory, **documents):
+    directory.mkdir(parents=True)
+    for name, document in documents.items():
+        (directory / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+@pytest.fixture(name="found")
+def _found(tmp_path):
+    """A function that returns what is known about a row after a search with these densities, 40 probes for each arm."""
+
+    def make(dram=16, zram=40, finished=True, plan=True, **row):
+        made = headline.Row(**{**ROW, **row})
+        document = empty(("dram", "zram"), maximum=64, probes=40)
+        document["calibration"] = {
+            "run_id": "headline-packed-calibration",
+            "fitting": 16,
+            "budget_bytes": DRAM["budget_bytes"],
+            "slo": {"avg_us": 50, "p99_us": 300},
+            "factor": 1.5,
+            "hosts": 8,
+            "avg_us": 33,
+            "p99_us": 200,
+            "charged_bytes": DRAM["charged_bytes"],
+        }
+        document["created_at"] = 0
+        for arm, density in (("dram", dram), ("zram", zram)):
+            stored = {**DRAM, "compression_ratio": 3.05 if arm == "zram" else None}
+            sizes = [(density, "pass"), (density + max(1, density // 8), "fail")]
+            document["runs"] += [entry(arm, *each, dram=stored) for each in sizes for _probe in range(20)]
+        document["finished"] = finished
+        if finished:
+            density_result.conclude(document)
+        write(tmp_path / "headline-packed", density=document)
+        record = {"cpu": {"model": "A processor", "online": 2}, "kernel": {"release": "6.12"}}
+        hosts = {"redis01": {}, "this_machine": record}
+        write(tmp_path / "headline-packed-calibration", run={"schema": 2, "hosts": hosts})
+        if plan:
+            write(tmp_path / "headline-packed-plan", plan=PLAN)
+        return headline.Results(tmp_path, "headline").of(made)
+
+    return make
+
+
+def test_the_rows_of_the_collection_can_be_measured():
+    found = headline.rows(headline.ROWS)
+    profiles = set(names(str(ROOT / "roles" / "host_tuning" / "profiles")))
+    assert all(row.profiles[0] == "dram" and set(row.profiles) <= profiles for row in found)
+    assert {(row.values, row.influence, row.target) for row in found} >= {
+        ("3:1", 0, 2.5),
+        ("3:1", 10, 2.5),
+        ("3:1", 25, 3.5),
+        ("2:1", 0, 1.6),
+        ("2:1", 25, 2.2),
+        ("1:1", 0, None),
+    }
+    assert headline.chosen(found, "") == found
+    assert [row.name for row in headline.chosen(found, "1to1-influence0, 3to1-influence10")] == [
+        "3to1-influence10",
+        "1to1-influence0",
+    ]
+    with pytest.raises(headline.HeadlineError, match="--only: 9to1 is not a row; it must be one of 3to1-"):
+        headline.chosen(found, "9to1")
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([{**ROW, "note": 1}], "must be a dictionary with name, values"),
+        ([{**ROW, "profiles": ["dram"]}], "profiles of packed must be a list of two or more"),
+        ([ROW, ROW], "two rows have the same name"),
+    ],
+)
+def test_a_mistake_in_the_rows_is_named(tmp_path, entries, message):
+    path = tmp_path / "rows.yml"
+    path.write_text(yaml.safe_dump(entries), encoding="utf-8")
+    with pytest.raises(headline.HeadlineError, match=message):
+        headline.rows(path)
+
+
+@pytest.mark.parametrize(
+    ("zram", "target", "result"),
+    [(48, 2.5, "reached"), (24, 2.5, "not reached"), (40, 2.5, "undecided"), (40, None, "-")],
+)
+def test_a_target_is_reached_or_missed_by_the_whole_interval(found, zram, target, result):
+    assert headline.result(found(zram=zram, target=target)) == result
+
+
+def test_a_row_without_a_result_is_not_measured_yet(found, tmp_path):
+    for each in (found(finished=False, plan=False), headline.Results(tmp_path, "other").of(headline.Row(**ROW))):
+        text = headline.tables([each])
+        assert text.count(headline.NOT_MEASURED) == 3 and "| 3:1 | " in text
+        assert "## All probes" not in text and "Measured on" not in text and "nan" not in text
+
+
+def test_the_page_has_figures_intervals_the_plan_and_every_size(found):
+    text = headline.tables([found()])
+    assert text.startswith("Measured on A processor, 2 CPUs, Linux 6.12, 1970-01-01, with 680 MiB of DRAM.\n")
+    (row,) = [line for line in text.splitlines() if "dram, zram" in line]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[:2] == ["3:1", "3.05:1"] and cells[4] == "50 / 300" and cells[7:9] == ["2.5", "undecided"]
+    assert cells[5].startswith("dram 16 (") and ", zram 4" in cells[5]
+    assert cells[6].startswith("2.") and " to " in cells[6]
+    assert "dram 16 (+0%)" in cells[9] and "zram 44 (" in cells[9]
+    assert "| 3:1 | 25 | zram | 40 | 2.50 | 20 passed | " in text
+    assert "| 3:1 | 25 | dram | 18 | 1.12 | 20 failed | " in text
+
+
+def test_tables_replace_only_their_place_on_the_page(found):
+    page = headline.PAGE.read_text(encoding="utf-8")
+    new = headline.written(page, "NEW\n")
+    assert headline.written(new, "OTHER\n").replace("OTHER", "NEW") == new and new.count("NEW") == 1
+    assert new.startswith(page[: page.index(headline.BEGIN)]) and new.endswith(page[page.index(headline.END) :])
+    with pytest.raises(headline.HeadlineError, match="no lines"):
+        headline.written("# Another page\n", "NEW\n")
+
+
+def test_the_page_shows_every_row():
+    tables = headline.PAGE.read_text(encoding="utf-8").partition(headline.BEGIN)[2].partition(headline.END)[0]
+    for row in headline.rows(headline.ROWS):
+        assert [line for line in tables.splitlines() if line.startswith(f"| {row.values} | ")], row.name
+
+
+def test_the_time_is_shared_by_the_rows_that_are_left():
+    assert headline.search_minutes(120, 7) == 12.1
+    assert headline.search_minutes(30, 7) == headline.SHORTEST_MINUTES
+    assert headline.search_minutes(60, 1) == 55
+    assert headline.search_minutes(9.9, 7) is None
