@@ -5,7 +5,8 @@
 
 If the limit L of the group is lowered by dL, its pages go to zram or zswap, which grow by dL / r; r is the compression
 of the pages that move, measured at each step. So the sum falls by dL * (1 - 1/r), and the step to take is
-excess / (1 - 1/r). Each step is damped. With r below 1.1 nothing worth its CPU time is gained by compression.
+excess / (1 - 1/r). Each step is damped. With r below 1.1 nothing worth its CPU time is gained by compression. Only where
+zram is in front of a drive do the steps go on: once zram is full, pages go to the drive.
 """
 
 from __future__ import annotations
@@ -52,7 +53,14 @@ class Fit(t.NamedTuple):
     why: str
 
 
-def fit(budget: int, limit: int, floor: int, read: t.Callable[[], State], set_limit: t.Callable[[int], bool]) -> Fit:
+def fit(
+    budget: int,
+    limit: int,
+    floor: int,
+    read: t.Callable[[], State],
+    set_limit: t.Callable[[int], bool],
+    overflows: bool = False,
+) -> Fit:
     """Change the limit of a group until what it holds and what is charged with it are within the budget.
 
     A limit that was lowered too far is raised once. Its pages come back only when they are used, so nothing can be
@@ -64,6 +72,7 @@ def fit(budget: int, limit: int, floor: int, read: t.Callable[[], State], set_li
         floor: the least limit, whole pages.
         read: measures the present state.
         set_limit: sets the limit and returns when the group is below it; False if the kernel cannot do it.
+        overflows: whether pages go to a drive once compressed memory is full.
     """
     ratio = None
     state = read()
@@ -75,15 +84,14 @@ def fit(budget: int, limit: int, floor: int, read: t.Callable[[], State], set_li
             limit = min(budget, rounded(limit - excess * _DAMPING))
             set_limit(limit)
             return Fit(True, limit, steps + 1, ratio, "")
-        if ratio is not None and ratio < LEAST_RATIO:
+        if ratio is not None and ratio < LEAST_RATIO and not overflows:
             return Fit(
                 False, limit, steps, ratio, f"its pages compress {ratio:.2f}:1, at least {LEAST_RATIO}:1 is needed"
             )
         if limit <= floor:
             return Fit(False, limit, steps, ratio, "the group is at the least limit that it can have")
         present = min(limit, state.group)
-        step = min(_DAMPING * excess / (1 - 1 / (ratio or _FIRST_RATIO)), _LONGEST_STEP * present)
-        limit = max(floor, rounded(present - step))
+        limit = max(floor, rounded(present - _step(excess, ratio or _FIRST_RATIO, _LONGEST_STEP * present)))
         if not set_limit(limit):
             return Fit(False, limit, steps, ratio, "the kernel cannot move more of its pages to swap; is swap full?")
         before, state = state, read()
@@ -93,6 +101,11 @@ def fit(budget: int, limit: int, floor: int, read: t.Callable[[], State], set_li
             if state.outside <= before.outside:
                 ratio = 1000.0  # to a drive
     return Fit(False, limit, _MOST_STEPS, ratio, f"it was not within the budget after {_MOST_STEPS} steps")
+
+
+def _step(excess: float, ratio: float, longest: float) -> float:
+    """Return by how much to lower the limit."""
+    return longest if ratio < LEAST_RATIO else min(_DAMPING * excess / (1 - 1 / ratio), longest)
 
 
 def rounded(limit: float) -> int:

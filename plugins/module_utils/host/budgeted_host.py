@@ -18,7 +18,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
     CgroupFiles,
     group_directory,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 
 # The group's limit is at least this share of the budget, and this much above what no reclaim can take.
@@ -95,9 +95,8 @@ class BudgetedHost:
 
     def _fit(self, group: CgroupFiles) -> budget_fit.Fit:
         floor = budget_fit.rounded(max(_FLOOR * self._size, (self.charged.unreclaimable() or 0) + _FLOOR_BYTES))
-        fit = budget_fit.fit(
-            self._size, min(group.limit() or self._size, self._size), floor, self._state, group.squeeze
-        )
+        limit = min(group.limit() or self._size, self._size)
+        fit = budget_fit.fit(self._size, limit, floor, self._state, group.squeeze, _overflows(HostFiles()))
         if not fit.fits:
             group.set_limit(self._size)  # what does not fit is measured as it is, not starved
             return fit._replace(limit=self._size)
@@ -134,3 +133,14 @@ class BudgetedHost:
             "charged_bytes": charged,
             "difference": round((host - charged) / now["charged_bytes"], 4),
         }
+
+
+def _overflows(files: HostFiles) -> bool:
+    """Return whether pages go to a drive or a file once zram is full."""
+    areas = swap_areas(files)
+    last = min(areas, key=lambda area: area["priority"], default=None)
+    return any(_is_zram(area) for area in areas) and last is not None and not _is_zram(last)
+
+
+def _is_zram(area: dict[str, t.Any]) -> bool:
+    return area["name"].startswith("/dev/zram")

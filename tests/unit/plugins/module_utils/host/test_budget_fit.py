@@ -38,8 +38,8 @@ class Host:
         self.limits.append(limit)
         return True
 
-    def fit(self):
-        return fit(BUDGET, self.limit, FLOOR, self.read, self.set_limit)
+    def fit(self, overflows=False):
+        return fit(BUDGET, self.limit, FLOOR, self.read, self.set_limit, overflows)
 
     @property
     def charged(self):
@@ -59,6 +59,16 @@ def test_a_fleet_that_compresses_is_brought_to_98_to_100_percent(memory, ratio):
 def test_a_fleet_that_does_not_compress_does_not_fit(ratio):
     found = Host(250 * MIB, ratio).fit()
     assert not found.fits and "at least 1.1:1 is needed" in found.why and found.ratio < 1.1
+
+
+def test_pages_that_do_not_compress_fill_zram_and_go_on_to_the_drive_behind_it():
+    ratios = [1.0, 1e12]  # zram has room for half of the memory
+    host = Host(150 * MIB, ratios)
+    found = host.fit(overflows=True)
+    assert found.fits and 0.98 <= host.charged <= 1.0 and found.steps <= 15, (host.charged, found)
+    assert not Host(150 * MIB, ratios).fit().fits
+    too_much = Host(250 * MIB, ratios).fit(overflows=True)  # zram alone would take more than the budget
+    assert not too_much.fits and "least limit" in too_much.why
 
 
 def test_a_fleet_that_is_too_large_ends_at_the_floor():
