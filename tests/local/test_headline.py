@@ -73,7 +73,7 @@ def study(untuned_machine, fleet, tmp_path):
             fleet.run_playbook(playbook=playbook, inventory=directory / "hosts.yml")
 
 
-def test_an_interrupted_study_continues_and_ends_with_the_table_and_the_machine_as_before(study, fleet):
+def test_ctrl_c_restores_the_machine_and_the_row_stays_unfinished(study, fleet):
     before = snapshot()
     process = study()
     wait_for("the machine is tuned", (RECORDS / "dram_budget.json").exists, process)
@@ -81,7 +81,11 @@ def test_an_interrupted_study_continues_and_ends_with_the_table_and_the_machine_
     output = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 130 and "interrupted; the same command continues" in output, output
     assert not differences(before, snapshot()), output
+    assert fleet.document("headline-small", "density")["finished"] is False
 
+
+def test_a_study_ends_with_the_table_and_the_machine_as_before_and_is_not_repeated(study, fleet):
+    before = snapshot()
     process = study()
     output = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 0, output
