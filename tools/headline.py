@@ -58,13 +58,15 @@ class Row(t.NamedTuple):
     compressibility: float
     influence: float
     profiles: list[str]
+    variables: dict[str, t.Any]
     target: float | None
     expected: str
 
     @property
-    def variables(self) -> dict[str, t.Any]:
+    def all_variables(self) -> dict[str, t.Any]:
         """The variables of the playbooks for this row."""
         return {
+            **self.variables,
             "profiles": ",".join(self.profiles),
             "latency_benchmark_compressibility": self.compressibility,
             "latency_benchmark_influences": [self.influence],
@@ -194,7 +196,7 @@ class Study:
                 break
             say(f"row {number + 1} of {len(open_rows)}, {row.name}: {', '.join(row.profiles)}, {share:.0f} minutes")
             search = {"density_id": self.results.search_id(row), "density_minutes": share}
-            if self._play("density", {**row.variables, **search}):
+            if self._play("density", {**row.all_variables, **search}):
                 problems.append(f"the search of {row.name} failed")
         for row in wanted:
             if self.results.of(row).finished and not self._is_planned(row):
@@ -212,7 +214,7 @@ class Study:
             "density_plan_baseline_run": calibration["run_id"],
             **{f"latency_benchmark_slo_{name}": value for name, value in calibration["slo"].items()},
         }
-        return not self._play("plan", {**row.variables, **known})
+        return not self._play("plan", {**row.all_variables, **known})
 
     def _put_back(self, wanted: t.Sequence[Row]) -> list[str]:
         """Restore the machine if a search was killed before it could. Return what failed."""
@@ -395,7 +397,7 @@ def tables(all_found: t.Sequence[Found]) -> str:
     lines += ["", *(f"- {label}" for label in labels)] if labels else []
     probes = [line for found in measured for line in _probes(found)]
     if probes:
-        lines += ["", "## All probes", ""]
+        lines += ["", "### All probes", ""]
         lines += ["Average and p99 are the upper bounds of the worst server, medians over the probes of a size.", ""]
         lines += _table(_PROBE_COLUMNS, probes)
     return "\n".join(lines) + "\n"

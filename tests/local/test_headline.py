@@ -21,6 +21,7 @@ ROW = {
     "compressibility": 0.75,
     "influence": 25,
     "profiles": ["dram", "zram_swap"],
+    "variables": {"headline_zram_size": "16M"},
     "target": 1000,
     "expected": "a test",
 }
@@ -30,7 +31,6 @@ TINY = {
     "density_probes": 1,
     "density_slo_factor": 1000,
     "host_tuning_dram_budget": {"mechanism": "cgroup", "size": "40M", "group": "memstretchheadline"},
-    "headline_zram_size": "16M",
     "swap_space_file_size": "64M",
     "latency_benchmark_key_count": 2000,
     "density_probe": {
