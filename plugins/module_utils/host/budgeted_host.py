@@ -96,7 +96,7 @@ class BudgetedHost:
     def _fit(self, group: CgroupFiles) -> budget_fit.Fit:
         floor = budget_fit.rounded(max(_FLOOR * self._size, (self.charged.unreclaimable() or 0) + _FLOOR_BYTES))
         limit = min(group.limit() or self._size, self._size)
-        fit = budget_fit.fit(self._size, limit, floor, self._state, group.squeeze, _overflows(HostFiles()))
+        fit = budget_fit.fit(self._size, limit, floor, self._state, group.squeeze, overflows(HostFiles()))
         if not fit.fits:
             group.set_limit(self._size)  # what does not fit is measured as it is, not starved
             return fit._replace(limit=self._size)
@@ -135,7 +135,7 @@ class BudgetedHost:
         }
 
 
-def _overflows(files: HostFiles) -> bool:
+def overflows(files: HostFiles) -> bool:
     """Return whether pages go to a drive or a file once zram is full."""
     areas = swap_areas(files)
     last = min(areas, key=lambda area: area["priority"], default=None)
