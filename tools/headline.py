@@ -263,7 +263,7 @@ def search_minutes(left: float, count: int) -> float | None:
         left: minutes for all rows that are left.
         count: the number of these rows.
     """
-    if left < AROUND_MINUTES + SHORTEST_MINUTES:
+    if round(left, 1) < AROUND_MINUTES + SHORTEST_MINUTES:
         return None
     return round(max(SHORTEST_MINUTES, left / count - AROUND_MINUTES), 1)
 

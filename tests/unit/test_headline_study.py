@@ -161,4 +161,5 @@ def test_the_time_is_shared_by_the_rows_that_are_left():
     assert headline.search_minutes(120, 7) == 12.1
     assert headline.search_minutes(30, 7) == headline.SHORTEST_MINUTES
     assert headline.search_minutes(60, 1) == 55
+    assert headline.search_minutes(9.99, 1) == headline.SHORTEST_MINUTES
     assert headline.search_minutes(9.9, 7) is None
