@@ -225,35 +225,41 @@ class Study:
         return [f"playbooks/{name}.yml failed" for name in failed]
 
     def _play(self, playbook: str, variables: t.Mapping[str, t.Any]) -> int:
-        """Run a playbook and return its exit status.
-
-        On Ctrl-C it is interrupted, too, and restores the machine: this waits for its end and raises
-        KeyboardInterrupt.
-        """
+        """Run a playbook and return its exit status. Raises KeyboardInterrupt, see run_to_its_end()."""
         command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self._inventory)]
         command += [str(ROOT / "playbooks" / f"{playbook}.yml")]
         for each in (json.dumps({"results_dir": str(self.results.directory), **variables}), *self._variables):
             command += ["-e", each]
         environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), **os.environ}
-        with subprocess.Popen(command, env=environment) as process:
-            before = signal.signal(signal.SIGTERM, lambda *_signal: process.send_signal(signal.SIGINT))
-            try:
-                return _status(process)
-            finally:
-                signal.signal(signal.SIGTERM, before)
+        return run_to_its_end(command, environment)
 
 
-def _status(process: subprocess.Popen) -> int:
+def run_to_its_end(command: t.Sequence[str], environment: t.Mapping[str, str]) -> int:
+    """Run a program and return its exit status.
+
+    A program that is interrupted restores the machine. It gets Ctrl-C from the terminal, and SIGTERM is passed on to
+    it as an interrupt. In both cases this waits for its end, and then raises KeyboardInterrupt.
+    """
     interrupted = False
-    while True:
+
+    def pass_on(_number: int, _frame: t.Any) -> None:
+        process.send_signal(signal.SIGINT)
+        raise KeyboardInterrupt
+
+    with subprocess.Popen(command, env=environment) as process:
+        before = signal.signal(signal.SIGTERM, pass_on)
         try:
-            status = process.wait()
-        except KeyboardInterrupt:
-            interrupted = True
-            continue
-        if interrupted:
-            raise KeyboardInterrupt
-        return status
+            while True:
+                try:
+                    status = process.wait()
+                    break
+                except KeyboardInterrupt:
+                    interrupted = True
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    if interrupted:
+        raise KeyboardInterrupt
+    return status
 
 
 def search_minutes(left: float, count: int) -> float | None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import pathlib
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -155,6 +158,39 @@ def test_the_page_shows_every_row():
     tables = headline.PAGE.read_text(encoding="utf-8").partition(headline.BEGIN)[2].partition(headline.END)[0]
     for row in headline.rows(headline.ROWS):
         assert [line for line in tables.splitlines() if line.startswith(f"| {row.values} | ")], row.name
+
+
+PLAYBOOK = """
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    print("tuned", flush=True)
+    time.sleep(600)
+except KeyboardInterrupt:
+    time.sleep(0.3)
+    print("restored", flush=True)
+    raise SystemExit(7)
+"""
+PARENT = """
+import os, runpy, sys
+headline = runpy.run_path(sys.argv[1])
+try:
+    headline["run_to_its_end"]([sys.executable, "-c", sys.argv[2]], os.environ)
+except KeyboardInterrupt:
+    print("continues", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_study_after_the_playbook_has_restored_the_machine(number):
+    command = [sys.executable, "-c", PARENT, str(headline.ROOT / "tools" / "headline.py"), PLAYBOOK]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout.readline() == "tuned\n"
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does
+        else:
+            process.send_signal(number)
+        assert process.stdout.read() == "restored\ncontinues\n" and process.wait() == 0
 
 
 def test_the_time_is_shared_by_the_rows_that_are_left():
