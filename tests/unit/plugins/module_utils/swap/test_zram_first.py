@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.swap.file import SwapFile
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
 from ansible_collections.memstretch.density.plugins.module_utils.swap.zram_first import ZramFirst
 
 DEVICE = {
@@ -50,6 +53,18 @@ def test_both_are_made_and_zram_has_the_higher_priority(make_swap, tmp_path):
         "zram": {"existing": [0], "loaded": True, "boot": {}},
         "files": [f"{tmp_path}/swap"],
     }
+
+
+def test_the_units_turn_both_on_with_their_priorities(make_swap, tmp_path):
+    (tmp_path / "swap").write_bytes(header(8 * MIB, uuid.uuid4()).ljust(8 * MIB, b"\0"))
+    swap = make_swap()
+    (location,) = swap.locations()  # the file; zram is not there yet
+    assert location == (f"{tmp_path}/swap", f"{tmp_path}/swap", 7, "once")
+    (text,) = swap.units().values()
+    assert "Priority=7\n" in text, text
+    zram, _file = swap.kinds
+    units = zram.unit(zram.location("/dev/zram0", "/dev/zram0"))
+    assert any("What=/dev/zram0\n" in text and "Priority=8\n" in text for text in units.values()), units
 
 
 def test_what_forbids_one_of_them_forbids_both(make_swap, tmp_path):
