@@ -57,6 +57,7 @@ class Row(t.NamedTuple):
     values: str
     compressibility: float
     influence: float
+    servers: int
     profiles: list[str]
     variables: dict[str, t.Any]
     target: float | None
@@ -68,6 +69,7 @@ class Row(t.NamedTuple):
         return {
             **self.variables,
             "profiles": ",".join(self.profiles),
+            "density_max": self.servers,
             "latency_benchmark_compressibility": self.compressibility,
             "latency_benchmark_influences": [self.influence],
         }
@@ -196,7 +198,7 @@ class Study:
                 break
             say(f"row {number + 1} of {len(open_rows)}, {row.name}: {', '.join(row.profiles)}, {share:.0f} minutes")
             search = {"density_id": self.results.search_id(row), "density_minutes": share}
-            if self._play("density", {**row.all_variables, **search}):
+            if self._play("density", {**row.all_variables, **search}, row.servers):
                 problems.append(f"the search of {row.name} failed")
         for row in wanted:
             if self.results.of(row).finished and not self._is_planned(row):
@@ -214,7 +216,7 @@ class Study:
             "density_plan_baseline_run": calibration["run_id"],
             **{f"latency_benchmark_slo_{name}": value for name, value in calibration["slo"].items()},
         }
-        return not self._play("plan", {**row.all_variables, **known})
+        return not self._play("plan", {**row.all_variables, **known}, row.servers)
 
     def _put_back(self, wanted: t.Sequence[Row]) -> list[str]:
         """Restore the machine if a search was killed before it could. Return what failed."""
@@ -224,10 +226,18 @@ class Study:
         failed = [name for name in ("teardown", "restore") if self._play(name, {})]
         return [f"playbooks/{name}.yml failed" for name in failed]
 
-    def _play(self, playbook: str, variables: t.Mapping[str, t.Any]) -> int:
-        """Run a playbook and return its exit status. Raises KeyboardInterrupt, see run_to_its_end()."""
+    def _play(self, playbook: str, variables: t.Mapping[str, t.Any], servers: int | None = None) -> int:
+        """Run a playbook and return its exit status. Raises KeyboardInterrupt, see run_to_its_end().
+
+        Args:
+            playbook: name without .yml.
+            variables: extra variables.
+            servers: the number of servers that it touches; all of them without one.
+        """
         command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self._inventory)]
         command += [str(ROOT / "playbooks" / f"{playbook}.yml")]
+        if servers:
+            command += ["--limit", f"localhost:hypervisors:fleet[0:{servers - 1}]"]
         for each in (json.dumps({"results_dir": str(self.results.directory), **variables}), *self._variables):
             command += ["-e", each]
         environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), **os.environ}

@@ -20,6 +20,7 @@ ROW = {
     "values": "3:1",
     "compressibility": 0.75,
     "influence": 25,
+    "servers": 3,
     "profiles": ["dram", "zram_swap"],
     "variables": {"headline_zram_size": "16M"},
     "target": 1000,
@@ -93,6 +94,7 @@ def test_a_study_ends_with_the_table_and_the_machine_as_before_and_is_not_repeat
     document = fleet.document("headline-small", "density")
     assert [arm["name"] for arm in document["density"]] == ["dram", "zram_swap"] and document["restored"]
     assert {run["outcome"] for run in document["runs"]} == {"pass"}, output
+    assert document["definition"]["maximum"] == 3
     assert document["calibration"]["budget_bytes"] == 40 * 2**20
     assert fleet.document("headline-small-plan", "plan")["largest"].keys() == {"dram", "zram_swap"}
     row = output.splitlines()[-2]

@@ -29,6 +29,7 @@ ROW = {
     "values": "3:1",
     "compressibility": 0.7,
     "influence": 25,
+    "servers": 4,
     "profiles": ["dram", "zram"],
     "variables": {"headline_zram_size": "16M"},
     "target": 2.5,
@@ -93,6 +94,7 @@ def test_the_rows_of_the_collection_can_be_measured():
         ("2:1", 25, 2.2),
         ("1:1", 0, None),
     }
+    assert all(17 < row.servers <= 64 for row in found), "more than fits into DRAM, no more than the inventory has"
     assert headline.chosen(found, "") == found
     assert [row.name for row in headline.chosen(found, "1to1-influence0, 3to1-influence10")] == [
         "3to1-influence10",
