@@ -5,8 +5,8 @@
 
 If the limit L of the group is lowered by dL, its pages go to zram or zswap, which grow by dL / r; r is the compression
 of the pages that move, measured at each step. So the sum falls by dL * (1 - 1/r), and the step to take is
-excess / (1 - 1/r). Each step is damped. With r below 1.1 nothing worth its CPU time is gained by compression. Only where
-zram is in front of a drive do the steps go on: once zram is full, pages go to the drive.
+excess / (1 - 1/r). Each step is damped. With r below 1.1 nothing worth its CPU time is gained by compression. The steps
+go on only where zram is in front of a drive: once zram is full, pages go to the drive.
 """
 
 from __future__ import annotations
