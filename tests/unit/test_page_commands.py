@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A reader who types the commands of the pages meets no error of theirs.
 
-Commands that need a fleet are played as syntax checks, with the inventories that the page itself shows and in a directory that looks like a checkout.
+Commands that need a fleet are played as syntax checks, with the inventories that the page itself shows and in a directory
+that looks like a checkout.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import yaml
 from ansible.cli.playbook import PlaybookCLI
 from ansible.parsing.splitter import parse_kv
 
-from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES, ROOT, Block, blocks, name
+from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES, ROOT, Block, blocks, name, prose
 
 ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
 GALAXY = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))
@@ -32,7 +33,7 @@ PROFILES = {path.stem for path in ROOT.glob("roles/host_tuning/profiles/*.yml")}
 LEFT_OUT = {
     f"git clone {GALAXY['repository']}": "needs the network",
     f"ansible-galaxy collection install {COLLECTION}": "needs Galaxy; tests/local/test_run.py installs the archive",
-    "install -m 644 results/latest/metrics.prom /var/lib/prometheus/node-exporter/memstretch.prom": "writes to the system",
+    "install -m 644 results/latest/metrics.prom /var/lib/prometheus/node-exporter/memstretch.prom": "writes outside",
     "ansible-playbook -i hosts.yml -i '~/.local/share/memstretch/fleets/redis/inventory.yml' playbooks/benchmark.yml": (
         "the role writes that inventory"
     ),
@@ -53,6 +54,10 @@ READ_BY_PLAYBOOKS = {
     if not line.lstrip().startswith("#")
     for word in re.findall(r"\w+", line)
 }
+# Facts that a role sets, and modules with a name like a variable.
+OF_ROLES = {
+    word for path in ROOT.glob("roles/*/*/*.yml") for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
+} | {path.stem for path in ROOT.glob("plugins/*/*.py")}
 CONSOLE = [block for page in PAGES for block in blocks(page, "console")]
 YAML = [block for page in PAGES for block in blocks(page, "yaml")]
 
@@ -71,6 +76,10 @@ def simple_commands(block: Block) -> t.Iterator[list[str]]:
 def check_variables(names: t.Iterable[str]) -> None:
     unknown = set(names) - OPTIONS.keys() - READ_BY_PLAYBOOKS - OF_ANSIBLE
     assert not unknown, f"no role and no playbook knows {', '.join(sorted(unknown))}"
+
+
+def of_a_role(variable: str) -> bool:
+    return any(variable.startswith(f"{role}_") for role in ROLES)
 
 
 class Reader:
@@ -198,7 +207,16 @@ def keys(document: t.Any) -> t.Iterator[tuple[str, str]]:
 def test_the_variables_of_a_block(block):
     found = list(keys(yaml.safe_load(block.text)))
     check_variables(key for key, above in found if above == "vars")
-    check_variables(key for key, _above in found if any(key.startswith(f"{role}_") for role in ROLES))
+    check_variables(key for key, _above in found if of_a_role(key))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_variables_in_the_text(page):
+    text = prose(page)
+    if page.name == "support.md":  # the first column of its tables has names of before an upgrade
+        text = re.sub(r"^\| [^|]+\|", "|", text, flags=re.MULTILINE)
+    named = {each for each in re.findall(r"`(\w+)(?:[:=][^`]*)?`", text) if of_a_role(each)}
+    check_variables(named - OF_ROLES - ROLES)
 
 
 def test_the_playbooks_of_the_roles_pages(tmp_path, monkeypatch):
