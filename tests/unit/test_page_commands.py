@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A reader who types the commands of the pages meets no error of theirs.
 
-Commands that need a fleet are played as syntax checks, with the inventories that the page itself shows and in a directory
-that looks like a checkout.
+Commands that need a fleet are played as syntax checks, with the inventories that the page itself shows, in a directory that
+looks like a checkout.
 """
 
 from __future__ import annotations
@@ -54,10 +54,12 @@ READ_BY_PLAYBOOKS = {
     if not line.lstrip().startswith("#")
     for word in re.findall(r"\w+", line)
 }
-# Facts that a role sets, and modules with a name like a variable.
-OF_ROLES = {
+PLAYBOOKS = {path.stem for path in (ROOT / "playbooks").glob("*.yml")}
+MODULES = {path.stem for path in ROOT.glob("plugins/*/*.py")}
+# Among them the facts that a role sets.
+WORDS_OF_ROLES = {
     word for path in ROOT.glob("roles/*/*/*.yml") for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
-} | {path.stem for path in ROOT.glob("plugins/*/*.py")}
+}
 CONSOLE = [block for page in PAGES for block in blocks(page, "console")]
 YAML = [block for page in PAGES for block in blocks(page, "yaml")]
 
@@ -216,7 +218,20 @@ def test_the_variables_in_the_text(page):
     if page.name == "support.md":  # the first column of its tables has names of before an upgrade
         text = re.sub(r"^\| [^|]+\|", "|", text, flags=re.MULTILINE)
     named = {each for each in re.findall(r"`(\w+)(?:[:=][^`]*)?`", text) if of_a_role(each)}
-    check_variables(named - OF_ROLES - ROLES)
+    check_variables(named - WORDS_OF_ROLES - MODULES - ROLES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_what_the_text_names_exists(page):
+    text = prose(page)
+    targets = set(re.findall(r"`(?:sudo )?make ([a-z-]+[a-z])\b", text))
+    done = subprocess.run(["make", "--dry-run", *targets], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    playbooks = set(re.findall(r"\bplaybooks/(\w+)\.yml", text))
+    assert playbooks <= PLAYBOOKS
+    groups = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text(encoding="utf-8"))["action_groups"]
+    named = set(re.findall(rf"\b{re.escape(COLLECTION)}\.([a-z_]+)", text))
+    assert named <= PLAYBOOKS | ROLES | MODULES | groups.keys()
 
 
 def test_the_playbooks_of_the_roles_pages(tmp_path, monkeypatch):
@@ -235,4 +250,4 @@ def test_the_readme_lists_every_playbook():
     table = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"| playbook, after `{COLLECTION}.`")[2]
     rows = table.partition("\n\n")[0].splitlines()[2:]
     listed = [word for row in rows for word in re.findall(r"`(\w+)`", row.split("|")[1])]
-    assert sorted(listed) == sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
+    assert sorted(listed) == sorted(PLAYBOOKS)
