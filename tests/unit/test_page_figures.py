@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figures that a page quotes from a bench stand in the page of that bench.
 
-A passage between "<!-- figures -->" and "<!-- end of figures -->" links to the benches that it quotes. In a table each column
-whose heading has a link quotes that bench; of other columns nothing is checked. A figure may be rounded.
+A passage between "<!-- figures -->" and "<!-- end of figures -->" links to the benches that it quotes. In a table each
+column whose heading has a link quotes that bench; of other columns nothing is checked. A figure may be rounded.
 """
 
 from __future__ import annotations
