@@ -191,6 +191,27 @@ def test_the_commands_of_a_page(page, tmp_path, monkeypatch):
     reader.check_syntax()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nothing",
+        "make nothing",
+        "git clone https://example.com/nothing",
+        "ansible-playbook playbooks/nothing.yml",
+        "ansible-playbook -i nothing.yml site.yml",
+        "ansible-playbook site.yml --nothing",
+        "ansible-playbook site.yml -e nothing_at_all=1",
+        "ansible-playbook site.yml -e profile=nothing",
+    ],
+)
+def test_a_wrong_command_is_noticed(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reader = Reader()
+    with pytest.raises((AssertionError, SystemExit)):
+        reader.type(command.split())
+        reader.check_syntax()
+
+
 def test_nine_of_ten_commands_are_played():
     typed = [shlex.join(words) for block in CONSOLE for words in simple_commands(block)]
     left_out = [command for command in typed if command in LEFT_OUT]
@@ -248,6 +269,10 @@ def test_the_playbooks_of_the_roles_pages(tmp_path, monkeypatch):
             pathlib.Path(playbooks[-1]).write_text(block.text, encoding="utf-8")
     assert len(playbooks) >= 10
     check_syntax(playbooks, "-i", "localhost,")
+
+
+def test_every_playbook_works_by_its_name_in_the_collection():
+    check_syntax([f"{COLLECTION}.{each}" for each in sorted(PLAYBOOKS)], "-i", str(ROOT / "inventories" / "example"))
 
 
 def test_the_readme_lists_every_playbook():
