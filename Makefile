@@ -252,7 +252,7 @@ MADE_HERE := .ansible .build .cache .mypy_cache .pytest_cache .ruff_cache $(VENV
 LEFT_HERE := results $(addprefix $(HOME)/,.local/lib/memstretch .local/share/memstretch .local/state/memstretch .cache/memstretch .cache/molecule)
 LEFT_HERE += /var/lib/memstretch $(wildcard /var/tmp/memstretch*)
 
-clean: ## Stop the demo's Redis instances, remove what was made in this checkout, and list what is left
+clean: $(COLLECTION) ## Stop the demo's Redis instances, remove what was made in this checkout, and list what is left
 	@if [ -x $(BIN)/ansible-playbook ]; then $(BIN)/ansible-playbook -i inventories/local/hosts.yml playbooks/teardown.yml; fi
 	@rm -rf $(MADE_HERE)
 	@find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

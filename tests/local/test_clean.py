@@ -36,9 +36,6 @@ def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
         (checkout / name).symlink_to(ROOT / name)
     (checkout / "memstretch-density-0.1.0.tar.gz").touch()
     (checkout / "tests" / "programs" / "membw" / "membw.py").touch()
-    collection = checkout / ".ansible" / "collections" / "ansible_collections" / "memstretch"
-    collection.mkdir(parents=True)
-    (collection / "density").symlink_to("../../../..")
 
     done = subprocess.run(
         ["make", "clean"],
