@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""make clean, in a copy of the checkout and with a home of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from .conftest import PATIENCE, ROOT
+
+MADE = (
+    ".ansible/facts",
+    ".build/docs/html",
+    ".cache/golden",
+    ".mypy_cache/3.11",
+    ".pytest_cache/v",
+    ".ruff_cache/0.14",
+    "tests/output",
+    "tests/programs/membw/build",
+    "tools/__pycache__",
+)
+LEFT = (
+    "home/.local/lib/memstretch",
+    "home/.local/share/memstretch",
+    "home/.local/state/memstretch",
+    "home/.cache/memstretch",
+)
+
+
+def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
+    checkout = tmp_path / "checkout"
+    for name in (*(f"checkout/{made}" for made in MADE), "checkout/results", *LEFT):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").touch()
+    for name in ("Makefile", "ansible.cfg", "inventories", "playbooks", "plugins", "roles", ".venv"):
+        (checkout / name).symlink_to(ROOT / name)
+    (checkout / "memstretch-density-0.1.0.tar.gz").touch()
+    (checkout / "tests" / "programs" / "membw" / "membw.py").touch()
+
+    done = subprocess.run(
+        ["make", "clean"],
+        cwd=checkout,
+        env={**os.environ, "HOME": str(tmp_path / "home"), "ANSIBLE_CONFIG": str(checkout / "ansible.cfg")},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Teardown: done" in done.stdout, done.stdout
+    kept = {"Makefile", "ansible.cfg", "inventories", "playbooks", "plugins", "roles", "results", "tests", "tools"}
+    assert {path.name for path in checkout.iterdir()} == kept
+    assert [path.name for path in (checkout / "tests").rglob("*")] == ["programs", "membw", "membw.py"]
+    assert not list((checkout / "tools").iterdir())
+    assert (ROOT / ".venv" / "bin" / "ansible-playbook").exists()
+    listed = {line.strip() for line in done.stdout.splitlines()}
+    assert listed >= {"results", *(str(tmp_path / path) for path in LEFT)}, done.stdout
+    assert all((tmp_path / path / "file").exists() for path in ("checkout/results", *LEFT))
+    assert any(line.startswith("packages that were installed") for line in listed)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Figures that a page quotes from a bench stand in the page of that bench.
+
+A passage between "<!-- figures -->" and "<!-- end of figures -->" links to the benches that it quotes. In a table each
+column whose heading has a link quotes that bench; of other columns nothing is checked. A figure may be rounded.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import typing as t
+
+import pytest
+
+from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES, name
+
+MARKED = re.compile(r"<!-- figures -->\n(.*?)<!-- end of figures -->", re.DOTALL)
+BENCH = re.compile(r"\]\(([\w./-]*bench/[\w-]+\.md)\)")
+FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
+PASSAGES = [
+    pytest.param(page, found[1], id=f"{name(page)}-{number}")
+    for page in PAGES
+    for number, found in enumerate(MARKED.finditer(page.read_text(encoding="utf-8")))
+]
+
+
+def figures(text: str) -> set[str]:
+    """Return the numbers of a text without its links, pictures and code."""
+    return {each.replace(",", "") for each in FIGURE.findall(re.sub(r"\]\([^)]*\)|`[^`]*`", " ", text))}
+
+
+def measured(benches: t.Iterable[pathlib.Path]) -> list[float]:
+    """Return the numbers of the pages of benches, without their repetitions, among which any number can be found."""
+    texts = (
+        re.sub(r"^## All repetitions$.*?(?=^## |\Z)", "", path.read_text("utf-8"), flags=re.M | re.S)
+        for path in benches
+    )
+    return [float(figure) for text in texts for figure in figures(text)]
+
+
+def unproven(text: str, benches: list[pathlib.Path]) -> list[str]:
+    """Return the figures of a text that no bench has measured."""
+    assert benches, f"no bench is linked: {text}"
+    known = measured(benches)
+    return [
+        figure
+        for figure in sorted(figures(text))
+        if all(f"{each:.{len(figure.partition('.')[2])}f}" != figure for each in known)
+    ]
+
+
+def quoted(page: pathlib.Path, passage: str) -> t.Iterator[tuple[str, list[pathlib.Path]]]:
+    """Return the texts of a passage that quote benches, each with these benches."""
+
+    def linked(text: str) -> list[pathlib.Path]:
+        return [(page.parent / path).resolve() for path in BENCH.findall(text)]
+
+    rows = [line.strip("|").split("|") for line in passage.splitlines() if line.startswith("|")]
+    for heading, *cells in zip(*rows):
+        if linked(heading):
+            yield "\n".join(cells), linked(heading)
+    text = "\n".join(line for line in passage.splitlines() if not line.startswith("|"))
+    if text.strip():
+        yield text, linked(text)
+
+
+@pytest.mark.parametrize(("page", "passage"), PASSAGES)
+def test_quoted_figures_were_measured(page, passage):
+    found = [(text, benches) for text, benches in quoted(page, passage) if figures(text)]
+    assert found, "the passage quotes nothing"
+    for text, benches in found:
+        assert not unproven(text, benches), text
+
+
+def test_the_pages_quote_benches():
+    assert {page.values[0].name for page in PASSAGES} >= {
+        "README.md",
+        "measurement.md",
+        "study.md",
+        "experiments.md",
+        "charged_dram.md",
+    }
+
+
+def test_a_figure_that_no_bench_has_is_noticed(tmp_path):
+    bench = tmp_path / "bench.md"
+    bench.write_text(
+        "| ratio | 1,234.56 us |\n\n## All repetitions\n\n77.7\n\n## Since then\n\n0.98\n", encoding="utf-8"
+    )
+    assert unproven("1,234.6 us, 1235, 0.98, 1 and 77.7; `99`", [bench]) == ["77.7"]
