@@ -6,6 +6,7 @@ The lane host does the same on a system with drives, systemd and a boot loader.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import re
 import pytest
 
 from .conftest import STRETCHED
-from .machine import RECORDS, differences, snapshot, value
+from .machine import IDLE_LIMITS, RECORDS, differences, snapshot, value
 
 
 @pytest.fixture
@@ -95,6 +96,49 @@ def test_what_can_no_longer_be_restored_does_not_stop_the_rest(tune, fleet):
     outcome = tune("restore", "dram", json.dumps({"host_tuning_forget": names}))
     assert outcome.status == 0 and changed(outcome) == 1 and not RECORDS.exists(), outcome.output
     pathlib.Path("/proc/sys/vm/swappiness").write_text(" ".join(before["/proc/sys/vm/swappiness"]), encoding="ascii")
+    assert differences(before, snapshot()) == {}
+
+
+def idle_limits():
+    """Return what is allowed as resume latency of the processors."""
+    return {" ".join(value(path)) for path in glob.glob(IDLE_LIMITS)}
+
+
+@pytest.fixture(params=["0", "n/a"], ids=["asleep", "awake"])
+def original(request):
+    """Let idle processors do this, and put back what was there."""
+    before = {path: pathlib.Path(path).read_text(encoding="ascii") for path in glob.glob(IDLE_LIMITS)}
+    assert before, "this kernel has no limit on the resume latency of processors"
+    for path in before:
+        pathlib.Path(path).write_text(request.param, encoding="ascii")
+    yield request.param
+    for path, text in before.items():
+        pathlib.Path(path).write_text(text, encoding="ascii")
+
+
+def test_processors_are_kept_awake_and_left_to_sleep_again(original, tune, tmp_path):
+    before = snapshot()
+    assert tune("tune", "dram").status == 0
+    assert idle_limits() == {"n/a"}
+    assert changed(tune("tune", "dram")) == 0, "a second run changes nothing"
+    assert tune("verify", "dram").status == 0
+
+    sleeper = glob.glob(IDLE_LIMITS)[0]
+    pathlib.Path(sleeper).write_text("0", encoding="ascii")
+    found = tune("verify", "dram")
+    assert found.status != 0 and f"{sleeper} is 0 and not n/a" in found.output, found.output
+
+    default = tune("tune", "dram", "host_tuning_cpu_idle=default")
+    assert default.status == 0 and idle_limits() == {original}, default.output
+
+    if original == "0":
+        mine = tmp_path / "mine.yml"
+        mine.write_text(f"name: mine\ndescription: Mine.\nsysfs: {{{IDLE_LIMITS}: 20}}\n", encoding="utf-8")
+        assert tune("tune", str(mine), "host_tuning_cpu_idle=default").status == 0 and idle_limits() == {"20"}
+        assert tune("tune", str(mine)).status == 0 and idle_limits() == {"n/a"}
+
+    restored = tune("restore", "dram")
+    assert restored.status == 0 and idle_limits() == {original}, restored.output
     assert differences(before, snapshot()) == {}
 
 
