@@ -79,7 +79,7 @@ KHUGEPAGED_KNOBS = (
 )
 QUEUE_KNOBS = ("scheduler", "nr_requests", "max_sectors_kb", "nomerges", "read_ahead_kb", "rq_affinity", "wbt_lat_usec")
 
-# A limit on the resume latency of all processors, in force while its writer holds the file (power/pm_qos_interface.rst).
+# A limit on the resume latency of all processors, in force while its writer holds it open (power/pm_qos_interface.rst).
 CPU_LATENCY_LIMIT = "/dev/cpu_dma_latency"
 NO_LATENCY = bytes(4)  # 0 us, as a 32-bit number
 
