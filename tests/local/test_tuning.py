@@ -18,8 +18,24 @@ from .conftest import STRETCHED
 from .machine import IDLE_LIMITS, RECORDS, differences, snapshot, value
 
 
+def idle_limits():
+    """Return what the processors of this machine may have as resume latency."""
+    return {" ".join(value(path)) for path in glob.glob(IDLE_LIMITS)}
+
+
 @pytest.fixture
-def tune(untuned_machine, fleet):
+def sleeping_processors(untuned_machine):
+    """Let idle processors sleep, as the kernel does by default, and put back what was there."""
+    before = {path: pathlib.Path(path).read_text(encoding="ascii") for path in glob.glob(IDLE_LIMITS)}
+    for path in before:
+        pathlib.Path(path).write_text("0", encoding="ascii")
+    yield
+    for path, text in before.items():
+        pathlib.Path(path).write_text(text, encoding="ascii")
+
+
+@pytest.fixture
+def tune(sleeping_processors, fleet):
     """Return a function that runs a playbook on this machine; afterwards the machine is restored in any case."""
     fleet.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
 
@@ -47,6 +63,7 @@ def test_a_profile_is_applied_changed_and_restored(tune):
     first = tune("tune", "swap")
     assert first.status == 0 and changed(first) == 3, first.output
     assert value("/proc/sys/vm/swappiness") == ["100"] and snapshot()["swap"] == ["/var/tmp/memstretch.swap"]
+    assert idle_limits() == {"n/a"}, "the inventory keeps the processors awake"
     assert value("/sys/fs/cgroup/memory/fleet/memory.limit_in_bytes") in (["136314880"], None)
     assert changed(tune("tune", "swap")) == 0, "a second run changes nothing"
     assert tune("verify", "swap").status == 0
@@ -99,46 +116,22 @@ def test_what_can_no_longer_be_restored_does_not_stop_the_rest(tune, fleet):
     assert differences(before, snapshot()) == {}
 
 
-def idle_limits():
-    """Return what is allowed as resume latency of the processors."""
-    return {" ".join(value(path)) for path in glob.glob(IDLE_LIMITS)}
-
-
-@pytest.fixture(params=["0", "n/a"], ids=["asleep", "awake"])
-def original(request):
-    """Let idle processors do this, and put back what was there."""
-    before = {path: pathlib.Path(path).read_text(encoding="ascii") for path in glob.glob(IDLE_LIMITS)}
-    assert before, "this kernel has no limit on the resume latency of processors"
-    for path in before:
-        pathlib.Path(path).write_text(request.param, encoding="ascii")
-    yield request.param
-    for path, text in before.items():
-        pathlib.Path(path).write_text(text, encoding="ascii")
-
-
-def test_processors_are_kept_awake_and_left_to_sleep_again(original, tune, tmp_path):
+def test_processors_are_kept_awake_under_any_profile_and_left_to_sleep_again(tune, tmp_path):
     before = snapshot()
-    assert tune("tune", "dram").status == 0
-    assert idle_limits() == {"n/a"}
-    assert changed(tune("tune", "dram")) == 0, "a second run changes nothing"
-    assert tune("verify", "dram").status == 0
+    mine = tmp_path / "mine.yml"
+    mine.write_text(f"name: mine\ndescription: Mine.\nsysfs: {{{IDLE_LIMITS}: 20}}\n", encoding="utf-8")
+    assert tune("tune", mine, "host_tuning_cpu_idle=default").status == 0 and idle_limits() == {"20"}
+    awake = tune("tune", mine)
+    assert awake.status == 0 and idle_limits() == {"n/a"}, awake.output
 
     sleeper = glob.glob(IDLE_LIMITS)[0]
     pathlib.Path(sleeper).write_text("0", encoding="ascii")
-    found = tune("verify", "dram")
+    found = tune("verify", mine)
     assert found.status != 0 and f"{sleeper} is 0 and not n/a" in found.output, found.output
 
     default = tune("tune", "dram", "host_tuning_cpu_idle=default")
-    assert default.status == 0 and idle_limits() == {original}, default.output
-
-    if original == "0":
-        mine = tmp_path / "mine.yml"
-        mine.write_text(f"name: mine\ndescription: Mine.\nsysfs: {{{IDLE_LIMITS}: 20}}\n", encoding="utf-8")
-        assert tune("tune", str(mine), "host_tuning_cpu_idle=default").status == 0 and idle_limits() == {"20"}
-        assert tune("tune", str(mine)).status == 0 and idle_limits() == {"n/a"}
-
-    restored = tune("restore", "dram")
-    assert restored.status == 0 and idle_limits() == {original}, restored.output
+    assert default.status == 0 and idle_limits() == {"0"}, default.output
+    assert tune("restore", "dram").status == 0
     assert differences(before, snapshot()) == {}
 
 
