@@ -11,7 +11,7 @@ import struct
 import pytest
 import yaml
 
-from .conftest import ON_THIS_MACHINE, wait_for
+from .conftest import ON_THIS_MACHINE, ROOT, wait_for, write_inventory
 from .machine import IDLE_LIMITS
 
 QUICK = {
@@ -82,6 +82,21 @@ def test_processors_are_kept_awake_for_a_study_that_does_so_only_while_it_is_mea
     assert allowed == [pathlib.Path(path).read_text("ascii") for path in glob.glob(IDLE_LIMITS)]
     assert "CPUs awake when idle" in outcome.output, outcome.output
     assert fleet.document("site_check", "site_check")["hosts"]["this_machine"]["awake"] is True
+
+
+def test_only_the_processors_of_hosts_that_will_be_tuned_are_kept_awake(fleet):
+    groups = {"hypervisors": {"hosts": {"kvm": None}}, "fleet": {"hosts": {"guest": None}}}
+    tasks = [
+        {"name": "Read the defaults", "ansible.builtin.include_vars": f"{ROOT}/roles/site_check/defaults/main.yml"},
+        {"name": "Show", "ansible.builtin.debug": {"msg": "{{ inventory_hostname }} is {{ site_check_cpu_idle }}"}},
+    ]
+    fleet.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
+    outcome = fleet.run_playbook(
+        *("-e", "host_tuning_cpu_idle=awake"),
+        playbook=fleet.custom_playbook(tasks, hosts="all"),
+        inventory=write_inventory(fleet.path / "groups.yml", groups),
+    )
+    assert "kvm is awake" in outcome.output and "guest is default" in outcome.output, outcome.output
 
 
 def test_mistakes_are_named(fleet):
