@@ -35,7 +35,8 @@ SECONDS = 4
 # The source's rate, and rates at which requests often meet an earlier one that is still being served.
 RATES = (5000, 10000, 15000)
 LATENCIES = ("service", "response", "intended")
-FIGURES = ("avg_us", "p99_us")
+# A stall of the machine changes the average and p99 of a whole phase, but not these.
+FIGURES = ("p50_us", "p95_us")
 
 
 def measure(port: int, rate: int, arrivals: str) -> dict[str, dict[str, float]]:
@@ -67,16 +68,16 @@ def main() -> None:
     if options.write:
         PAGE.write_text(
             f"# What the choice of arrivals changes\n\n`tests/bench/arrivals.py`, {datetime.date.today()}: one Redis, "
-            f"{options.rounds} rounds in random order, {SECONDS} s each, with `pacing: spin`. Average / p99 in "
+            f"{options.rounds} rounds in random order, {SECONDS} s each, with `pacing: spin`. Median / p95 in "
             f"microseconds, medians of the rounds; and `intended` as a multiple of that with periodic arrivals "
-            f"in the same round, median and range.\n\n{machine.describe(load)}" + "\n".join(lines) + "\n",
+            f"in the same round, with the range over the rounds.\n\n{machine.describe(load)}" + "\n".join(lines) + "\n",
             encoding="utf-8",
         )
 
 
 def table(found: dict[tuple[int, str], list[dict[str, dict[str, float]]]]):
     """Yield the lines of the page's table."""
-    columns = ("requests/s", "arrivals", *LATENCIES, "average, multiple of periodic", "p99, multiple of periodic")
+    columns = ("requests/s", "arrivals", *LATENCIES, "median, multiple of periodic", "p95, multiple of periodic")
     yield f"| {' | '.join(columns)} |"
     yield "| --- " * len(columns) + "|"
     for (rate, arrivals), rounds in found.items():

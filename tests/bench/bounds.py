@@ -222,7 +222,7 @@ SCENARIOS = (
     ("frozen together, 100 x 0.9 ms a second", ("pass",), lambda redis: together(redis, 0.0009, 100)),
     ("frozen together, 20 x 3 ms a second", ("pass",), lambda redis: together(redis, 0.003, 20)),
     ("only the client stopped, 10 x 20 ms", ("fail", "pass"), lambda r: stopped(r, "client", 0.02, 10)),
-    ("the same with an observer", ("fail", "undecided"), lambda r: stopped(r, "client", 0.02, 10, True)),
+    ("the same with an observer", ("fail",), lambda r: stopped(r, "client", 0.02, 10, True)),
     ("frozen together, 20 x 3 ms, with an observer", ("pass",), lambda redis: together(redis, 0.003, 20, True)),
     ("only Redis stopped, 10 x 20 ms", ("pass", "undecided"), lambda r: stopped(r, "server", 0.02, 10)),
     ("4,900 of 5,000 requests a second", ("pass", "undecided"), saturated),
@@ -242,7 +242,7 @@ def main():
         calm = [measure(redis.port)[0]["latency"]["intended"] for _round in range(3)]
         slo = {
             "avg_us": 3 * statistics.median(each["avg_us"] for each in calm),
-            "p99_us": 1.5 * statistics.median(each["p99_us"] for each in calm),
+            "p99_us": 2 * statistics.median(each["p99_us"] for each in calm),
         }
         if slo["p99_us"] > LARGEST_P99_US:
             sys.exit(f"this machine is too busy: p99 <= {slo['p99_us']:,.0f} us would hide the planted delays")
@@ -259,7 +259,7 @@ def main():
         PAGE.write_text(
             f"# Planted delays and the answers of a host\n\n`tests/bench/bounds.py`, {datetime.date.today()}: "
             f"{SECONDS} s at {RATE:,} requests/s with `pacing: sleep`, judged with avg <= {slo['avg_us']:.0f} us and "
-            f"p99 <= {slo['p99_us']:.0f} us (3 times the average and 1.5 times the p99 of this machine without planted "
+            f"p99 <= {slo['p99_us']:.0f} us (3 times the average and 2 times the p99 of this machine without planted "
             f"delays). Medians of the rounds.\n\n{machine.describe(load)}" + "\n".join(lines) + "\n",
             encoding="utf-8",
         )

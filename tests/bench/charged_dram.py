@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How far do the charged DRAM and the host's own free memory agree?
 
-    python tests/bench/charged_dram.py [REPEATS]
+    python tests/bench/charged_dram.py [--repeats N] [--write]
 
 Fills real Redis servers in a control group with zram beside it, again and again, and compares the change of the charged
 DRAM with that of the host's memory in use. Prints one line for each repetition, as a table of Markdown. Needs root.
+With --write the figures go to docs/bench/charged_dram.md.
 """
 
 from __future__ import annotations
 
+import argparse
+import datetime
 import os
 import pathlib
 import statistics
@@ -20,8 +23,11 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
 
+import machine  # noqa: E402
+
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram  # noqa: E402
 
+PAGE = ROOT / "docs" / "bench" / "charged_dram.md"
 MIB = 2**20
 LIMIT = 120 * MIB
 PORT, SERVERS, KEYS = 26400, 2, 80_000
@@ -61,8 +67,8 @@ def measure(client: str, group: str, charged: ChargedDram) -> tuple[int, int, in
     return after - before, host_after - host_before, after
 
 
-def main() -> None:
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+def repeat(repeats: int) -> list[tuple[int, int, int]]:
+    """Measure so many times, in a control group and with a zram device that exist for this only."""
     number = pathlib.Path("/sys/class/zram-control/hot_add").read_text(encoding="ascii").strip()
     name = f"test-charged-{os.getpid()}"
     group = f"/sys/fs/cgroup/memory/{name}"
@@ -72,22 +78,48 @@ def main() -> None:
     subprocess.run(["mkswap", f"/dev/zram{number}"], check=True, capture_output=True)
     subprocess.run(["swapon", "--priority", "1000", f"/dev/zram{number}"], check=True)
     charged = ChargedDram({"mechanism": "cgroup", "group": name})
-    differences = []
+    measured = []
     try:
         with tempfile.TemporaryDirectory() as directory:
             client = build(directory)
-            print("| charged, change MiB | host, change MiB | difference, % of charged |\n| --- | --- | --- |")
-            for _repeat in range(repeats):
-                change, host, total = measure(client, group, charged)
-                differences.append(100 * (host - change) / total)
-                print(f"| {change / MIB:.1f} | {host / MIB:.1f} | {differences[-1]:+.1f} |", flush=True)
+            for done in range(repeats):
+                measured.append(measure(client, group, charged))
+                print(f"repeat {done + 1} of {repeats}", flush=True)
     finally:
         subprocess.run(["swapoff", f"/dev/zram{number}"], check=True)
         write(f"/sys/block/zram{number}/reset", 1)
         write("/sys/class/zram-control/hot_remove", number)
         os.rmdir(group)
+    return measured
+
+
+def table(measured: list[tuple[int, int, int]]):
+    """Yield the lines of the page's table, and what follows from them."""
+    yield "| charged DRAM, change in MiB | host, change in MiB | difference, % of the charged DRAM |"
+    yield "| --- | --- | --- |"
+    differences = [100 * (host - change) / total for change, host, total in measured]
+    for (change, host, _total), difference in zip(measured, differences):
+        yield f"| {change / MIB:.1f} | {host / MIB:.1f} | {difference:+.1f} |"
     within = sum(abs(each) <= 5 for each in differences)
-    print(f"\nmedian {statistics.median(differences):+.1f} %, within 5 %: {within} of {len(differences)}")
+    yield ""
+    yield f"The median is {statistics.median(differences):+.1f} %; {within} of {len(differences)} are within 5 %."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    load = os.getloadavg()[0]
+    text = "\n".join(table(repeat(options.repeats)))
+    print(text)
+    if options.write:
+        PAGE.write_text(
+            f"# Charged DRAM and the host's own memory in use\n\n`tests/bench/charged_dram.py`, "
+            f"{datetime.date.today()}: {SERVERS} Redis with {KEYS:,} values of 1,000 bytes each (compressibility 0.75) "
+            f"in a control group of {LIMIT / MIB:.0f} MiB with zram.\n\n{machine.describe(load)}{text}\n",
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

@@ -15,8 +15,15 @@ def describe(load):
     """Return the lines about the machine. load is the load average at the start."""
     model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     busy = " (busy with other work: absolute figures are not reliable)" if load > BUSY else ""
+    idle = "; idle CPUs do not sleep" if _cpus_stay_awake() else ""
     return (
-        f"- CPU: {model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} usable CPUs\n"
+        f"- CPU: {model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} usable CPUs{idle}\n"
         f"- kernel: {platform.release()}\n"
         f"- load average at the start: {load:.2f}{busy}\n\n"
     )
+
+
+def _cpus_stay_awake() -> bool:
+    """Return whether the kernel is told that no CPU may need any time to wake up."""
+    limits = pathlib.Path("/sys/devices/system/cpu").glob("cpu[0-9]*/power/pm_qos_resume_latency_us")
+    return {path.read_text(encoding="ascii") for path in limits} == {"n/a\n"}
