@@ -128,6 +128,24 @@ host_memory:
           description: Driver that sets the frequency of the first processor.
           type: str
           sample: intel_pstate
+        idle:
+          description: What the processors do when they are idle.
+          type: dict
+          contains:
+            driver:
+              description: Driver of the idle states; V(none) if the kernel has none for these processors.
+              type: str
+              sample: intel_idle
+            governor:
+              description: Governor that chooses an idle state.
+              type: str
+              sample: menu
+            awake:
+              description:
+                - Whether they stay awake, because no resume latency is allowed or because of C(idle=poll) on the
+                  command line. Null if this kernel has no way to keep them awake. A limit that a program holds in
+                  C(/dev/cpu_dma_latency) counts if the module runs as root.
+              type: bool
         hypervisor:
           description: Whether the processor reports a hypervisor below; null if it cannot report one.
           type: bool

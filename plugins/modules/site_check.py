@@ -74,8 +74,9 @@ RETURN = r"""
 site_check:
   description:
     - C(hosts), by name, with C(median_us), C(noise) (standard deviation of the logarithm from block to block, the upper
-      limit of its 90 % interval) and C(smallest_effect) (a factor) by figure, C(gap_us), C(stolen) and C(reasons), none
-      if the host is steady enough. C(measured) has the blocks, C(unmeasured) why a host has none.
+      limit of its 90 % interval) and C(smallest_effect) (a factor) by figure, C(gap_us), C(stolen), C(awake) (whether
+      the CPUs stayed awake when they were idle) and C(reasons), none if the host is steady enough. C(measured) has the
+      blocks, C(unmeasured) why a host has none.
   returned: always
   type: dict
 """

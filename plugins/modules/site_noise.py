@@ -43,6 +43,14 @@ options:
     type: str
     choices: [hybrid, sleep, spin]
     default: hybrid
+  cpu_idle:
+    description:
+      - What the CPUs do when they are idle while this module measures. V(default) leaves them as they are.
+      - V(awake) keeps them from sleeping, as the role host_tuning does for the runs. It holds C(/dev/cpu_dma_latency)
+        at 0, and the kernel drops that when the module ends. Needs root.
+    type: str
+    choices: [default, awake]
+    default: default
   blocks:
     description: Number of blocks, 3 to 1000. One more is measured first and does not count.
     type: int
@@ -60,7 +68,7 @@ attributes:
     description: Measures nothing in check mode.
   diff_mode:
     support: none
-    description: Nothing is changed.
+    description: Nothing that lasts is changed.
 seealso:
   - module: memstretch.density.site_check
 author:
@@ -88,6 +96,10 @@ site_noise:
     stolen:
       description: Share of the CPU time that other machines took while this one wanted it; V(null) if unknown.
       type: float
+    awake:
+      description: Whether the CPUs stayed awake when they were idle; V(null) if this kernel has no way to keep them
+        awake.
+      type: bool
 unmeasured:
   description: Why the host was not measured.
   returned: when it has no Redis server, and O(required=false)
@@ -96,6 +108,7 @@ unmeasured:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_idle import CpuIdleError
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, check_numbers
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import site
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES
@@ -108,6 +121,7 @@ ARGUMENTS = dict(
     key_count=dict(type="int", default=10000, no_log=False),
     value_size=dict(type="int", default=1024),
     pacing=dict(type="str", choices=["hybrid", "sleep", "spin"], default="hybrid"),
+    cpu_idle=dict(type="str", choices=["default", "awake"], default="default"),
     blocks=dict(type="int", default=10),
     block_seconds=dict(type="float", default=2),
 )
@@ -127,10 +141,16 @@ def main() -> None:
         module.exit_json(changed=False, msg="check mode: nothing was measured")
     executable = _program(module, "executable", options["executable"])
     redis = _program(module, "redis", *([options["redis"]] if options["redis"] else SERVERS))
+    measured = {name: options[name] for name in ("blocks", "block_seconds", "cpu_idle")}
     try:
-        found = site.measure(load, executable, redis, options["blocks"], options["block_seconds"], module.run_command)
+        found = site.measure(load, executable, redis, run_command=module.run_command, **measured)
     except site.SiteError as error:
         module.fail_json(msg=str(error))
+    except CpuIdleError as error:
+        module.fail_json(
+            msg=f"cpu_idle: awake is not possible: {error}. Otherwise set host_tuning_cpu_idle, or site_check_cpu_idle "
+            "alone, to default"
+        )
     module.exit_json(changed=False, site_noise=found)
 
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 
+IDLE_LIMITS = "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us"
 RECORDS = pathlib.Path("/var/lib/memstretch")
 COUNTERS = re.compile(
     r"/(pages_|full_scans|stable_node|ksm_zero|general_profit|free_hugepages|resv_hugepages|stats/|damon/|stat_refresh|compact_memory)"
@@ -28,6 +29,7 @@ def snapshot():
         "/proc/sys/kernel/numa*",
         "/sys/kernel/mm/**/*",
         "/sys/module/zswap/parameters/*",
+        IDLE_LIMITS,
         "/sys/block/*/queue/*",
         "/sys/block/zram*/disksize",
         "/sys/block/zram*/comp_algorithm",

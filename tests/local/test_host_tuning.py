@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from .machine import IDLE_LIMITS
 
 ROLE = "memstretch.density.host_tuning"
 SHOW = (
     "{{ host_tuning_profile_name }}: {{ host_tuning_labels | join(' / ') }}; {{ host_tuning_record.kernel.release }} "
-    "ksm {{ host_tuning_profile_data.sysfs['/sys/kernel/mm/ksm/run'].value | default('-') }}"
+    "ksm {{ host_tuning_profile_data.sysfs['/sys/kernel/mm/ksm/run'].value | default('-') }} "
+    f"idle {{{{ host_tuning_profile_data.sysfs['{IDLE_LIMITS}'].value | default('-') }}}}."
 )
 
 
@@ -38,15 +43,23 @@ def record(localhost, fleet):
 def test_the_host_is_recorded_and_not_changed(record, check):
     outcome = record("host_tuning_profile=zram", check=check)
     assert outcome.status == 0, outcome.output
-    assert "ksm 0" in outcome.output
+    assert "ksm 0 idle -." in outcome.output
     assert 'zram: host not tuned: no setting of profile \\"zram\\" was applied' in outcome.output
     assert "changed=0" in outcome.output
 
 
 def test_missing_imdt_is_reported(record):
-    outcome = record("host_tuning_profile=imdt_2018", "host_tuning_ksm=on")
+    outcome = record("host_tuning_profile=imdt_2018")
     assert outcome.status == 0, outcome.output
-    assert "IMDT not detected" in outcome.output and "ksm 1" in outcome.output
+    assert "IMDT not detected" in outcome.output
+
+
+def test_settings_with_variables_of_their_own_are_added_to_every_profile(record):
+    outcome = record("host_tuning_profile=imdt_2018", "host_tuning_ksm=on", "host_tuning_cpu_idle=awake")
+    assert outcome.status == 0 and "ksm 1 idle n/a." in outcome.output, outcome.output
+    own = {"sysfs": {IDLE_LIMITS: {"value": 5}}}
+    outcome = record("host_tuning_cpu_idle=awake", json.dumps({"host_tuning_settings": own}))
+    assert outcome.status == 0 and "ksm 0 idle 5." in outcome.output, outcome.output
 
 
 def test_a_custom_profile(record, tmp_path):
@@ -70,6 +83,7 @@ def test_wrong_settings_are_refused(localhost, fleet):
         ({"host_tuning_without": ["vm.nothing"]}, "cannot be left out"),
         ({"host_tuning_profile": "imdt", "host_tuning_imdt_required": True}, "host_tuning_imdt_required is true"),
         ({"host_tuning_state": "tuned"}, "value of host_tuning_state must be one of"),
+        ({"host_tuning_cpu_idle": "asleep"}, "value of host_tuning_cpu_idle must be one of: default, awake"),
     ]
     play, inventory = localhost
     cases = [({"host_tuning_state": "recorded", **case}, message) for case, message in cases]

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import pathlib
+import struct
 
+import pytest
 import yaml
 
-from .conftest import ON_THIS_MACHINE
+from .conftest import ON_THIS_MACHINE, ROOT, wait_for, write_inventory
+from .machine import IDLE_LIMITS
 
 QUICK = {
     "site_check_blocks": 3,
@@ -61,11 +66,45 @@ def test_a_site_that_is_too_noisy_is_refused_if_asked_for(fleet):
     assert "TOO NOISY" in outcome.output
 
 
+def latency_limit():
+    """Return the limit on the resume latency of all processors, as the kernel shows it."""
+    return struct.unpack("i", pathlib.Path("/dev/cpu_dma_latency").read_bytes())[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can read and set the limit")
+def test_processors_are_kept_awake_for_a_study_that_does_so_only_while_it_is_measured(fleet):
+    before, allowed = latency_limit(), [pathlib.Path(path).read_text("ascii") for path in glob.glob(IDLE_LIMITS)]
+    assert before, "another program keeps the processors of this machine awake"
+    process = fleet.start(playbook="site_check", inventory=inventory(fleet, host_tuning_cpu_idle="awake"))
+    wait_for("no processor sleeps", lambda: latency_limit() == 0, process)
+    outcome = fleet.wait(process)
+    assert outcome.status == 0 and latency_limit() == before, outcome.output
+    assert allowed == [pathlib.Path(path).read_text("ascii") for path in glob.glob(IDLE_LIMITS)]
+    assert "CPUs awake when idle" in outcome.output, outcome.output
+    assert fleet.document("site_check", "site_check")["hosts"]["this_machine"]["awake"] is True
+
+
+def test_only_the_processors_of_hosts_that_will_be_tuned_are_kept_awake(fleet):
+    groups = {"hypervisors": {"hosts": {"kvm": None}}, "fleet": {"hosts": {"guest": None}}}
+    tasks = [
+        {"name": "Read the defaults", "ansible.builtin.include_vars": f"{ROOT}/roles/site_check/defaults/main.yml"},
+        {"name": "Show", "ansible.builtin.debug": {"msg": "{{ inventory_hostname }} is {{ site_check_cpu_idle }}"}},
+    ]
+    fleet.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
+    outcome = fleet.run_playbook(
+        *("-e", "host_tuning_cpu_idle=awake"),
+        playbook=fleet.custom_playbook(tasks, hosts="all"),
+        inventory=write_inventory(fleet.path / "groups.yml", groups),
+    )
+    assert "kvm is awake" in outcome.output and "guest is default" in outcome.output, outcome.output
+
+
 def test_mistakes_are_named(fleet):
     fleet.add("a")
     cases = [
         ({"site_check_blocks": 2}, "blocks: 2 is out of range; it must be a whole number from 3 to 1,000"),
         ({"site_check_redis": "/nonexistent/redis"}, "/nonexistent/redis"),
+        ({"site_check_cpu_idle": "asleep"}, "value of site_check_cpu_idle must be one of: default, awake"),
         ({"site_check_rounds": 1}, "rounds: 1 is out of range; it must be a whole number from 2 to 1,000"),
     ]
     assert fleet.not_refused("site_check", [({**QUICK, **each}, text) for each, text in cases]) == []

@@ -6,6 +6,7 @@ The lane host does the same on a system with drives, systemd and a boot loader.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import pathlib
@@ -14,11 +15,27 @@ import re
 import pytest
 
 from .conftest import STRETCHED
-from .machine import RECORDS, differences, snapshot, value
+from .machine import IDLE_LIMITS, RECORDS, differences, snapshot, value
+
+
+def idle_limits():
+    """Return what the processors of this machine may have as resume latency."""
+    return {" ".join(value(path)) for path in glob.glob(IDLE_LIMITS)}
 
 
 @pytest.fixture
-def tune(untuned_machine, fleet):
+def sleeping_processors(untuned_machine):
+    """Let idle processors sleep, as the kernel does by default, and put back what was there."""
+    before = {path: pathlib.Path(path).read_text(encoding="ascii") for path in glob.glob(IDLE_LIMITS)}
+    for path in before:
+        pathlib.Path(path).write_text("0", encoding="ascii")
+    yield
+    for path, text in before.items():
+        pathlib.Path(path).write_text(text, encoding="ascii")
+
+
+@pytest.fixture
+def tune(sleeping_processors, fleet):
     """Return a function that runs a playbook on this machine; afterwards the machine is restored in any case."""
     fleet.environment["ANSIBLE_DISPLAY_OK_HOSTS"] = "true"
 
@@ -46,6 +63,7 @@ def test_a_profile_is_applied_changed_and_restored(tune):
     first = tune("tune", "swap")
     assert first.status == 0 and changed(first) == 3, first.output
     assert value("/proc/sys/vm/swappiness") == ["100"] and snapshot()["swap"] == ["/var/tmp/memstretch.swap"]
+    assert idle_limits() == {"n/a"}, "the inventory keeps the processors awake"
     assert value("/sys/fs/cgroup/memory/fleet/memory.limit_in_bytes") in (["136314880"], None)
     assert changed(tune("tune", "swap")) == 0, "a second run changes nothing"
     assert tune("verify", "swap").status == 0
@@ -100,6 +118,25 @@ def test_what_can_no_longer_be_restored_does_not_stop_the_rest(tune, fleet):
     outcome = tune("restore", "dram", json.dumps({"host_tuning_forget": names}))
     assert outcome.status == 0 and changed(outcome) == 1 and not RECORDS.exists(), outcome.output
     pathlib.Path("/proc/sys/vm/swappiness").write_text(" ".join(before["/proc/sys/vm/swappiness"]), encoding="ascii")
+    assert differences(before, snapshot()) == {}
+
+
+def test_processors_are_kept_awake_under_any_profile_and_left_to_sleep_again(tune, tmp_path):
+    before = snapshot()
+    mine = tmp_path / "mine.yml"
+    mine.write_text(f"name: mine\ndescription: Mine.\nsysfs: {{{IDLE_LIMITS}: 20}}\n", encoding="utf-8")
+    assert tune("tune", mine, "host_tuning_cpu_idle=default").status == 0 and idle_limits() == {"20"}
+    awake = tune("tune", mine)
+    assert awake.status == 0 and idle_limits() == {"n/a"}, awake.output
+
+    sleeper = glob.glob(IDLE_LIMITS)[0]
+    pathlib.Path(sleeper).write_text("0", encoding="ascii")
+    found = tune("verify", mine)
+    assert found.status != 0 and f"{sleeper} is 0 and not n/a" in found.output, found.output
+
+    default = tune("tune", "dram", "host_tuning_cpu_idle=default")
+    assert default.status == 0 and idle_limits() == {"0"}, default.output
+    assert tune("restore", "dram").status == 0
     assert differences(before, snapshot()) == {}
 
 

@@ -79,6 +79,10 @@ KHUGEPAGED_KNOBS = (
 )
 QUEUE_KNOBS = ("scheduler", "nr_requests", "max_sectors_kb", "nomerges", "read_ahead_kb", "rq_affinity", "wbt_lat_usec")
 
+# A limit on the resume latency of all processors, in force while its writer holds it open (power/pm_qos_interface.rst).
+CPU_LATENCY_LIMIT = "/dev/cpu_dma_latency"
+NO_LATENCY = bytes(4)  # 0 us, as a 32-bit number
+
 IMDT_TOOLS = "/usr/local/bin/????version"
 IMDT_MARK = b"vsmpversion"
 IMDT_TOOL_MAX_BYTES = 64 * 1024 * 1024
@@ -135,7 +139,7 @@ def settings(record: dict[str, t.Any]) -> dict[str, t.Any]:
     adjusted = {"pages_to_scan"} if ksm_["ksmtuned_running"] or ksm_["advisor_mode"] not in (None, "none") else set()
     return {
         "kernel": {name: record["kernel"][name] for name in ("release", "version", "cmdline")},
-        "cpu": {name: record["cpu"][name] for name in ("online", "governors", "clocksource", "smt")},
+        "cpu": {name: record["cpu"][name] for name in ("online", "governors", "idle", "clocksource", "smt")},
         "numa": {"demotion_enabled": record["numa"]["demotion_enabled"]},
         "hugepages": record["memory"]["hugepages"],
         "swap": {
@@ -189,7 +193,7 @@ def kernel(files: HostFiles) -> dict[str, t.Any]:
 
 def cpu(files: HostFiles) -> dict[str, t.Any]:
     """Return the section C(cpu)."""
-    cpus = [name for name in files.names(_CPUS) if re.match(r"^cpu\d+$", name)]
+    cpus = _processors(files)
     packages = {files.text(f"{_CPUS}/{name}/topology/physical_package_id") for name in cpus} - {None}
     governors = collections.Counter(
         filter(None, (files.text(f"{_CPUS}/{name}/cpufreq/scaling_governor") for name in cpus))
@@ -202,16 +206,41 @@ def cpu(files: HostFiles) -> dict[str, t.Any]:
     return {
         "model": info.get("model name"),
         "online": len(parse_cpu_list(files.text(f"{_CPUS}/online"))) or None,
-        "last": max((int(name[3:]) for name in cpus), default=None),  # offline ones have a directory, too
+        "last": max((int(name[3:]) for name in cpus), default=None),
         "sockets": len(packages) or None,
         "smt": _flag(files, f"{_CPUS}/smt/active"),
         "governors": dict(governors),
         "frequency_driver": files.text(f"{_CPUS}/cpu0/cpufreq/scaling_driver"),
+        "idle": {
+            "driver": files.text(f"{_CPUS}/cpuidle/current_driver"),
+            "governor": files.text(f"{_CPUS}/cpuidle/current_governor"),
+            "awake": stays_awake(files),
+        },
         "hypervisor": "hypervisor" in flags.split() if flags is not None else None,
         "clocksource": files.text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         "rcu_nocb_config": kernel_option(files, "CONFIG_RCU_NOCB_CPU"),
         "rcu_nocbs": boot_argument(files, "rcu_nocbs"),
     }
+
+
+def stays_awake(files: HostFiles) -> bool | None:
+    """Return whether the processors stay awake when they are idle; None if this kernel has no way to keep them awake.
+
+    Where no resume latency is allowed, the kernel chooses the first state of the driver, which must be POLL for that
+    (admin-guide/pm/cpuidle.rst). The limit that programs set for all processors can only be read by root.
+    """
+    if boot_argument(files, "idle") == "poll":
+        return True
+    if files.text(f"{_CPUS}/cpu0/cpuidle/state0/name") != "POLL":
+        return None
+    limit_of_programs = HostFiles(files.root).raw(CPU_LATENCY_LIMIT, len(NO_LATENCY))
+    limits = {files.text(f"{_CPUS}/{name}/power/pm_qos_resume_latency_us") for name in _processors(files)}
+    return limit_of_programs == NO_LATENCY or limits == {"n/a"}
+
+
+def _processors(files: HostFiles) -> list[str]:
+    """Return the names of the processors; offline ones have a directory, too."""
+    return [name for name in files.names(_CPUS) if re.match(r"^cpu\d+$", name)]
 
 
 def kernel_option(files: HostFiles, name: str) -> bool | None:

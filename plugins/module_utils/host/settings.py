@@ -300,6 +300,7 @@ _TUNED_NAMES = {
     "cpu_governor": "governor",
     "/sys/kernel/mm/transparent_hugepage/enabled": "transparent_hugepages?",
     "/sys/kernel/mm/transparent_hugepage/defrag": "transparent_hugepage.defrag",
+    "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us": "pm_qos_resume_latency_us",
 }
 
 

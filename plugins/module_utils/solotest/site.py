@@ -20,7 +20,9 @@ import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_idle import kept_awake
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, private_directory
+from ansible_collections.memstretch.density.plugins.module_utils.host.memory import stays_awake
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import client
 
@@ -93,9 +95,17 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: str) -> None:
 
 
 def measure(
-    load: Load, executable: str, redis: str, blocks: int, block_seconds: float, run_command: RunCommand
+    load: Load,
+    executable: str,
+    redis: str,
+    blocks: int,
+    block_seconds: float,
+    run_command: RunCommand,
+    cpu_idle: str = "default",
 ) -> dict[str, t.Any]:
-    """Return C(blocks), their figures, and C(stolen), the share of CPU time that was stolen.
+    """Return C(blocks), their figures, C(stolen), the share of CPU time that was stolen, and C(awake).
+
+    C(awake) is whether the CPUs stayed awake when they were idle; None if this kernel has no way to keep them awake.
 
     Args:
         load: of each block.
@@ -104,11 +114,13 @@ def measure(
         blocks: the number of blocks.
         block_seconds: the length of each.
         run_command: AnsibleModule's method.
+        cpu_idle: whether to keep the CPUs awake meanwhile (C(awake)) or not (C(default)).
 
     Raises:
         SiteError: Redis or the client failed.
+        CpuIdleError: the CPUs cannot be kept awake.
     """
-    with small_redis(redis) as port:
+    with kept_awake() if cpu_idle == "awake" else contextlib.nullcontext(), small_redis(redis) as port:
         where = [str(port), str(load.value_size), str(load.key_count)]
         _run([executable, "--json", "fill", *where], run_command)
         options = ["--json", "--arrivals=jitter", f"--pacing={load.pacing}", f"--duration={block_seconds:f}"]
@@ -116,11 +128,12 @@ def measure(
         before = _cpu_ticks()
         # The first block wakes the CPUs and fills caches, so it does not count.
         measured = [_run(command, run_command) for _block in range(blocks + 1)][1:]
-        after = _cpu_ticks()
+        after, awake = _cpu_ticks(), stays_awake(HostFiles())
     total = sum(after) - sum(before)
     return {
         "blocks": [_figures(each["latency"]) for each in measured],
         "stolen": round((after[7] - before[7]) / total, 5) if total and len(after) > 7 else None,
+        "awake": awake,
     }
 
 

@@ -56,6 +56,7 @@ _MAIN_SETTINGS = (
     "mglru",
     "numa.demotion_enabled",
     "cpu.governors",
+    "cpu.idle",
     "cpu.model",
     "cpu.online",
     "imdt.detected",

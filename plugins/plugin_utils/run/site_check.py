@@ -18,6 +18,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
     Fields,
+    Flag,
     Listed,
     Optional,
     Real,
@@ -35,6 +36,10 @@ RANGES: Ranges = {
 
 # The quantile of the normal distribution with 10 % below it.
 _Z10 = -1.2815515655446004
+
+_IDLE = {True: ", CPUs awake when idle", False: ", CPUs asleep when idle"}
+# One more thing to try if a host is too noisy and its CPUs sleep, although its kernel can keep them awake.
+_STAY_AWAKE = ", or keep its CPUs awake (host_tuning_cpu_idle: awake), which sleep when they are idle"
 
 _Document = t.Mapping[str, t.Any]
 
@@ -58,6 +63,7 @@ _SITE_NOISE = Fields(
             Fields({"avg_us": Real(0.001), "p99_us": Real(0.001)}, {"lower_p99_us": Optional(Real())}), 1000, 3
         ),
         "stolen": Optional(Real(0, 1)),
+        "awake": Optional(Flag()),
     }
 )
 
@@ -111,7 +117,7 @@ def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = 
 
     Returns:
         C(median_us), C(noise) and C(smallest_effect), by figure. C(gap_us), the median distance of the bounds of p99,
-        None if unknown. C(stolen). C(reasons), none if the host is steady enough.
+        None if unknown. C(stolen). C(awake). C(reasons), none if the host is steady enough.
     """
     blocks = measured["blocks"]
     noises = {figure: noise([block[figure] for block in blocks]) for figure in FIGURES}
@@ -119,15 +125,16 @@ def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = 
     gap = statistics.median(gaps) if len(gaps) == len(blocks) else None
     reasons = []
     stolen = measured["stolen"]
+    also = _STAY_AWAKE if measured["awake"] is False else ""
     if stolen is not None and stolen > limits.stolen:
         reasons.append(
             f"{stolen:.1%} of its CPU time was stolen by other machines, at most {limits.stolen:.0%} is allowed; give "
-            f"the VM CPUs of its own, or use another machine"
+            f"the VM CPUs of its own, or use another machine{also}"
         )
     if gap is not None and gap > limits.gap * slo_p99_us:
         reasons.append(
             f"the bounds of p99 are {gap:,.0f} us apart, at most {limits.gap:.0%} of the SLO's {slo_p99_us:g} us is "
-            f"allowed, so hosts would come out undecided; give the client a CPU of its own, or let it spin"
+            f"allowed, so hosts would come out undecided; give the client a CPU of its own, or let it spin{also}"
         )
     return {
         "median_us": {figure: round(median(measured, figure), 1) for figure in FIGURES},
@@ -135,6 +142,7 @@ def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = 
         "smallest_effect": {figure: round(smallest_effect(each, rounds), 3) for figure, each in noises.items()},
         "gap_us": gap and round(gap, 1),
         "stolen": stolen,
+        "awake": measured["awake"],
         "reasons": reasons,
     }
 
@@ -161,8 +169,8 @@ def _lines(check: _Document) -> list[str]:
         gap = "unknown" if each["gap_us"] is None else f"{each['gap_us']:,.0f} us apart"
         found.append(
             f"Site check of {name}: avg {median_us['avg_us']:,.1f} us, p99 {median_us['p99_us']:,.1f} us, bounds of "
-            f"p99 {gap}, stolen CPU time {stolen}. With {check['rounds']} rounds, a study can see a factor of "
-            f"{effect['avg_us']:.2f} on average and {effect['p99_us']:.2f} at p99."
+            f"p99 {gap}, stolen CPU time {stolen}{_IDLE.get(each.get('awake'), '')}. With {check['rounds']} rounds, a "
+            f"study can see a factor of {effect['avg_us']:.2f} on average and {effect['p99_us']:.2f} at p99."
         )
         found += [f"  TOO NOISY: {reason}" for reason in each["reasons"]]
     return found + [f"Site check of {name}: not measured. {why}" for name, why in sorted(check["unmeasured"].items())]

@@ -362,12 +362,18 @@ def _redis(run: t.Mapping[str, t.Any]) -> str:
     )
 
 
-# Circumstances that no profile sets.
+def _idle_processors(run: t.Mapping[str, t.Any]) -> str:
+    known = {(record.get("cpu") or {}).get("idle", {}).get("awake") for record in run.get("hosts", {}).values()}
+    return ", ".join(text for awake, text in ((True, "awake"), (False, "sleep")) if awake in known)
+
+
+# Circumstances that no profile of this collection sets.
 _CIRCUMSTANCES: tuple[tuple[str, t.Callable[[t.Mapping[str, t.Any]], str]], ...] = (
     ("kernel", _of_hosts("kernel", "release")),
     ("memory of the hosts", _of_hosts("memory", "total_bytes")),
     ("processors of the hosts", _of_hosts("cpu", "model")),
     ("processors online", _of_hosts("cpu", "online")),
+    ("processors when idle", _idle_processors),
     ("hosts", lambda run: ", ".join(sorted(run.get("hosts", {})))),
     ("kernel command lines of the guests", guests.command_lines),
     ("Redis", _redis),

@@ -42,6 +42,7 @@ def test_kernel_and_processors(quiet):
         "smt": False,
         "governors": {},
         "frequency_driver": None,
+        "idle": {"driver": None, "governor": None, "awake": None},
         "hypervisor": True,
         "clocksource": "hpet",
         "rcu_nocb_config": True,
@@ -55,6 +56,35 @@ def test_governors_are_counted(quiet, write):
         write(quiet, f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor", governor + "\n")
 
     assert host_memory.cpu(HostFiles(quiet))["governors"] == {"performance": 3, "powersave": 1}
+
+
+@pytest.mark.parametrize(
+    ("first_state", "limits", "programs", "awake"),
+    [
+        ("POLL", ("0", "0", "0", "0"), None, False),
+        ("POLL", ("n/a", "n/a", "n/a", "n/a"), None, True),
+        ("POLL", ("n/a", "n/a", "20", "n/a"), None, False),
+        ("POLL", ("0", "0", "0", "0"), b"\0\0\0\0", True),
+        ("POLL", ("0", "0", "0", "0"), b"\x00\x94\x35\x77", False),
+        ("WFI", ("n/a", "n/a", "n/a", "n/a"), b"\0\0\0\0", None),
+        (None, ("n/a", "n/a", "n/a", "n/a"), None, None),
+    ],
+)
+def test_processors_stay_awake_if_no_latency_is_allowed_and_the_kernel_can_poll(
+    quiet, write, first_state, limits, programs, awake
+):
+    write(quiet, "/sys/devices/system/cpu/cpuidle/current_driver", "acpi_idle\n")
+    for number, limit in enumerate(limits):
+        write(quiet, f"/sys/devices/system/cpu/cpu{number}/power/pm_qos_resume_latency_us", f"{limit}\n")
+    if first_state:
+        write(quiet, "/sys/devices/system/cpu/cpu0/cpuidle/state0/name", f"{first_state}\n")
+    if programs:
+        write(quiet, host_memory.CPU_LATENCY_LIMIT, programs)
+    found = host_memory.cpu(HostFiles(quiet))["idle"]
+    assert found == {"driver": "acpi_idle", "governor": None, "awake": awake}
+
+    write(quiet, "/proc/cmdline", "quiet idle=poll\n")
+    assert host_memory.cpu(HostFiles(quiet))["idle"]["awake"] is True
 
 
 def test_configuration_in_the_kernel_comes_first_and_may_be_missing(quiet, write):
@@ -234,6 +264,7 @@ def test_pressure_does_not_change_the_digest_of_the_settings(quiet, pressed, wri
         ("/sys/devices/virtual/block/zram0/comp_algorithm", "[lz4] zstd\n"),
         ("/sys/block/nvme0n1/queue/scheduler", "[none] mq-deadline\n"),
         ("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
+        ("/sys/devices/system/cpu/cpuidle/current_governor", "haltpoll\n"),
         ("/sys/fs/cgroup/density/memory.max", "1048576\n"),
         ("/proc/77/comm", "ksmtuned\n"),
     ],

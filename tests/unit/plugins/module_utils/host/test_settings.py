@@ -143,7 +143,10 @@ def test_other_files_and_services_that_set_a_knob_are_found(tmp_path):
     write("usr/lib/tmpfiles.d/thp.conf", "w! /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise\n")
     write("etc/tuned/active_profile", "mine\n")
     write("etc/tuned/mine/tuned.conf", "[main]\ninclude=virtual-host\n")
-    write("usr/lib/tuned/virtual-host/tuned.conf", "[sysctl]\nvm.swappiness = 10\n[vm]\ntransparent_hugepages=never\n")
+    write(
+        "usr/lib/tuned/virtual-host/tuned.conf",
+        "[sysctl]\nvm.swappiness = 10\n[vm]\ntransparent_hugepages=never\n[cpu]\npm_qos_resume_latency_us=100\n",
+    )
     files = HostFiles(str(tmp_path))
     assert other_writers(Setting("sysctl", "vm.swappiness", ("1",)), files) == [
         "/etc/sysctl.d/90-vendor.conf:2",
@@ -156,6 +159,8 @@ def test_other_files_and_services_that_set_a_knob_are_found(tmp_path):
         "/usr/lib/tmpfiles.d/thp.conf:1",
         "TuneD (/usr/lib/tuned/virtual-host/tuned.conf:4)",
     ]
+    idle = Setting("sysfs", "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us", ("n/a",))
+    assert other_writers(idle, files) == ["TuneD (/usr/lib/tuned/virtual-host/tuned.conf:6)"]
     assert other_writers(Setting("cpu_governor", "cpu_governor", ("x",)), files) == []
 
 

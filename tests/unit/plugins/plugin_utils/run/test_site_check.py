@@ -14,14 +14,14 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
 SLO_P99_US = 300
 
 
-def site(count=10, noise=0.0, drift=1.0, gap=10.0, stolen=0.0, seed=1):
+def site(count=10, noise=0.0, drift=1.0, gap=10.0, stolen=0.0, awake=None, seed=1):
     """Return what the module site_noise measures on a host of known noise, per block."""
     chance = random.Random(seed)
     blocks = []
     for number in range(count):
         factor = math.exp(chance.gauss(0, noise)) * drift**number
         blocks.append({"avg_us": 40 * factor, "p99_us": 100 * factor, "lower_p99_us": 100 * factor - gap})
-    return {"blocks": blocks, "stolen": stolen}
+    return {"blocks": blocks, "stolen": stolen, "awake": awake}
 
 
 def check(unmeasured=(), **hosts):
@@ -63,6 +63,17 @@ def test_what_makes_a_host_too_noisy(changes, reason):
     assert len(reasons) == bool(reason) and (not reason or reasons[0].startswith(reason))
 
 
+@pytest.mark.parametrize("trouble", [{"stolen": 0.034}, {"gap": 61}])
+@pytest.mark.parametrize(
+    "awake, shown", [(True, "CPUs awake when idle."), (False, "CPUs asleep when idle."), (None, "")]
+)
+def test_a_noisy_host_whose_cpus_sleep_could_keep_them_awake(trouble, awake, shown):
+    found = site_check.judge(site(awake=awake, **trouble), SLO_P99_US, 5)
+    assert ("host_tuning_cpu_idle: awake" in found["reasons"][0]) == (awake is False)
+    (line,) = (line for line in site_check.lines([check(a=found)]) if line.startswith("Site check"))
+    assert shown in line and ("when idle" in line) == bool(shown)
+
+
 def test_a_host_without_time_stamps_has_no_gap():
     measured = site()
     measured["blocks"][3]["lower_p99_us"] = None
@@ -81,12 +92,15 @@ def test_more_noise_hides_larger_effects_and_more_rounds_show_smaller_ones():
 
 def test_only_figures_are_accepted_of_a_host():
     accepted = site_check.result({"changed": True, "add_host": {}, "site_noise": {**site(), "more": 1}})
-    assert set(accepted) == {"changed", "site_noise"} and set(accepted["site_noise"]) == {"blocks", "stolen"}
+    assert set(accepted) == {"changed", "site_noise"} and set(accepted["site_noise"]) == {"blocks", "stolen", "awake"}
     assert not accepted["changed"]
     assert site_check.result({"failed": True, "msg": "no Redis"}) == {"failed": True, "msg": "no Redis"}
-    for wrong in ({"blocks": site()["blocks"][:2], "stolen": 0}, {"blocks": [], "stolen": 2}, {"stolen": 0}):
+    short = site()["blocks"][:2]
+    for wrong in ({"blocks": short}, {"stolen": 2}, {"blocks": None}, {"awake": "yes"}):
         with pytest.raises(MeasurementError, match="site_noise"):
-            site_check.result({"site_noise": wrong})
+            site_check.result({"site_noise": {**site(), **wrong}})
+    with pytest.raises(MeasurementError, match="blocks is missing"):
+        site_check.result({"site_noise": {"stolen": 0}})
     assert site_check.result({"unmeasured": "no Redis", "more": 1}) == {"changed": False, "unmeasured": "no Redis"}
 
 

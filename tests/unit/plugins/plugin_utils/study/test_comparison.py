@@ -166,6 +166,18 @@ def test_a_comparison_states_its_aa_test_and_the_smallest_effect(record, make_re
     )
 
 
+def test_processors_that_sleep_in_one_arm_only_are_more_than_the_profile(record):
+    def idle(name, awake):
+        def change(run):
+            run["hosts"] = {"kvm": {"cpu": {"idle": {"driver": "haltpoll", "governor": "haltpoll", "awake": awake}}}}
+
+        return ArmRuns(name, [edit_run(record(name=name)[0], change)])
+
+    arms = [idle("asleep", False), idle("awake", True), idle("sleepy", False)]
+    found = compare(arms)[0]["differences"]
+    assert found == {"awake": ["processors when idle: sleep -> awake"], "sleepy": []}
+
+
 def test_other_command_lines_of_the_guests_are_more_than_the_profile(record):
     def boot(directory, line):
         def change(run):
