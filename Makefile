@@ -206,12 +206,12 @@ lane-membw:
 # Two tests run at a time; those that change this machine run one after another.
 lane-local:
 	@echo "== local: the playbooks on real Redis servers of this machine"
-	@$(BIN)/python -m pytest tests/local -n 2
+	@$(BIN)/python -m pytest tests/local -n 2 --durations=60
 
 lane-fleet:
 	$(call install,$$(python3 tools/lab.py packages))
 	@echo "== fleet: VMs on real libvirt, in network namespaces of this machine"
-	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet --ignore=tests/fleet/test_guests.py
+	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet --ignore=tests/fleet/test_guests.py --durations=20
 
 lane-report:
 	$(call install,$(REPORT_PACKAGES))
