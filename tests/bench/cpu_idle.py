@@ -102,7 +102,7 @@ def main() -> None:
             f"# CPUs that stay awake\n\n`tests/bench/cpu_idle.py`, {datetime.date.today()}: one Redis, {RATE:,} "
             f"requests/s, {SECONDS} s each, {options.rounds} rounds with both arms in random order (cpuidle driver "
             f"{driver}, governor {governor}). Medians of the rounds in microseconds; the ratio is the geometric mean "
-            f"of the rounds with its 95 % interval.\n\n{machine.describe(load)}" + "\n".join(lines) + "\n",
+            f"of the rounds with its 95 % interval.\n\n{machine.describe(load, idle=False)}" + "\n".join(lines) + "\n",
             encoding="utf-8",
         )
 

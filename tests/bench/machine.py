@@ -11,11 +11,16 @@ import re
 BUSY = 0.7  # load average; it still includes some work from before the start
 
 
-def describe(load):
-    """Return the lines about the machine. load is the load average at the start."""
+def describe(load, idle=True):
+    """Return the lines about the machine.
+
+    Args:
+        load: the load average at the start.
+        idle: whether to tell what idle CPUs do.
+    """
     model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     busy = " (busy with other work: absolute figures are not reliable)" if load > BUSY else ""
-    idle = "; idle CPUs do not sleep" if _cpus_stay_awake() else ""
+    idle = "; idle CPUs do not sleep" if idle and _cpus_stay_awake() else ""
     return (
         f"- CPU: {model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} usable CPUs{idle}\n"
         f"- kernel: {platform.release()}\n"
