@@ -25,7 +25,7 @@ MIB = 2**20
 def _make_swap(make_guard, make_options, tmp_path):
     """A function that returns zram before a file on ext4, neither of which exists."""
 
-    def make(files=DEVICE, **params):
+    def make(files=None, **params):
         mounts = {"/proc/self/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"}
         options = make_options(
             **{
@@ -38,7 +38,7 @@ def _make_swap(make_guard, make_options, tmp_path):
                 **params,
             }
         )
-        guard = make_guard({**mounts, **files})
+        guard = make_guard({**mounts, **(DEVICE if files is None else files)})
         return ZramFirst(SwapFile(options, guard, {}))
 
     return make
