@@ -273,8 +273,9 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
     assert "Resuming density search" in outcome.output and "1 probe done" in outcome.output
     document = studies.document("density")
     # The attempt that was interrupted may have lost its hosts to Ctrl-C. It is invalid then, kept, and repeated.
-    judged = [(run["size"], run["outcome"]) for run in document["runs"] if run["outcome"] != "invalid"]
-    assert judged == [(1, "pass"), (2, "fail")]
+    judged = [run for run in document["runs"] if run["outcome"] != "invalid" or run["attempt"] > 1]
+    # A Redis that is killed in the fill, or just after its last reply, fails.
+    assert [(run["size"], run["outcome"]) for run in judged] == [(1, "pass"), (2, "fail")], document["attempts"]
     (found,) = document["density"]
     assert found["density"] <= 1 and found["passes"]["n90_interval"][0] == 0, "two probes prove little"
     assert (found["stopped_by"], found["indicative"], found["ratio"], found["probes"]) == ("probes", True, None, 2)

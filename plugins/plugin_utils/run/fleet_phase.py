@@ -43,7 +43,8 @@ class PhaseResults:
         budgets: the boot id of each host whose DRAM budget was watched.
         charged: the charged DRAM of these machines, by boot id.
         charged_failed: whether it could not be fetched from one of them.
-        died: the hosts among those that failed whose Redis or machine died, or stopped answering, under the load.
+        died: the hosts among those that failed whose Redis or machine died, or stopped answering, under the load or
+            between two phases of this session.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class PhaseResults:
         clocks: HostClocks,
         begun_at: float,
         start_at: float | None,
+        answered: t.Collection[str] = (),
     ) -> None:
         """Begin a phase.
 
@@ -64,6 +66,8 @@ class PhaseResults:
             clocks: of the fleet.
             begun_at: when the launch began.
             start_at: the common start of all hosts; None for a fill.
+            answered: the hosts whose Redis answered in an earlier phase of this session. One that cannot be reached any
+                more has died since.
         """
         self.config = config
         self.phase = phase
@@ -78,6 +82,7 @@ class PhaseResults:
         self.charged: dict[str, dict[str, t.Any]] = {}
         self.charged_failed = False
         self.died: set[str] = set()
+        self._answered = frozenset(answered)
         self._awaited = set(self.expected)
         self._sum = FleetSum()
 
@@ -92,7 +97,7 @@ class PhaseResults:
         """Record that host failed, what it had measured by then, and whether it died under the load."""
         self.failed[host] = message
         self._awaited.discard(host)
-        if died or _server_died(partial):
+        if died or _died_under_load(partial) or (host in self._answered and _is_gone(partial)):
             self.died.add(host)
         if partial:
             self.partial[host] = partial
@@ -201,11 +206,20 @@ class PhaseResults:
         ]
 
 
-def _server_died(partial: t.Mapping[str, t.Any] | None) -> bool:
+def _died_under_load(partial: t.Mapping[str, t.Any] | None) -> bool:
     """Return whether the server of a client that failed died, or stopped answering, after the load had begun."""
     partial = partial or {}
     written = (partial.get("fill") or {}).get("keys") or (partial.get("requests") or {}).get("sent")
-    return (partial.get("error") or {}).get("kind") in ("lost", "timeout") and bool(written)
+    return _error_kind(partial) in ("lost", "timeout") and bool(written)
+
+
+def _is_gone(partial: t.Mapping[str, t.Any] | None) -> bool:
+    """Return whether a client could not connect, or its server closed the connection or hung before the load."""
+    return _error_kind(partial or {}) in ("connect", "not_ready")
+
+
+def _error_kind(partial: t.Mapping[str, t.Any]) -> str | None:
+    return (partial.get("error") or {}).get("kind")
 
 
 def _cut_short(result: t.Mapping[str, t.Any]) -> list[str]:

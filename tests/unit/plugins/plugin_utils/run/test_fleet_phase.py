@@ -239,6 +239,19 @@ def test_a_server_that_dies_under_the_load_does_not_make_the_phase_invalid(resul
     assert document["reasons"] == ([] if died else ["b: the message"])
 
 
+@pytest.mark.parametrize(
+    "error, died", [("connect", True), ("not_ready", True), ("auth", False), ("refused_foreign_data", False)]
+)
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_server_that_answered_earlier_and_is_gone_died(config, phase, make_result, error, died, answered):
+    before = ["a", "b"] if answered else ["a"]
+    results = PhaseResults(config, phase, ["a", "b"], HostClocks({}), START - 1, START, before)
+    results.add("a", make_result(phase, 0, START))
+    results.fail("b", "the message", {"error": {"kind": error, "message": ""}, "requests": None})
+    document = results.document()
+    assert (document["died"], document["valid"]) == ((["b"], True) if died and answered else ([], False))
+
+
 def test_a_machine_that_dies_under_the_load(results, make_result):
     results.add("a", make_result(results.phase, 0, START))
     results.add("c", make_result(results.phase, 2, START))

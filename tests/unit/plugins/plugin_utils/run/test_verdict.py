@@ -232,6 +232,19 @@ def test_a_redis_that_dies_under_the_load_fails_the_run(record, index, kind):
     assert any("c died under the load" in line for line in printed)
 
 
+@pytest.mark.parametrize("index, verdict", [(1, "invalid"), (2, "fail"), (4, "fail")])
+def test_a_redis_that_is_gone_in_a_later_phase_fails_the_run(record, index, verdict):
+    gone = {"error": {"kind": "connect", "message": "Connection refused"}}
+    directory, printed = record(
+        lambda phase, host, result: ("Redis is gone", gone) if phase["index"] == index and host == "c" else result,
+        skip=range(index + 1, 14),
+    )
+    summary = summarise(directory)
+    assert summary["verdict"] == verdict
+    problem = "c died under the load: Redis is gone" if verdict == "fail" else "c: Redis is gone"
+    assert problem in summary["reasons"][0] and any(problem in line for line in printed)
+
+
 def test_one_sick_host_of_twenty_fails_and_is_named(tmp_path):
     summary = summarise(fleet_run(tmp_path, hosts=20, sick=(7,), iterations=1))
     assert summary["verdict"] == "fail"
