@@ -3,7 +3,8 @@
 
 Ansible sends a module and its imports as a zip file, and Python writes no byte code for imports from zip files: each of
 the thousands of module starts would compile the same source again. Each playbook would make the same zip files again,
-for which Ansible parses all of their sources. The cache changes neither source nor compiler.
+for which Ansible parses all of their sources. The cache changes neither source nor compiler. Python also looks less
+often for cycles of references: each time, it writes to all objects of a playbook, which its workers must then copy.
 test_the_collection_runs_where_galaxy_installs_it runs without it.
 
 Python imports a module of this name at its start; the fixture bytecode_environment puts this directory on PYTHONPATH.
@@ -11,6 +12,7 @@ Python imports a module of this name at its start; the fixture bytecode_environm
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib.util
 import marshal
@@ -52,3 +54,4 @@ def _share_zip_files(suffix: str | None = None, prefix: str | None = None, dir: 
 if os.path.isdir(_ZIP_FILES):
     zipimport._compile_source = _compile_once  # type: ignore[attr-defined]
     tempfile.mkdtemp = _share_zip_files  # type: ignore[assignment]
+    gc.set_threshold(100_000, 50, 100)
