@@ -250,7 +250,8 @@ def test_zram_is_before_the_disks_or_the_file_and_goes_with_them(pair, tmp_path)
     assert in_use() == {"/dev/zram0": 5} and run("wipefs", pair[0].node) == ""
 
 
-FILLED = """
+# Random bytes do not compress, so zram holds as many as a disk.
+SWAPPED_OUT = """
 import ctypes, mmap, os, sys, time
 size = 24 * 2**20
 area = mmap.mmap(-1, size)
@@ -264,6 +265,17 @@ time.sleep(600)
 """
 
 
+@contextlib.contextmanager
+def swapped_out():
+    """24 MiB of a process are swapped out."""
+    with subprocess.Popen([sys.executable, "-c", SWAPPED_OUT], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "out\n"
+            yield
+        finally:
+            process.kill()
+
+
 def used_mib():
     """MiB in use by name of area."""
     with open("/proc/swaps", encoding="ascii") as file:
@@ -272,12 +284,8 @@ def used_mib():
 
 def test_the_kernel_fills_zram_before_it_writes_to_the_disk(pair):
     swap(**on(pair[:1], zram_first=True, zram_size="16M"))
-    with subprocess.Popen([sys.executable, "-c", FILLED], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout.readline() == "out\n"
-            used = used_mib()
-        finally:
-            process.kill()
+    with swapped_out():
+        used = used_mib()
     assert used["/dev/zram0"] >= 14 and used[pair[0].node] >= 6, used
 
 
@@ -351,40 +359,21 @@ def test_foreign_swap_is_turned_on_again_with_others_keep(foreign, tmp_path):
     run("swapoff", foreign)
 
 
-SWAPPED_OUT = """
-import ctypes, mmap, sys, time
-size = 24 * 2**20
-area = mmap.mmap(-1, size)
-for offset in range(0, size, 4096):
-    area[offset:offset + 8] = offset.to_bytes(8, "little")
-libc = ctypes.CDLL(None, use_errno=True)
-address = ctypes.addressof(ctypes.c_char.from_buffer(area))
-if libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), 21):
-    sys.exit(f"madvise(MADV_PAGEOUT): {ctypes.get_errno()}")
-print("out", flush=True)
-time.sleep(600)
-"""
-
-
 def test_swap_in_use_is_not_turned_off_without_head_room(pair):
     disk = pair[0]
     settled(**on([disk]))
-    with subprocess.Popen([sys.executable, "-c", SWAPPED_OUT], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout.readline() == "out\n"
-            # The last one also makes an area on another disk.
-            for params in ({"state": "restored"}, {"kind": "none"}, on([disk], priority=11), on(pair, priority=11)):
-                result = call_module(reserve="1000T", **params)
-                assert result.get("failed"), result
-                assert re.search(
-                    rf"[\d.]+ MiB are swapped out to {disk.node} and must go back to memory, but only .* are available",
-                    result["msg"],
-                )
-                assert in_use() == {disk.node: 10}
-            assert swap(**on([disk], priority=11))["changed"]  # there is head-room
-            assert in_use() == {disk.node: 11}
-        finally:
-            process.kill()
+    with swapped_out():
+        # The last one also makes an area on another disk.
+        for params in ({"state": "restored"}, {"kind": "none"}, on([disk], priority=11), on(pair, priority=11)):
+            result = call_module(reserve="1000T", **params)
+            assert result.get("failed"), result
+            assert re.search(
+                rf"[\d.]+ MiB are swapped out to {disk.node} and must go back to memory, but only .* are available",
+                result["msg"],
+            )
+            assert in_use() == {disk.node: 10}
+        assert swap(**on([disk], priority=11))["changed"]  # there is head-room
+        assert in_use() == {disk.node: 11}
 
 
 def read_record():
