@@ -96,8 +96,8 @@ def test_no_answer_and_a_wrong_password(fleet):
 def test_a_phase_whose_schedule_is_cut_off_is_invalid(fleet):
     """It keeps its rate until then, but most of its requests were never due."""
     fleet.add("a")
-    # At 10 requests a second, 500 take 50 s.
-    fleet.variables.update(latency_benchmark_max_phase_seconds=2, latency_benchmark_rate=10)
+    # At 100 requests a second, 500 take 5 s.
+    fleet.variables.update(latency_benchmark_max_phase_seconds=1, latency_benchmark_rate=100)
     outcome = fleet.run_playbook()
     assert outcome.status != 0
     found = re.search(r"a: cut off when (\d+) of its 500 requests were not due yet", outcome.output)
@@ -197,11 +197,6 @@ def test_clocks_that_do_not_hold_make_the_run_invalid(fleet, tmp_path):
                 told,
             )
     assert "holds: " not in told
-    # An invalid phase is not measured again: the run is finished, and the same command begins a new one.
-    before = files(outcome.run)
-    again = fleet.run_playbook(inventory=path)
-    assert "Resuming run" not in again.output and again.run != outcome.run
-    assert files(outcome.run) == before
 
 
 def ended_with(outcome):
@@ -210,8 +205,8 @@ def ended_with(outcome):
     return [session["clocks"] for session in run["sessions"]]
 
 
-def test_foreign_data_is_kept_and_a_password_stays_secret(fleet):
-    """Data is not wiped unless that is allowed, and the password is nowhere to be read."""
+def test_foreign_data_is_kept_and_secrets_stay_secret(fleet, tmp_path):
+    """Data is not wiped unless that is allowed. Secrets are nowhere to be read, however they are called and given."""
     fleet.add("a", password="correct horse")
     fleet.servers["a"].command("set", "customer:17", "precious")
     secret = ("-e", '{"latency_benchmark_password": "correct horse"}')
@@ -219,23 +214,10 @@ def test_foreign_data_is_kept_and_a_password_stays_secret(fleet):
     assert outcome.status != 0
     assert "overwrite" in outcome.output
     assert fleet.servers["a"].command("get", "customer:17") == "precious"
-    allowed = fleet.run_playbook("-vvv", *secret, "-e", "latency_benchmark_overwrite=true")
-    assert allowed.status == 0, allowed.output
-    assert fleet.servers["a"].command("dbsize") == "501"
-    # The command line that the user typed is not ours; everything that we print or keep is.
-    assert "correct horse" not in allowed.output
-    files = [path for path in allowed.run.rglob("*") if path.is_file()]
-    assert allowed.run / "run.json" in files
-    for path in files:
-        assert "correct horse" not in path.read_text(encoding="utf-8")
-
-
-def test_secrets_on_the_command_line_are_in_no_result(fleet, tmp_path):
-    """Whatever a secret is called and however it is given."""
-    fleet.add("a")
     for name in ("secrets.yml", "vault-hunter2"):
         (tmp_path / name).write_text("file_secret: hunter2\n", encoding="utf-8")
-    outcome = fleet.run_playbook(
+    allowed = fleet.run_playbook(
+        *("-vvv", *secret, "-e", "latency_benchmark_overwrite=true"),
         *("-e", "ansible_become_pass=hunter2"),
         *("-e", '{"ansible_ssh_pass": "hunter2", "nested": {"list": ["hunter2"]}}'),
         *("-edb_pwd=hunter2", "--extra-vars=redis_auth='hunter2 x'"),
@@ -245,17 +227,21 @@ def test_secrets_on_the_command_line_are_in_no_result(fleet, tmp_path):
         *("--ssh-common-args", "-o SetEnv=X=hunter2"),
         *("-e", "profile=swap"),
     )
-    assert outcome.status == 0, outcome.output
-    command = json.loads((outcome.run / "run.json").read_text(encoding="utf-8"))["command"]
+    assert allowed.status == 0, allowed.output
+    assert fleet.servers["a"].command("dbsize") == "501"
+    command = json.loads((allowed.run / "run.json").read_text(encoding="utf-8"))["command"]
     assert "profile=swap" in command and "ansible_become_pass=********" in command
-    files = [path for path in outcome.run.rglob("*") if path.is_file()]
-    assert {"run.json", "report.html", "log.txt", "summary.json"} <= {path.name for path in files}
-    for path in files:
-        assert "hunter2" not in path.read_text(encoding="utf-8"), path
+    # The command line that the user typed is not ours; everything that we print or keep is.
+    assert "correct horse" not in allowed.output
+    kept = [path for path in allowed.run.rglob("*") if path.is_file()]
+    assert {"run.json", "report.html", "log.txt", "summary.json"} <= {path.name for path in kept}
+    for path in kept:
+        text = path.read_text(encoding="utf-8")
+        assert "correct horse" not in text and "hunter2" not in text, path
 
 
 def test_a_redis_that_dies_in_a_phase(fleet):
-    fleet.add("a", "b", "c")
+    fleet.add("a", "b")
     fleet.variables.update(TWO_CELLS)
     held = fleet.hold_after("02-i0-r70-1.json")
     process = fleet.start(*UNRECORDED)
@@ -268,10 +254,10 @@ def test_a_redis_that_dies_in_a_phase(fleet):
     assert summary["verdict"] == "fail"
     assert summary["fleet"]["failed"] == ["b"]
     assert any("b died under the load: Redis 127.0.0.1" in reason for reason in summary["reasons"])
-    # The others' results and the earlier phases are kept.
+    # The other's result and the earlier phases are kept.
     assert outcome.phase_files == ["01-fill.json", "02-i0-r70-1.json", "03-i10-r70-1.json"]
     last = outcome.phase("03-i10-r70-1.json")
-    assert sorted(last["hosts"]) == ["a", "c"] and last["died"] == ["b"]
+    assert list(last["hosts"]) == ["a"] and last["died"] == ["b"]
     assert outcome.output.count("Verdict: FAIL") == 1
 
     # The run is finished, whatever its verdict. Repaired, the same command begins a new one.
