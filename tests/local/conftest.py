@@ -47,6 +47,20 @@ SMALL = {
     "latency_benchmark_slo_p99_us": 1e8,
     "site_check": False,  # it takes 20 seconds
 }
+# The settings of a density search in small: one probe of each profile, which every machine passes.
+SMALL_SEARCH = {
+    "density_start": 1,
+    "density_probes": 1,
+    "density_slo_factor": 1000,
+    "density_probe": {
+        "latency_benchmark_duration": 1,
+        "latency_benchmark_warmups": 0,
+        "latency_benchmark_influences": [25],
+        "latency_benchmark_read_mixes": [100],
+        "latency_benchmark_lead_seconds": 0,
+        "latency_benchmark_min_overlap": 0,
+    },
+}
 ON_THIS_MACHINE = {
     "ansible_connection": "local",
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",
@@ -129,6 +143,17 @@ def write_inventory(path: pathlib.Path, groups: dict[str, t.Any]) -> pathlib.Pat
     """Write an inventory whose hosts are all this machine."""
     path.write_text(yaml.safe_dump({"all": {"vars": ON_THIS_MACHINE, "children": groups}}), encoding="utf-8")
     return path
+
+
+def smaller_inventory(path: pathlib.Path, directory: pathlib.Path, *hosts: str) -> pathlib.Path:
+    """Write an inventory of the collection into a directory, with only these hosts in its fleet: each takes time."""
+    inventory = yaml.safe_load(path.read_text(encoding="utf-8"))
+    inventory["all"]["children"]["fleet"]["hosts"] = dict.fromkeys(hosts)
+    directory.mkdir()
+    (directory / "group_vars").symlink_to(path.parent / "group_vars")
+    smaller = directory / path.name
+    smaller.write_text(yaml.safe_dump(inventory), encoding="utf-8")
+    return smaller
 
 
 class RedisServer:

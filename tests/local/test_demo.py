@@ -10,9 +10,8 @@ import re
 import signal
 
 import pytest
-import yaml
 
-from .conftest import DEMO, SMALL, free_ports, wait_for, write_inventory
+from .conftest import DEMO, SMALL, SMALL_SEARCH, free_ports, smaller_inventory, wait_for, write_inventory
 from .machine import RECORDS, differences, snapshot
 
 # No bound on what other tests make of the machine meanwhile.
@@ -24,19 +23,9 @@ QUICK_CHECK = {
 }
 TINY = {
     **QUICK_CHECK,
-    "density_start": 1,
-    "density_probes": 1,
-    "density_slo_factor": 1000,
+    **SMALL_SEARCH,
     "host_tuning_dram_budget": {"mechanism": "cgroup", "size": "40M", "group": "memstretchdemo"},
     "latency_benchmark_key_count": 4000,
-    "density_probe": {
-        "latency_benchmark_duration": 1,
-        "latency_benchmark_warmups": 0,
-        "latency_benchmark_influences": [25],
-        "latency_benchmark_read_mixes": [100],
-        "latency_benchmark_lead_seconds": 0,
-        "latency_benchmark_min_overlap": 0,
-    },
 }
 
 
@@ -44,12 +33,7 @@ TINY = {
 def demo(untuned_machine, fleet, tmp_path):
     """Starts the demo with these variables, and puts the machine back in any case."""
     before = snapshot()
-    inventory = yaml.safe_load(DEMO.read_text(encoding="utf-8"))
-    inventory["all"]["children"]["fleet"]["hosts"] = {"redis01": None, "redis02": None}  # each takes time to prepare
-    path = tmp_path / "demo" / "hosts.yml"
-    path.parent.mkdir()
-    path.write_text(yaml.safe_dump(inventory), encoding="utf-8")
-    (path.parent / "group_vars").symlink_to(DEMO.parent / "group_vars")
+    path = smaller_inventory(DEMO, tmp_path / "demo", "redis01", "redis02")
 
     def start(playbook="demo", **variables):
         return fleet.start("-e", json.dumps({**TINY, **variables}), playbook=playbook, inventory=path)

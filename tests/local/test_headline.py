@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -12,53 +13,39 @@ import sys
 import pytest
 import yaml
 
-from .conftest import HEADLINE, PATIENCE, ROOT, wait_for
-from .machine import RECORDS, differences, snapshot
+from .conftest import HEADLINE, PATIENCE, ROOT, SMALL_SEARCH, smaller_inventory, wait_for
+from .machine import differences, snapshot
 
 ROW = {
     "name": "small",
     "values": "3:1",
     "compressibility": 0.75,
     "influence": 25,
-    "servers": 3,
+    "servers": 2,
     "profiles": ["dram", "zram_swap"],
     "variables": {"headline_zram_size": "16M"},
     "target": 1000,
     "expected": "a test",
 }
 TINY = {
+    **SMALL_SEARCH,
     "site_check": False,
-    "density_start": 1,
-    "density_probes": 1,
-    "density_slo_factor": 1000,
     "host_tuning_dram_budget": {"mechanism": "cgroup", "size": "40M", "group": "memstretchheadline"},
     "swap_space_file_size": "64M",
     "latency_benchmark_key_count": 2000,
-    "density_probe": {
-        "latency_benchmark_duration": 1,
-        "latency_benchmark_warmups": 0,
-        "latency_benchmark_read_mixes": [100],
-        "latency_benchmark_lead_seconds": 0,
-        "latency_benchmark_min_overlap": 0,
-    },
 }
 
 
 @pytest.fixture
 def study(untuned_machine, fleet, tmp_path):
-    """Starts the study of one row with four servers, and puts the machine back in any case."""
+    """Starts the study of one row with three servers, and puts the machine back in any case."""
     before = snapshot()
-    inventory = yaml.safe_load(HEADLINE.read_text(encoding="utf-8"))
-    inventory["all"]["children"]["fleet"]["hosts"] = {f"redis0{number}": None for number in range(1, 5)}
-    directory = tmp_path / "headline"
-    directory.mkdir()
-    (directory / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
-    (directory / "group_vars").symlink_to(HEADLINE.parent / "group_vars")
+    inventory = smaller_inventory(HEADLINE, tmp_path / "headline", "redis01", "redis02", "redis03")
     rows = tmp_path / "rows.yml"
     rows.write_text(yaml.safe_dump([ROW]), encoding="utf-8")
 
     def start():
-        options = ["--rows", rows, "--inventory", directory / "hosts.yml", "--results", fleet.results]
+        options = ["--rows", rows, "--inventory", inventory, "--results", fleet.results]
         return subprocess.Popen(
             [sys.executable, ROOT / "tools" / "headline.py", "measure", *options, "-e", json.dumps(TINY)],
             env=fleet.environment,
@@ -71,35 +58,38 @@ def study(untuned_machine, fleet, tmp_path):
     yield start
     if differences(before, snapshot()):  # only after a test that failed
         for playbook in ("teardown", "restore"):
-            fleet.run_playbook(playbook=playbook, inventory=directory / "hosts.yml")
+            fleet.run_playbook(playbook=playbook, inventory=inventory)
 
 
-def test_ctrl_c_restores_the_machine_and_the_row_stays_unfinished(study, fleet):
+def test_a_study_continues_after_ctrl_c_ends_with_the_table_and_is_not_repeated(study, fleet):
+    """Ctrl-C comes when the first profile was probed and the second is being applied."""
     before = snapshot()
     process = study()
-    wait_for("the machine is tuned", (RECORDS / "dram_budget.json").exists, process)
+    wait_for("the second profile is applied", lambda: "zram0" in pathlib.Path("/proc/swaps").read_text(), process)
     os.killpg(process.pid, signal.SIGINT)
     output = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 130 and "interrupted; the same command continues" in output, output
     assert not differences(before, snapshot()), output
-    assert fleet.document("headline-small", "density")["finished"] is False
+    interrupted = fleet.document("headline-small", "density")
+    assert interrupted["finished"] is False and interrupted["restored"]
+    assert [(run["arm"], run["outcome"]) for run in interrupted["runs"]] == [("dram", "pass")], output
+    assert "== dram: probe 1 of at most 1" in output
 
-
-def test_a_study_ends_with_the_table_and_the_machine_as_before_and_is_not_repeated(study, fleet):
-    before = snapshot()
     process = study()
     output = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 0, output
     assert not differences(before, snapshot())
+    assert "Resuming density search headline-small: " in output and "1 probe done" in output
+    assert "== dram: probe" not in output and "== zram_swap: probe 1 of at most 1" in output
     document = fleet.document("headline-small", "density")
+    assert document["runs"][0] == interrupted["runs"][0], "what was measured is kept"
     assert [arm["name"] for arm in document["density"]] == ["dram", "zram_swap"] and document["restored"]
     assert {run["outcome"] for run in document["runs"]} == {"pass"}, output
-    assert document["definition"]["maximum"] == 3
+    assert document["definition"]["maximum"] == 2
     assert document["calibration"]["budget_bytes"] == 40 * 2**20
     assert fleet.document("headline-small-plan", "plan")["largest"].keys() == {"dram", "zram_swap"}
     row = output.splitlines()[-2]
     assert row.startswith("| 3:1 | ") and "dram, zram_swap" in row and "not measured" not in row, output
-    assert "== dram: probe 1 of at most 1" in output and "== zram_swap: probe 1 of at most 1" in output
 
     process = study()
     again = process.communicate(timeout=PATIENCE)[0]
