@@ -10,6 +10,8 @@ import re
 
 IDLE_LIMITS = "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us"
 RECORDS = pathlib.Path("/var/lib/memstretch")
+# What each test's own loop devices are like is no setting of the machine.
+LOOP_DEVICES = "/sys/block/loop"
 COUNTERS = re.compile(
     r"/(pages_|full_scans|stable_node|ksm_zero|general_profit|free_hugepages|resv_hugepages|stats/|damon/|stat_refresh|compact_memory)"
 )
@@ -38,7 +40,7 @@ def snapshot():
         path: value(path)
         for place in places
         for path in glob.glob(place, recursive=True)
-        if os.path.isfile(path) and not COUNTERS.search(path)
+        if os.path.isfile(path) and not COUNTERS.search(path) and not path.startswith(LOOP_DEVICES)
     }
     state["swap"] = [
         line.split()[0] for line in pathlib.Path("/proc/swaps").read_text(encoding="utf-8").splitlines()[1:]
