@@ -133,6 +133,8 @@ def test_zram_is_charged_to_the_budget(servers, client, run_module, compressibil
         "page_cache_bytes",
     }
     assert measured["host_check"] is not None
+    page_ins = measured["page_ins"]["per_second"]
+    assert len(page_ins) == measured["samples"] - 1 and max(page_ins) > 0, "a fleet in compressed memory reads it"
     print(json.dumps(measured, indent=1))
     limit = int((group / "memory.limit_in_bytes").read_text(encoding="ascii"))
     if compressibility:

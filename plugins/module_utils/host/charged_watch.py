@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Watch the charged DRAM of a host while a phase is measured: a process that reads it every second.
+"""Watch the charged DRAM and the page-ins of a host while a phase is measured: a process reads them every second.
 
 The same process reclaims memory of the budget's control group in the background.
 """
@@ -21,6 +21,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.charged im
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, private_directory
 from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import GroupReclaim
+from ansible_collections.memstretch.density.plugins.module_utils.host.pressure import page_ins
 
 INTERVAL_S = 1.0
 # All processes are looked through for the clients, so rarely: in the second sample, then in every tenth.
@@ -70,7 +71,12 @@ def _watch(charged: ChargedDram, group: CgroupFiles | None, descriptor: int, lon
 def _sample(charged: ChargedDram, group: CgroupFiles | None, reclaim: GroupReclaim | None) -> dict[str, t.Any]:
     with reclaim.lock if reclaim else contextlib.nullcontext():
         sample: dict[str, t.Any] = dict(charged.read())
-    return {**sample, "limit_hits": group.limit_hits() if group else None}
+    return {
+        **sample,
+        "limit_hits": group.limit_hits() if group else None,
+        "clock_s": round(time.monotonic(), 6),
+        "page_ins": page_ins(HostFiles()),
+    }
 
 
 def _write(descriptor: int, sample: t.Mapping[str, t.Any]) -> None:
@@ -107,6 +113,25 @@ def private_bytes(pid: int) -> int:
     """Return the memory that a process shares with no other; 0 if it has ended."""
     text = HostFiles().text(f"/proc/{pid}/smaps_rollup") or ""
     return sum(int(size) * 1024 for size in re.findall(r"^Private_(?:Clean|Dirty):\s+(\d+) kB$", text, re.MULTILINE))
+
+
+def page_in_series(samples: t.Sequence[t.Mapping[str, t.Any]], now: float) -> dict[str, t.Any] | None:
+    """Return the page-ins of the host between the samples; None if this kernel does not count them.
+
+    Args:
+        samples: of the watch.
+        now: the monotonic clock.
+
+    Returns:
+        C(age_s), how many seconds ago the first sample was read; C(interval_s); C(per_second), one rate for each
+        interval.
+    """
+    counts, times = ([sample[name] for sample in samples] for name in ("page_ins", "clock_s"))
+    if None in counts:
+        return None
+    steps = zip(counts, counts[1:], times, times[1:])
+    rates = [round((after - before) / max(until - since, 1e-6), 1) for before, after, since, until in steps]
+    return {"age_s": round(now - times[0], 3), "interval_s": INTERVAL_S, "per_second": rates}
 
 
 def summary(samples: t.Sequence[t.Mapping[str, t.Any]], mechanism: str) -> dict[str, t.Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -168,12 +169,20 @@ def test_a_watch_reads_until_its_file_is_removed():
         assert is_running(job["pid"])
     samples = charged_watch.end(job)
     assert samples[0]["charged_bytes"] > 0 and not os.path.exists(job["path"])
+    assert samples[0]["page_ins"] >= 0 and samples[0]["clock_s"] <= time.monotonic()
     with pytest.raises(charged_watch.WatchError, match="cannot be read"):
         charged_watch.end(job)
     with pytest.raises(charged_watch.WatchError, match="is not the file of a watch"):
         charged_watch.end({"path": "/etc/passwd", "pid": 1})
     while is_running(job["pid"]):
         pass
+
+
+def test_page_ins_become_rates():
+    samples = [{"clock_s": 100.0 + at, "page_ins": count} for at, count in ((0, 50), (1, 250), (2.5, 550), (3, 550))]
+    series = charged_watch.page_in_series(samples, 110.0)
+    assert series == {"age_s": 10.0, "interval_s": 1.0, "per_second": [200.0, 200.0, 0.0]}
+    assert charged_watch.page_in_series([*samples, {"clock_s": 104.0, "page_ins": None}], 110.0) is None
 
 
 def test_a_watch_that_was_killed_is_not_a_measurement():
