@@ -157,18 +157,6 @@ class Histogram:
             self.min_ns = other.min_ns if self.min_ns is None else min(self.min_ns, other.min_ns)
             self.max_ns = other.max_ns if self.max_ns is None else max(self.max_ns, other.max_ns)
 
-    def largest(self, count: int) -> Histogram:
-        """Return so many of the largest samples. If not all, each is the highest value of its slot."""
-        if count >= self.count:
-            return self
-        found, slots = Histogram(), sorted(self.counts)
-        while count and slots and self.max_ns is not None:
-            slot = slots.pop()
-            taken = min(count, self.counts[slot])
-            found.add(min(highest_of(slot), self.max_ns), taken)
-            count -= taken
-        return found
-
     @property
     def count(self) -> int:
         """The number of samples."""

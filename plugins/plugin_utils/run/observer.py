@@ -10,14 +10,19 @@ its result). A request that the observer itself sent late is no random sample an
 it was due in. Had it been sent in time, its reply would not have come later, since a Redis serves requests in the order
 in which they arrive. So it counts with all of its delay (C(intended)). So does one that took longer than a period of
 the observer's schedule, of which C(server) may count a period only, and one without a receive stamp. Histograms do not
-tell which these requests are; their delays are at most the largest ones.
+tell which these requests are; their delays are at most the largest ones. Nor can a user wait longer than the delay of
+every request says, late or not; rank by rank, the smaller of both bounds counts.
 """
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, slot_of
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import (
+    Histogram,
+    highest_of,
+    slot_of,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
 
 # Fewer samples of a cell are too few for a p99: of 5,000 samples, 50 are above it.
@@ -79,8 +84,9 @@ class Observed:
         server, intended, lateness = (Histogram.from_figures(latency[name]) for name in _LATENCIES)
         late = intended.count - server.count + _above(lateness, 1000 * LATE_US)
         whole = min(intended.count, late + _above(intended, round(1e9 / observed["rate"]["target"])))
-        self.upper.merge(server.largest(intended.count - whole))
-        self.upper.merge(intended.largest(whole))
+        mixed = _largest(server, intended.count - whole)
+        mixed.merge(_largest(intended, whole))
+        self.upper.merge(_lesser(mixed, intended))
         self.samples += intended.count
         self.late += late
 
@@ -101,6 +107,34 @@ class Observed:
             f"the observer made {self.samples:,} requests and {SAMPLES:,} are needed; raise "
             f"latency_benchmark_observer_rate or latency_benchmark_duration"
         )
+
+
+def _largest(histogram: Histogram, count: int) -> Histogram:
+    """Return so many of the largest values, each the highest one of its slot."""
+    found = Histogram()
+    for value, samples in reversed(_values(histogram)):
+        found.add(value, min(count, samples))
+        count -= min(count, samples)
+    return found
+
+
+def _lesser(one: Histogram, other: Histogram) -> Histogram:
+    """Return the smaller value of each rank; both have the same number of samples."""
+    found = Histogram()
+    rest, others = _values(one), _values(other)
+    while rest and others:
+        (value, samples), (limit, several) = rest.pop(), others.pop()
+        both = min(samples, several)
+        found.add(min(value, limit), both)
+        rest += [(value, samples - both)] if samples > both else []
+        others += [(limit, several - both)] if several > both else []
+    return found
+
+
+def _values(histogram: Histogram) -> list[tuple[int, int]]:
+    """Return the highest value of each slot and its number of samples, in ascending order."""
+    highest = histogram.max_ns or 0
+    return [(min(highest_of(slot), highest), count) for slot, count in sorted(histogram.counts.items()) if count]
 
 
 def _above(histogram: Histogram, nanoseconds: int) -> int:
