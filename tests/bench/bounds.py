@@ -16,6 +16,7 @@ import contextlib
 import datetime
 import os
 import pathlib
+import random
 import select
 import socket
 import statistics
@@ -42,6 +43,7 @@ RATE = 1000
 PERIOD = 1e9 / RATE
 FREEZER = pathlib.Path("/sys/fs/cgroup/freezer/memstretch-bench")
 FREEZER_V2 = pathlib.Path("/sys/fs/cgroup/memstretch-bench")
+START_S = 1.0  # from the launch of the clients to the start of their schedules
 OBSERVER_RATE = 1500  # so that a measurement has enough of its requests
 LARGEST_P99_US = 800  # the shortest planted delay is 900 us
 REPLY_TIME = 1 / 4900  # seconds; the schedule asks for 5,000 requests a second
@@ -174,8 +176,7 @@ class Machine:
             observe: run an observer too.
             port: of another server than Redis.
         """
-        start_at = time.time() + 0.5
-        start = round(start_at * 1e9) - truth.wall_offset()
+        start_at, offset = time.time() + START_S, truth.wall_offset()
         when = f"--start-at={start_at:.6f}"
         watching = None
         with tempfile.TemporaryDirectory() as directory:
@@ -184,7 +185,7 @@ class Machine:
             if observe:
                 poisson = ("--arrivals=poisson", f"--cpu={self._observer}")
                 watching = launch(self.port, OBSERVER_RATE, when, *poisson)
-            thread = delays(process.pid, start)
+            thread = delays(process.pid, round(start_at * 1e9) - offset)
             if thread:
                 thread.start()
             measured = result(process)
@@ -193,7 +194,9 @@ class Machine:
             columns = truth.read_raw(raw)
         if watching:
             measured["observed"] = observer.excerpt({"solotest": result(watching)})
-        return Measured(measured, columns, start)
+        # A client that was late to start has shifted its schedule.
+        first_due = round(measured["started_at"] * 1e9) - columns[2][0] + columns[0][0]
+        return Measured(measured, columns, first_due - offset)
 
     def together(self, length: float, per_second: int, observe: bool = False) -> tuple[dict[str, t.Any], list[float]]:
         """Freeze Redis and client together, each time for so many seconds; an observer runs on.
@@ -201,7 +204,9 @@ class Machine:
         Returns:
             The result of the client, and by how much average and p99 of C(intended) exceed what the stops make of them.
         """
-        plan = [((number + 0.5) / per_second, length) for number in range(SECONDS * per_second - 1)]
+        # A freeze that always began when a request is due would just meet it, or just not.
+        early = [random.uniform(0, 1 - 2 * length * per_second) for _number in range(SECONDS * per_second)]
+        plan = [((number + part) / per_second, length) for number, part in enumerate(early)]
         with contextlib.ExitStack() as stack:
             traces: list[tuple[stops.SchedulerTrace, int]] = []
 
