@@ -80,7 +80,6 @@ WORLDS = (
     World(60, 0.1, promised=False),
     World(60, 0.3, correlation=0.5, stalls=0.1, promised=False),
     World(120, 0.1, correlation=0.7, promised=False),
-    World(60, 0.1, correlation=0.8, promised=False),
     World(60, 0.0, page_ins=2500),
     World(60, 0.01, page_ins=5000),
     World(60, 0.015, page_ins=15000, correlation=0.5),
@@ -88,6 +87,7 @@ WORLDS = (
     World(60, 0.0, page_ins=200, promised=False),
     World(60, 0.0, page_ins=20, promised=False),
     World(60, 0.1, page_ins=5000, correlation=0.5, promised=False),
+    World(60, 0.1, correlation=0.8, promised=False),
 )
 
 

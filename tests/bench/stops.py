@@ -19,7 +19,7 @@ import typing as t
 
 TRACING = pathlib.Path("/sys/kernel/tracing")
 # Shorter stops are a part of what a request takes.
-LEAST_NS = 100_000
+LEAST_NS = 50_000
 # Of one CPU: some ten seconds of a client with 1,000 requests a second.
 _BUFFER_KB = 16_384
 
@@ -146,8 +146,9 @@ def _joined(stops: t.Iterable[Stop]) -> list[Stop]:
 def expected(columns: t.Sequence[t.Sequence[int]], period: float, stops: t.Sequence[Stop]) -> list[float]:
     """Return what C(intended) of each request must have been, by the stops and Lindley's recursion.
 
-    A request takes what the client measured as its service, less the stops in it. One that met no stop, and did not
-    have to wait for an earlier one, keeps its delay: what else happens on the machine is as true as the stops.
+    A request takes what the client measured as its service, less the stops in it. It is sent when it is due, or after
+    the request before it. If nothing kept it from that, it is sent when the client did, and does not end before it did:
+    one that is a little later may just meet a stop, or just miss it.
 
     Args:
         columns: the raw samples of the client, which has one request in flight; see truth.read_raw().
@@ -158,10 +159,12 @@ def expected(columns: t.Sequence[t.Sequence[int]], period: float, stops: t.Seque
     waits, free, replied = [], 0.0, 0.0
     for number, (took, delay) in enumerate(zip(service, intended)):
         due = number * period
-        met = replied > due or _overlap(stops, due, due + delay) > 0
-        replied = due + delay
-        work = took - _overlap(stops, replied - took, replied) if met else delay
-        free = _finished(stops, max(due, free), work)
+        sent = due + delay - took
+        is_kept = replied > due or _overlap(stops, due, sent) > 0
+        replied = sent + took
+        is_kept = is_kept or free > sent
+        free = _finished(stops, max(free, due if is_kept else sent), took - _overlap(stops, sent, replied))
+        free = free if is_kept else max(free, replied)
         waits.append(free - due)
     return waits
 

@@ -37,7 +37,7 @@ def taken(share=0.99, fits=True, **changes):
         "limit_bytes": [60 * MIB, 60 * MIB],
         "limit_hits": 12,
         "host_check": {"host_bytes": 99 * MIB, "charged_bytes": 98 * MIB, "difference": 0.0101},
-        "page_ins": {"age_s": 12.5, "interval_s": 1.0, "per_second": [0.0, 812.0, 790.4]},
+        "page_ins": None,
         **changes,
     }
 
@@ -141,8 +141,7 @@ def test_an_answer_that_does_not_fit_is_refused(change, message):
 
 def test_only_known_keys_of_an_answer_are_accepted():
     answer = {"changed": True, "add_host": {"host_name": "evil"}, "charged_dram": {**taken(), "more": 1}}
-    page_ins = {"interval_s": 1.0, "per_second": [0.0, 812.0, 790.4], "started_at": START - 12.5}
-    assert charged_dram.result(answer, START) == {"changed": True, "charged_dram": taken(page_ins=page_ins)}
+    assert charged_dram.result(answer, START) == {"changed": True, "charged_dram": taken()}
     nothing = {"changed": False, "charged_dram": None}
     assert charged_dram.result(nothing, START) == nothing
     assert charged_dram.result({"failed": True, "msg": "no\x1broot"}, START) == {
@@ -150,3 +149,10 @@ def test_only_known_keys_of_an_answer_are_accepted():
         "failed": True,
         "msg": "no?root",
     }
+
+
+def test_the_series_of_page_ins_gets_its_time_from_the_clock_of_the_controller():
+    series = {"interval_s": 1.0, "per_second": [0.0, 812.0, 790.4]}
+    answer = {"changed": False, "charged_dram": taken(page_ins={**series, "age_s": 12.5, "more": 1})}
+    accepted = charged_dram.result(answer, START)["charged_dram"]
+    assert accepted == taken(page_ins={**series, "started_at": START - 12.5})

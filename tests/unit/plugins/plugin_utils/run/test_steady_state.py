@@ -133,10 +133,10 @@ def test_page_ins_that_rise_within_an_iteration_are_noticed():
 
 def test_the_launch_and_the_collection_are_not_in_the_phase():
     """A watch begins before the load and ends after it, when the machine reads nothing from swap."""
-    rates = [0.0] * 7 + noisy(5000) + [0.0] * 9
-    assert of_machines(watched(rates, started_at=-7.0))["steady"]
-    assert not of_machines(watched(rates, started_at=-2.0))["steady"], "so the cut can be seen"
-    assert not of_machines(watched(rates, started_at=-7.0), finished_at=68.0)["steady"]
+    rates = [0.0] * 20 + noisy(5000) + [0.0] * 20
+    assert of_machines(watched(rates, started_at=-20.0))["steady"]
+    assert not of_machines(watched(rates, started_at=-5.0))["steady"], "so the cut can be seen"
+    assert not of_machines(watched(rates, started_at=-20.0), finished_at=75.0)["steady"]
 
 
 def test_the_page_ins_of_all_machines_are_added_up():
