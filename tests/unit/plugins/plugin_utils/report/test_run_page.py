@@ -36,6 +36,6 @@ def test_page_ins_that_changed_are_named():
     cell = {"influence": 0, "read_mix": 100, "steady": {"avg_us": None, **steady}}
     assert unsteady([cell]) == [
         "influence 0, 100 % GET: not in a steady state; page-ins per second rose by 20 % during iteration 2.",
-        "influence 0, 100 % GET: not in a steady state; the page-ins of an iteration fell by 40 % from the first to the "
-        "last iteration.",
+        "influence 0, 100 % GET: not in a steady state; the page-ins of an iteration fell by 40 % from the first to "
+        "the last iteration.",
     ]
