@@ -42,7 +42,7 @@ def test_a_frozen_and_a_preempted_process_is_stopped_until_it_has_a_cpu():
     frozen = (switch(100, REDIS, "D", 0), waking(900, REDIS, BENCH), switch(950, 0, "R", REDIS))
     assert found(*frozen) == [(100, 950)]
     assert found(switch(100, REDIS, "R+", 7), switch(400, 7, "S", REDIS)) == [(100, 400)]
-    assert found(switch(100, REDIS, "R", 7), switch(150, 7, "S", REDIS)) == [], "too short"
+    assert found(switch(100, REDIS, "R", 7), switch(140, 7, "S", REDIS)) == [], "too short"
 
 
 def test_a_sleep_is_a_stop_from_when_a_request_is_due():
