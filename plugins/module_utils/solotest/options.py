@@ -33,6 +33,53 @@ RANGES: Ranges = {
 }
 CPU = Range(int, 0, 1023, "CPU number")
 
+# Of the modules solotest and solotest_clients: the options of one execution, and which of them need others.
+ARGUMENTS: dict[str, t.Any] = dict(
+    mode=dict(type="str", choices=["test", "fill", "ping"], default="test"),
+    executable=dict(type="path", default="solotest"),
+    host=dict(type="str", default="127.0.0.1"),
+    port=dict(type="int", default=6379),
+    socket=dict(type="path"),
+    username=dict(type="str"),
+    password=dict(type="str", no_log=True),
+    tls=dict(type="bool", default=False),
+    validate_certs=dict(type="bool", default=True),
+    ca_certs=dict(type="path"),
+    client_cert_file=dict(type="path"),
+    client_key_file=dict(type="path"),
+    tls_server_name=dict(type="str"),
+    value_size=dict(type="int", default=1000),
+    key_count=dict(type="int", default=20000000, no_log=False),
+    requests=dict(type="int"),
+    duration=dict(type="float"),
+    rate=dict(type="float", default=1000000),
+    influence=dict(type="float", default=-1),
+    read_mix=dict(type="int", default=100),
+    start_at=dict(type="float"),
+    stagger=dict(type="float", default=0),
+    arrivals=dict(type="str", choices=["periodic", "jitter", "poisson"], default="periodic"),
+    pacing=dict(type="str", choices=["hybrid", "sleep", "spin", "none"], default="hybrid"),
+    spin_us=dict(type="int", default=0),
+    cpu=dict(type="raw", default="any"),
+    connections=dict(type="int", default=1),
+    pipeline=dict(type="int", default=1),
+    pattern=dict(type="str", choices=["gaussian", "uniform", "sequential"], default="gaussian"),
+    compressibility=dict(type="float", default=0),
+    seed=dict(type="int"),
+    max_seconds=dict(type="float"),
+    reply_timeout=dict(type="float", default=60),
+    overwrite=dict(type="bool", default=False),
+    raw_samples=dict(type="path"),
+    detach=dict(type="bool", default=False),
+    phase=dict(type="str"),
+    run_id=dict(type="str"),
+    observe=dict(type="bool", default=False),
+)
+NEEDED: dict[str, t.Any] = dict(
+    required_by={"username": ["password"]},
+    required_together=[("client_cert_file", "client_key_file")],
+)
+
 PATTERNS = ("gaussian", "uniform", "sequential")
 ARRIVALS = ("periodic", "jitter", "poisson")
 
