@@ -155,6 +155,9 @@ class SimulatedHost:
     def _host_pressure(self, options: _Answer) -> _Answer:
         return {"host_pressure": {"machine": self._boot_id, "log_position": 0, "raw": {}, "log": "", "log_lost": 0}}
 
+    def _solotest_clients(self, options: _Answer) -> _Answer:
+        return {"clients": {name: self._solotest(given) for name, given in options["clients"].items()}}
+
     def _solotest(self, options: _Answer) -> _Answer:
         if options["mode"] == "ping":
             return {"solotest": self._ping()}
