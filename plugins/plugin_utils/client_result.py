@@ -23,7 +23,10 @@ def answer_of(answers: t.Mapping[str, t.Any], host: str) -> dict[str, t.Any]:
 
     If the module has failed, its result is that of each host.
     """
-    nothing = {"failed": True, "msg": f"the client of {host} was not started: {answers.get('msg', 'no result is there')}"}
+    nothing = {
+        "failed": True,
+        "msg": f"the client of {host} was not started: {answers.get('msg', 'no result is there')}",
+    }
     return {**(answers.get("clients") or {}).get(host, nothing)}
 
 

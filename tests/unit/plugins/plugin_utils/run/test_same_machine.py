@@ -18,7 +18,9 @@ def first(*variables, **options):
 
 
 def test_hosts_with_a_local_connection_are_this_machine():
-    assert first(LOCAL, {**LOCAL, "ansible_host": "b.example"}, {"ansible_connection": "ansible.builtin.local"}) == "aaa"
+    assert (
+        first(LOCAL, {**LOCAL, "ansible_host": "b.example"}, {"ansible_connection": "ansible.builtin.local"}) == "aaa"
+    )
     assert first(LOCAL, SSH, LOCAL) == "aba"
 
 
