@@ -11,9 +11,9 @@ version_added: 0.1.0
 author:
   - The memstretch.density contributors (@memstretch)
 description:
-  - Does what P(memstretch.density.redis_daemon#module) does, for several servers in one start of Python, one after another.
-    Where many hosts of an inventory are Redis instances of one machine, starting Python for each of them takes longer
-    than starting the servers.
+  - Does what P(memstretch.density.redis_daemon#module) does, for several servers in one start of Python, one after
+    another. Where many hosts of an inventory are Redis instances of one machine, starting Python for each of them takes
+    longer than starting the servers.
   - A server that does not reach its state does not fail the task. RV(daemons) has its C(failed) and C(msg).
 options:
   daemons:
@@ -57,8 +57,8 @@ EXAMPLES = r"""
 RETURN = r"""
 daemons:
   description:
-    - What P(memstretch.density.redis_daemon#module) returns, for each server by its C(config); C(failed) and C(msg) if it
-      did not reach its state.
+    - What P(memstretch.density.redis_daemon#module) returns, for each server by its C(config); C(failed) and C(msg) if
+      it did not reach its state.
   returned: success
   type: dict
 """

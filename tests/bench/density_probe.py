@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure what a probe of a density search takes beyond its load, with an inventory of 32 static hosts on this machine.
 
-The hosts have an interpreter that counts its starts, so the modules that a probe starts are known too. They do not depend
-on how busy the machine is.
+The hosts have an interpreter that counts its starts, so the modules that a probe starts are known too. They do not
+depend on how busy the machine is.
 
 python tests/bench/density_probe.py [--write]
 """
