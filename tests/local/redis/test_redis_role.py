@@ -332,7 +332,7 @@ def test_the_entry_point_switch_serves_all_hosts_of_a_machine(site, ports, ask):
     with socket.socket() as other:
         other.bind(("127.0.0.1", ports[0]))
         other.listen()
-        started = site.switch(hosts, "-vvv")
+        started = site.switch(hosts)
     assert started.status != 0 and "another process" in started.messages_of("taken"), started.output[-5000:]
     assert not started.messages_of("good") and not started.messages_of("secret")
     assert ask(ports[1], "PING") == "+PONG" and "NOAUTH" in ask(ports[2], "PING")
