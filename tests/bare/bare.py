@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run commands in a bare Debian: a fresh clone of this checkout on a system with git, make and sudo, and nothing else.
 
-    tests/bare/bare.py trixie make test-sanity
-    tests/bare/bare.py --user bookworm make demo
+    python3 tests/bare/bare.py trixie make test-sanity
+    python3 tests/bare/bare.py --user bookworm make demo
 
 It shows what the Makefile forgets to install, and tries other versions of Python and Ansible than this machine has.
 The system is a directory tree that lives as long as the command. It shares the kernel, the network and the devices of
@@ -18,6 +17,7 @@ import argparse
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,7 +27,6 @@ sys.path.insert(0, str(ROOT / "playbooks/files"))
 
 import debian_image  # noqa: E402
 
-PACKAGES_HERE = ["mmdebstrap", "git"]
 PACKAGES_THERE = ["ca-certificates", "git", "make", "sudo"]
 USER = "tester"
 # How this machine reaches package repositories: name servers, certificates that it trusts, settings of pip.
@@ -86,6 +85,7 @@ def main() -> int:
     options = parser.parse_args()
     if not options.command:
         parser.error("the command is missing")
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # the tree is removed then, too
     with tempfile.TemporaryDirectory(prefix="bare-", dir="/var/tmp") as directory:
         tree = pathlib.Path(directory) / "tree"
         install(options.suite, tree)
