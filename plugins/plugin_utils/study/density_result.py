@@ -16,7 +16,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.words im
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, INVALID, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, calibration
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, calibration, overcommit
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import ratio_bound
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import DensitySearch
 
@@ -31,13 +31,17 @@ def searches(document: t.Mapping[str, t.Any]) -> dict[str, DensitySearch]:
     definition = document["definition"]
     # What fits into DRAM is the best first guess.
     start = document["calibration"]["fitting"] if "calibration" in document else definition["start"]
-    found = {
-        arm["name"]: DensitySearch(definition["maximum"], definition["probes"], definition["factor"], start)
-        for arm in definition["arms"]
-    }
+    found = {arm["name"]: _search(definition, start) for arm in definition["arms"]}
     for run in document["runs"]:
         found[run["arm"]].add(run["size"], run["outcome"])
     return found
+
+
+def _search(definition: t.Mapping[str, t.Any], start: int | None) -> DensitySearch:
+    """Return a search without probes. With C(overcommit), start is the number of hosts that fit into DRAM."""
+    if "overcommit" in definition:
+        return overcommit.GivenSizes(definition, start or 1)
+    return DensitySearch(definition["maximum"], definition["probes"], definition["factor"], start)
 
 
 def probed(run: _Run, search: DensitySearch) -> list[str]:
@@ -66,6 +70,8 @@ def conclude(document: dict[str, t.Any]) -> None:
         )
         for name, search in of_arms.items()
     ]
+    if "overcommit" in document["definition"]:
+        document["overcommit"] = overcommit.found(document)
     document["derived"] = document.get("calibration") and calibration.sentence(document["calibration"])
     document["labels"] = site_check.labels(document.get("site_checks", []))
     document["slo"] = document["runs"][0]["slo"] if document["runs"] else None
@@ -207,6 +213,7 @@ def _point(size: int, runs: t.Sequence[_Run]) -> dict[str, t.Any]:
             name: _median(run.get(name) for run in valid)
             for name in ("avg_us", "p99_us", "worst_host_avg_us", "worst_host_p99_us")
         },
+        "cpu_us": _median((run.get("cpu") or {}).get("total_us") for run in valid),
         "lost": sorted({host for run in runs for host in run["lost"]}),
     }
 
