@@ -47,6 +47,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence 
 )
 
 FILE = "density.json"
+_NOTHING = ("", None, [])
 # A probe is a short run; these variables make it shorter than a run of a study.
 PROBE = {"latency_benchmark_iterations": 1, "latency_benchmark_stop_when_failed": True}
 
@@ -63,6 +64,7 @@ class ActionModule(ControllerAction):
         "start": {"type": "raw"},
         "probes": {"type": "raw", "default": 40},
         "factor": {"type": "raw", "default": 1.25},
+        "target": {"type": "raw", "default": ""},
         "overcommit": {"type": "raw", "default": ""},
         "probe": {"type": "dict", "default": {}},
         "slo": {"type": "str", "default": ""},
@@ -83,6 +85,7 @@ class ActionModule(ControllerAction):
             "probe": {**PROBE, **options["probe"]},
             **common_settings(options["run"]),
             **_calibrated(options),
+            **_target(options),
             **_overcommit(options),
         }
         minutes = math.inf
@@ -146,9 +149,18 @@ def _calibrated(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {"slo": {"factor": number("density_slo_factor", options["slo_factor"], SLO_FACTOR)}}
 
 
+def _target(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the setting C(target) of a search that decides whether a multiple is reached; nothing for another one."""
+    if options["target"] in ("", None):
+        return {}
+    if options["overcommit"] not in _NOTHING:
+        raise SettingError("density_target and density_overcommit exclude each other; leave one of them out")
+    return {"target": number("density_target", options["target"], RANGES["density_target"])}
+
+
 def _overcommit(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the settings C(overcommit) and C(probe) of a series of given sizes; nothing for a search."""
-    if options["overcommit"] in ("", None, []):
+    if options["overcommit"] in _NOTHING:
         return {}
     if not options["slo"]:
         raise SettingError(
@@ -180,6 +192,9 @@ def _aim(definition: t.Mapping[str, t.Any]) -> str:
     """Return what a search is for."""
     if "overcommit" in definition:
         return f"fleets of {', '.join(f'{each:g}' for each in definition['overcommit'])} times the hosts that fit"
+    if "target" in definition:
+        first = definition["arms"][0]["name"]
+        return f"whether {definition['target']:g} times as many hosts as under {first} all meet the SLO"
     return (
         f"the largest fleet of 1 to {counted(definition['maximum'], 'host')} that all meet the SLO, known within a "
         f"factor of {definition['factor']:g}"

