@@ -10,6 +10,8 @@ The same command continues after an interruption and leaves finished rows alone.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import json
 import math
 import os
@@ -47,10 +49,11 @@ class Study:
         results: where the results are.
         inventory: of the machine and its servers.
         variables: more arguments of ansible-playbook -e, of the user.
+        lock: an open file that is locked; the playbooks keep it, so the lock lasts until the last one has ended.
     """
 
-    def __init__(self, results: Results, inventory: Path, variables: t.Sequence[str]) -> None:
-        self.results, self._inventory, self._variables = results, inventory, variables
+    def __init__(self, results: Results, inventory: Path, variables: t.Sequence[str], lock: int) -> None:
+        self.results, self._inventory, self._variables, self._lock = results, inventory, variables, lock
 
     def measure(self, wanted: t.Sequence[Row], minutes: float) -> list[str]:
         """Measure the rows that are not finished, in their order, and return why any of them is not.
@@ -82,6 +85,8 @@ class Study:
     def _is_planned(self, row: Row) -> bool:
         """Make the plan of a measured row, with its objective and its time in DRAM, unless there is one."""
         found = self.results.of(row)
+        if row.overcommit:  # its sizes are given
+            return True
         if found.plan or not found.density or "calibration" not in found.density:
             return True
         calibration = found.density["calibration"]
@@ -115,14 +120,38 @@ class Study:
         for each in (json.dumps({"results_dir": str(self.results.directory), **variables}), *self._variables):
             command += ["-e", each]
         environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), **os.environ}
-        return run_to_its_end(command, environment)
+        return run_to_its_end(command, environment, (self._lock,))
 
 
-def run_to_its_end(command: t.Sequence[str], environment: t.Mapping[str, str]) -> int:
+@contextlib.contextmanager
+def locked(directory: Path) -> t.Iterator[int]:
+    """Lock a directory of results, and return the file descriptor of the lock.
+
+    Raises:
+        HeadlineError: a study works there; after a kill -9 of this program that may be its last playbook.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with open(directory / ".headline.lock", "w", encoding="ascii") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HeadlineError(
+                f"another study works in {directory}, or a playbook of one that was killed (pgrep -af ansible-playbook); "
+                "wait for its end, or interrupt it, so that it restores the machine"
+            ) from None
+        yield file.fileno()
+
+
+def run_to_its_end(
+    command: t.Sequence[str], environment: t.Mapping[str, str], kept: t.Collection[int] = ()
+) -> int:
     """Run a program and return its exit status.
 
     A program that is interrupted restores the machine. It gets Ctrl-C from the terminal, and SIGTERM is passed on to
     it as an interrupt. In both cases this waits for its end, and then raises KeyboardInterrupt.
+
+    Args:
+        kept: file descriptors that the program keeps open.
     """
     interrupted = False
 
@@ -130,7 +159,7 @@ def run_to_its_end(command: t.Sequence[str], environment: t.Mapping[str, str]) -
         process.send_signal(signal.SIGINT)
         raise KeyboardInterrupt
 
-    with subprocess.Popen(command, env=environment) as process:
+    with subprocess.Popen(command, env=environment, pass_fds=kept) as process:
         before = signal.signal(signal.SIGTERM, pass_on)
         try:
             while True:
@@ -199,8 +228,9 @@ def main() -> int:
         raise HeadlineError(
             f"--minutes: {arguments.minutes:g} is not allowed; the least is {AROUND_MINUTES + SHORTEST_MINUTES}"
         )
-    study = Study(results, arguments.inventory, arguments.variables)
-    problems = study.measure(chosen(all_rows, arguments.only), arguments.minutes)
+    wanted = chosen(all_rows, arguments.only)
+    with locked(results.directory) as lock:
+        problems = Study(results, arguments.inventory, arguments.variables, lock).measure(wanted, arguments.minutes)
     print("\n".join(["", *answer([results.of(row) for row in all_rows]), ""]))
     for problem in problems:
         say(f"{problem}; the same command continues")
