@@ -57,7 +57,7 @@ options:
   target:
     description: A multiple of what the first profile carries, 0.1 to 100. The search under another profile then ends as
       soon as the interval of its multiple is above or below it as a whole, and probes the size that decides that; the
-      first profile has at most twelve probes. By default both densities are searched for.
+      first profile has about twelve probes. By default both densities are searched for.
     type: raw
     default: ""
   overcommit:

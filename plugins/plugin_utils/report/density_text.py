@@ -126,7 +126,7 @@ def stopped(found: _Found, definition: _Found) -> str:
     return {
         "factor": f"known within {factor} after {probes}",
         "probes": f"the budget of {probes} is used, and the interval is wider than {factor}",
-        "target": f"whether it carries {definition.get('target', 0):g} times as many is known after {probes}",
+        "target": f"enough is known for the target, {definition.get('target', 0):g} times as many, after {probes}",
         "minutes": f"the time is used after {probes}, and the interval is wider than {factor}",
         "invalid": f"stopped after {probes}: too many could not be judged",
         None: f"not finished, {probes} so far",

@@ -19,7 +19,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, calibration, overcommit
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import ratio_bound
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import DensitySearch
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_target import FIRST_PROBES, TargetSearch
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_target import FirstSearch, TargetSearch
 
 # A host that misses the SLO in every probe that holds it is called sick after this many probes.
 SICK_PROBES = 3
@@ -48,14 +48,11 @@ def _search(definition: t.Mapping[str, t.Any], start: int | None, first: Density
         start: the first size; after a calibration, the number of hosts that fit into DRAM.
         first: the search under the first profile; None for itself.
     """
-    probes = definition["probes"]
     if "overcommit" in definition:
         return overcommit.GivenSizes(definition, start or 1)
     if "target" in definition:
-        if first:
-            return TargetSearch(definition, start, first)
-        probes = min(probes, FIRST_PROBES)
-    return DensitySearch(definition["maximum"], probes, definition["factor"], start)
+        return TargetSearch(definition, start, first) if isinstance(first, FirstSearch) else FirstSearch(definition, start)
+    return DensitySearch(definition["maximum"], definition["probes"], definition["factor"], start)
 
 
 def probed(run: _Run, search: DensitySearch) -> list[str]:

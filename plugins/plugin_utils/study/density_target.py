@@ -19,10 +19,34 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_s
     DensitySearch,
 )
 
-# Why an arm is not probed any more: whether it reaches its target is known.
+# Why an arm is not probed any more: whether the target is reached is known, or it does not depend on this arm.
 DECIDED = "target"
 # So many probes show how many hosts the first profile does not carry.
 FIRST_PROBES = 12
+
+
+class FirstSearch(DensitySearch):
+    """The search under the first profile. It ends after FIRST_PROBES, unless another profile seems to miss its target.
+
+    Args:
+        definition: of the search.
+        start: the first size.
+
+    Attributes:
+        others: the searches under the other profiles.
+    """
+
+    def __init__(self, definition: t.Mapping[str, t.Any], start: int | None) -> None:
+        super().__init__(definition["maximum"], definition["probes"], definition["factor"], start)
+        self.others: list[TargetSearch] = []
+
+    @property
+    def stopped_by(self) -> str | None:
+        """As of a search without a target, or DECIDED."""
+        stopped = super().stopped_by
+        if stopped or self.repeats or self.probed < FIRST_PROBES:
+            return stopped
+        return None if any(other.seems_to_miss for other in self.others) else DECIDED
 
 
 class TargetSearch(DensitySearch):
@@ -34,9 +58,10 @@ class TargetSearch(DensitySearch):
         first: the search under the first profile.
     """
 
-    def __init__(self, definition: t.Mapping[str, t.Any], fitting: int | None, first: DensitySearch) -> None:
+    def __init__(self, definition: t.Mapping[str, t.Any], fitting: int | None, first: FirstSearch) -> None:
         super().__init__(definition["maximum"], definition["probes"], definition["factor"], fitting)
         self._target, self._first = definition["target"], first
+        first.others.append(self)
         self._decided_after: tuple[int, int, bool] = (0, 0, False)
 
     @property
@@ -54,9 +79,16 @@ class TargetSearch(DensitySearch):
         if self.stopped_by or self.repeats:
             return super().next_size()
         decisive = self._decisive_size()
-        if decisive is None or (self.probed and self.passes.n90.median < decisive):
-            return super().next_size()
-        return decisive
+        return super().next_size() if decisive is None or self._misses(decisive) else decisive
+
+    @property
+    def seems_to_miss(self) -> bool:
+        """Whether the search goes on and is not expected to pass 90 % of its probes at the size that decides."""
+        decisive = self._decisive_size()
+        return self.stopped_by is None and decisive is not None and self._misses(decisive)
+
+    def _misses(self, size: int) -> bool:
+        return bool(self.probed) and self.passes.n90.median < size
 
     def _decisive_size(self) -> int | None:
         """Return the least size that is the target's multiple of the most that the first profile may carry."""
