@@ -301,18 +301,21 @@ def test_the_pool_of_zswap_may_be_given_in_bytes():
 
 def test_no_other_size_of_the_pool_serves_a_fleet_better():
     """A larger pool takes DRAM, a smaller one sends pages to the drives."""
-    settings = {"compressibility": 0.6, "influences": [25]}
+    settings = {"compressibility": 0.75, "influences": [25], "key_count": 34_000, "rate": 75, "pacing": "sleep"}
+    total = 24 * GIB
+    arm = {**ZSWAP, "dram_budget": {"mechanism": "cgroup", "size": "680M", "group": "fleet"}}
 
-    def forecast(value, size):
-        document = planned({"zswap": with_pool(value)}, [size], settings)
-        cell = of(document, "zswap", size)["cells"][0]
+    def forecast(value):
+        zswap = {**arm, "sysfs": {**ZSWAP["sysfs"], POOL: value}}
+        document = planned({"zswap": zswap}, [59], settings, {"memory": {"total_bytes": total}})
+        cell = of(document, "zswap", 59)["cells"][0]
         return max(cell[name] / document["slo"][name] for name in ("avg_us", "p99_us")), document["pools"][0]
 
-    (_distance, best) = forecast(40, 100)
-    assert (best["profile"], best["size"], best["machine"]) == ("zswap", 100, "kvm")
-    assert best["percent"] == round(100 * best["bytes"] / RECORD["memory"]["total_bytes"])
-    distances = {percent: forecast(percent, 100)[0] for percent in (5, best["percent"], 90)}
-    assert min(distances, key=distances.get) == best["percent"] and len(set(distances.values())) == 3, distances
+    (_distance, best) = forecast(40)
+    assert (best["profile"], best["size"], best["machine"]) == ("zswap", 59, "kvm")
+    assert best["percent"] == round(100 * best["bytes"] / total)
+    small, right, large = (forecast(f"{{percent:{size}M}}")[0] for size in (245, best["bytes"] >> 20, 730))
+    assert right < small and right < large, "1, 2 and 3 % of this machine's memory"
 
 
 def test_a_fleet_that_fits_into_dram_needs_no_pool_and_other_profiles_have_none():
