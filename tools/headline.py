@@ -136,15 +136,13 @@ def locked(directory: Path) -> t.Iterator[int]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise HeadlineError(
-                f"another study works in {directory}, or a playbook of one that was killed (pgrep -af ansible-playbook); "
-                "wait for its end, or interrupt it, so that it restores the machine"
+                f"another study works in {directory}, or a playbook of one that was killed "
+                "(pgrep -af ansible-playbook); wait for its end, or interrupt it, so that it restores the machine"
             ) from None
         yield file.fileno()
 
 
-def run_to_its_end(
-    command: t.Sequence[str], environment: t.Mapping[str, str], kept: t.Collection[int] = ()
-) -> int:
+def run_to_its_end(command: t.Sequence[str], environment: t.Mapping[str, str], kept: t.Collection[int] = ()) -> int:
     """Run a program and return its exit status.
 
     A program that is interrupted restores the machine. It gets Ctrl-C from the terminal, and SIGTERM is passed on to

@@ -134,7 +134,9 @@ def _line(cells: t.Sequence[str]) -> str:
 def answer(all_found: t.Sequence[Found]) -> list[str]:
     """Return the table of the searches, and that of the fleets of given overcommit."""
     searches = [found for found in all_found if not found.row.overcommit]
-    lines = _table([name for name, _fill in _COLUMNS], ([fill(found) for _name, fill in _COLUMNS] for found in searches))
+    lines = _table(
+        [name for name, _fill in _COLUMNS], ([fill(found) for _name, fill in _COLUMNS] for found in searches)
+    )
     beyond = [line for found in all_found if found.row.overcommit for line in _beyond(found)]
     return [*lines, "", "### Latency beyond DRAM", "", *_table(_BEYOND_COLUMNS, beyond)] if beyond else lines
 
@@ -221,9 +223,9 @@ def _prices(all_found: t.Iterable[Found]) -> str:
         if paid:
             return (
                 f"Prices are examples, in {paid['currency']}: a server without its DRAM {paid['server']:,.0f}, "
-                f"{paid['dram_gb']:g} GB of DRAM at {paid['dram_per_gb']:g} each, and {paid['tier_gb']:g} GB of drives at "
-                f"{paid['tier_per_gb']:g} each where the profile swaps to them; {paid['licences_per_month']:g} of licences "
-                f"a month, {paid['power_w']:g} W at {paid['price_per_kwh']:g} a kWh; {paid['months']:g} months."
+                f"{paid['dram_gb']:g} GB of DRAM at {paid['dram_per_gb']:g} each, and {paid['tier_gb']:g} GB of drives "
+                f"at {paid['tier_per_gb']:g} each where the profile swaps to them; {paid['licences_per_month']:g} of "
+                f"licences a month, {paid['power_w']:g} W at {paid['price_per_kwh']:g} a kWh; {paid['months']:g} months."
             )
     return ""
 

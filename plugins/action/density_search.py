@@ -169,7 +169,10 @@ def _overcommit(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         )
     multiples = numbers("density_overcommit", options["overcommit"], RANGES["density_overcommit"])
     # The latency of a fleet that misses the SLO is asked for, too.
-    return {"overcommit": multiples, "probe": {**PROBE, "latency_benchmark_stop_when_failed": False, **options["probe"]}}
+    return {
+        "overcommit": multiples,
+        "probe": {**PROBE, "latency_benchmark_stop_when_failed": False, **options["probe"]},
+    }
 
 
 def _variables(arm: Arm, size: int, definition: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -149,7 +149,8 @@ charged_dram:
       returned: O(state=ended)
       type: int
     reclaim_cpu_s:
-      description: CPU seconds of the reclaim in the background while it was watched. 0 with huge pages, where kswapd does it.
+      description: CPU seconds of the reclaim in the background while it was watched. 0 with huge pages, where kswapd
+        does it.
       returned: O(state=ended)
       type: float
     host_check:

@@ -99,9 +99,9 @@ _COLUMNS = (
 HEADER = f"| {' | '.join(_COLUMNS)} |\n{'| --- ' * len(_COLUMNS)}|"
 
 
-# Searches with a target: what it is, the softness of a profile that carries so many times as many hosts, the share of its
-# probes that are disturbed, and the largest fleet.
 class Claim(t.NamedTuple):
+    """Searches with a target: a profile that carries so many times as many hosts, and its disturbed probes."""
+
     target: float
     times: float
     softness: float

@@ -207,7 +207,7 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
         (
             "density_search",
             {"profiles": "dram", "overcommit": "2,3"},
-            "density_overcommit: '2,3' is a multiple of the hosts that fit into DRAM, which only slo=calibrated measures",
+            "density_overcommit: '2,3' is a multiple of the hosts that fit into DRAM, which only slo=calibrated",
         ),
         (
             "density_search",

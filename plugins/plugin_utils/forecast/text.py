@@ -58,7 +58,7 @@ def pool_lines(pools: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
     """Return the best sizes of zswap's pool, and how to set them; nothing if no profile needs one."""
     found = [
         f"  {each['profile']}, {each['size']} VMs: {size_text(each['bytes'])}, {each['percent']} % of the memory of "
-        f"{each['machine']}; max_pool_percent: \"{{percent:{each['bytes'] >> 20}M}}\""
+        f'{each["machine"]}; max_pool_percent: "{{percent:{each["bytes"] >> 20}M}}"'
         for each in pools
         if each["bytes"]
     ]

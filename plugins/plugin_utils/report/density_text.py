@@ -94,7 +94,11 @@ def closed(share: _Found | None) -> str:
         return "-"
     if not share["gap"]:
         return "no certain gap"
-    span = "no interval" if share["interval"] is None else "{:.0f} to {:.0f} %".format(*(100 * end for end in share["interval"]))
+    span = (
+        "no interval"
+        if share["interval"] is None
+        else "{:.0f} to {:.0f} %".format(*(100 * end for end in share["interval"]))
+    )
     return f"{100 * share['estimate']:.0f} % ({span})"
 
 
@@ -115,7 +119,9 @@ def _overcommitted(document: _Found) -> list[str]:
     rows, first = document.get("overcommit"), document["density"][0]["name"]
     if not rows:
         return []
-    heading = f"Means over the probes of a size; the gap is between {first} and DRAM alone with half of the hosts that fit:"
+    heading = (
+        f"Means over the probes of a size; the gap is between {first} and DRAM alone with half of the hosts that fit:"
+    )
     return ["", heading, *grid(columns, rows)]
 
 

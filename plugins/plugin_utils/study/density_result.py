@@ -51,7 +51,9 @@ def _search(definition: t.Mapping[str, t.Any], start: int | None, first: Density
     if "overcommit" in definition:
         return overcommit.GivenSizes(definition, start or 1)
     if "target" in definition:
-        return TargetSearch(definition, start, first) if isinstance(first, FirstSearch) else FirstSearch(definition, start)
+        return (
+            TargetSearch(definition, start, first) if isinstance(first, FirstSearch) else FirstSearch(definition, start)
+        )
     return DensitySearch(definition["maximum"], definition["probes"], definition["factor"], start)
 
 

@@ -111,9 +111,7 @@ def _mean(values: t.Sequence[float | None]) -> float | None:
     return float(f"{statistics.fmean(known):.4g}") if known and len(known) == len(values) else None
 
 
-def _closed(
-    runs: t.Sequence[_Run], first: t.Sequence[_Run], in_dram: t.Mapping[str, float]
-) -> dict[str, t.Any] | None:
+def _closed(runs: t.Sequence[_Run], first: t.Sequence[_Run], in_dram: t.Mapping[str, float]) -> dict[str, t.Any] | None:
     """Return the share of the gap that a profile closes, by figure, and C(both), the smaller of them.
 
     None if one of the two was not measured, or not under the DRAM budget.
@@ -125,9 +123,7 @@ def _closed(
         ours, theirs = _figures(runs, figure), _figures(first, figure)
         if None in (*ours, *theirs):
             return None
-        shares[figure] = closed(
-            t.cast("list[float]", ours), t.cast("list[float]", theirs), in_dram[figure]
-        )._asdict()
+        shares[figure] = closed(t.cast("list[float]", ours), t.cast("list[float]", theirs), in_dram[figure])._asdict()
     return {**shares, "both": _both(list(shares.values()))}
 
 
@@ -159,8 +155,8 @@ def closed(values: t.Sequence[float], first: t.Sequence[float], in_dram: float) 
 
     The probes of a round are a pair. The share is a ratio of two means over the rounds, (first - value) and
     (first - in_dram), so its interval is Fieller's (E. C. Fieller, Some problems in interval estimation, Journal of the
-    Royal Statistical Society B 16, 1954). It has no bounds if the interval of the gap holds 0: then there is no gap. The
-    latency in DRAM is taken as exact.
+    Royal Statistical Society B 16, 1954). It has no bounds if the interval of the gap holds 0: then no gap is certain.
+    The latency in DRAM is taken as exact.
 
     Args:
         values: the latency of a profile in each round.

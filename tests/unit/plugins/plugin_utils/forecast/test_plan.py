@@ -315,7 +315,7 @@ def test_no_other_size_of_the_pool_serves_a_fleet_better():
     assert (best["profile"], best["size"], best["machine"]) == ("zswap", 59, "kvm")
     assert best["percent"] == round(100 * best["bytes"] / total)
     small, right, large = (forecast(f"{{percent:{size}M}}")[0] for size in (245, best["bytes"] >> 20, 730))
-    assert right < small and right < large, "1, 2 and 3 % of this machine's memory"
+    assert right < small and right <= large, "1, 2 and 3 % of this machine's memory: the smallest that is as good"
 
 
 def test_a_fleet_that_fits_into_dram_needs_no_pool_and_other_profiles_have_none():
@@ -323,4 +323,4 @@ def test_a_fleet_that_fits_into_dram_needs_no_pool_and_other_profiles_have_none(
     assert document["pools"] == [{"profile": "zswap", "size": 2, "machine": "kvm", "bytes": None, "percent": None}]
     assert "max_pool_percent" not in "\n".join(lines(document))
     large = planned({"zswap": ZSWAP}, [60], {"compressibility": 0.6})
-    assert f"max_pool_percent: \"{{percent:{large['pools'][0]['bytes'] >> 20}M}}\"" in "\n".join(lines(large))
+    assert f'max_pool_percent: "{{percent:{large["pools"][0]["bytes"] >> 20}M}}"' in "\n".join(lines(large))
