@@ -14,11 +14,11 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.background import BackgroundProgram
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_idle import kept_awake
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, private_directory
@@ -61,17 +61,16 @@ def small_redis(executable: str) -> t.Iterator[int]:
         options = {"port": port, "bind": _HOST, "save": "", "appendonly": "no", "dir": directory, "logfile": log}
         command = [executable, *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
         try:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            program = BackgroundProgram(command)
         except OSError as error:
             raise SiteError(
                 f"cannot run {executable}: {error.strerror}; install a Redis server on this host"
             ) from error
         try:
-            _wait(process, port, log)
+            _wait(program, port, log)
             yield port
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
+            program.stop(signal.SIGTERM)
     finally:
         shutil.rmtree(directory)
 
@@ -82,9 +81,9 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, log: str) -> None:
+def _wait(program: BackgroundProgram, port: int, log: str) -> None:
     end = time.monotonic() + _PATIENCE_S
-    while process.poll() is None and time.monotonic() < end:
+    while program.runs() and time.monotonic() < end:
         try:
             socket.create_connection((_HOST, port), timeout=1).close()
             return
