@@ -224,8 +224,9 @@ def _prices(all_found: t.Iterable[Found]) -> str:
             return (
                 f"Prices are examples, in {paid['currency']}: a server without its DRAM {paid['server']:,.0f}, "
                 f"{paid['dram_gb']:g} GB of DRAM at {paid['dram_per_gb']:g} each, and {paid['tier_gb']:g} GB of drives "
-                f"at {paid['tier_per_gb']:g} each where the profile swaps to them; {paid['licences_per_month']:g} of "
-                f"licences a month, {paid['power_w']:g} W at {paid['price_per_kwh']:g} a kWh; {paid['months']:g} months."
+                f"at {paid['tier_per_gb']:g} each where the profile swaps to them; "
+                f"{paid['licences_per_month']:g} of licences a month, {paid['power_w']:g} W at "
+                f"{paid['price_per_kwh']:g} a kWh; {paid['months']:g} months."
             )
     return ""
 

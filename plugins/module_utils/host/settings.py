@@ -229,7 +229,8 @@ def _entry_mistakes(entry: t.Any, has_value: bool, keys: t.Sequence[str]) -> lis
         if key not in ("value", "candidates") and not isinstance(data.get(key, ""), str)
     ]
     if has_value:
-        values = data.get("value") if isinstance(data.get("value"), list) else [data.get("value")]
+        given = data.get("value")
+        values = given if isinstance(given, list) else [given]
         if not are_values(values):
             found.append(
                 f"the value is {data.get('value')!r}; it must be a number, a string of one line, true, false, or a "

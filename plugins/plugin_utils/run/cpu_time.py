@@ -63,10 +63,10 @@ def _of_redis(result: _Document) -> float | None:
     """
     server = result.get("server") or {}
     before, after = ((server.get(moment) or {}).get("cpu_s") for moment in ("before", "after"))
-    return None if before is None or after is None or after < before else after - before
+    return None if before is None or after is None or after < before else float(after - before)
 
 
 def _of_client(result: _Document) -> float | None:
     health = result.get("health") or {}
-    parts = [health.get(name) for name in ("user_s", "system_s")]
-    return None if None in parts else sum(parts)
+    user, system = health.get("user_s"), health.get("system_s")
+    return None if user is None or system is None else float(user + system)
