@@ -47,7 +47,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence 
 )
 
 FILE = "density.json"
-_NOTHING = ("", None, [])
+_NOTHING: tuple[t.Any, ...] = ("", None, [])
 # A probe is a short run; these variables make it shorter than a run of a study.
 PROBE = {"latency_benchmark_iterations": 1, "latency_benchmark_stop_when_failed": True}
 
