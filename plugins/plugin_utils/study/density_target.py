@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import ratio_bound
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import (
     ENOUGH_PROBES,
+    KNOWN,
     DensitySearch,
 )
 
@@ -68,7 +69,13 @@ class TargetSearch(DensitySearch):
     def stopped_by(self) -> str | None:
         """As of a search without a target, or DECIDED."""
         stopped = super().stopped_by
-        return stopped if stopped or self.repeats or not self._is_decided() else DECIDED
+        if stopped not in (None, KNOWN) or self.repeats:
+            return stopped
+        if self._is_decided():
+            return DECIDED
+        decisive = self._decisive_size()
+        # A density that is known well enough may still be too close to the target; more probes of the size decide.
+        return None if decisive is not None and not self._misses(decisive) else stopped
 
     def next_size(self) -> int | None:
         """Return the size to probe next, or None at the end.

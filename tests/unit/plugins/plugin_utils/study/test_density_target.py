@@ -42,6 +42,11 @@ def test_a_target_is_missed_and_the_density_is_searched_for():
     assert dram["probes"] > FIRST_PROBES, "now it counts what dram does carry"
 
 
+def test_a_density_near_the_largest_fleet_is_probed_until_the_target_is_decided():
+    zram = searched(upto(72), target=3.5, maximum=72)["density"][1]
+    assert zram["stopped_by"] == "target" and zram["ratio"]["interval"] == [pytest.approx(3.5, abs=0.3), None]
+
+
 def test_a_target_above_the_largest_fleet_is_never_said_to_be_reached():
     document = searched(upto(64), target=5.0, probes=8)
     zram = document["density"][1]
