@@ -148,6 +148,11 @@ charged_dram:
           before it went on. Null with huge pages.
       returned: O(state=ended)
       type: int
+    reclaim_cpu_s:
+      description: CPU seconds of the reclaim in the background while it was watched. 0 with huge pages, where kswapd
+        does it.
+      returned: O(state=ended)
+      type: float
     host_check:
       description:
         - How the memory in use of the host (neither free, in the CPUs' lists too, nor clean page cache nor reclaimable

@@ -141,6 +141,7 @@ def test_zram_is_charged_to_the_budget(servers, client, run_module, compressibil
         assert measured["fits"] is True and measured["compression_ratio"] > 2
         assert measured["charged_bytes"]["maximum"] <= 1.02 * BUDGET
         assert measured["charged_bytes"]["mean"] >= 0.95 * BUDGET
+        assert measured["reclaim_cpu_s"] > 0
         assert limit < BUDGET and measured["limit_bytes"] == [limit, limit], "although it is lowered to reclaim"
         assert unwatched > 100 and measured["limit_hits"] < unwatched / 2, "the fleet need not reclaim by itself"
     else:

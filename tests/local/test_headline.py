@@ -23,8 +23,18 @@ ROW = {
     "servers": 3,
     "profiles": ["dram", "zram_swap"],
     "variables": {"headline_zram_size": "16M"},
-    "target": 1000,
+    "overcommit": [],
+    "target": 100,
+    "minutes": 30,
     "expected": "a test",
+}
+SERIES = {
+    **ROW,
+    "name": "beyond",
+    "profiles": ["swap", "zswap"],
+    "variables": {"headline_zswap_pool": "16M"},
+    "overcommit": [2],
+    "target": None,
 }
 TINY = {
     "site_check": False,
@@ -55,10 +65,10 @@ def study(untuned_machine, fleet, tmp_path):
     (directory / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
     (directory / "group_vars").symlink_to(HEADLINE.parent / "group_vars")
     rows = tmp_path / "rows.yml"
-    rows.write_text(yaml.safe_dump([ROW]), encoding="utf-8")
+    rows.write_text(yaml.safe_dump([ROW, SERIES]), encoding="utf-8")
 
-    def start():
-        options = ["--rows", rows, "--inventory", directory / "hosts.yml", "--results", fleet.results]
+    def start(only="small"):
+        options = ["--rows", rows, "--inventory", directory / "hosts.yml", "--results", fleet.results, "--only", only]
         return subprocess.Popen(
             [sys.executable, ROOT / "tools" / "headline.py", "measure", *options, "-e", json.dumps(TINY)],
             env=fleet.environment,
@@ -97,10 +107,31 @@ def test_a_study_ends_with_the_table_and_the_machine_as_before_and_is_not_repeat
     assert document["definition"]["maximum"] == 3
     assert document["calibration"]["budget_bytes"] == 40 * 2**20
     assert fleet.document("headline-small-plan", "plan")["largest"].keys() == {"dram", "zram_swap"}
-    row = output.splitlines()[-2]
+    assert all(run["cpu"]["total_us"] > 5 for run in document["runs"]), "a request takes CPU time"
+    (row,) = [line for line in output.splitlines() if "| 3:1 | " in line and "dram, zram_swap" in line]
     assert row.startswith("| 3:1 | ") and "dram, zram_swap" in row and "not measured" not in row, output
     assert "== dram: probe 1 of at most 1" in output and "== zram_swap: probe 1 of at most 1" in output
+    assert "== headline: 1 of 1 rows to measure, until " in output
 
     process = study()
     again = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 0 and row in again and "probe" not in again, again
+
+
+def test_a_series_measures_fleets_of_given_overcommit(study, fleet):
+    before = snapshot()
+    process = study(only="beyond")
+    output = process.communicate(timeout=PATIENCE)[0]
+    assert process.returncode == 0, output
+    assert not differences(before, snapshot())
+    document = fleet.document("headline-beyond", "density")
+    assert [(row["name"], row["size"], row["probes"]) for row in document["overcommit"]] == [
+        ("swap", 3, 1),
+        ("zswap", 3, 1),
+    ]
+    assert all(row["avg_us"] > 0 and row["cpu_us"] > 5 and not row["why_not"] for row in document["overcommit"])
+    assert "| 3:1 | 25 | " in output and "| zswap | 1 | " in output
+    pool = "/sys/module/zswap/parameters/max_pool_percent"
+    run = fleet.document(document["runs"][-1]["run_id"], "run")
+    (setting,) = [each for each in run["hosts"]["this_machine"]["tuning"]["settings"] if each["name"] == pool]
+    assert setting["wanted"] == setting["effective"] == "1", "16 MiB are less than a hundredth of this machine's memory"

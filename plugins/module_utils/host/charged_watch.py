@@ -76,6 +76,7 @@ def _sample(charged: ChargedDram, group: CgroupFiles | None, reclaim: GroupRecla
         "limit_hits": group.limit_hits() if group else None,
         "clock_s": round(time.monotonic(), 6),
         "page_ins": page_ins(HostFiles()),
+        "reclaim_cpu_s": reclaim.cpu_s if reclaim else 0.0,
     }
 
 
@@ -141,7 +142,8 @@ def summary(samples: t.Sequence[t.Mapping[str, t.Any]], mechanism: str) -> dict[
         C(samples), their number; C(charged_bytes), C(maximum) and C(mean), None if one sample is unknown; C(parts), the
         parts of the sum in the sample with the maximum; C(compression_ratio), stored over compressed bytes of all
         samples; C(client_bytes), the most; C(limit_bytes), the least and the most; C(limit_hits), how often a process
-        of the fleet met the limit and reclaimed by itself, None if unknown or without a control group.
+        of the fleet met the limit and reclaimed by itself, None if unknown or without a control group;
+        C(reclaim_cpu_s), the CPU time of the reclaim in the background.
     """
     sums = [sample["charged_bytes"] for sample in samples]
     known = None not in sums
@@ -157,6 +159,7 @@ def summary(samples: t.Sequence[t.Mapping[str, t.Any]], mechanism: str) -> dict[
         "client_bytes": max((sample.get("client_bytes", 0) for sample in samples), default=0),
         "limit_bytes": [min(limits), max(limits)] if limits else None,
         "limit_hits": hits[-1] - hits[0] if None not in hits else None,
+        "reclaim_cpu_s": round(samples[-1]["reclaim_cpu_s"], 6),
     }
 
 

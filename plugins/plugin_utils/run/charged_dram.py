@@ -51,6 +51,7 @@ _DOCUMENT = Fields(
         "client_bytes": Whole(),
         "limit_bytes": Optional(Listed(Whole(), 2, 2)),
         "limit_hits": Optional(Whole()),
+        "reclaim_cpu_s": Real(0),
         "host_check": Optional(
             Fields({"host_bytes": _BYTES, "charged_bytes": _BYTES, "difference": Real(-1e9, 1e9)}),
         ),

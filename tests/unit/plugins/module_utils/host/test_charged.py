@@ -206,15 +206,19 @@ def sample(charged, limit=100, **changes):
         "compressed_bytes": 100,
         "limit_bytes": limit,
         "limit_hits": 5,
+        "reclaim_cpu_s": 0.0,
         **changes,
     }
 
 
 def test_the_figures_of_a_phase_are_the_maximum_and_the_mean():
-    found = charged_watch.summary([sample(10), sample(40, client_bytes=7), sample(20, 90, limit_hits=8)], "cgroup")
+    found = charged_watch.summary(
+        [sample(10), sample(40, client_bytes=7), sample(20, 90, limit_hits=8, reclaim_cpu_s=0.25)], "cgroup"
+    )
     assert found["charged_bytes"] == {"maximum": 40, "mean": 23} and found["parts"]["zram_bytes"] == 40
     assert (found["samples"], found["compression_ratio"], found["client_bytes"]) == (3, 3.0, 7)
     assert found["limit_bytes"] == [90, 100] and found["limit_hits"] == 3
+    assert found["reclaim_cpu_s"] == 0.25
     assert charged_watch.summary([sample(10, limit_hits=None)], "cgroup")["limit_hits"] is None
     assert charged_watch.summary([sample(10), sample(None)], "cgroup")["charged_bytes"] is None
 
