@@ -44,7 +44,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
 # The long lanes boot machines. CONTRIBUTING.md lists how long each lane takes.
 LANES := lint sanity fleet unit membw report client local
-LONG_LANES := host redis guests
+LONG_LANES := host redis guests trixie
 
 .PHONY: help setup setup-test docs demo restore stretched headline headline-page lab lab-study test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
@@ -237,6 +237,12 @@ lane-guests: $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
 	$(call install,$$(python3 tools/lab.py packages))
 	@echo "== guests: emulated VMs that boot, on two hypervisors inside this machine"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet/test_guests.py
+
+lane-trixie:
+	$(call install,mmdebstrap git)
+	@echo "== trixie: a bare Debian 13 with the newest Ansible and Python 3.13: static checks, units, and the demo of a user"
+	@$(AS_ROOT) python3 tests/bare/bare.py trixie make test-lint test-sanity test-unit
+	@$(AS_ROOT) python3 tests/bare/bare.py --user trixie make demo
 
 bench: setup-test ## Measure speed claims and the claims of intervals; needs root (hours, with 1,000 simulated hosts)
 	@$(BIN)/python tests/bench/client/run.py

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
@@ -16,6 +17,6 @@ class ActionModule(UntrustedModule):
 
     def accept(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
         try:
-            return charged_dram.result(answer)
+            return charged_dram.result(answer, time.time())
         except MeasurementError as error:
             return {"failed": True, "msg": f"the host's result cannot be used: {error}"}

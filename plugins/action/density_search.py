@@ -10,7 +10,7 @@ import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number, numbers
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
     CHECKED_RUN,
     COST_EXAMPLE,
@@ -47,6 +47,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence 
 )
 
 FILE = "density.json"
+_NOTHING: tuple[t.Any, ...] = ("", None, [])
 # A probe is a short run; these variables make it shorter than a run of a study.
 PROBE = {"latency_benchmark_iterations": 1, "latency_benchmark_stop_when_failed": True}
 
@@ -63,6 +64,8 @@ class ActionModule(ControllerAction):
         "start": {"type": "raw"},
         "probes": {"type": "raw", "default": 40},
         "factor": {"type": "raw", "default": 1.25},
+        "target": {"type": "raw", "default": ""},
+        "overcommit": {"type": "raw", "default": ""},
         "probe": {"type": "dict", "default": {}},
         "slo": {"type": "str", "default": ""},
         "slo_factor": {"type": "raw", "default": 1.5},
@@ -82,6 +85,8 @@ class ActionModule(ControllerAction):
             "probe": {**PROBE, **options["probe"]},
             **common_settings(options["run"]),
             **_calibrated(options),
+            **_target(options),
+            **_overcommit(options),
         }
         minutes = math.inf
         if options["minutes"] not in (None, ""):
@@ -144,6 +149,32 @@ def _calibrated(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {"slo": {"factor": number("density_slo_factor", options["slo_factor"], SLO_FACTOR)}}
 
 
+def _target(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the setting C(target) of a search that decides whether a multiple is reached; nothing for another one."""
+    if options["target"] in ("", None):
+        return {}
+    if options["overcommit"] not in _NOTHING:
+        raise SettingError("density_target and density_overcommit exclude each other; leave one of them out")
+    return {"target": number("density_target", options["target"], RANGES["density_target"])}
+
+
+def _overcommit(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the settings C(overcommit) and C(probe) of a series of given sizes; nothing for a search."""
+    if options["overcommit"] in _NOTHING:
+        return {}
+    if not options["slo"]:
+        raise SettingError(
+            f"density_overcommit: {options['overcommit']!r} is a multiple of the hosts that fit into DRAM, which only "
+            f"slo={calibration.CALIBRATED} measures"
+        )
+    multiples = numbers("density_overcommit", options["overcommit"], RANGES["density_overcommit"])
+    # The latency of a fleet that misses the SLO is asked for, too.
+    return {
+        "overcommit": multiples,
+        "probe": {**PROBE, "latency_benchmark_stop_when_failed": False, **options["probe"]},
+    }
+
+
 def _variables(arm: Arm, size: int, definition: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the variables of site.yml for a probe of a fleet of this size: its first hosts, or this many VMs."""
     of_vms = {"vm_fleet_count": size} if definition["vms"] else {}
@@ -155,10 +186,22 @@ def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[s
     return [
         f"{'Resuming density search' if document['runs'] else 'Density search'} {document['id']}: "
         + ", ".join(arm["name"] for arm in definition["arms"]),
-        f"  the largest fleet of 1 to {counted(definition['maximum'], 'host')} that all meet the SLO, known within a "
-        f"factor of {definition['factor']:g}; at most {definition['probes']} probes under each profile",
+        f"  {_aim(definition)}; at most {definition['probes']} probes under each profile",
         f"{counted(len(document['runs']), 'probe')} done; results in {directory.path}, all output in log.txt there",
     ]
+
+
+def _aim(definition: t.Mapping[str, t.Any]) -> str:
+    """Return what a search is for."""
+    if "overcommit" in definition:
+        return f"fleets of {', '.join(f'{each:g}' for each in definition['overcommit'])} times the hosts that fit"
+    if "target" in definition:
+        first = definition["arms"][0]["name"]
+        return f"whether {definition['target']:g} times as many hosts as under {first} all meet the SLO"
+    return (
+        f"the largest fleet of 1 to {counted(definition['maximum'], 'host')} that all meet the SLO, known within a "
+        f"factor of {definition['factor']:g}"
+    )
 
 
 class _Search:
@@ -280,6 +323,7 @@ def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
         "slo": summary["slo"],
         "labels": summary["labels"],
         "dram": summary["dram"],
+        "cpu": summary["cpu"],
         "hosts_within_slo": min((cell["hosts_within_slo"] for cell in cells), default=0),
         "avg_us": worst("intended", "avg_us"),
         "p99_us": worst("intended", "p99_us"),

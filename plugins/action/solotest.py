@@ -17,10 +17,4 @@ class ActionModule(UntrustedModule):
     """
 
     def accept(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
-        accepted = measurement.result(answer)
-        if "solotest" not in accepted and accepted.get("failed"):
-            # The module did not even start; its output is the only explanation.
-            for stream in ("module_stderr", "module_stdout"):
-                if answer.get(stream):
-                    accepted[stream] = measurement.message(answer[stream])
-        return accepted
+        return measurement.result(answer)

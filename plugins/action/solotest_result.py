@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.client_result import ClientResult
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.client_result import ClientResult, answer_of
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, fleet_sum, measurement
 
 _NOTHING = {"mode": None}
@@ -15,7 +17,22 @@ _NOTHING = {"mode": None}
 class ActionModule(ClientResult):
     """Fetch the result of a host's client, and keep what its observer saw with it."""
 
-    ARGUMENTS = {**ClientResult.ARGUMENTS, "observed": {"type": "dict"}}
+    ARGUMENTS = {
+        **ClientResult.ARGUMENTS,
+        "job": {**ClientResult.ARGUMENTS["job"], "required": False},
+        "answers": {"type": "dict"},
+        "observed": {"type": "dict"},
+    }
+    REQUIRED_ONE_OF = (("job", "answers"),)
+
+    def job(self, host: str) -> dict[str, t.Any]:
+        if self.options["answers"] is None:
+            return super().job(host)
+        answer = answer_of(self.options["answers"], host)
+        if "job" not in answer:
+            raise AnsibleActionFail(answer["msg"])
+        job: dict[str, t.Any] = answer["job"]
+        return job
 
     def finish(self, accepted: dict[str, t.Any], clock: clocks.Reading | None) -> dict[str, t.Any]:
         if accepted.get("failed") and measurement.is_complete(accepted.get("solotest") or _NOTHING):

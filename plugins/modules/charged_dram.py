@@ -148,6 +148,11 @@ charged_dram:
           before it went on. Null with huge pages.
       returned: O(state=ended)
       type: int
+    reclaim_cpu_s:
+      description: CPU seconds of the reclaim in the background while it was watched. 0 with huge pages, where kswapd
+        does it.
+      returned: O(state=ended)
+      type: float
     host_check:
       description:
         - How the memory in use of the host (neither free, in the CPUs' lists too, nor clean page cache nor reclaimable
@@ -155,8 +160,16 @@ charged_dram:
           C(difference), what the host lost besides as a share of the charged DRAM. Null if one is unknown.
       returned: O(state=ended)
       type: dict
+    page_ins:
+      description:
+        - The pages that the host read from swap, zswap included, while it was watched (C(pswpin) and C(zswpin) of
+          C(/proc/vmstat)), C(per_second), one rate for each interval of C(interval_s) seconds. The first began at
+          C(started_at), in seconds since 1970 by the clock of the controller. Null if this kernel does not count them.
+      returned: O(state=ended)
+      type: dict
 """
 
+import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -193,8 +206,12 @@ def end(module: AnsibleModule, host: BudgetedHost) -> dict[str, t.Any]:
     job = module.params["job"]
     samples = charged_watch.end(job)
     check = host.host_check(charged_watch.private_bytes(job["pid"]))
-    figures = charged_watch.summary(samples, host.mechanism)
-    return {"changed": False, "charged_dram": {**host.document(), **figures, "host_check": check}}
+    figures = {
+        **charged_watch.summary(samples, host.mechanism),
+        "host_check": check,
+        "page_ins": charged_watch.page_in_series(samples, time.monotonic()),
+    }
+    return {"changed": False, "charged_dram": {**host.document(), **figures}}
 
 
 def main() -> None:

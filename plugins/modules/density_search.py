@@ -54,6 +54,21 @@ options:
       the low end, 1.01 to 100.
     type: raw
     default: 1.25
+  target:
+    description: A multiple of what the first profile carries, 0.1 to 100. The search under another profile then ends as
+      soon as the interval of its multiple is above or below it as a whole, and probes the size that decides that; the
+      first profile has about twelve probes. By default both densities are searched for.
+    type: raw
+    default: ""
+  overcommit:
+    description:
+      - Multiples of the hosts that fit into DRAM, 0.1 to 100, as a list or one text with commas, such as C(2,3,3.5).
+        Fleets of these sizes are then probed in turn, each up to its last phase, until O(probes) are used; no size is
+        searched for. Needs O(slo=calibrated), which measures how many fit.
+      - Reports the latency and the CPU time of a request at each size, and the share of the gap between the first
+        profile and DRAM alone that each other profile closes.
+    type: raw
+    default: ""
   probe:
     description:
       - Variables that make a probe shorter than a run. By default one measured iteration of each cell, and no more

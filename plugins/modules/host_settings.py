@@ -46,7 +46,8 @@ options:
     type: dict
     default: {}
   sysfs:
-    description: Values of files below C(/sys) by path. A path with V(*) sets all files that match.
+    description: Values of files below C(/sys) by path. A path with V(*) sets all files that match. In the values of all
+      sections V({percent:430M}) is the share of the host's memory that 430 MiB are, in whole percent from 1 to 100.
     type: dict
     default: {}
   cpu_governor:

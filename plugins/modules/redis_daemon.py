@@ -144,88 +144,16 @@ used_memory:
   sample: 892352
 """
 
-import os
-import re
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Config, ConfigError
-from ansible_collections.memstretch.density.plugins.module_utils.redis.daemon import Daemon, DaemonError, actions_for
-
-TIMEOUT_RANGE = (1, 3600)
-
-
-def check_options(module: AnsibleModule) -> None:
-    options = module.params
-    low, high = TIMEOUT_RANGE
-    if not low <= options["timeout"] <= high:
-        raise DaemonError(f"timeout: {options['timeout']} is out of range; it must be {low} to {high} (seconds)")
-    if not os.path.isabs(options["config"]):
-        raise DaemonError(f"config: {options['config']!r} is not an absolute path")
-    if not re.match(r"^(/?[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*)?$", options["cgroup"]):
-        raise DaemonError(f"cgroup: {options['cgroup']!r} is not the path of a control group, such as fleet")
-
-
-def run(module: AnsibleModule) -> dict[str, t.Any]:
-    """Compare the server with the options, apply the difference, and return the result."""
-    check_options(module)
-    options, state = module.params, module.params["state"]
-    daemon = Daemon(
-        config=Config(options["config"]),
-        executable=module.get_bin_path(options["executable"]) or options["executable"],
-        username=options["username"],
-        password=options["password"],
-        timeout=options["timeout"],
-        cgroup=options["cgroup"],
-        run_command=module.run_command,
-    )
-    if state != "stopped" and not (module.check_mode and not daemon.config.exists):
-        daemon.config.require()
-    with daemon.locked():
-        process = daemon.find()
-        current = daemon.is_current(process)
-        before = {
-            "state": "started" if process else "stopped",
-            "configuration": "current" if current else "outdated",
-        }
-        actions, reason = actions_for(state, process, current, daemon.is_in_cgroup(process))
-        if actions:
-            process = None if module.check_mode else daemon.apply(actions, process)
-        elif process:
-            daemon.wait(process)
-        info = daemon.info() if process else {}
-    after = {"state": "stopped" if state == "stopped" else "started", "configuration": "current"}
-    return {
-        "changed": bool(actions),
-        "diff": {"before": before, "after": after},
-        "state": after["state"],
-        "actions": actions,
-        "reason": reason,
-        "pid": process.pid if process else None,
-        "version": info.get("redis_version"),
-        "run_id": info.get("run_id"),
-        "used_memory": int(info["used_memory"]) if "used_memory" in info else None,
-    }
+from ansible_collections.memstretch.density.plugins.module_utils.redis.state import ARGUMENTS, bring
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "config": {"type": "path", "required": True},
-            "state": {"type": "str", "choices": ["started", "stopped", "restarted"], "default": "started"},
-            "executable": {"type": "str", "default": "redis-server"},
-            "username": {"type": "str", "default": "default"},
-            "password": {"type": "str", "no_log": True},
-            "timeout": {"type": "int", "default": 30},
-            "cgroup": {"type": "str", "default": ""},
-        },
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module)
-    except (ConfigError, DaemonError, OSError) as error:
-        module.fail_json(msg=str(error))
+    module = AnsibleModule(ARGUMENTS, supports_check_mode=True)
+    result = bring(module, module.params)
+    if result.get("failed"):
+        module.fail_json(**result)
     module.exit_json(**result)
 
 

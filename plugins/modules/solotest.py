@@ -389,57 +389,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import client
-
-ARGUMENTS = dict(
-    mode=dict(type="str", choices=["test", "fill", "ping"], default="test"),
-    executable=dict(type="path", default="solotest"),
-    host=dict(type="str", default="127.0.0.1"),
-    port=dict(type="int", default=6379),
-    socket=dict(type="path"),
-    username=dict(type="str"),
-    password=dict(type="str", no_log=True),
-    tls=dict(type="bool", default=False),
-    validate_certs=dict(type="bool", default=True),
-    ca_certs=dict(type="path"),
-    client_cert_file=dict(type="path"),
-    client_key_file=dict(type="path"),
-    tls_server_name=dict(type="str"),
-    value_size=dict(type="int", default=1000),
-    key_count=dict(type="int", default=20000000, no_log=False),
-    requests=dict(type="int"),
-    duration=dict(type="float"),
-    rate=dict(type="float", default=1000000),
-    influence=dict(type="float", default=-1),
-    read_mix=dict(type="int", default=100),
-    start_at=dict(type="float"),
-    stagger=dict(type="float", default=0),
-    arrivals=dict(type="str", choices=["periodic", "jitter", "poisson"], default="periodic"),
-    pacing=dict(type="str", choices=["hybrid", "sleep", "spin", "none"], default="hybrid"),
-    spin_us=dict(type="int", default=0),
-    cpu=dict(type="raw", default="any"),
-    connections=dict(type="int", default=1),
-    pipeline=dict(type="int", default=1),
-    pattern=dict(type="str", choices=["gaussian", "uniform", "sequential"], default="gaussian"),
-    compressibility=dict(type="float", default=0),
-    seed=dict(type="int"),
-    max_seconds=dict(type="float"),
-    reply_timeout=dict(type="float", default=60),
-    overwrite=dict(type="bool", default=False),
-    raw_samples=dict(type="path"),
-    detach=dict(type="bool", default=False),
-    phase=dict(type="str"),
-    run_id=dict(type="str"),
-    observe=dict(type="bool", default=False),
-)
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARGUMENTS, NEEDED
 
 
 def main() -> None:
-    module = AnsibleModule(
-        ARGUMENTS,
-        supports_check_mode=True,
-        required_by={"username": ["password"]},
-        required_together=[("client_cert_file", "client_key_file")],
-    )
+    module = AnsibleModule(ARGUMENTS, supports_check_mode=True, **NEEDED)
     options = module.params
     try:
         client.validate(options)
@@ -450,11 +404,7 @@ def main() -> None:
     path = options["executable"]
     if "/" not in path:
         path = module.get_bin_path(path, required=True)
-    if options["detach"]:
-        module.exit_json(
-            changed=False, job=client.in_background(lambda: client.execute(options, path, module.run_command))
-        )
-    result = client.execute(options, path, module.run_command)
+    result = client.launch(options, path, module.run_command)
     if result.get("failed"):
         module.fail_json(**result)
     module.exit_json(**result)

@@ -19,9 +19,8 @@ extends_documentation_fragment:
   - memstretch.density.controller_action
 options:
   job:
-    description: What P(memstretch.density.solotest#module) returned as C(job).
+    description: What P(memstretch.density.solotest#module) returned as C(job). This or O(answers) is required.
     type: dict
-    required: true
     suboptions:
       path:
         description: File on the host for the result.
@@ -31,6 +30,10 @@ options:
         description: Process on the host that writes the file.
         type: int
         required: true
+  answers:
+    description: >-
+      The registered result of P(memstretch.density.solotest_clients#module), by inventory names, instead of O(job).
+    type: dict
   not_before:
     description: When the phase should be over, in seconds since the epoch.
     type: float

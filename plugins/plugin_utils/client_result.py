@@ -18,6 +18,18 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import cloc
 POLL_SECONDS = 0.25
 
 
+def answer_of(answers: t.Mapping[str, t.Any], host: str) -> dict[str, t.Any]:
+    """Return the answer of one host's client, out of the result of the module solotest_clients.
+
+    If the module has failed, its result is that of each host.
+    """
+    nothing = {
+        "failed": True,
+        "msg": f"the client of {host} was not started: {answers.get('msg', 'no result is there')}",
+    }
+    return {**(answers.get("clients") or {}).get(host, nothing)}
+
+
 class ClientResult(ActionBase):
     """Wait for a client that was launched in the background, without disturbing what it measures.
 
@@ -38,7 +50,17 @@ class ClientResult(ActionBase):
         "not_before": {"type": "float", "default": 0},
         "timeout": {"type": "float", "required": True},
     }
+    REQUIRED_ONE_OF: tuple[tuple[str, ...], ...] = ()
     _supports_check_mode = True
+
+    def job(self, host: str) -> dict[str, t.Any]:
+        """Return the job of the client.
+
+        Raises:
+            AnsibleActionFail: it was not launched.
+        """
+        job: dict[str, t.Any] = self.options["job"]
+        return job
 
     def finish(self, accepted: dict[str, t.Any], clock: clocks.Reading | None) -> dict[str, t.Any]:
         """Return the result of the task from the accepted result of the client and the host's clock."""
@@ -46,9 +68,9 @@ class ClientResult(ActionBase):
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        _validation, self.options = self.validate_argument_spec(self.ARGUMENTS)
+        _validation, self.options = self.validate_argument_spec(self.ARGUMENTS, required_one_of=self.REQUIRED_ONE_OF)
         try:
-            job = measurement.job(self.options["job"])
+            job = measurement.job(self.job((task_vars or {})["inventory_hostname"]))
         except measurement.MeasurementError as error:
             raise AnsibleActionFail(str(error)) from error
         path, pid = shlex.quote(job["path"]), job["pid"]

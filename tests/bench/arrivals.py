@@ -11,41 +11,21 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
-import json
 import os
-import pathlib
 import random
 import statistics
-import subprocess
-import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TESTS = ROOT / "tests" / "programs" / "solotest"
-sys.path[:0] = [str(ROOT / ".ansible" / "collections"), str(TESTS)]
+import machine
+from one_redis import ROOT, SECONDS, filled_redis, latencies
 
-import machine  # noqa: E402
-from servers import Redis  # noqa: E402
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARRIVALS
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest import client  # noqa: E402
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARRIVALS  # noqa: E402
-
-PROGRAM = TESTS / "build" / "solotest"
 PAGE = ROOT / "docs" / "bench" / "arrivals.md"
-SECONDS = 4
 # The source's rate, and rates at which requests often meet an earlier one that is still being served.
 RATES = (5000, 10000, 15000)
 LATENCIES = ("service", "response", "intended")
 # A stall of the machine changes the average and p99 of a whole phase, but not these.
 FIGURES = ("p50_us", "p95_us")
-
-
-def measure(port: int, rate: int, arrivals: str) -> dict[str, dict[str, float]]:
-    """Return the latencies of one execution of the client."""
-    command = [PROGRAM, "--json", "--pacing", "spin", f"--arrivals={arrivals}", f"--requests={SECONDS * rate}"]
-    output = subprocess.run(
-        [*command, "test", str(port), "1000", "1000", "0", str(rate)], check=True, capture_output=True, timeout=120
-    ).stdout
-    return client.facts(json.loads(output), None, {}, {})["latency"]
 
 
 def main() -> None:
@@ -54,14 +34,13 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     load = os.getloadavg()[0]
-    subprocess.run(["make", "-s", "-C", TESTS, "build/solotest"], check=True)
     cases = list(itertools.product(RATES, ARRIVALS))
     found: dict[tuple[int, str], list[dict[str, dict[str, float]]]] = {case: [] for case in cases}
-    with Redis() as redis:
-        subprocess.run([PROGRAM, "fill", str(redis.port), "1000", "1000"], check=True, stdout=subprocess.DEVNULL)
+    with filled_redis() as redis:
         for number in range(options.rounds):
-            for case in random.sample(cases, len(cases)):
-                found[case].append(measure(redis.port, *case))
+            for rate, arrivals in random.sample(cases, len(cases)):
+                measured = latencies(redis.port, rate, "--pacing=spin", f"--arrivals={arrivals}")
+                found[rate, arrivals].append(measured)
             print(f"round {number + 1} of {options.rounds}", flush=True)
     lines = list(table(found))
     print("\n".join(lines))

@@ -12,62 +12,38 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
-import math
 import os
 import pathlib
 import random
 import statistics
-import subprocess
 import sys
 import typing as t
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TESTS = ROOT / "tests" / "programs" / "solotest"
-sys.path[:0] = [str(ROOT / ".ansible" / "collections"), str(TESTS)]
+import machine
+from one_redis import ROOT, SECONDS, filled_redis, latencies
 
-import machine  # noqa: E402
-from servers import Redis  # noqa: E402
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.site import cpu_ticks, stolen_share
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (
+    PAIRS_FOR_AN_INTERVAL,
+    paired_ratio,
+)
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest import client  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import student  # noqa: E402
-
-PROGRAM = TESTS / "build" / "solotest"
 PAGE = ROOT / "docs" / "bench" / "cpu_idle.md"
 LIMITS = sorted(pathlib.Path("/sys/devices/system/cpu").glob("cpu[0-9]*/power/pm_qos_resume_latency_us"))
 # What is written to the limits: any resume latency, or none.
 ARMS = {"sleep": "0", "awake": "n/a"}
-SECONDS, RATE = 4, 1000
+RATE = 1000
 PACINGS = ("sleep", "hybrid")
 FIGURES = (("server", "p99_us"), ("intended", "avg_us"), ("intended", "p99_us"))
-
-
-def stolen_ticks() -> tuple[int, int]:
-    """Return the stolen ticks of all CPUs, and all their ticks."""
-    ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]
-    return ticks[7], sum(ticks)
 
 
 def measure(port: int, arm: str, pacing: str) -> dict[str, t.Any]:
     """Return the latencies of one execution of the client, and the share of CPU time that was stolen meanwhile."""
     for limit in LIMITS:
         limit.write_text(ARMS[arm], encoding="ascii")
-    stolen, every = stolen_ticks()
-    command = [PROGRAM, "--json", f"--pacing={pacing}", f"--requests={SECONDS * RATE}"]
-    output = subprocess.run(
-        [*command, "test", str(port), "1000", "1000", "0", str(RATE)], check=True, capture_output=True, timeout=120
-    ).stdout
-    stolen_after, every_after = stolen_ticks()
-    result = client.facts(json.loads(output), None, {}, {})["latency"]
-    return {**result, "stolen": (stolen_after - stolen) / (every_after - every)}
-
-
-def interval(ratios: list[float]) -> tuple[float, float, float]:
-    """Return the geometric mean of the ratios of pairs and its 95 % interval (Student's t of the logarithms)."""
-    logs = [math.log(each) for each in ratios]
-    mean, error = statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
-    reach = student.quantile(0.975, len(logs) - 1) * error
-    return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
+    before = cpu_ticks()
+    measured = latencies(port, RATE, f"--pacing={pacing}")
+    return {**measured, "stolen": stolen_share(before, cpu_ticks()) or 0.0}
 
 
 def main() -> None:
@@ -75,14 +51,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    if options.rounds < PAIRS_FOR_AN_INTERVAL:
+        parser.error(f"--rounds {options.rounds}: an interval needs {PAIRS_FOR_AN_INTERVAL} or more")
     if not LIMITS:
         sys.exit("this kernel has no pm_qos_resume_latency_us")
     load, original = os.getloadavg()[0], [limit.read_text(encoding="ascii") for limit in LIMITS]
-    subprocess.run(["make", "-s", "-C", TESTS, "build/solotest"], check=True)
     found: dict[tuple[str, str], list[dict[str, t.Any]]] = {(pacing, arm): [] for pacing in PACINGS for arm in ARMS}
     try:
-        with Redis() as redis:
-            subprocess.run([PROGRAM, "fill", str(redis.port), "1000", "1000"], check=True, stdout=subprocess.DEVNULL)
+        with filled_redis() as redis:
             for number in range(options.rounds):
                 for pacing in PACINGS:
                     for arm in random.sample(list(ARMS), len(ARMS)):
@@ -115,10 +91,11 @@ def table(found: dict[tuple[str, str], list[dict[str, t.Any]]]) -> t.Iterator[st
         sleeping, awake = found[pacing, "sleep"], found[pacing, "awake"]
         for latency, figure in FIGURES:
             both = [[each[latency][figure] for each in arm] for arm in (sleeping, awake)]
-            mean, low, high = interval([one / other for other, one in zip(*both)])
+            ratio = paired_ratio(both[1], both[0])
+            low, high = ratio.interval
             medians = " | ".join(f"{statistics.median(each):,.0f}" for each in both)
             name = f"`{latency}`, {'p99' if figure == 'p99_us' else 'average'}"
-            yield f"| `{pacing}` | {name} | {medians} | {mean:.2f} ({low:.2f} to {high:.2f}) |"
+            yield f"| `{pacing}` | {name} | {medians} | {ratio.value:.2f} ({low:.2f} to {high:.2f}) |"
         stolen = [statistics.median(each["stolen"] for each in arm) for arm in (sleeping, awake)]
         yield f"| `{pacing}` | stolen CPU time | {stolen[0]:.1%} | {stolen[1]:.1%} | |"
 

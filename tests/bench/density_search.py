@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure how often a search finds a known density: the intervals of N90, N50 and of the ratio of two profiles.
 
-python tests/bench/density_search.py [--searches N] [--write]
+python tests/bench/density_search.py [--searches N] [--targets N] [--write]
 
 Ctrl-C evaluates what was measured so far.
 """
@@ -99,13 +99,96 @@ _COLUMNS = (
 HEADER = f"| {' | '.join(_COLUMNS)} |\n{'| --- ' * len(_COLUMNS)}|"
 
 
+class Claim(t.NamedTuple):
+    """Searches with a target: a profile that carries so many times as many hosts, and its disturbed probes."""
+
+    target: float
+    times: float
+    softness: float
+    lapse: float
+    maximum: int
+
+
+CLAIMS = (
+    Claim(2.5, 2.9, 0.03, 0.0, 56),
+    Claim(2.5, 2.9, 0.05, 0.0, 56),
+    Claim(2.5, 3.1, 0.1, 0.0, 56),
+    Claim(3.5, 4.2, 0.05, 0.0, 72),
+    Claim(2.5, 1.9, 0.05, 0.0, 56),
+    Claim(2.5, 2.4, 0.03, 0.0, 56),
+    Claim(2.5, 2.6, 0.08, 0.0, 56),
+    Claim(2.5, 3.2, 0.25, 0.0, 56),
+    Claim(2.5, 3.2, 0.05, 0.12, 56),
+)
+FITTING, FIRST_SOFTNESS, CLAIM_PROBES = 17, 0.025, 40
+
+
+def claimed(claim: Claim, number: int) -> tuple[str, float, int, int]:
+    """Return what a search says of its target, the planted multiple, and the probes of both profiles."""
+    chance = random.Random(f"{claim} {number}")
+    middle = FITTING + 0.5
+    dram = Fleet(World("", FIRST_SOFTNESS), middle, chance)
+    zram = Fleet(World("", claim.softness, claim.lapse), middle * claim.times, chance)
+    fleets = {"dram": dram.probe, "zram": zram.probe}
+    found = search(fleets, claim.maximum, target=claim.target, start=FITTING, probes=CLAIM_PROBES)["density"]
+    low, high = found[1]["ratio"]["interval"]
+    said = "reached" if low >= claim.target else "missed" if high is not None and high < claim.target else "open"
+    return said, zram.density() / dram.density(), found[0]["probes"], found[1]["probes"]
+
+
+def _claimed_task(task: tuple[Claim, int]) -> tuple[str, float, int, int]:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return claimed(*task)
+
+
+CLAIM_COLUMNS = (
+    *("target", "softness", "disturbed", "planted multiple, median", "searches", "reached", "missed", "open"),
+    *("probes of dram, median", "of the other, median"),
+)
+
+
+def claim_row(claim: Claim, results: t.Sequence[tuple[str, float, int, int]]) -> str:
+    """Return the line of the second table for searches with a target."""
+    said = [each[0] for each in results]
+    multiple, first, other = (statistics.median(each[place] for each in results) for place in (1, 2, 3))
+    cells = [f"{claim.target:g}", f"{claim.softness:g}", f"{claim.lapse:.0%}", f"{multiple:.2f}", str(len(said))]
+    cells += [str(said.count(name)) for name in ("reached", "missed", "open")] + [f"{first:.0f}", f"{other:.0f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def claim_table(searches: int, pool: t.Any) -> list[str]:
+    """Return the second table, of so many searches in all."""
+    each = max(1, searches // len(CLAIMS))
+    lines = [f"| {' | '.join(CLAIM_COLUMNS)} |", "| --- " * len(CLAIM_COLUMNS) + "|"]
+    for claim in CLAIMS:
+        lines.append(claim_row(claim, pool.map(_claimed_task, [(claim, number) for number in range(each)])))
+        print(lines[-1], flush=True)
+    return lines
+
+
+def written(text: str, name: str, lines: t.Sequence[str]) -> str:
+    """Return the page with another table between its marks."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    head, rest = text.split(begin)[0], text.split(end)[1]
+    return "\n".join([f"{head}{begin}{lines[0]}", *lines[1:], "", f"{end}{rest}"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--searches", type=int, default=1000, help="the number of searches in all worlds; 1000 by default"
     )
+    parser.add_argument("--targets", type=int, default=0, help="only so many searches with a target")
     parser.add_argument("--write", action="store_true", help="write the table of docs/bench/density_search.md")
     options = parser.parse_args()
+    page = ROOT / "docs" / "bench" / "density_search.md"
+    if options.targets:
+        with multiprocessing.Pool() as pool:
+            table = claim_table(options.targets, pool)
+        if options.write:
+            day = [f"{time.strftime('%Y-%m-%d')}:", ""]
+            page.write_text(written(page.read_text(encoding="utf-8"), "targets", day + table), encoding="utf-8")
+        return
     pairs = max(1, options.searches // 2 // len(WORLDS))
     found: dict[World, list[dict[str, t.Any]]] = {world: [] for world in WORLDS}
     tasks = [(world, number) for number in range(pairs) for world in WORLDS]
@@ -125,12 +208,9 @@ def main() -> None:
     took = f"{1000 * seconds / probes:.0f} ms of CPU time for each probe"
     print(took)
     if options.write:
-        path = ROOT / "docs" / "bench" / "density_search.md"
-        text = path.read_text(encoding="utf-8")
-        head, rest = text.split("<!-- table -->\n")[0], text.split("<!-- end of table -->\n")[1]
         day = f"{2 * len(every)} searches, {time.strftime('%Y-%m-%d')}, {took}:"
-        table = "\n".join([day, "", HEADER, *lines])
-        path.write_text(f"{head}<!-- table -->\n{table}\n\n<!-- end of table -->\n{rest}", encoding="utf-8")
+        text = page.read_text(encoding="utf-8")
+        page.write_text(written(text, "table", [day, "", *HEADER.splitlines(), *lines]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,12 @@ import os
 import pathlib
 import platform
 import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.memory import stays_awake
 
 BUSY = 0.7  # load average; it still includes some work from before the start
 
@@ -20,15 +26,9 @@ def describe(load, idle=True):
     """
     model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     busy = " (busy with other work: absolute figures are not reliable)" if load > BUSY else ""
-    idle = "; idle CPUs do not sleep" if idle and _cpus_stay_awake() else ""
+    idle = "; idle CPUs do not sleep" if idle and stays_awake(HostFiles()) else ""
     return (
         f"- CPU: {model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} usable CPUs{idle}\n"
         f"- kernel: {platform.release()}\n"
         f"- load average at the start: {load:.2f}{busy}\n\n"
     )
-
-
-def _cpus_stay_awake() -> bool:
-    """Return whether the kernel is told that no CPU may need any time to wake up."""
-    limits = pathlib.Path("/sys/devices/system/cpu").glob("cpu[0-9]*/power/pm_qos_resume_latency_us")
-    return {path.read_text(encoding="ascii") for path in limits} == {"n/a\n"}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure how often the test of steady state notices a change that was planted, and how often it warns of nothing.
 
-The series are synthetic: average and p99 of a fleet, point by point, with noise, correlation and stalls.
+The series are synthetic: average and p99 of a fleet, and the page-ins of its machine, point by point, with noise,
+correlation and stalls.
 
     python tests/bench/steady_state.py [--cells N] [--write]
 """
@@ -23,7 +24,8 @@ sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.steady_state import SteadyState  # noqa: E402
 
-FIGURES = ("avg_us", "p99_us")
+LATENCIES = ("avg_us", "p99_us")
+PAGE_INS = "page_ins_within"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,7 @@ class World:
         spread: the standard deviation of a point's logarithm.
         correlation: from a point to the next one (an autoregressive process of first order).
         stalls: the share of points in which a stall doubles latency, on average.
+        page_ins: page-ins per second, to whose noise chance adds that of a count (Poisson); 0 for a world of latencies.
         promised: whether a change of 10 % must be noticed.
     """
 
@@ -42,12 +45,19 @@ class World:
     spread: float
     correlation: float = 0.0
     stalls: float = 0.0
+    page_ins: int = 0
     promised: bool = True
 
     @property
     def name(self) -> str:
         stalls = f", {100 * self.stalls:g} % stalls" if self.stalls else ""
-        return f"{self.points} points, {100 * self.spread:g} %, correlation {self.correlation:g}{stalls}"
+        counted = f"{self.page_ins:,} page-ins/s, " if self.page_ins else ""
+        return f"{counted}{self.points} points, {100 * self.spread:g} %, correlation {self.correlation:g}{stalls}"
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Return the figures in which a change is planted."""
+        return (PAGE_INS,) if self.page_ins else LATENCIES
 
     def series(self, chance: random.Random) -> list[float]:
         """Return logarithms around 0."""
@@ -70,8 +80,25 @@ WORLDS = (
     World(60, 0.1, promised=False),
     World(60, 0.3, correlation=0.5, stalls=0.1, promised=False),
     World(120, 0.1, correlation=0.7, promised=False),
+    World(60, 0.0, page_ins=2500),
+    World(60, 0.01, page_ins=5000),
+    World(60, 0.015, page_ins=15000, correlation=0.5),
+    World(60, 0.015, page_ins=15000, stalls=0.01),
+    World(60, 0.0, page_ins=200, promised=False),
+    World(60, 0.0, page_ins=20, promised=False),
+    World(60, 0.1, page_ins=5000, correlation=0.5, promised=False),
     World(60, 0.1, correlation=0.8, promised=False),
 )
+
+
+def count(expected: float, chance: random.Random) -> int:
+    """Return a random number of events (Poisson; the normal distribution where they are many)."""
+    if expected > 500:
+        return round(chance.gauss(expected, math.sqrt(expected)))
+    events, passed = 0, chance.expovariate(1)
+    while passed < expected:
+        events, passed = events + 1, passed + chance.expovariate(1)
+    return events
 
 
 class Planted(t.NamedTuple):
@@ -93,15 +120,18 @@ def summary(
     """Return what the real code finds in a cell."""
     cell = SteadyState()
     for iteration in range(iterations):
-        columns = []
-        for figure, level in zip(FIGURES, (3.0, 5.0)):
+        columns = {}
+        for figure in (*LATENCIES, PAGE_INS):
             series = world.series(chance)
             if planted and figure in planted and iteration == 0:
                 series = planted[figure].add(series)
-            columns.append([math.exp(level + value) for value in series])
-        points = [[1000, average, p99, 10 * p99] for average, p99 in zip(*columns)]
+            columns[figure] = [math.exp(value) for value in series]
+        points = [[1000, 20 * average, 150 * p99, 1500 * p99] for average, p99 in zip(*map(columns.get, LATENCIES))]
         host = {"series": {"interval_s": 1.0, "points": points}}
-        cell.add({"hosts": {"vm": host}, "pressure": {}}, 0)
+        rates = [count(world.page_ins * value, chance) for value in columns[PAGE_INS]]
+        watched = {"page_ins": {"started_at": 0, "interval_s": 1.0, "per_second": rates}}
+        times = {"started_at": 0, "finished_at": world.points}
+        cell.add({"hosts": {"vm": host}, "pressure": {}, "charged_dram": {"host": watched}, **times}, 0)
     found = cell.summary()
     assert found
     return found
@@ -111,7 +141,7 @@ def noticed(world: World, chance: random.Random, cells: int, kind: str, factor: 
     """Return in what share of cells a change of a figure is noticed. A step is anywhere in the middle 70 %."""
     hits = 0
     for number in range(cells):
-        figure = FIGURES[number % 2]
+        figure = world.figures[number % len(world.figures)]
         step = chance.uniform(0.15, 0.85) if kind == "step" else None
         hits += not summary(world, chance, iterations, {figure: Planted(factor, step)})[figure]["steady"]
     return hits / cells
@@ -130,7 +160,8 @@ def false_warnings(world: World, chance: random.Random, cells: int, iterations: 
 
 def smallest_change(world: World, chance: random.Random, cells: int) -> float:
     """Return the median of the smallest changes that the cells state."""
-    return statistics.median(summary(world, chance)["avg_us"]["smallest_change"] for _cell in range(cells))
+    figure = world.figures[0]
+    return statistics.median(summary(world, chance)[figure]["smallest_change"] for _cell in range(cells))
 
 
 def row(world: World, cells: int) -> str:
@@ -166,14 +197,15 @@ def main() -> None:
             f"`tests/bench/steady_state.py --write`, {time.strftime('%Y-%m-%d')}: {options.cells} synthetic cells of "
             f"each kind, {4 * options.cells} for the false warnings of one iteration. The change is in the average of "
             "one half and in the p99 of the other half of the cells, and a step is anywhere in the middle 70 % of the "
-            "phase. A false warning is one for any figure of a steady cell. The target is 90 % noticed and at most 2 % "
+            "phase. Where page-ins are named, the change is in these. A false warning is one for any figure of a "
+            "steady cell. The target is 90 % noticed and at most 2 % "
             "false. Where noise hides a change of 10 %, the result states the smallest change that it would notice, "
             "and the column shows how often a change of that size is noticed.\n\n"
             "A point of a phase of 60 s is 1 s; points of 120 are half as long. Noise is the standard deviation "
-            "of a point's logarithm, with a correlation from one point to the next. A stall doubles the latency of a "
-            "point. On a busy machine with two CPUs the averages of a real Redis had correlations of 0.34 to 0.49 over "
-            "0.5 s, and none that mattered after 1.5 s. The last line is noise that is slower than what the test "
-            "assumes.\n\n" + "\n".join(lines) + "\n",
+            "of a point's logarithm, with a correlation from one point to the next; chance adds the noise of a count "
+            "to page-ins. A stall doubles the figure of a point. On a busy machine with two CPUs the averages of a "
+            "real Redis had correlations of 0.34 to 0.49 over 0.5 s, and none that mattered after 1.5 s. A correlation "
+            "of 0.8 is noise that is slower than what the test assumes.\n\n" + "\n".join(lines) + "\n",
             encoding="utf-8",
         )
 

@@ -133,12 +133,15 @@ def test_zram_is_charged_to_the_budget(servers, client, run_module, compressibil
         "page_cache_bytes",
     }
     assert measured["host_check"] is not None
+    page_ins = measured["page_ins"]["per_second"]
+    assert len(page_ins) == measured["samples"] - 1 and max(page_ins) > 0, "a fleet in compressed memory reads it"
     print(json.dumps(measured, indent=1))
     limit = int((group / "memory.limit_in_bytes").read_text(encoding="ascii"))
     if compressibility:
         assert measured["fits"] is True and measured["compression_ratio"] > 2
         assert measured["charged_bytes"]["maximum"] <= 1.02 * BUDGET
         assert measured["charged_bytes"]["mean"] >= 0.95 * BUDGET
+        assert measured["reclaim_cpu_s"] > 0
         assert limit < BUDGET and measured["limit_bytes"] == [limit, limit], "although it is lowered to reclaim"
         assert unwatched > 100 and measured["limit_hits"] < unwatched / 2, "the fleet need not reclaim by itself"
     else:

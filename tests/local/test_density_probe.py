@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a probe of a density search touches: each host has an interpreter of its own, which counts its starts."""
+"""What a probe of a density search touches: interpreters count their starts, one for each host or one for all."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from .conftest import SMALL, LocalFleet, free_ports, write_inventory
 
 HOSTS = ("a", "b", "c")
-# What a probe starts on each host that it loads: modules that start Redis, ping it, fill it and load it. Not more,
-# however many tasks the playbook has.
+# What a probe starts for the hosts that share an interpreter: modules that start Redis, ping it, fill it and load it.
+# Not more, however many these hosts and the tasks of the playbook are.
 MODULES = 4
 # On one host of the machine besides: a module that records it, the interpreter alone, twice, for its version, and
 # modules that read its memory before and after the run.
@@ -24,9 +24,13 @@ MODULES_OF_THE_MACHINE = 1 + 2 + 2
 
 
 class CountedHosts:
-    """A static fleet on this machine whose hosts count the starts of their interpreters."""
+    """A static fleet on this machine whose hosts count the starts of their interpreters.
 
-    def __init__(self, fleet: LocalFleet, directory: pathlib.Path) -> None:
+    Args:
+        interpreters: of the hosts, by their names; a host is counted by the name of its interpreter.
+    """
+
+    def __init__(self, fleet: LocalFleet, directory: pathlib.Path, interpreters: t.Mapping[str, str]) -> None:
         self.fleet, self.directory = fleet, directory
         self.ports = range(first := free_ports(len(HOSTS)), first + len(HOSTS))
         self._starts = directory / "starts"
@@ -37,13 +41,13 @@ class CountedHosts:
         )
         counting.chmod(0o755)
         hosts = {}
+        for interpreter in set(interpreters.values()):
+            (directory / f"python-{interpreter}").symlink_to(counting)
         for name, port in zip(HOSTS, self.ports):
-            (directory / f"python-{name}").symlink_to(counting)
-            interpreter = str(directory / f"python-{name}")
             hosts[name] = {
                 "redis_port": port,
                 "latency_benchmark_port": port,
-                "ansible_python_interpreter": interpreter,
+                "ansible_python_interpreter": str(directory / f"python-{interpreters[name]}"),
             }
         common = {
             **SMALL,
@@ -53,7 +57,7 @@ class CountedHosts:
         self.inventory = write_inventory(directory / "counted.yml", {"fleet": {"hosts": hosts, "vars": common}})
 
     def starts(self) -> collections.Counter[str]:
-        """Return how often each host's interpreter was started so far."""
+        """Return how often each interpreter was started so far."""
         return collections.Counter(self._starts.read_text(encoding="utf-8").split())
 
     def search(self, **variables: t.Any) -> subprocess.Popen:
@@ -62,12 +66,13 @@ class CountedHosts:
 
 
 @pytest.fixture
-def counted(fleet: LocalFleet, tmp_path: pathlib.Path) -> CountedHosts:
-    return CountedHosts(fleet, tmp_path)
+def counted(fleet: LocalFleet, tmp_path: pathlib.Path) -> t.Callable[[t.Mapping[str, str]], CountedHosts]:
+    return lambda interpreters: CountedHosts(fleet, tmp_path, interpreters)
 
 
-def test_a_probe_touches_only_the_hosts_that_it_loads(counted, fleet, tmp_path):
-    process = counted.search(profiles="dram", density_start=1, density_max=2, density_probes=2)
+def starts_of_steps(counted: CountedHosts, **variables: t.Any) -> dict[str, collections.Counter[str]]:
+    """Run a density search and return how often each interpreter was started in each of its steps."""
+    process = counted.search(**variables)
     before, of_step, step, output = collections.Counter(), {}, "", []
     for line in process.stdout:
         output.append(line)
@@ -75,7 +80,12 @@ def test_a_probe_touches_only_the_hosts_that_it_loads(counted, fleet, tmp_path):
             now = counted.starts()
             of_step[step], before, step = now - before, now, line.split("|")[0][3:].strip()
     assert process.wait() == 0, "".join(output)
+    return of_step
 
+
+def test_a_probe_touches_only_the_hosts_that_it_loads(counted, fleet, tmp_path):
+    hosts = counted({name: name for name in HOSTS})
+    of_step = starts_of_steps(hosts, profiles="dram", density_start=1, density_max=2, density_probes=2)
     assert set(of_step["Preparing 2 hosts for all probes"]) == set(HOSTS), "the Redis of each may still run"
     first, second = (of_step[f"dram: probe {n} of at most 2, a fleet of {n}"] for n in (1, 2))
     assert set(first) == {"a"} and 0 < first["a"] <= MODULES + MODULES_OF_THE_MACHINE, first
@@ -85,3 +95,10 @@ def test_a_probe_touches_only_the_hosts_that_it_loads(counted, fleet, tmp_path):
     (document,) = (json.loads(path.read_text(encoding="utf-8")) for path in fleet.results.glob("*/density.json"))
     assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(1, "pass"), (2, "pass")]
     assert document["restored"] and not (tmp_path / "state").exists()
+
+
+def test_hosts_on_one_machine_share_the_starts_of_python(counted):
+    hosts = counted(dict.fromkeys(HOSTS, "all"))
+    of_step = starts_of_steps(hosts, profiles="dram", density_start=3, density_max=3, density_probes=1)
+    of_probe = of_step["dram: probe 1 of at most 1, a fleet of 3"]["all"]
+    assert 0 < of_probe <= MODULES + MODULES_OF_THE_MACHINE

@@ -24,8 +24,19 @@ ROW = {
     "servers": 2,
     "profiles": ["dram", "zram_swap"],
     "variables": {"headline_zram_size": "16M"},
-    "target": 1000,
+    "overcommit": [],
+    "target": 100,
+    "minutes": 30,
     "expected": "a test",
+}
+SERIES = {
+    **ROW,
+    "name": "beyond",
+    "servers": 3,
+    "profiles": ["swap", "zswap"],
+    "variables": {"headline_zswap_pool": "16M"},
+    "overcommit": [2],
+    "target": None,
 }
 TINY = {
     **SMALL_SEARCH,
@@ -42,10 +53,10 @@ def study(untuned_machine, fleet, tmp_path):
     before = snapshot()
     inventory = smaller_inventory(HEADLINE, tmp_path / "headline", "redis01", "redis02", "redis03")
     rows = tmp_path / "rows.yml"
-    rows.write_text(yaml.safe_dump([ROW]), encoding="utf-8")
+    rows.write_text(yaml.safe_dump([ROW, SERIES]), encoding="utf-8")
 
-    def start():
-        options = ["--rows", rows, "--inventory", inventory, "--results", fleet.results]
+    def start(only="small"):
+        options = ["--rows", rows, "--inventory", inventory, "--results", fleet.results, "--only", only]
         return subprocess.Popen(
             [sys.executable, ROOT / "tools" / "headline.py", "measure", *options, "-e", json.dumps(TINY)],
             env=fleet.environment,
@@ -88,9 +99,30 @@ def test_a_study_continues_after_ctrl_c_ends_with_the_table_and_is_not_repeated(
     assert document["definition"]["maximum"] == 2
     assert document["calibration"]["budget_bytes"] == 40 * 2**20
     assert fleet.document("headline-small-plan", "plan")["largest"].keys() == {"dram", "zram_swap"}
-    row = output.splitlines()[-2]
+    assert all(run["cpu"]["total_us"] > 5 for run in document["runs"]), "a request takes CPU time"
+    (row,) = [line for line in output.splitlines() if "| 3:1 | " in line and "dram, zram_swap" in line]
     assert row.startswith("| 3:1 | ") and "dram, zram_swap" in row and "not measured" not in row, output
+    assert "== headline: 1 of 1 rows to measure, until " in output
 
     process = study()
     again = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 0 and row in again and "probe" not in again, again
+
+
+def test_a_series_measures_fleets_of_given_overcommit(study, fleet):
+    before = snapshot()
+    process = study(only="beyond")
+    output = process.communicate(timeout=PATIENCE)[0]
+    assert process.returncode == 0, output
+    assert not differences(before, snapshot())
+    document = fleet.document("headline-beyond", "density")
+    assert [(row["name"], row["size"], row["probes"]) for row in document["overcommit"]] == [
+        ("swap", 3, 1),
+        ("zswap", 3, 1),
+    ]
+    assert all(row["avg_us"] > 0 and row["cpu_us"] > 5 and not row["why_not"] for row in document["overcommit"])
+    assert "| 3:1 | 25 | " in output and "| zswap | 1 | " in output
+    pool = "/sys/module/zswap/parameters/max_pool_percent"
+    run = fleet.document(document["runs"][-1]["run_id"], "run")
+    (setting,) = [each for each in run["hosts"]["this_machine"]["tuning"]["settings"] if each["name"] == pool]
+    assert setting["wanted"] == setting["effective"] == "1", "16 MiB are less than a hundredth of this machine's memory"

@@ -115,16 +115,24 @@ def test_job_files_of_a_hostile_host(fleet, tmp_path, outside, valid, obeyed):
 def test_a_hostile_python_on_a_measured_host(fleet, tmp_path, outside, valid, obeyed):
     """The host answers as the module solotest would, with keys that Ansible or the callback would obey."""
     fleet.add("a")
-    python = tmp_path / "python"
-    answer = written(tmp_path / "answer.json", {**valid, **obeyed})
-    python.write_text(f"#!/bin/sh\ncat {answer}\n", encoding="utf-8")
-    python.chmod(0o755)
-    task = {"memstretch.density.solotest": {"executable": "/bin/true"}}
-    _outcome, seen = play(fleet, [{"name": "Measure", **task, "vars": {"ansible_python_interpreter": str(python)}}])
+    answers = [{**valid, **obeyed}, {**obeyed, "clients": {"a": {**valid, **obeyed}, "other": {**valid, **obeyed}}}]
+    tasks = [
+        {"memstretch.density.solotest": {"executable": "/bin/true"}},
+        {"memstretch.density.solotest_clients": {"clients": {"a": {}, "b": {}}}},
+    ]
+    for number, (answer, task) in enumerate(zip(answers, tasks)):
+        python = tmp_path / f"python-{number}"
+        python.write_text(f"#!/bin/sh\ncat {written(tmp_path / f'answer-{number}.json', answer)}\n", encoding="utf-8")
+        python.chmod(0o755)
+        task.update(name="Measure", vars={"ansible_python_interpreter": str(python)})
+    _outcome, seen = play(fleet, tasks)
     assert seen["hosts"] == ["a"] and seen["fact"] == "unset"
     assert not outside.parent.exists()
-    assert not {"add_host", "benchmark_run", "ansible_facts"} & set(seen["cases"][0])
-    assert seen["cases"][0]["solotest"]["machine"] == "machine-1"
+    one, several = seen["cases"]
+    assert set(several["clients"]) == {"a", "b"} and several["clients"]["b"]["failed"]
+    for found in (one, several, several["clients"]["a"]):
+        assert not {"add_host", "benchmark_run", "ansible_facts"} & set(found)
+    assert one["solotest"]["machine"] == several["clients"]["a"]["solotest"]["machine"] == "machine-1"
 
 
 def test_a_hostile_client_program(fleet, tmp_path, outside, obeyed):

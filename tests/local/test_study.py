@@ -204,6 +204,16 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
         ("density_search", {"profiles": "dram", "start": 5}, "density_start: 5 is more than density_max, 2"),
         ("density_search", {"profiles": "dram", "probes": 0}, "density_probes: 0 is out of range; it must be a whole"),
         ("density_search", {"profiles": "dram", "factor": 1}, "density_factor: 1 is out of range; it must be a number"),
+        (
+            "density_search",
+            {"profiles": "dram", "overcommit": "2,3"},
+            "density_overcommit: '2,3' is a multiple of the hosts that fit into DRAM, which only slo=calibrated",
+        ),
+        (
+            "density_search",
+            {"profiles": "dram", "overcommit": [2, 0], "slo": "calibrated"},
+            "density_overcommit: 0 is out of range; it must be a number from 0.1 to 100",
+        ),
     ]
     config = {"profile": "dram", "load": {}, "matrix": {}}
     common = {"run": {"config": config, "expected": ["a", "b"]}, "results_dir": str(fleet.results)}

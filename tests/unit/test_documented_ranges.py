@@ -39,6 +39,8 @@ MODULE_RANGES = {
     "density_search": {
         "maximum": study.RANGES["density_max"],
         "probes": study.RANGES["density_probes"],
+        "target": study.RANGES["density_target"],
+        "overcommit": study.RANGES["density_overcommit"],
         "factor": study.RANGES["density_factor"],
         "slo_factor": run.SLO_FACTOR,
         "minutes": study.RANGES["density_minutes"],

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -19,10 +20,13 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.profile import 
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
 _SPEC = importlib.util.spec_from_file_location("headline", ROOT / "tools" / "headline.py")
 headline = importlib.util.module_from_spec(_SPEC)
 sys.modules["headline"] = headline  # so that its named tuples can be pickled by pytest-xdist
 _SPEC.loader.exec_module(headline)
+import headline_rows  # noqa: E402
+import headline_tables  # noqa: E402
 
 ROW = {
     "name": "packed",
@@ -32,11 +36,40 @@ ROW = {
     "servers": 4,
     "profiles": ["dram", "zram"],
     "variables": {"headline_zram_size": "16M"},
+    "overcommit": [],
     "target": 2.5,
+    "minutes": 30,
     "expected": "a test",
 }
 DRAM = {"budget_bytes": 680 * 2**20, "charged_bytes": 600 * 2**20, "compression_ratio": None}
 PLAN = {"schema": 2, "largest": {"dram": 16, "zram": 44}}
+
+
+PRICES = dict.fromkeys(
+    (
+        "server",
+        "dram_gb",
+        "dram_per_gb",
+        "tier_gb",
+        "tier_per_gb",
+        "licences_per_month",
+        "power_w",
+        "price_per_kwh",
+        "months",
+    ),
+    48,
+)
+
+
+def cost(name, per_vm_month, saving=None):
+    ends = saving and [saving - 0.1, None]
+    return {
+        "name": name,
+        "per_vm_month": per_vm_month,
+        "per_vm_month_interval": [per_vm_month - 1, per_vm_month + 1],
+        "saving": saving,
+        "saving_interval": ends,
+    }
 
 
 def write(directory, **documents):
@@ -50,7 +83,7 @@ def _found(tmp_path):
     """A function that returns what is known about a row after a search with these densities, 40 probes for each arm."""
 
     def make(dram=16, zram=40, finished=True, plan=True, **row):
-        made = headline.Row(**{**ROW, **row})
+        made = headline_rows.Row(**{**ROW, **row})
         document = empty(("dram", "zram"), maximum=64, probes=40)
         document["calibration"] = {
             "run_id": "headline-packed-calibration",
@@ -67,14 +100,20 @@ def _found(tmp_path):
         for arm, density in (("dram", dram), ("zram", zram)):
             stored = {**DRAM, "compression_ratio": 3.05 if arm == "zram" else None}
             sizes = [(density, "pass"), (density + max(1, density // 8), "fail")]
-            document["runs"] += [entry(arm, *each, dram=stored) for each in sizes for _probe in range(20)]
+            cpu = {"total_us": 90.0 if arm == "zram" else 60.0}
+            document["runs"] += [entry(arm, *each, dram=stored, cpu=cpu) for each in sizes for _probe in range(20)]
         document["finished"] = finished
         if finished:
             density_result.conclude(document)
+            document["cost"] = {
+                "prices": {**PRICES, "currency": "USD"},
+                "arms": [cost("dram", 18.5), cost("zram", 7.5, 0.59)],
+            }
         write(tmp_path / "headline-packed", density=document)
         record = {"cpu": {"model": "A processor", "online": 2}, "kernel": {"release": "6.12"}}
         hosts = {"redis01": {}, "this_machine": record}
-        write(tmp_path / "headline-packed-calibration", run={"schema": 2, "hosts": hosts})
+        summary = {"schema": 2, "cpu": {"total_us": 50.0}}
+        write(tmp_path / "headline-packed-calibration", run={"schema": 2, "hosts": hosts}, summary=summary)
         if plan:
             write(tmp_path / "headline-packed-plan", plan=PLAN)
         return headline.Results(tmp_path, "headline").of(made)
@@ -85,7 +124,8 @@ def _found(tmp_path):
 def test_the_rows_of_the_collection_can_be_measured():
     found = headline.rows(headline.ROWS)
     profiles = set(names(str(ROOT / "roles" / "host_tuning" / "profiles")))
-    assert all(row.profiles[0] == "dram" and set(row.profiles) <= profiles for row in found)
+    assert all(set(row.profiles) <= profiles for row in found)
+    assert all(row.profiles[0] == "dram" for row in found if not row.overcommit)
     assert {(row.values, row.influence, row.target) for row in found} >= {
         ("3:1", 0, 2.5),
         ("3:1", 10, 2.5),
@@ -94,7 +134,16 @@ def test_the_rows_of_the_collection_can_be_measured():
         ("2:1", 25, 2.2),
         ("1:1", 0, None),
     }
-    assert all(17 < row.servers <= 64 for row in found), "more than fits into DRAM, no more than the inventory has"
+    assert all(17 < row.servers <= 72 for row in found), "more than fits into DRAM, no more than the inventory has"
+    for row in found:
+        # The first profile may turn out to carry 19.
+        assert row.servers >= max([*row.overcommit, row.target or 0]) * 19, f"{row.name} cannot be decided"
+    assert sum(row.minutes for row in found[:2]) <= 100, "what matters most takes no more than a quiet morning"
+    (series,) = [row for row in found if row.overcommit]
+    assert series.profiles[0] == "swap_2018" and series.overcommit == [2, 3, 3.5]
+    assert series.variables["density_probes"] == 3 * len(series.overcommit), "three rounds, for an interval"
+    assert series.all_variables["density_overcommit"] == [2, 3, 3.5] and "density_target" not in series.all_variables
+    assert found[0].all_variables["density_target"] == 2.5 and "density_overcommit" not in found[0].all_variables
     assert headline.chosen(found, "") == found
     assert [row.name for row in headline.chosen(found, "1to1-influence0, 3to1-influence10")] == [
         "3to1-influence10",
@@ -110,6 +159,7 @@ def test_the_rows_of_the_collection_can_be_measured():
         ([{**ROW, "note": 1}], "must be a dictionary with name, values"),
         ([{**ROW, "profiles": ["dram"]}], "profiles of packed must be a list of two or more"),
         ([ROW, ROW], "two rows have the same name"),
+        ([{**ROW, "overcommit": [2]}], "packed has overcommit and target; only a search has a target"),
     ],
 )
 def test_a_mistake_in_the_rows_is_named(tmp_path, entries, message):
@@ -124,13 +174,13 @@ def test_a_mistake_in_the_rows_is_named(tmp_path, entries, message):
     [(48, 2.5, "reached"), (24, 2.5, "not reached"), (40, 2.5, "undecided"), (40, None, "-")],
 )
 def test_a_target_is_reached_or_missed_by_the_whole_interval(found, zram, target, result):
-    assert headline.result(found(zram=zram, target=target)) == result
+    assert headline_tables.result(found(zram=zram, target=target)) == result
 
 
 def test_a_row_without_a_result_is_not_measured_yet(found, tmp_path):
-    for each in (found(finished=False, plan=False), headline.Results(tmp_path, "other").of(headline.Row(**ROW))):
+    for each in (found(finished=False, plan=False), headline.Results(tmp_path, "other").of(headline_rows.Row(**ROW))):
         text = headline.tables([each])
-        assert text.count(headline.NOT_MEASURED) == 3 and "| 3:1 | " in text
+        assert text.count(headline_tables.NOT_MEASURED) == 3 and "| 3:1 | " in text
         assert "All probes" not in text and "Measured on" not in text and "nan" not in text
 
 
@@ -142,22 +192,29 @@ def test_the_page_has_figures_intervals_the_plan_and_every_size(found):
     assert cells[:2] == ["3:1", "3.05:1"] and cells[4] == "50 / 300" and cells[7:9] == ["2.5", "undecided"]
     assert cells[5].startswith("dram 16 (") and ", zram 4" in cells[5]
     assert cells[6].startswith("2.") and " to " in cells[6]
-    assert "dram 16 (+0%)" in cells[9] and "zram 44 (" in cells[9]
+    assert "dram 16 (+0%)" in cells[9] and "zram 44 (+7%)" in cells[9]
     assert "| 3:1 | 25 | zram | 40 | 2.50 | 20 passed | " in text
     assert "| 3:1 | 25 | dram | 18 | 1.12 | 20 failed | " in text
+
+
+def test_a_plan_that_is_further_off_than_15_percent_stands_out(found):
+    (cell,) = [line for line in headline.tables([found(zram=34)]).splitlines() if "dram, zram" in line]
+    assert re.search(r"dram 16 \(\+0%\), zram 44 \(\*\*\+2[0-9]%\*\*\)", cell), cell
 
 
 def test_tables_replace_only_their_place_on_the_page(found):
     page = headline.PAGE.read_text(encoding="utf-8")
     new = headline.written(page, "NEW\n")
     assert headline.written(new, "OTHER\n").replace("OTHER", "NEW") == new and new.count("NEW") == 1
-    assert new.startswith(page[: page.index(headline.BEGIN)]) and new.endswith(page[page.index(headline.END) :])
+    begin, end = headline_tables.BEGIN, headline_tables.END
+    assert new.startswith(page[: page.index(begin)]) and new.endswith(page[page.index(end) :])
     with pytest.raises(headline.HeadlineError, match="no lines"):
         headline.written("# Another page\n", "NEW\n")
 
 
 def test_the_page_shows_every_row():
-    tables = headline.PAGE.read_text(encoding="utf-8").partition(headline.BEGIN)[2].partition(headline.END)[0]
+    page = headline.PAGE.read_text(encoding="utf-8")
+    tables = page.partition(headline_tables.BEGIN)[2].partition(headline_tables.END)[0]
     for row in headline.rows(headline.ROWS):
         assert [line for line in tables.splitlines() if line.startswith(f"| {row.values} | ")], row.name
 
@@ -174,7 +231,8 @@ except KeyboardInterrupt:
     raise SystemExit(7)
 """
 PARENT = """
-import os, runpy, sys
+import os, pathlib, runpy, sys
+sys.path.insert(0, str(pathlib.Path(sys.argv[1]).parent))
 headline = runpy.run_path(sys.argv[1])
 try:
     headline["run_to_its_end"]([sys.executable, "-c", sys.argv[2]], os.environ)
@@ -195,9 +253,72 @@ def test_a_signal_ends_the_study_after_the_playbook_has_restored_the_machine(num
         assert process.stdout.read() == "restored\ncontinues\n" and process.wait() == 0
 
 
-def test_the_time_is_shared_by_the_rows_that_are_left():
-    assert headline.search_minutes(120, 7) == 12.1
-    assert headline.search_minutes(30, 7) == headline.SHORTEST_MINUTES
-    assert headline.search_minutes(60, 1) == 55
-    assert headline.search_minutes(9.99, 1) == headline.SHORTEST_MINUTES
-    assert headline.search_minutes(9.9, 7) is None
+def test_the_first_rows_get_the_minutes_that_they_ask_for():
+    assert headline.search_minutes(100, [30, 40, 50]) == 25, "the third row has what is left"
+    assert headline.search_minutes(70, [40, 50]) == 35
+    assert headline.search_minutes(30, [50]) == 25
+    assert headline.search_minutes(240, [30, 40, 50]) == 55, "twice as many as all rows ask for"
+    assert headline.search_minutes(12, [6, 6]) == headline.SHORTEST_MINUTES
+    assert headline.search_minutes(9.99, [30]) == headline.SHORTEST_MINUTES
+    assert headline.search_minutes(9.9, [30]) is None
+
+
+LOCKED = """
+import os, pathlib, runpy, sys
+sys.path.insert(0, str(pathlib.Path(sys.argv[1]).parent))
+headline = runpy.run_path(sys.argv[1])
+with headline["locked"](pathlib.Path(sys.argv[2])) as lock:
+    headline["run_to_its_end"]([sys.executable, "-c", "print('measures', flush=True); input()"], os.environ, (lock,))
+"""
+
+
+def test_a_playbook_that_outlives_its_study_keeps_the_next_one_away(tmp_path):
+    command = [sys.executable, "-c", LOCKED, str(headline.ROOT / "tools" / "headline.py"), str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "measures\n"
+        process.kill()
+        process.wait()
+        with (
+            pytest.raises(headline.HeadlineError, match="or a playbook of one that was killed"),
+            headline.locked(tmp_path),
+        ):
+            pass
+        process.stdin.close()
+        assert process.stdout.read() == "", "the playbook has ended"
+    with headline.locked(tmp_path):
+        pass
+
+
+def test_the_page_has_what_a_request_and_a_vm_cost(found):
+    text = headline.tables([found()])
+    assert "Prices are examples, in USD: a server without its DRAM 48, 48 GB of DRAM at 48 each" in text
+    assert "| 3:1 | 25 | dram | 16 | 60 | 18.50 | 17.50 to 19.50 | - | - |" in text
+    assert "| 3:1 | 25 | zram | 41 | 90 (1.50 x) | 7.50 | 6.50 to 8.50 | 59% | 49% to ... |" in text
+
+
+def test_the_page_has_the_latency_beyond_dram_and_the_share_of_the_gap(found, tmp_path):
+    series = {"overcommit": [2, 3.5], "target": None, "profiles": ["swap_2018", "zram"]}
+    waiting = headline.tables([found(finished=False, plan=False, **series)])
+    assert "| 3:1 | 25 | 2, 3.5 | - | swap_2018, zram | not measured yet | - | - | - | - | - | - |" in waiting
+
+    path = tmp_path / "headline-packed" / "density.json"
+    document = {**json.loads(path.read_text(encoding="utf-8")), "finished": True, "runs": []}
+    document["definition"] = empty(("swap_2018", "zram"), 64, probes=6, overcommit=[2, 3.5])["definition"]
+    for size in (32, 56):
+        for arm, avg, p99, us in (("swap_2018", 1033, 10_200, 70), ("zram", 133, 2_200, 100)):
+            latency = {"worst_host_avg_us": avg, "worst_host_p99_us": p99, "cpu": {"total_us": us}}
+            lost = {"dram": {"fits": False}} if (arm, size) == ("zram", 56) else {}
+            document["runs"] += [entry(arm, size, "fail", **latency, **lost) for _round in range(3)]
+    density_result.conclude(document)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    text = headline.tables([headline.Results(tmp_path, "headline").of(headline_rows.Row(**{**ROW, **series}))])
+    rows = [line for line in text.splitlines() if line.startswith("| 3:1 | 25 | ")]
+    assert rows == [
+        "| 3:1 | 25 | 0.50 | 8 | dram | 1 | 33 | 200 | 50 | - | - | - |",
+        "| 3:1 | 25 | 2.00 | 32 | swap_2018 | 3 | 1,033 | 10,200 | 70 (1.40 x) | - | - | - |",
+        "| 3:1 | 25 | 2.00 | 32 | zram | 3 | 133 | 2,200 | 100 (2.00 x) | 90 % (90 to 90 %)"
+        + 2 * " | 80 % (80 to 80 %)"
+        + " |",
+        "| 3:1 | 25 | 3.50 | 56 | swap_2018 | 3 | 1,033 | 10,200 | 70 (1.40 x) | - | - | - |",
+        "| 3:1 | 25 | 3.50 | 56 | zram | 3 | 133 | 2,200 | 100 (2.00 x) | does not fit | - | - |",
+    ]

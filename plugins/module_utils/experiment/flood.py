@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import threading
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.background import BackgroundProgram
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 
@@ -152,6 +152,8 @@ class Flood:
     def __init__(self, fio: str, path: str, size: int) -> None:
         self.path, self.size, self.started = path, size, 0.0
         self._command = [
+            "env",
+            f"--chdir={os.path.dirname(path)}",  # fio leaves files in its working directory
             *WITH_PARENT,
             fio,
             "--name=flood",
@@ -166,7 +168,7 @@ class Flood:
             "--time_based",
             "--runtime=1d",
         ]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._program: BackgroundProgram | None = None
 
     def start(self) -> None:
         """Start the writer. Wait until the kernel writes its pages back and no more of them pile up.
@@ -175,9 +177,7 @@ class Flood:
         """
         files = HostFiles()
         before, self.started = _vmstat(files)["nr_written"], time.monotonic()
-        self._process = subprocess.Popen(
-            self._command, cwd=os.path.dirname(self.path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        self._program = BackgroundProgram(self._command)
         wanted = _BLOCK if self.size > thresholds(files)[1] else 0
         piled = 0
         while time.monotonic() < self.started + _LEAD_SECONDS and self.runs():
@@ -191,17 +191,16 @@ class Flood:
     @property
     def pid(self) -> int:
         """Return the process of the writer; 0 if there is none."""
-        return self._process.pid if self._process else 0
+        return self._program.pid if self._program else 0
 
     def runs(self) -> bool:
         """Return whether the writer still runs. It ends by itself if the file system is full, for example."""
-        return self._process is not None and self._process.poll() is None
+        return self._program is not None and self._program.runs()
 
     def stop(self) -> None:
         """End the writer, and remove its file: pages that are still dirty then need not be written."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        if self._program is not None:
+            self._program.stop()
+            self._program = None
         if os.path.exists(self.path):
             os.unlink(self.path)

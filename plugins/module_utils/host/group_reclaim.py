@@ -14,6 +14,7 @@ there is plenty, and lets the kernel reclaim in this process.
 from __future__ import annotations
 
 import threading
+import time
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
 
@@ -35,17 +36,19 @@ class GroupReclaim(threading.Thread):
 
     Attributes:
         lock: whoever reads the limit of the group must hold it, because the limit is lowered for a moment.
+        cpu_s: the CPU time that this thread has taken so far, most of it in the kernel, which writes pages out.
     """
 
     def __init__(self, group: CgroupFiles) -> None:
         super().__init__(daemon=True)
         self.lock = threading.Lock()
+        self.cpu_s = 0.0
         self._group, self._stopped = group, threading.Event()
 
     def run(self) -> None:
         """Reclaim until stop() is called."""
         while not self._stopped.wait(self.step()):
-            pass
+            self.cpu_s = time.thread_time()
 
     def step(self) -> float:
         """Reclaim if there is too little room, and return the seconds until the next look."""

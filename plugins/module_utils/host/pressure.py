@@ -93,6 +93,12 @@ def snapshot(root: str = "/") -> dict[str, int | float]:
     return result
 
 
+def page_ins(files: HostFiles) -> int | None:
+    """Return the pages that were read from swap, zswap included, since the boot; None if this kernel does not count."""
+    paging = dict(_paging(files))
+    return paging["pswpin"] + paging.get("zswpin", 0) if "pswpin" in paging else None
+
+
 def difference(before: dict[str, int | float], after: dict[str, int | float]) -> dict[str, t.Any]:
     """Return the difference between two snapshots.
 

@@ -26,7 +26,8 @@ import os
 import re
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
 
 GOVERNORS = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
 # Their names sort last in each directory, because the file that is read last wins.
@@ -35,6 +36,9 @@ TMPFILES_FILE = "/etc/tmpfiles.d/zz-memstretch.conf"
 UDEV_FILE = "/etc/udev/rules.d/99-zz-memstretch.rules"
 FILES = (SYSCTL_FILE, TMPFILES_FILE, UDEV_FILE)
 MARK = "# Written by the Ansible collection memstretch.density; its role host_tuning removes it again."
+
+# In a value, the share of the host's memory that so many bytes are: {percent:430M}.
+_PERCENT = re.compile(r"^\{percent:(?P<size>[^{}]+)\}$")
 
 # Of each pair, the knob that was written last is in force, and the other one reads as 0. The kernel refuses to set 0.
 PAIRS = {
@@ -113,7 +117,7 @@ def settings_of(section: str, entries: t.Mapping[str, t.Any], disks: t.Sequence[
     for name, entry in entries.items():
         data = entry if isinstance(entry, dict) else {"value": entry}
         values = data["value"] if isinstance(data["value"], list) else [data["value"]]
-        texts = tuple(canonical(str(value)) for value in values)
+        texts = tuple(canonical(in_percent(str(value))) for value in values)
         settings += [
             Setting(section, name, texts, data.get("reason", ""), data.get("since", ""), disk)
             for disk in (disks if section == "block_queue" else [""])
@@ -121,6 +125,26 @@ def settings_of(section: str, entries: t.Mapping[str, t.Any], disks: t.Sequence[
     return sorted(
         settings, key=lambda setting: setting.section == "block_queue" and setting.name not in _EARLY_QUEUE_KNOBS
     )
+
+
+def in_percent(value: str, memory: int | None = None) -> str:
+    """Return the value, but {percent:SIZE} as the share of a host's memory in whole percent, from 1 to 100.
+
+    The kernel has limits in percent of all memory, such as that of zswap's pool. A profile is the same for all hosts.
+
+    Args:
+        value: of a setting.
+        memory: bytes; by default that of this host.
+
+    Raises:
+        SettingError: the size cannot be read.
+    """
+    found = _PERCENT.match(value)
+    if not found:
+        return value
+    memory = meminfo(HostFiles())["MemTotal"] if memory is None else memory
+    size = size_in_bytes("{percent:SIZE}", found["size"])
+    return str(min(100, max(1, round(100 * size / memory))))
 
 
 def canonical(text: str) -> str:
@@ -205,13 +229,29 @@ def _entry_mistakes(entry: t.Any, has_value: bool, keys: t.Sequence[str]) -> lis
         if key not in ("value", "candidates") and not isinstance(data.get(key, ""), str)
     ]
     if has_value:
-        values = data.get("value") if isinstance(data.get("value"), list) else [data.get("value")]
+        given = data.get("value")
+        values = given if isinstance(given, list) else [given]
         if not are_values(values):
             found.append(
                 f"the value is {data.get('value')!r}; it must be a number, a string of one line, true, false, or a "
                 "list of these"
             )
+        found += [text for value in values for text in _percent_mistakes(str(value))]
     return found + (candidate_mistakes(data["candidates"], has_value) if "candidates" in data else [])
+
+
+def _percent_mistakes(value: str) -> list[str]:
+    """Return what is wrong with a value that is to be a share of the host's memory."""
+    if not value.startswith("{percent:"):
+        return []
+    found = _PERCENT.match(value)
+    try:
+        if found:
+            size_in_bytes("{percent:SIZE}", found["size"])
+            return []
+    except SettingError:
+        pass
+    return [f"the value is {value!r}; it must be {{percent:SIZE}} with bytes, or a number with K, M, G or T"]
 
 
 def candidate_mistakes(candidates: t.Any, allowed: bool = True) -> list[str]:

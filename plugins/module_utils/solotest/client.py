@@ -83,6 +83,16 @@ def writes(options: t.Mapping[str, t.Any]) -> bool:
     return options["mode"] == "fill" or (options["mode"] == "test" and options["read_mix"] < 100)
 
 
+def launch(options: t.Mapping[str, t.Any], executable: str, run_command: RunCommand) -> dict[str, t.Any]:
+    """Run the client, with the option detach in the background, and return the module's result.
+
+    The arguments are those of execute().
+    """
+    if options["detach"]:
+        return {"changed": False, "job": in_background(lambda: execute(options, executable, run_command))}
+    return execute(options, executable, run_command)
+
+
 def execute(options: t.Mapping[str, t.Any], executable: str, run_command: RunCommand) -> dict[str, t.Any]:
     """Run the client and return the module's result, with C(failed) and C(msg) if the client failed.
 

@@ -33,6 +33,53 @@ RANGES: Ranges = {
 }
 CPU = Range(int, 0, 1023, "CPU number")
 
+# Of the modules solotest and solotest_clients: the options of one execution, and which of them need others.
+ARGUMENTS: dict[str, t.Any] = {
+    "mode": {"type": "str", "choices": ["test", "fill", "ping"], "default": "test"},
+    "executable": {"type": "path", "default": "solotest"},
+    "host": {"type": "str", "default": "127.0.0.1"},
+    "port": {"type": "int", "default": 6379},
+    "socket": {"type": "path"},
+    "username": {"type": "str"},
+    "password": {"type": "str", "no_log": True},
+    "tls": {"type": "bool", "default": False},
+    "validate_certs": {"type": "bool", "default": True},
+    "ca_certs": {"type": "path"},
+    "client_cert_file": {"type": "path"},
+    "client_key_file": {"type": "path"},
+    "tls_server_name": {"type": "str"},
+    "value_size": {"type": "int", "default": 1000},
+    "key_count": {"type": "int", "default": 20000000, "no_log": False},
+    "requests": {"type": "int"},
+    "duration": {"type": "float"},
+    "rate": {"type": "float", "default": 1000000},
+    "influence": {"type": "float", "default": -1},
+    "read_mix": {"type": "int", "default": 100},
+    "start_at": {"type": "float"},
+    "stagger": {"type": "float", "default": 0},
+    "arrivals": {"type": "str", "choices": ["periodic", "jitter", "poisson"], "default": "periodic"},
+    "pacing": {"type": "str", "choices": ["hybrid", "sleep", "spin", "none"], "default": "hybrid"},
+    "spin_us": {"type": "int", "default": 0},
+    "cpu": {"type": "raw", "default": "any"},
+    "connections": {"type": "int", "default": 1},
+    "pipeline": {"type": "int", "default": 1},
+    "pattern": {"type": "str", "choices": ["gaussian", "uniform", "sequential"], "default": "gaussian"},
+    "compressibility": {"type": "float", "default": 0},
+    "seed": {"type": "int"},
+    "max_seconds": {"type": "float"},
+    "reply_timeout": {"type": "float", "default": 60},
+    "overwrite": {"type": "bool", "default": False},
+    "raw_samples": {"type": "path"},
+    "detach": {"type": "bool", "default": False},
+    "phase": {"type": "str"},
+    "run_id": {"type": "str"},
+    "observe": {"type": "bool", "default": False},
+}
+NEEDED: dict[str, t.Any] = {
+    "required_by": {"username": ["password"]},
+    "required_together": [("client_cert_file", "client_key_file")],
+}
+
 PATTERNS = ("gaussian", "uniform", "sequential")
 ARRIVALS = ("periodic", "jitter", "poisson")
 

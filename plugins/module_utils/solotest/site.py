@@ -14,11 +14,11 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.background import BackgroundProgram
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_idle import kept_awake
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, private_directory
@@ -32,6 +32,7 @@ RANGES: Ranges = {
 }
 _HOST = "127.0.0.1"
 _PATIENCE_S = 30.0
+_STEAL = 7  # in the line of /proc/stat
 
 
 class Load(t.NamedTuple):
@@ -61,17 +62,16 @@ def small_redis(executable: str) -> t.Iterator[int]:
         options = {"port": port, "bind": _HOST, "save": "", "appendonly": "no", "dir": directory, "logfile": log}
         command = [executable, *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
         try:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            program = BackgroundProgram(command)
         except OSError as error:
             raise SiteError(
                 f"cannot run {executable}: {error.strerror}; install a Redis server on this host"
             ) from error
         try:
-            _wait(process, port, log)
+            _wait(program, port, log)
             yield port
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
+            program.stop(signal.SIGTERM)
     finally:
         shutil.rmtree(directory)
 
@@ -82,9 +82,9 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, log: str) -> None:
+def _wait(program: BackgroundProgram, port: int, log: str) -> None:
     end = time.monotonic() + _PATIENCE_S
-    while process.poll() is None and time.monotonic() < end:
+    while program.runs() and time.monotonic() < end:
         try:
             socket.create_connection((_HOST, port), timeout=1).close()
             return
@@ -125,16 +125,11 @@ def measure(
         _run([executable, "--json", "fill", *where], run_command)
         options = ["--json", "--arrivals=jitter", f"--pacing={load.pacing}", f"--duration={block_seconds:f}"]
         command = [executable, *options, "test", *where, "0", f"{load.rate:f}"]
-        before = _cpu_ticks()
+        before = cpu_ticks()
         # The first block wakes the CPUs and fills caches, so it does not count.
         measured = [_run(command, run_command) for _block in range(blocks + 1)][1:]
-        after, awake = _cpu_ticks(), stays_awake(HostFiles())
-    total = sum(after) - sum(before)
-    return {
-        "blocks": [_figures(each["latency"]) for each in measured],
-        "stolen": round((after[7] - before[7]) / total, 5) if total and len(after) > 7 else None,
-        "awake": awake,
-    }
+        stolen, awake = stolen_share(before, cpu_ticks()), stays_awake(HostFiles())
+    return {"blocks": [_figures(each["latency"]) for each in measured], "stolen": stolen, "awake": awake}
 
 
 def _run(command: list[str], run_command: RunCommand) -> dict[str, t.Any]:
@@ -155,7 +150,13 @@ def _figures(latency: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {"avg_us": upper["avg_us"], "p99_us": upper["p99_us"], "lower_p99_us": lower.get("p99_us")}
 
 
-def _cpu_ticks() -> list[int]:
+def stolen_share(before: list[int], after: list[int]) -> float | None:
+    """Return the share of CPU time that was stolen between two readings of cpu_ticks(); None if it is unknown."""
+    total = sum(after) - sum(before)
+    return round((after[_STEAL] - before[_STEAL]) / total, 5) if total and len(after) > _STEAL else None
+
+
+def cpu_ticks() -> list[int]:
     """Return the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal (guest is in user)."""
     line, _newline, _rest = (HostFiles().text("/proc/stat") or "").partition("\n")
     return [int(word) for word in line.split()[1:9]]

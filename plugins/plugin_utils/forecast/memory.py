@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import copy
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.settings import in_percent
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_in_bytes, size_text
 from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Capacity, Demand, admit
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import value_bytes
@@ -35,6 +37,7 @@ class HostMemory:
     """The memory of a machine under one profile.
 
     Attributes:
+        total: bytes of memory of the machine.
         dram: bytes of DRAM for the fleet.
         kind: kind of the tier beyond it.
         capacity: bytes of the fleet's pages that the tier holds, with zram in front of it.
@@ -52,8 +55,8 @@ class HostMemory:
     ) -> None:
         self.name, self._arm, self._load = name, arm, load
         self.cpus = record["cpu"]["online"] or 1
-        self._total = record["memory"]["total_bytes"]
-        self._reserve = size_in_bytes("density_plan_host_reserve", options["host_reserve"], self._total)
+        self.total = record["memory"]["total_bytes"]
+        self._reserve = size_in_bytes("density_plan_host_reserve", options["host_reserve"], self.total)
         self.notes: list[str] = (
             []
             if arm["tuned"]
@@ -62,6 +65,7 @@ class HostMemory:
         nodes = sum(node["total_bytes"] or 0 for node in record["numa"]["nodes"] if node["memory_only"])
         self._budget = arm["dram_budget"]
         self._free = 0.0
+        self._given_pool: float | None = None
         self.dram = self._fleets_dram(record, nodes)
         self.ratio = compression(load)
         self.kind, self.capacity = self._beyond(record, nodes)
@@ -86,14 +90,14 @@ class HostMemory:
         )
         # kswapd starts at the factor and stops at twice the factor (admin-guide/sysctl/vm.rst); free memory averages
         # between.
-        self._free = free = self._total * 1.5 * scale / 10_000
-        room = self._total - nodes - self._reserve - free
+        self._free = free = self.total * 1.5 * scale / 10_000
+        room = self.total - nodes - self._reserve - free
         if not self._budget:
             return max(0.0, room)
-        size = size_in_bytes("host_tuning_dram_budget.size", self._budget["size"], self._total)
+        size = size_in_bytes("host_tuning_dram_budget.size", self._budget["size"], self.total)
         if self._in_cgroup:
             return float(min(size, room))
-        return max(0.0, min(size, self._total) - self._reserve - free)
+        return max(0.0, min(size, self.total) - self._reserve - free)
 
     @property
     def _in_cgroup(self) -> bool:
@@ -125,20 +129,29 @@ class HostMemory:
 
     @property
     def _pool(self) -> float:
-        """The share of memory that zswap may use under this profile."""
+        """The bytes that zswap's pool may take under this profile."""
+        if self._given_pool is not None:
+            return self._given_pool
         place = "/sys/module/zswap/parameters/"
         if self._arm["sysfs"].get(place + "enabled") is not True:
             return 0.0
-        return float(self._arm["sysfs"].get(place + "max_pool_percent") or 20) / 100
+        percent = in_percent(str(self._arm["sysfs"].get(place + "max_pool_percent") or 20), self.total)
+        return float(percent) / 100 * self.total
+
+    def with_pool(self, pool: float) -> HostMemory:
+        """Return the same memory with another limit of zswap's pool, in bytes."""
+        other = copy.copy(self)
+        other._given_pool = pool
+        return other
 
     def refusals(self, vms: int, vm_memory: int) -> list[str]:
         """Return why the role vm_fleet would not admit so many VMs on this machine."""
-        size = self._total
+        size = self.total
         if self._budget:
-            size = size_in_bytes("host_tuning_dram_budget.size", self._budget["size"], self._total)
+            size = size_in_bytes("host_tuning_dram_budget.size", self._budget["size"], self.total)
         swap = self.capacity if self.kind not in ("none", "memory_node") else 0
         refused, _warnings = admit(
-            Capacity(self._total, size if self._in_cgroup else None, int(swap), self._reserve, 0, vms, 0, None),
+            Capacity(self.total, size if self._in_cgroup else None, int(swap), self._reserve, 0, vms, 0, None),
             Demand(vms, 0, vm_memory, OVERHEAD, 1, 0, 0, ""),
         )
         return [f"{self.name}: {text}" for text in refused]
@@ -204,7 +217,7 @@ class HostMemory:
         return [Level("dram", resident), Level("zram", min(needs, resident + zram)), Level(self.kind, needs)]
 
     def _with_zswap(self, needs: float, beyond: float) -> list[Level]:
-        pool = min(self._pool * self._total, self.dram, beyond / (1 - self.ratio) * self.ratio)
+        pool = min(self._pool, self.dram, beyond / (1 - self.ratio) * self.ratio)
         resident = self.dram - pool
         return [
             Level("dram", resident),

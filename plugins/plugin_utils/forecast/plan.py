@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.settings import in_percent
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
     SettingError,
     number,
@@ -40,6 +41,8 @@ TIERS: dict[str, dict[str, t.Any]] = {
 BASE = {"avg_us": 25, "p99_us": 60}
 
 CPU_WARNING = 0.75
+# The sizes of zswap's pool that are tried, as shares of the fleet's DRAM.
+_POOL_SHARES = tuple(percent / 100 for percent in range(5, 100, 5))
 LARGEST = 100_000
 
 MEETS, MISSES, NO_FIT, UNKNOWN = "meets", "misses", "does not fit", "unknown"
@@ -100,6 +103,7 @@ def make(
         },
         "vm_bytes": round(next(iter(forecasts.values())).vm_bytes),
         "fleets": [arm.fleet(size) for arm in forecasts.values() for size in options["fleet_sizes"]],
+        "pools": [arm.pool(size) for arm in forecasts.values() for size in options["fleet_sizes"] if arm.has_pool],
         "largest": {profile: arm.largest() for profile, arm in forecasts.items()},
         "duration": _duration(phases, len(forecasts), options),
         "notes": sorted({note for arm in forecasts.values() for note in arm.notes}),
@@ -179,6 +183,48 @@ class ArmForecast:
             found, key=lambda each: (each["verdict"] == NO_FIT, each["verdict"] == MISSES, each["page_ins_per_second"])
         )
         return {"profile": self.profile, "size": size, **worst}
+
+    @property
+    def has_pool(self) -> bool:
+        """Whether zswap holds pages under this profile."""
+        return any(host.kind == "zswap" for host in self.hosts)
+
+    def pool(self, size: int) -> dict[str, t.Any]:
+        """Return the size of zswap's pool with which a fleet comes closest to its SLO, or stays furthest below it.
+
+        A larger pool keeps more pages from the drives, and takes the DRAM of those that requests use right now.
+
+        Returns:
+            C(profile), C(size), C(machine) (the one with the least DRAM), C(bytes) and C(percent) of its memory, both
+            None if the fleet needs no pool, because it fits into DRAM, or if none is enough.
+        """
+        on_machine = math.ceil(size / len(self.hosts))
+        host = min((host for host in self.hosts if host.kind == "zswap"), key=lambda each: each.dram)
+        best: tuple[float, float] | None = None
+        for share in _POOL_SHARES:
+            distance = self._distance(host.with_pool(share * host.dram), on_machine)
+            if distance < (best[0] if best else math.inf):
+                best = (distance, share)
+        size_of_pool = None if best is None or on_machine * self.vm_bytes <= host.dram else best[1] * host.dram
+        return {
+            "profile": self.profile,
+            "size": size,
+            "machine": host.name,
+            "bytes": size_of_pool and round(size_of_pool),
+            "percent": size_of_pool and int(in_percent(f"{{percent:{round(size_of_pool)}}}", host.total)),
+        }
+
+    def _distance(self, host: HostMemory, size: int) -> float:
+        """Return how far the worst cell is from the SLO, as a multiple of it; infinity if the fleet does not fit."""
+        try:
+            found = [self.latency(demand, self.options["tiers"]) for demand in self.demands(host, size)]
+        except DoesNotFit:
+            return math.inf
+        slo = self.config["slo"]
+        return max(
+            math.inf if each["busy"] >= 1 else max(each[name] / slo[name] for name in ("avg_us", "p99_us"))
+            for each in found
+        )
 
     def largest(self) -> int | None:
         """Return the largest fleet that fits and meets the SLO; None if that is unknown or unlimited."""

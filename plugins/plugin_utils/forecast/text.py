@@ -40,6 +40,7 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
         ]
     found += [
         *tier_lines(document.get("needed_tiers", [])),
+        *pool_lines(document["pools"]),
         "",
         "Largest fleet that should fit and meet the SLO: "
         + ", ".join(
@@ -51,6 +52,17 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
         "Nothing was changed.",
     ]
     return found
+
+
+def pool_lines(pools: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return the best sizes of zswap's pool, and how to set them; nothing if no profile needs one."""
+    found = [
+        f"  {each['profile']}, {each['size']} VMs: {size_text(each['bytes'])}, {each['percent']} % of the memory of "
+        f'{each["machine"]}; max_pool_percent: "{{percent:{each["bytes"] >> 20}M}}"'
+        for each in pools
+        if each["bytes"]
+    ]
+    return ["", "The size of zswap's pool that serves these fleets best:", *found] if found else []
 
 
 def tier_lines(needed: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:

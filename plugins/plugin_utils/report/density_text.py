@@ -88,6 +88,43 @@ def _seen(seen: _Found) -> str:
     )
 
 
+def closed(share: _Found | None) -> str:
+    """Return the share of a gap that a profile closes, such as C(63 % (55 to 70 %))."""
+    if share is None:
+        return "-"
+    if not share["gap"]:
+        return "no certain gap"
+    span = (
+        "no interval"
+        if share["interval"] is None
+        else "{:.0f} to {:.0f} %".format(*(100 * end for end in share["interval"]))
+    )
+    return f"{100 * share['estimate']:.0f} % ({span})"
+
+
+def _overcommitted(document: _Found) -> list[str]:
+    """Return the table of the fleets of given sizes; nothing for a search."""
+    columns = (
+        ("profile", lambda row: row["name"]),
+        ("hosts", lambda row: str(row["size"])),
+        ("x what fits", lambda row: f"{row['times']:.2f}"),
+        ("probes", lambda row: str(row["probes"])),
+        ("worst host's avg us", lambda row: microseconds(row["avg_us"])),
+        ("p99", lambda row: microseconds(row["p99_us"])),
+        ("CPU us/request", lambda row: microseconds(row["cpu_us"])),
+        ("gap closed, avg", lambda row: closed(row["closed"] and row["closed"]["avg_us"])),
+        ("p99", lambda row: closed(row["closed"] and row["closed"]["p99_us"])),
+        ("", lambda row: row["why_not"]),
+    )
+    rows, first = document.get("overcommit"), document["density"][0]["name"]
+    if not rows:
+        return []
+    heading = (
+        f"Means over the probes of a size; the gap is between {first} and DRAM alone with half of the hosts that fit:"
+    )
+    return ["", heading, *grid(columns, rows)]
+
+
 def stopped(found: _Found, definition: _Found) -> str:
     """Return why a profile was not probed any more."""
     probes = counted(found["probes"], "probe")
@@ -95,6 +132,7 @@ def stopped(found: _Found, definition: _Found) -> str:
     return {
         "factor": f"known within {factor} after {probes}",
         "probes": f"the budget of {probes} is used, and the interval is wider than {factor}",
+        "target": f"enough is known for the target, {definition.get('target', 0):g} times as many, after {probes}",
         "minutes": f"the time is used after {probes}, and the interval is wider than {factor}",
         "invalid": f"stopped after {probes}: too many could not be judged",
         None: f"not finished, {probes} so far",
@@ -161,6 +199,7 @@ def lines(document: _Found) -> list[str]:
         "",
         "Probes (worst cell of each; median over the valid probes of a size):",
         *grid(curve, [{**row, "name": each["name"]} for each in found for row in each["curve"]]),
+        *_overcommitted(document),
         *(f"  note: {label}" for label in document["labels"]),
         *(f"  note: {text}" for text in shared),
         *(f"  {each['name']}: {text}" for each in found for text in notes(each, shared)),

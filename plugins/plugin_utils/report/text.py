@@ -68,7 +68,12 @@ _NOISE_COLUMNS = (
     ("max", operator.itemgetter("max_us")),
 )
 # The figures that are tested for a steady state.
-STEADY_FIGURES = {"avg_us": "the average", "p99_us": "the p99", "page_ins": "page-ins"}
+STEADY_FIGURES = {
+    "avg_us": "the average",
+    "p99_us": "the p99",
+    "page_ins_within": "page-ins per second",
+    "page_ins": "the page-ins of an iteration",
+}
 # The terminal shows at most this many reasons; summary.json has all of them.
 _REASONS_SHOWN = 12
 

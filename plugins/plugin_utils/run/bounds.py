@@ -103,8 +103,8 @@ class HostBounds:
         late, samples = self.observed.late, self.observed.samples
         if late > samples // 100:
             return (
-                f"the observer sent {late:,} of its {samples:,} requests late, which count as slow; give it a CPU of "
-                f"its own (latency_benchmark_observer_cpu)"
+                f"the observer sent {late:,} of its {samples:,} requests late, which count with all of their delay; "
+                f"give it a CPU of its own (latency_benchmark_observer_cpu)"
             )
         return (
             "the observer waited longer than the guest's own clock accounts for; look at the network between them, at "

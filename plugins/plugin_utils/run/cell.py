@@ -184,7 +184,8 @@ def _verdict(valid: bool, hosts: t.Mapping[str, int]) -> str:
 
 # What an evaluation and its report read of a host's result, besides its latencies: the results of a large fleet do not
 # fit into memory.
-_OF_INTEREST = ("client", "observed", "placement", "requests", "series")
+_OF_INTEREST = ("client", "observed", "placement", "requests", "series", "server")
+_OF_HEALTH = ("steal_ticks", "user_s", "system_s")
 
 
 def of_interest(result: _Document) -> dict[str, t.Any]:
@@ -193,7 +194,7 @@ def of_interest(result: _Document) -> dict[str, t.Any]:
     return {
         **{name: result.get(name) for name in _OF_INTEREST},
         "settings": {"arrivals": result["settings"].get("arrivals")},
-        "health": {"steal_ticks": (result.get("health") or {}).get("steal_ticks")},
+        "health": {name: (result.get("health") or {}).get(name) for name in _OF_HEALTH},
         "latency": latency
         and {
             name: figures if name in (UPPER, LOWER) else {**figures, "histogram": None}

@@ -29,6 +29,9 @@ MOST_OF_BUDGET = 1.02
 # host move this figure, too.
 HOST_TOLERANCE = 0.05
 
+# The longest series of page-ins: a phase of a day.
+_MOST_INTERVALS = 100_000
+
 _BYTES = Whole(-(2**62), 2**62)
 _DOCUMENT = Fields(
     {
@@ -48,8 +51,12 @@ _DOCUMENT = Fields(
         "client_bytes": Whole(),
         "limit_bytes": Optional(Listed(Whole(), 2, 2)),
         "limit_hits": Optional(Whole()),
+        "reclaim_cpu_s": Real(0),
         "host_check": Optional(
             Fields({"host_bytes": _BYTES, "charged_bytes": _BYTES, "difference": Real(-1e9, 1e9)}),
+        ),
+        "page_ins": Optional(
+            Fields({"age_s": Real(), "interval_s": Real(0.1, 60), "per_second": Listed(Real(), _MOST_INTERVALS)})
         ),
     },
 )
@@ -57,8 +64,14 @@ _DOCUMENT = Fields(
 _Document = t.Mapping[str, t.Any]
 
 
-def result(answer: _Document) -> dict[str, t.Any]:
+def result(answer: _Document, now: float) -> dict[str, t.Any]:
     """Return the accepted part of what the module C(charged_dram) returned on a host.
+
+    The host tells how long ago its series of page-ins began, so that its clock need not agree with the controller's.
+
+    Args:
+        answer: of the module.
+        now: the time at which it came, by the clock of the controller.
 
     Raises:
         MeasurementError: a key is missing or does not fit.
@@ -68,7 +81,10 @@ def result(answer: _Document) -> dict[str, t.Any]:
         return {**accepted, "failed": True, "msg": message(answer.get("msg", "failed without a message"))}
     if answer.get("skipped") is True:
         return {**accepted, "skipped": True}
-    accepted["charged_dram"] = Optional(_DOCUMENT).check("charged_dram", answer.get("charged_dram"))
+    document = Optional(_DOCUMENT).check("charged_dram", answer.get("charged_dram"))
+    if document and document.get("page_ins"):
+        document["page_ins"]["started_at"] = round(now - document["page_ins"].pop("age_s"), 3)
+    accepted["charged_dram"] = document
     if "job" in answer:
         accepted["job"] = job(answer["job"])
     return accepted

@@ -144,8 +144,8 @@ class PairedRatio(t.NamedTuple):
 
     value: float
     rounds: int
-    interval: list[float] | None = None
-    spread: float | None = None
+    interval: list[float] | None
+    spread: float | None
 
     @property
     def p_value(self) -> float | None:
@@ -175,7 +175,7 @@ def paired_ratio(values: t.Sequence[float], baseline: t.Sequence[float]) -> Pair
     logarithms = [math.log(value / other) for value, other in zip(values, baseline)]
     rounds, ratio = len(logarithms), math.exp(statistics.fmean(logarithms))
     if rounds < PAIRS_FOR_AN_INTERVAL:
-        return PairedRatio(ratio, rounds)
+        return PairedRatio(ratio, rounds, None, None)
     variance = statistics.variance(logarithms)
     return PairedRatio(ratio, rounds, _bounds(ratio, variance / rounds, rounds - 1), math.sqrt(variance / 2))
 
@@ -198,9 +198,9 @@ def unpaired_ratio(values: t.Sequence[float], baseline: t.Sequence[float]) -> Pa
     arms = [[math.log(value) for value in arm] for arm in (values, baseline)]
     rounds, ratio = min(map(len, arms)), math.exp(statistics.fmean(arms[0]) - statistics.fmean(arms[1]))
     if rounds < PAIRS_FOR_AN_INTERVAL:
-        return PairedRatio(ratio, rounds)
+        return PairedRatio(ratio, rounds, None, None)
     variance, freedom = _welch([(statistics.variance(arm) / len(arm), len(arm) - 1) for arm in arms])
-    return PairedRatio(ratio, rounds, _bounds(ratio, variance, freedom))
+    return PairedRatio(ratio, rounds, _bounds(ratio, variance, freedom), None)
 
 
 def spread_of_runs(values: t.Sequence[float]) -> float | None:

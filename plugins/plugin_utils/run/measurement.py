@@ -263,6 +263,7 @@ _COMPLETE = {
     ),
     "ping": Fields({"server": Fields({"before": Fields({})})}),
 }
+_OUTPUTS = ("module_stderr", "module_stdout")
 _JOB = Fields({"path": Text(4096), "pid": Whole(2, 2**31 - 1)})
 
 # The state of an endpoint before a run, as the role latency_benchmark passes it on.
@@ -309,8 +310,8 @@ def result(answer: t.Any) -> dict[str, t.Any]:
     """Return the accepted part of what the module solotest returned on a host.
 
     Returns:
-        C(changed), C(failed), C(skipped), C(msg), C(job) and C(solotest), as far as they are there. A result that does
-        not fit is returned as a failure of its host, whose C(msg) names the key.
+        C(changed), C(failed), C(skipped), C(msg), C(job), C(solotest) and the output of a module that failed, as far as
+        they are there. A result that does not fit is returned as a failure of its host, whose C(msg) names the key.
     """
     try:
         return _result(answer)
@@ -327,6 +328,9 @@ def _result(answer: t.Any) -> dict[str, t.Any]:
         accepted["skipped"] = True
     if failed:
         accepted.update(failed=True, msg=message(answer.get("msg", "failed without a message")))
+        if answer.get("solotest") is None:
+            # The module may not even have started; its output is then the only explanation.
+            accepted.update({name: message(answer[name]) for name in _OUTPUTS if answer.get(name)})
     elif "msg" in answer:
         accepted["msg"] = message(answer["msg"])
     if "job" in answer:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A test of steady state: did latency rise or fall during a measured phase, or page-ins from iteration to iteration?
+"""A test of steady state: did latency or page-ins rise or fall in a measured phase, or page-ins from phase to phase?
 
 The series of a phase becomes twelve blocks. A block is the mean of the middle third of the logarithms in it, so a short
 stall does not count. The blocks are compared with each shape in which a fleet can leave its
@@ -24,9 +24,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import stud
 BLOCKS = 12
 # The probability of a false warning for a cell, shared by its figures.
 LEVEL = 0.02
-FIGURES = ("avg_us", "p99_us", "page_ins")
-# The smallest change that matters, and the smallest of page-ins, which vary more.
-_CHANGE = {"avg_us": 0.05, "p99_us": 0.05, "page_ins": 0.1}
+# The share of each figure. Page-ins have two tests: within iterations, and from iteration to iteration.
+_SHARES = {"avg_us": 1 / 3, "p99_us": 1 / 3, "page_ins_within": 1 / 6, "page_ins": 1 / 6}
+# The smallest change that matters, and the smallest between iterations, which vary more.
+_CHANGE = {"avg_us": 0.05, "p99_us": 0.05, "page_ins_within": 0.05, "page_ins": 0.1}
+# Chance alone moves the logarithm of fewer page-ins in an interval too much, and may make it infinite.
+_FEWEST_PAGE_INS = 10
 # The first iterations have this share of the level, since that is where a short warm-up shows.
 _SHARE_OF_FIRST = 0.5
 _ALLOWANCE = 1.15
@@ -149,6 +152,27 @@ def page_ins(pressure: t.Iterable[_Mapping]) -> float | None:
     return sum((each["pswpin"] + each.get("zswpin", 0)) / each["clock_s"] for each in counters)
 
 
+def page_ins_within(document: _Mapping) -> list[float]:
+    """Return the logarithms of the page-ins of all watched machines over a phase, one for each interval.
+
+    Only intervals within the phase count: a watch begins before the launch and ends after the collection. None are
+    returned if page-ins are few.
+    """
+    columns, intervals = [], set()
+    for each in document.get("charged_dram", {}).values():
+        series = each.get("page_ins")
+        if not series:
+            return []
+        intervals.add(series["interval_s"])
+        first = math.ceil((document["started_at"] - series["started_at"]) / series["interval_s"])
+        end = math.floor((document["finished_at"] - series["started_at"]) / series["interval_s"])
+        columns.append(series["per_second"][max(0, first) : max(0, end)])
+    rates = [sum(row) for row in zip(*columns)]
+    if len(intervals) != 1 or not rates or statistics.median(rates) * max(intervals) < _FEWEST_PAGE_INS:
+        return []
+    return [math.log(max(rate, 1.0)) for rate in rates]
+
+
 class SteadyState:
     """Tests whether the iterations of a cell were in a steady state."""
 
@@ -160,23 +184,24 @@ class SteadyState:
         """Add a measured iteration of a run, given by its number."""
         rates = self._page_ins.setdefault(run, [])
         rates.append(page_ins(document["pressure"].values()))
-        changes = {name: change_of(values) for name, values in logarithms(document["hosts"].values()).items()}
+        series = {**logarithms(document["hosts"].values()), "page_ins_within": page_ins_within(document)}
+        changes = {name: change_of(values) for name, values in series.items()}
         self._phases.append((run, len(rates), changes))
 
     def summary(self) -> dict[str, t.Any] | None:
         """Return C(steady) of a cell (docs/results.md); None if no series is long enough."""
-        found = {name: self._latency(name) for name in ("avg_us", "p99_us")}
+        found = {name: self._within(name) for name in ("avg_us", "p99_us", "page_ins_within")}
         found["page_ins"] = self._trend_of_page_ins()
         return found if any(found.values()) else None
 
-    def _latency(self, figure: str) -> dict[str, t.Any] | None:
+    def _within(self, figure: str) -> dict[str, t.Any] | None:
         """Return the test of a figure: the iteration that changed for certain, or that with the least certainty."""
         tests = [(number, changes[figure]) for _run, number, changes in self._phases]
         known = [(number, change) for number, change in tests if change is not None]
         if not known:
             return None
         counts = [sum(number == 1 for number, _change in known), sum(number > 1 for number, _change in known)]
-        share = LEVEL / len(FIGURES) * (1 if 0 in counts else _SHARE_OF_FIRST)
+        share = LEVEL * _SHARES[figure] * (1 if 0 in counts else _SHARE_OF_FIRST)
         judged = [
             _judged(figure, change, share / counts[number > 1], {"iteration": number}) for number, change in known
         ]
@@ -192,7 +217,7 @@ class SteadyState:
         ]
         if not known:
             return None
-        level = LEVEL / len(FIGURES) / len(known)
+        level = LEVEL * _SHARES["page_ins"] / len(known)
         judged = [
             _judged("page_ins", _best(list(map(math.log, rates)), _shapes(len(rates))[:1], 1.0), level, {})
             for rates in known

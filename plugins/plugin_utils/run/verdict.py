@@ -24,6 +24,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import
     of_interest,
     worst_host,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.cpu_time import CpuTime
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
     RunDirectory,
@@ -103,6 +104,7 @@ def evaluate_together(
         "placement": phases.placement(run["config"]),
         "slo": used_slo,
         "dram": phases.dram.document(),
+        "cpu": phases.cpu.document(),
         "verdict": verdict,
         "reasons": reasons,
         "cells": reported_cells,
@@ -244,6 +246,7 @@ class _Phases:
         self.missing: list[str] = []
         self._sharing: dict[str, set[str]] = {}
         self.dram = charged_dram.Summary()
+        self.cpu = CpuTime()
 
     @property
     def invalid_because(self) -> list[str]:
@@ -272,6 +275,7 @@ class _Phases:
         if document["finished_at"]:
             self.finished_at = max(self.finished_at or 0, document["finished_at"])
         self.dram.add(document)
+        self.cpu.add(document)
         if phase["kind"] == "iteration":
             for name, result in document["hosts"].items():
                 shares_cpu = (result.get("placement") or {}).get("shares_cpu") or "unknown"

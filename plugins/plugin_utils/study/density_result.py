@@ -16,9 +16,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.words im
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, INVALID, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, calibration
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, calibration, overcommit
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import ratio_bound
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import DensitySearch
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_target import FirstSearch, TargetSearch
 
 # A host that misses the SLO in every probe that holds it is called sick after this many probes.
 SICK_PROBES = 3
@@ -31,13 +32,29 @@ def searches(document: t.Mapping[str, t.Any]) -> dict[str, DensitySearch]:
     definition = document["definition"]
     # What fits into DRAM is the best first guess.
     start = document["calibration"]["fitting"] if "calibration" in document else definition["start"]
-    found = {
-        arm["name"]: DensitySearch(definition["maximum"], definition["probes"], definition["factor"], start)
-        for arm in definition["arms"]
-    }
+    found: dict[str, DensitySearch] = {}
+    for arm in definition["arms"]:
+        found[arm["name"]] = _search(definition, start, next(iter(found.values()), None))
     for run in document["runs"]:
         found[run["arm"]].add(run["size"], run["outcome"])
     return found
+
+
+def _search(definition: t.Mapping[str, t.Any], start: int | None, first: DensitySearch | None) -> DensitySearch:
+    """Return a search without probes.
+
+    Args:
+        definition: of the search.
+        start: the first size; after a calibration, the number of hosts that fit into DRAM.
+        first: the search under the first profile; None for itself.
+    """
+    if "overcommit" in definition:
+        return overcommit.GivenSizes(definition, start or 1)
+    if "target" in definition:
+        return (
+            TargetSearch(definition, start, first) if isinstance(first, FirstSearch) else FirstSearch(definition, start)
+        )
+    return DensitySearch(definition["maximum"], definition["probes"], definition["factor"], start)
 
 
 def probed(run: _Run, search: DensitySearch) -> list[str]:
@@ -66,6 +83,8 @@ def conclude(document: dict[str, t.Any]) -> None:
         )
         for name, search in of_arms.items()
     ]
+    if "overcommit" in document["definition"]:
+        document["overcommit"] = overcommit.found(document)
     document["derived"] = document.get("calibration") and calibration.sentence(document["calibration"])
     document["labels"] = site_check.labels(document.get("site_checks", []))
     document["slo"] = document["runs"][0]["slo"] if document["runs"] else None
@@ -207,6 +226,7 @@ def _point(size: int, runs: t.Sequence[_Run]) -> dict[str, t.Any]:
             name: _median(run.get(name) for run in valid)
             for name in ("avg_us", "p99_us", "worst_host_avg_us", "worst_host_p99_us")
         },
+        "cpu_us": _median((run.get("cpu") or {}).get("total_us") for run in valid),
         "lost": sorted({host for run in runs for host in run["lost"]}),
     }
 

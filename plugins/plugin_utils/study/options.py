@@ -17,5 +17,7 @@ RANGES: Ranges = {
     "density_start": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_probes": Range(int, 1, 1000, "probes under each profile"),
     "density_minutes": Range(float, 1, 100_000, "minutes that all probes may take"),
+    "density_target": Range(float, 0.1, 100, "times as many hosts as the first profile carries"),
+    "density_overcommit": Range(float, 0.1, 100, "times the hosts that fit into DRAM"),
     "density_factor": Range(float, 1.01, 100, "high end of an interval as a multiple of the low end"),
 }

@@ -113,8 +113,11 @@ class SimulatedHost:
             return _clock()
         if "uname -m" in command:
             return f"{platform.machine()}\n"  # the client is not there yet
-        if "--version" in command:
-            return "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64\n"
+        if "/proc/1/comm" in command:
+            version = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64"
+            return f"0\n/root\nsystemd\nsystemd\nother\n/usr/bin/redis-server\n{version}\n"
+        if "redis.conf" in command:
+            return ""  # the directory of the instances is not there yet
         made = re.search(r"echo (?:\S*/)?(ansible-tmp-[\w.-]+)", command)
         return f"{made[1]}=/root/.ansible/tmp/{made[1]}\n" if made else "/root\n"
 
@@ -125,22 +128,6 @@ class SimulatedHost:
         options = json.loads(ast.literal_eval(words[b"params"].decode()))["ANSIBLE_MODULE_ARGS"]
         return {"changed": False, **getattr(self, f"_{name}")(options)}
 
-    def _setup(self, options: _Answer) -> _Answer:
-        facts = {
-            "architecture": platform.machine(),
-            "distribution": "Debian",
-            "distribution_major_version": "12",
-            "distribution_version": "12.8",
-            "effective_user_id": 0,
-            "env": {"HOME": "/root"},
-            "os_family": "Debian",
-            "pkg_mgr": "apt",
-            "python_version": "3.11.2",
-            "service_mgr": "systemd",
-            "user_dir": "/root",
-        }
-        return {"ansible_facts": {f"ansible_{name}": value for name, value in facts.items()}}
-
     def _stat(self, options: _Answer) -> _Answer:
         return {"stat": {"exists": False}}
 
@@ -149,10 +136,6 @@ class SimulatedHost:
 
     def _copy(self, options: _Answer) -> _Answer:
         return {"dest": options["dest"], "changed": True}
-
-    def _command(self, options: _Answer) -> _Answer:
-        lines = ["/usr/bin/redis-server", self.shell("redis-server --version").strip()]
-        return {"rc": 0, "stdout": "\n".join(lines), "stdout_lines": lines, "stderr": "", "changed": True}
 
     def _redis_daemon(self, options: _Answer) -> _Answer:
         return {"changed": True, "state": "started", "pid": 4711, **self._redis()}
@@ -171,6 +154,9 @@ class SimulatedHost:
 
     def _host_pressure(self, options: _Answer) -> _Answer:
         return {"host_pressure": {"machine": self._boot_id, "log_position": 0, "raw": {}, "log": "", "log_lost": 0}}
+
+    def _solotest_clients(self, options: _Answer) -> _Answer:
+        return {"clients": {name: self._solotest(given) for name, given in options["clients"].items()}}
 
     def _solotest(self, options: _Answer) -> _Answer:
         if options["mode"] == "ping":

@@ -316,3 +316,20 @@ def test_the_entry_point_switch_only_starts_and_stops(site, ports, ask):
     assert site.switch({"redis_instances": instances}, redis_state="stopped").changed == 1
     assert set(map(gone, site.servers)) == {True}
     assert set(files) <= set(site.files())
+
+
+def test_the_entry_point_switch_serves_all_hosts_of_a_machine(site, ports, ask):
+    hosts = {
+        "taken": {"redis_port": ports[0]},
+        "good": {"redis_port": ports[1]},
+        "secret": {"redis_port": ports[2], "redis_password": "correct horse"},
+    }
+    site.ok(hosts, redis_state="stopped")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", ports[0]))
+        other.listen()
+        started = site.switch(hosts)
+    assert started.status != 0 and "another process" in started.messages_of("taken"), started.output[-5000:]
+    assert not started.messages_of("good") and not started.messages_of("secret")
+    assert ask(ports[1], "PING") == "+PONG" and "NOAUTH" in ask(ports[2], "PING")
+    assert "correct horse" not in started.output

@@ -92,3 +92,20 @@ def test_version_2_has_a_file_for_it(tmp_path):
 
 def test_how_often_the_limit_was_met(group):
     assert group.limit_hits() == 7
+
+
+def test_the_thread_counts_its_cpu_time(group, monkeypatch):
+    def work(*_arguments):
+        until = time.thread_time() + 0.002
+        while time.thread_time() < until:
+            pass
+        return True
+
+    monkeypatch.setattr(CgroupFiles, "reclaim", work)
+    use(group, 0)
+    thread = GroupReclaim(group)
+    assert thread.cpu_s == 0
+    thread.start()
+    while thread.cpu_s < 0.02:  # ten turns
+        time.sleep(0.001)
+    thread.stop()

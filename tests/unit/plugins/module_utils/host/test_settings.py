@@ -173,3 +173,29 @@ def test_knobs_of_this_host():
     swappiness = pathlib.Path("/proc/sys/vm/swappiness").read_text(encoding="ascii").strip()
     assert host_settings.read_knob("/proc/sys/vm/swappiness") == swappiness
     assert host_settings.read_knob("/dev/disk/by-id/gone/queue/scheduler") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "memory", "percent"),
+    [
+        ("{percent:430M}", 24 * 2**30, "2"),
+        ("{percent:430M}", 2**30, "42"),
+        ("{percent:1M}", 24 * 2**30, "1"),  # 0 would be no pool at all
+        ("{percent:2T}", 24 * 2**30, "100"),
+        ("40", 24 * 2**30, "40"),
+    ],
+)
+def test_bytes_as_a_share_of_the_memory(value, memory, percent):
+    assert host_settings.in_percent(value, memory) == percent
+
+
+def test_a_share_of_the_memory_is_that_of_this_host():
+    (setting,) = host_settings.settings_of("sysfs", {"/sys/x": {"value": "{percent:1M}"}})
+    assert setting.values == ("1",), "this host has more than 200 MiB"
+
+
+@pytest.mark.parametrize("value", ["{percent:}", "{percent:many}", "{percent:5%}", "{percent:430M} "])
+def test_a_share_without_a_size_is_refused_before_anything_is_changed(value):
+    (mistake,) = host_settings.mistakes({"sysfs": {"/sys/x": value}})
+    assert mistake.startswith(f"sysfs, /sys/x: the value is {value!r}; it must be {{percent:SIZE}}")
+    assert host_settings.mistakes({"sysfs": {"/sys/x": "{percent:430M}"}}) == []

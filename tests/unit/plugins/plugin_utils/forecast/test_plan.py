@@ -281,3 +281,46 @@ def test_the_plan_refuses_what_the_admission_refuses_also_under_imdt():
     assert of(document, "imdt", 31)["verdict"] == "unknown"
     large = of(document, "imdt", 60)
     assert large["verdict"] == "does not fit" and "60 VMs of 5.309 GiB need" in large["reasons"][0]
+
+
+POOL = "/sys/module/zswap/parameters/max_pool_percent"
+
+
+def with_pool(value):
+    return {**ZSWAP, "sysfs": {**ZSWAP["sysfs"], POOL: value}}
+
+
+def test_the_pool_of_zswap_may_be_given_in_bytes():
+    half = {"compressibility": 0.6}
+    percent, size = (
+        of(planned({"zswap": with_pool(value)}, [60], half), "zswap", 60)["cells"]
+        for value in (20, f"{{percent:{RECORD['memory']['total_bytes'] // 5}}}")
+    )
+    assert percent == size != of(planned({"zswap": ZSWAP}, [60], half), "zswap", 60)["cells"]
+
+
+def test_no_other_size_of_the_pool_serves_a_fleet_better():
+    """A larger pool takes DRAM, a smaller one sends pages to the drives."""
+    settings = {"compressibility": 0.75, "influences": [25], "key_count": 34_000, "rate": 75, "pacing": "sleep"}
+    total = 24 * GIB
+    arm = {**ZSWAP, "dram_budget": {"mechanism": "cgroup", "size": "680M", "group": "fleet"}}
+
+    def forecast(value):
+        zswap = {**arm, "sysfs": {**ZSWAP["sysfs"], POOL: value}}
+        document = planned({"zswap": zswap}, [59], settings, {"memory": {"total_bytes": total}})
+        cell = of(document, "zswap", 59)["cells"][0]
+        return max(cell[name] / document["slo"][name] for name in ("avg_us", "p99_us")), document["pools"][0]
+
+    (_distance, best) = forecast(40)
+    assert (best["profile"], best["size"], best["machine"]) == ("zswap", 59, "kvm")
+    assert best["percent"] == round(100 * best["bytes"] / total)
+    small, right, large = (forecast(f"{{percent:{size}M}}")[0] for size in (245, best["bytes"] >> 20, 730))
+    assert right < small and right <= large, "1, 2 and 3 % of this machine's memory: the smallest that is as good"
+
+
+def test_a_fleet_that_fits_into_dram_needs_no_pool_and_other_profiles_have_none():
+    document = planned({"zswap": ZSWAP, "swap": DRIVES}, [2], {"compressibility": 0.6})
+    assert document["pools"] == [{"profile": "zswap", "size": 2, "machine": "kvm", "bytes": None, "percent": None}]
+    assert "max_pool_percent" not in "\n".join(lines(document))
+    large = planned({"zswap": ZSWAP}, [60], {"compressibility": 0.6})
+    assert f'max_pool_percent: "{{percent:{large["pools"][0]["bytes"] >> 20}M}}"' in "\n".join(lines(large))

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import unsteady
 
 
 @pytest.mark.parametrize(
@@ -27,3 +28,14 @@ def test_the_page_tells_whether_latency_was_steady(record, later, sentence):
     assert sentence in pathlib.Path(directory.path, "report.html").read_text(encoding="utf-8")
     text = pathlib.Path(directory.path, "report.txt").read_text(encoding="utf-8")
     assert (f"Warning: {sentence}" in text) == (later != 20)
+
+
+def test_page_ins_that_changed_are_named():
+    rose = {"steady": False, "change": 0.2, "step_at": None, "p_value": 0.0, "smallest_change": 0.1}
+    steady = {"page_ins_within": {**rose, "iteration": 2}, "page_ins": {**rose, "change": -0.4}}
+    cell = {"influence": 0, "read_mix": 100, "steady": {"avg_us": None, **steady}}
+    assert unsteady([cell]) == [
+        "influence 0, 100 % GET: not in a steady state; page-ins per second rose by 20 % during iteration 2.",
+        "influence 0, 100 % GET: not in a steady state; the page-ins of an iteration fell by 40 % from the first to "
+        "the last iteration.",
+    ]

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from synthetic_fleets import START, begun_run, host_result, latencies, run_config
 
@@ -35,6 +37,7 @@ def taken(share=0.99, fits=True, **changes):
         "limit_bytes": [60 * MIB, 60 * MIB],
         "limit_hits": 12,
         "host_check": {"host_bytes": 99 * MIB, "charged_bytes": 98 * MIB, "difference": 0.0101},
+        "page_ins": None,
         **changes,
     }
 
@@ -124,19 +127,32 @@ def test_only_hosts_with_a_budget_are_watched():
         ({"fits": "yes"}, "charged_dram.fits = 'yes'"),
         ({"parts": {"a b": 1}}, "charged_dram.parts has the key 'a b'"),
         ({"machine": "x\n"}, "charged_dram.machine"),
+        (
+            {"page_ins": {"age_s": 1.0, "interval_s": 1.0, "per_second": [-1]}},
+            "charged_dram.page_ins.per_second[0] = -1",
+        ),
+        ({"page_ins": {"interval_s": 1.0, "per_second": []}}, "charged_dram.page_ins.age_s is missing"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_refused(change, message):
-    with pytest.raises(MeasurementError, match=message.replace(".", r"\.")):
-        charged_dram.result({"changed": False, "charged_dram": taken(**change)})
+    with pytest.raises(MeasurementError, match=re.escape(message)):
+        charged_dram.result({"changed": False, "charged_dram": taken(**change)}, START)
 
 
 def test_only_known_keys_of_an_answer_are_accepted():
     answer = {"changed": True, "add_host": {"host_name": "evil"}, "charged_dram": {**taken(), "more": 1}}
-    assert charged_dram.result(answer) == {"changed": True, "charged_dram": taken()}
-    assert charged_dram.result({"changed": False, "charged_dram": None}) == {"changed": False, "charged_dram": None}
-    assert charged_dram.result({"failed": True, "msg": "no\x1broot"}) == {
+    assert charged_dram.result(answer, START) == {"changed": True, "charged_dram": taken()}
+    nothing = {"changed": False, "charged_dram": None}
+    assert charged_dram.result(nothing, START) == nothing
+    assert charged_dram.result({"failed": True, "msg": "no\x1broot"}, START) == {
         "changed": False,
         "failed": True,
         "msg": "no?root",
     }
+
+
+def test_the_series_of_page_ins_gets_its_time_from_the_clock_of_the_controller():
+    series = {"interval_s": 1.0, "per_second": [0.0, 812.0, 790.4]}
+    answer = {"changed": False, "charged_dram": taken(page_ins={**series, "age_s": 12.5, "more": 1})}
+    accepted = charged_dram.result(answer, START)["charged_dram"]
+    assert accepted == taken(page_ins={**series, "started_at": START - 12.5})

@@ -106,6 +106,55 @@ def test_page_ins_are_tested_from_iteration_to_iteration():
     assert summary(*flat, pswpin=[0] * 8)["page_ins"] is None
 
 
+def watched(rates, started_at=0.0, interval=1.0):
+    """Return what is kept of the watch of a machine."""
+    return {"page_ins": {"started_at": started_at, "interval_s": interval, "per_second": rates}}
+
+
+def of_machines(*machines, finished_at=60.0):
+    """Return the test of page-ins within a phase that began at 0."""
+    cell = SteadyState()
+    document = {"hosts": {}, "pressure": {}, "started_at": 0.0, "finished_at": finished_at}
+    cell.add({**document, "charged_dram": dict(enumerate(machines))}, 0)
+    return (cell.summary() or {}).get("page_ins_within")
+
+
+def noisy(rate, of=lambda place: 1.0):
+    """Return a minute of page-ins, with the noise of a count."""
+    chance = random.Random(4)
+    return [float(bench.count(rate * of(place), chance)) for place in range(60)]
+
+
+def test_page_ins_that_rise_within_an_iteration_are_noticed():
+    found = of_machines(watched(noisy(5000, lambda place: 1 + place / 300)))
+    assert not found["steady"] and found["iteration"] == 1 and found["change"] == pytest.approx(0.2, abs=0.03)
+    assert of_machines(watched(noisy(5000)))["steady"]
+
+
+def test_the_launch_and_the_collection_are_not_in_the_phase():
+    """A watch begins before the load and ends after it, when the machine reads nothing from swap."""
+    rates = [0.0] * 20 + noisy(5000) + [0.0] * 20
+    assert of_machines(watched(rates, started_at=-20.0))["steady"]
+    assert not of_machines(watched(rates, started_at=-5.0))["steady"], "so the cut can be seen"
+    assert not of_machines(watched(rates, started_at=-20.0), finished_at=75.0)["steady"]
+
+
+def test_the_page_ins_of_all_machines_are_added_up():
+    rising, falling = (noisy(5000, of) for of in (lambda place: 1 + place / 120, lambda place: 1.5 - place / 120))
+    assert not of_machines(watched(rising))["steady"] and not of_machines(watched(falling))["steady"]
+    later = watched([0.0, 0.0, *falling], started_at=-2.4)
+    assert of_machines(watched(rising, started_at=-0.4), later)["steady"]
+
+
+def test_few_or_unknown_page_ins_are_not_tested():
+    assert of_machines(watched(noisy(5))) is None
+    assert of_machines(watched([0.0] * 60)) is None
+    assert of_machines(watched(noisy(5000)), {}) is None
+    assert of_machines(watched(noisy(5000)), {"page_ins": None}) is None
+    assert of_machines(watched(noisy(5000)), watched(noisy(5000), interval=2.0)) is None
+    assert of_machines(watched(noisy(5000)[:11])) is None
+
+
 def test_what_is_too_short_is_not_judged():
     assert change_of([0.0] * 11) is None
     assert change_of([0.0] * 12).p_value == 1

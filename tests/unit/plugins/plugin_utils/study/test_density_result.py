@@ -51,6 +51,7 @@ def test_the_figures_of_an_invalid_probe_are_no_figures():
         "p99_us": None,
         "worst_host_avg_us": None,
         "worst_host_p99_us": None,
+        "cpu_us": None,
         "lost": [],
     }
     probes.append(entry("dram", 3, "pass", p99_us=160, worst_host_p99_us=320))

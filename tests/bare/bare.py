@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run commands in a bare Debian: a fresh clone of this checkout on a system with git, make and sudo, and nothing else.
+
+    python3 tests/bare/bare.py trixie make test-sanity
+    python3 tests/bare/bare.py --user bookworm make demo
+
+It shows what the Makefile forgets to install, and tries other versions of Python and Ansible than this machine has.
+The system is a directory tree that lives as long as the command. It shares the kernel, the network and the devices of
+this machine. Needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "playbooks/files"))
+
+import debian_image  # noqa: E402
+
+PACKAGES_THERE = ["ca-certificates", "git", "make", "sudo"]
+USER = "tester"
+# How this machine reaches package repositories: name servers, certificates that it trusts, settings of pip.
+SHARED = ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt", "etc/pip.conf")
+# Runs as root in namespaces of its own, so that all mounts and processes end with it.
+ENTER = """\
+set -eu
+mount --rbind /sys "$1/sys"
+mount --rbind /dev "$1/dev"
+mount -t proc proc "$1/proc"
+mount -t tmpfs -o mode=1777 tmpfs "$1/tmp"
+mount -t tmpfs -o mode=755 tmpfs "$1/run"
+exec chroot "$@"
+"""
+
+
+def install(suite: str, tree: pathlib.Path) -> None:
+    """Install the system, with a user who may use sudo."""
+    debian_image.run(
+        "unshare",
+        "--mount",
+        "mmdebstrap",
+        "--variant=minbase",
+        f"--include={','.join(PACKAGES_THERE)}",
+        suite,
+        tree,
+        "-",
+        text="\n".join(debian_image.apt_sources(suite)) + "\n",
+    )
+    for name in SHARED:
+        if (pathlib.Path("/") / name).is_file():
+            shutil.copy(pathlib.Path("/") / name, tree / name)
+    debian_image.run("chroot", tree, "useradd", "--create-home", "--shell", "/bin/bash", USER)
+    (tree / "etc/sudoers.d" / USER).write_text(f"{USER} ALL=(ALL) NOPASSWD: ALL\n", encoding="utf-8")
+
+
+def enter(tree: pathlib.Path, command: list[str], user: str) -> int:
+    """Clone what is committed here into the home of a user, run a command there, and return its exit status."""
+    home = pathlib.Path("/root" if user == "root" else f"/home/{user}")
+    place = home / "density"
+    debian_image.run("git", "clone", "--quiet", "--no-local", ROOT, tree / place.relative_to("/"))
+    debian_image.run("chroot", tree, "chown", "--recursive", f"{user}:", place)
+    inside = ["runuser", "-u", user, "--", "env", f"HOME={home}", "sh", "-c", f"cd {place} && {shlex.join(command)}"]
+    return subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", str(tree), *inside],
+        check=False,
+    ).returncode
+
+
+def main() -> int:
+    """Run the command, and return its exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--user", action="store_true", help="run the command as a user who may use sudo, not as root")
+    parser.add_argument("suite", help="code name of the Debian release, such as bookworm or trixie")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="the command and its arguments")
+    options = parser.parse_args()
+    if not options.command:
+        parser.error("the command is missing")
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # the tree is removed then, too
+    with tempfile.TemporaryDirectory(prefix="bare-", dir="/var/tmp") as directory:
+        tree = pathlib.Path(directory) / "tree"
+        install(options.suite, tree)
+        return enter(tree, options.command, USER if options.user else "root")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

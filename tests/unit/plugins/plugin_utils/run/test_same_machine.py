@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts that are one machine, as far as the inventory tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.same_machine import same_machine
+
+LOCAL = {"ansible_connection": "local"}
+SSH = {"ansible_host": "10.0.0.1", "ansible_user": "bench"}
+
+
+def first(*variables, **options):
+    """Return for the hosts a, b, c with these variables the first on the same machine, as one word."""
+    hostvars = dict(zip("abc", variables))
+    return "".join(same_machine(list(hostvars), hostvars, **options).values())
+
+
+def test_hosts_with_a_local_connection_are_this_machine():
+    assert (
+        first(LOCAL, {**LOCAL, "ansible_host": "b.example"}, {"ansible_connection": "ansible.builtin.local"}) == "aaa"
+    )
+    assert first(LOCAL, SSH, LOCAL) == "aba"
+
+
+def test_hosts_with_the_same_address_are_one_machine():
+    assert first(SSH, SSH, {**SSH, "redis_port": 7001}) == "aaa"
+    assert first(SSH, {**SSH, "ansible_host": "10.0.0.2"}, {**SSH, "ansible_connection": "ssh"}) == "aba"
+
+
+@pytest.mark.parametrize(
+    "variable", ["ansible_port", "ansible_user", "ansible_ssh_common_args", "ansible_ssh_port", "ansible_control_path"]
+)
+def test_hosts_that_ssh_reaches_in_another_way_are_other_machines(variable):
+    assert first(SSH, {**SSH, variable: "2222"}, SSH) == "aba"
+
+
+def test_hosts_of_which_nothing_is_known_are_machines_of_their_own():
+    assert first({}, {}, {"ansible_connection": "ssh"}) == "abc"
+    container = {"ansible_connection": "community.docker.docker", "ansible_host": "10.0.0.1"}
+    assert first(container, container, SSH) == "abc", "another variable may name the container"
+
+
+@pytest.mark.parametrize("variable", ["ansible_become", "ansible_become_user", "ansible_python_interpreter"])
+@pytest.mark.parametrize("reached", [LOCAL, SSH], ids=["local", "ssh"])
+def test_one_module_serves_only_hosts_with_the_same_user_and_python(reached, variable):
+    other = {**reached, variable: "other"}
+    assert first(reached, other, reached) == "aaa"
+    assert first(reached, other, reached, by_module=True) == "aba"
