@@ -39,7 +39,6 @@ class RunRecorder:
         self._overheads: list[float] = []
         self.phase: PhaseResults | None = None
         self._expected = frozenset(begun["expected"])
-        self._answered: set[str] = set()
         self.directory.create()
         self._lock = self.directory.lock()
         self._machines = Machines(begun, self.directory)
@@ -78,7 +77,7 @@ class RunRecorder:
             self._clocks,
             begun["begun_at"],
             begun["start_at"],
-            self._answered,
+            self._expected,  # which all answered the preflight
         )
         if phase["kind"] != "fill":  # a fill is not watched
             self.phase.budgets = charged_dram.hosts_with_budget(self.run)
@@ -136,7 +135,6 @@ class RunRecorder:
             return
         ended, self.phase = self.phase, None
         document = ended.document()
-        self._answered.update(document["hosts"])
         self._machines.take(document)
         self.directory.write_phase(document)
         self._overheads.append(max(0.0, time.time() - ended.begun_at - ended.phase["seconds"]))

@@ -43,8 +43,7 @@ class PhaseResults:
         budgets: the boot id of each host whose DRAM budget was watched.
         charged: the charged DRAM of these machines, by boot id.
         charged_failed: whether it could not be fetched from one of them.
-        died: the hosts among those that failed whose Redis or machine died, or stopped answering, under the load or
-            between two phases of this session.
+        died: the hosts among those that failed whose Redis or machine died, or stopped answering, in the run.
     """
 
     def __init__(
@@ -66,8 +65,8 @@ class PhaseResults:
             clocks: of the fleet.
             begun_at: when the launch began.
             start_at: the common start of all hosts; None for a fill.
-            answered: the hosts whose Redis answered in an earlier phase of this session. One that cannot be reached any
-                more has died since.
+            answered: the hosts whose Redis answered earlier in this session. One that cannot be reached any more has
+                died since.
         """
         self.config = config
         self.phase = phase
