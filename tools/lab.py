@@ -235,13 +235,24 @@ def _processes_in(namespace: int) -> t.Iterator[int]:
                 yield int(process.name)
 
 
+def _known_group(path: Path) -> bool:
+    """Return whether the group of a file has a name on this machine."""
+    try:
+        path.group()
+    except KeyError:
+        return False
+    return True
+
+
 def allow_kvm_group() -> None:
-    """Give /dev/kvm to the group kvm, as udev does.
+    """Give /dev/kvm to the group kvm, as udev does, unless the machine has arranged its access already.
 
     Without access libvirt, which runs guests as another user, probes QEMU for a minute at every definition of a VM.
     """
     device = Path("/dev/kvm")
-    if device.exists() and device.stat().st_mode & 0o777 == 0o600:
+    if not device.exists():
+        return
+    if device.stat().st_mode & 0o777 == 0o600 or not _known_group(device):
         shutil.chown(device, group="kvm")
         device.chmod(0o660)
 

@@ -39,6 +39,11 @@ mount --rbind /dev "$1/dev"
 mount -t proc proc "$1/proc"
 mount -t tmpfs -o mode=1777 tmpfs "$1/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$1/run"
+# The packages there give the device to their group kvm, whose number means nothing on this machine: a node of its own.
+if [ -e /dev/kvm ]; then
+    cp --archive /dev/kvm "$1/run/kvm"
+    mount --bind "$1/run/kvm" "$1/dev/kvm"
+fi
 exec chroot "$@"
 """
 

@@ -156,6 +156,7 @@ def test_the_density_as_text_and_as_data(density):
         "p99_us": 400,
         "worst_host_avg_us": 34,
         "worst_host_p99_us": 480,
+        "cpu_us": None,
         "lost": ["vm0003"],
     }
 
