@@ -81,13 +81,13 @@ def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
     assert all(setting["cells"][0]["flood_iops"]["median"] > 0 for setting in settings)
     # The flood is far below the host's own limit and far above the others.
     assert "no write-back ran" in settings[0]["reason"]
+    # What is written back at once is seldom seen dirty, so only this setting must show it.
+    assert settings[0]["cells"][0]["dirty_max"] > 2**20
     assert kept["settings"]["flood_size"] < settings[0]["limit"] / 4
     for setting in settings[1:]:
         cell = setting["cells"][0]
         assert setting["valid"] and cell["writeback_per_second"]["median"] > 2**20, setting
-        assert (
-            cell["dirty_max"] > 0 and cell["samples"] and cell["p99_ms"]["median"] <= 1.05 * cell["max_ms"]
-        )  # of a slot of fio's histogram
+        assert cell["samples"] and cell["p99_ms"]["median"] <= 1.05 * cell["max_ms"]  # of a slot of fio's histogram
     assert kept["baseline"]["dirty_bytes"] == 16 << 20
     assert "proof of write-back" in done.output.lower() and "does not count" in done.output
     assert "knee" in done.output
