@@ -96,7 +96,8 @@ $(COLLECTION):
 docs: $(VENV)/.docs $(COLLECTION) ## Build the documentation site in .build/docs/html
 	@VENV=$(VENV) docs/docsite/build.sh
 
-# Root finds out how far this machine stretches its DRAM. An ordinary user measures an untouched machine.
+# Root finds out how far this machine stretches its DRAM. An ordinary user measures an untouched machine. The last line names the page to open, so the
+# teardown shows failures only.
 ifeq ($(SUDO),)
 demo: setup ## As root: how many more Redis fit into this DRAM; otherwise: the main job on an untouched machine (about 5 minutes)
 	@$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo.yml
@@ -106,7 +107,7 @@ restore: setup ## Put back what a demo has changed and was killed before it coul
 else
 demo: setup
 	@$(BIN)/ansible-playbook -i $(INVENTORY) playbooks/calibrated.yml -e profile=$(PROFILE)
-	@$(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml
+	@ANSIBLE_DISPLAY_FAILED_STDERR=true $(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml >/dev/null
 
 restore:
 	@echo "restore: only root can put back what a demo of root has changed; run it with sudo" >&2; exit 1
@@ -148,7 +149,8 @@ lab lab-study: setup $(GOLDEN_IMAGE)
 	$(call install,$$(python3 tools/lab.py packages))
 	@trap 'exit 130' INT TERM; \
 	trap 'status=$$?; $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/teardown.yml && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/restore.yml || status=1; \
-		$(LAB) down || status=1; exit $$status' EXIT; \
+		$(LAB) down || status=1; \
+		[ ! -e results/index.html ] || echo "Open $(CURDIR)/results/index.html"; exit $$status' EXIT; \
 	$(LAB) up $(LAB_HYPERVISORS) && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) $(LAB_PLAYBOOK)
 
 # These lanes use one CPU each, so two of them run at the same time. The others use both CPUs.

@@ -18,6 +18,7 @@ import time
 import typing as t
 
 import pytest
+import redis
 import yaml
 from xdist.scheduler import LoadScopeScheduling
 
@@ -140,9 +141,10 @@ def wait_for(what: str, condition: t.Callable[[], t.Any], process: subprocess.Po
     return found
 
 
-def write_inventory(path: pathlib.Path, groups: dict[str, t.Any]) -> pathlib.Path:
-    """Write an inventory whose hosts are all this machine."""
-    path.write_text(yaml.safe_dump({"all": {"vars": ON_THIS_MACHINE, "children": groups}}), encoding="utf-8")
+def write_inventory(path: pathlib.Path, groups: dict[str, t.Any], **variables: t.Any) -> pathlib.Path:
+    """Write an inventory whose hosts are all this machine, with variables that also localhost has."""
+    of_all = {**ON_THIS_MACHINE, **variables}
+    path.write_text(yaml.safe_dump({"all": {"vars": of_all, "children": groups}}), encoding="utf-8")
     return path
 
 
@@ -195,15 +197,11 @@ class RedisServer:
         self.process.wait()
 
     def command(self, *words: str) -> str:
-        environment = {**os.environ, **({"REDISCLI_AUTH": self.password} if self.password else {})}
-        return subprocess.run(
-            ["redis-cli", "-p", str(self.port), *words],
-            env=environment,
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        ).stdout.strip()
+        """Return the reply to a command, as redis-py reads it."""
+        with redis.Redis(
+            port=self.port, password=self.password, socket_timeout=PATIENCE, decode_responses=True
+        ) as client:
+            return str(client.execute_command(*words))
 
 
 @dataclasses.dataclass

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+import redis
 
 
 def gone(pid):
@@ -45,6 +46,13 @@ def test_several_hosts_and_instances_from_first_run_to_removal(site, ports, ask)
         assert instance["version"][0].isdigit() and instance["used_memory"] > 100_000 and len(instance["run_id"]) == 40
         assert instance["state"] == "started" and instance["supervisor"] == "daemon" and not gone(instance["pid"])
         assert ask(instance["port"] or path, "CONFIG GET save").split() == ["*2", "$4", "save", "$0"]
+
+    for instance, address in (("a", {"port": ports[0]}), ("b", {"unix_socket_path": str(path)})):
+        with redis.Redis(**address, decode_responses=True) as client:
+            told = client.info()
+        (found,) = (each for each in facts[instance].values() if each["pid"] == told["process_id"])
+        assert (found["run_id"], found["version"]) == (told["run_id"], told["redis_version"]), "a client reads the same"
+        assert found["maxmemory"] in (told["maxmemory"], None), "a socket alone is not queried for it"
 
     second = site.ok(hosts)
     assert second.changed == 0
@@ -288,7 +296,10 @@ def test_facts_of_the_daemons_without_the_python_library(site, ports):
     outcome = site.ok({"redis_port": ports[0], "ansible_python_interpreter": str(bare / "bin" / "python")})
     facts = outcome.facts["one"][str(ports[0])]
     assert facts["version"] and facts["used_memory"] > 100_000 and facts["maxmemory"] is None
-    assert "redis_install_python_library" in str(outcome.results("Report why facts are missing"))
+    assert holds(
+        str(outcome.results("Report why facts are missing")),
+        ("lacks the Python library redis", "maxmemory and maxmemory_policy are not in", "redis_install_python_library"),
+    )
 
 
 def test_the_entry_point_switch_only_starts_and_stops(site, ports, ask):
