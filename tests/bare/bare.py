@@ -91,7 +91,7 @@ def main() -> int:
     if not options.command:
         parser.error("the command is missing")
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # the tree is removed then, too
-    with tempfile.TemporaryDirectory(prefix="bare-", dir="/var/tmp") as directory:
+    with tempfile.TemporaryDirectory(prefix="memstretch-bare-", dir="/var/tmp") as directory:
         tree = pathlib.Path(directory) / "tree"
         install(options.suite, tree)
         return enter(tree, options.command, USER if options.user else "root")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 
 from .conftest import PATIENCE, ROOT
@@ -11,6 +12,7 @@ from .conftest import PATIENCE, ROOT
 MADE = (
     ".ansible/facts",
     ".build/docs/html",
+    ".cache/bytecode/home",
     ".cache/golden",
     ".mypy_cache/3.11",
     ".pytest_cache/v",
@@ -24,7 +26,11 @@ LEFT = (
     "home/.local/share/memstretch",
     "home/.local/state/memstretch",
     "home/.cache/memstretch",
+    "home/.cache/molecule",
+    "home/.cache/chromium-headless",
+    "home/.ansible",
 )
+COPIED = ("tools/lab.py", "tests/vm/vm.py")
 
 
 def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
@@ -34,6 +40,9 @@ def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
         (tmp_path / name / "file").touch()
     for name in ("Makefile", "ansible.cfg", "inventories", "playbooks", "plugins", "roles", ".venv"):
         (checkout / name).symlink_to(ROOT / name)
+    for name in COPIED:
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, checkout / name)
     (checkout / "memstretch-density-0.1.0.tar.gz").touch()
     (checkout / "tests" / "programs" / "membw" / "membw.py").touch()
 
@@ -51,10 +60,12 @@ def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
     assert "Teardown: done" in done.stdout, done.stdout
     kept = {"Makefile", "ansible.cfg", "inventories", "playbooks", "plugins", "roles", "results", "tests", "tools"}
     assert {path.name for path in checkout.iterdir()} == kept
-    assert [path.name for path in (checkout / "tests").rglob("*")] == ["programs", "membw", "membw.py"]
-    assert not list((checkout / "tools").iterdir())
+    kept = {"programs", "programs/membw", "programs/membw/membw.py", "vm", "vm/vm.py"}
+    assert {str(path.relative_to(checkout / "tests")) for path in (checkout / "tests").rglob("*")} == kept
+    assert [path.name for path in (checkout / "tools").iterdir()] == ["lab.py"]
     assert (ROOT / ".venv" / "bin" / "ansible-playbook").exists()
     listed = {line.strip() for line in done.stdout.splitlines()}
     assert listed >= {"results", *(str(tmp_path / path) for path in LEFT)}, done.stdout
     assert all((tmp_path / path / "file").exists() for path in ("checkout/results", *LEFT))
-    assert any(line.startswith("packages that were installed") for line in listed)
+    (packages,) = (line.partition(": ")[2].split() for line in listed if line.startswith("packages that were installed"))
+    assert {"redis-server", "libvirt-daemon-system", "mmdebstrap"} <= set(packages), "also those of the labs and lanes"

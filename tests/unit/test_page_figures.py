@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figures that a page quotes from a bench stand in the page of that bench.
 
-A passage between "<!-- figures -->" and "<!-- end of figures -->" links to the benches that it quotes. In a table each
-column whose heading has a link quotes that bench; of other columns nothing is checked. A figure may be rounded.
+A paragraph that links to a bench quotes it, and so does a passage between "<!-- figures -->" and "<!-- end of figures -->",
+which may have several paragraphs and tables. In a table each column whose heading has a link quotes that bench; of other
+columns nothing is checked. A figure may be rounded.
 """
 
 from __future__ import annotations
@@ -16,18 +17,28 @@ import pytest
 from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES, name
 
 MARKED = re.compile(r"<!-- figures -->\n(.*?)<!-- end of figures -->", re.DOTALL)
-BENCH = re.compile(r"\]\(([\w./-]*bench/[\w-]+\.md)\)")
+BENCH = re.compile(r"\]\(([\w./-]*bench/[\w-]+\.md)(?:#[\w-]+)?\)")
 FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
-PASSAGES = [
-    pytest.param(page, found[1], id=f"{name(page)}-{number}")
-    for page in PAGES
-    for number, found in enumerate(MARKED.finditer(page.read_text(encoding="utf-8")))
-]
 
 
 def figures(text: str) -> set[str]:
     """Return the numbers of a text without its links, pictures and code."""
     return {each.replace(",", "") for each in FIGURE.findall(re.sub(r"\]\([^)]*\)|`[^`]*`", " ", text))}
+
+
+def passages(page: pathlib.Path) -> list[str]:
+    """Return the marked passages of a page, and the paragraphs outside of these that quote a bench."""
+    text = page.read_text(encoding="utf-8")
+    paragraphs = [each for each in MARKED.sub("", text).split("\n\n") if not each.startswith("|")]
+    quoting = [each for each in paragraphs if BENCH.search(each) and figures(each)]
+    return MARKED.findall(text) + (quoting if page.parent.name != "bench" else [])
+
+
+PASSAGES = [
+    pytest.param(page, passage, id=f"{name(page)}-{number}")
+    for page in PAGES
+    for number, passage in enumerate(passages(page))
+]
 
 
 def measured(benches: t.Iterable[pathlib.Path]) -> list[float]:
@@ -81,6 +92,14 @@ def test_the_pages_quote_benches():
         "experiments.md",
         "charged_dram.md",
     }
+
+
+def test_a_paragraph_that_quotes_a_bench_needs_no_mark(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "It took 5 s.\n\nThe median is 17 us ([bench](bench/a.md#b)).\n\n| 3 | [bench](bench/a.md) |\n", encoding="utf-8"
+    )
+    assert passages(page) == ["The median is 17 us ([bench](bench/a.md#b))."]
 
 
 def test_a_figure_that_no_bench_has_is_noticed(tmp_path):

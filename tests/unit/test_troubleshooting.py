@@ -30,7 +30,8 @@ MAKERS = [
 ]
 # Parts of a reason, and the frame of one.
 NO_REASONS = (
-    "; give it a CPU of its own",
+    "{}; give it a CPU of its own",
+    "avg <= {} us, p99 <= {} us",
     " s before the launch",
     " s after the collection",
     "it could not be brought to it",
