@@ -99,7 +99,7 @@ docs: $(VENV)/.docs $(COLLECTION) ## Build the documentation site in .build/docs
 # Root finds out how far this machine stretches its DRAM. An ordinary user measures an untouched machine. The last line names the page to open, so the
 # teardown shows failures only.
 ifeq ($(SUDO),)
-demo: setup ## As root: how many more Redis fit into this DRAM; otherwise: the main job on an untouched machine (about 5 minutes)
+demo: setup ## As root: how many more Redis fit into this DRAM; otherwise: the main job on an untouched machine (5 to 6 minutes)
 	@$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo.yml
 
 restore: setup ## Put back what a demo has changed and was killed before it could put back
