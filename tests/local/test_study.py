@@ -112,7 +112,8 @@ exec /bin/date "$@"
     again = studies.run_playbook("study", {**variables, "ansible_shell_executable": str(tmp_path / "sh")})
     assert again.status == 0, again.output
     assert "Resuming study" in again.output and "1 of 2 runs to measure" in again.output
-    assert again.output.splitlines()[-1].startswith(f"Open {fleet.results}/{document['id']}/comparison.html; all results: ")
+    page = fleet.results / document["id"] / "comparison.html"
+    assert again.output.splitlines()[-1] == f"Open {page}; all results: {fleet.results}/index.html"
     assert {path: phase_files(fleet.results)[path] for path in kept} == kept
     document = studies.document("study")
     assert [(run["arm"], run["round"]) for run in document["runs"]] == [("dram", 1), ("swap", 1)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figures that a page quotes from a bench stand in the page of that bench.
 
-A paragraph that links to a bench quotes it, and so does a passage between "<!-- figures -->" and "<!-- end of figures -->",
-which may have several paragraphs and tables. In a table each column whose heading has a link quotes that bench; of other
-columns nothing is checked. A figure may be rounded.
+A paragraph that links to a bench quotes it. So does a passage between "<!-- figures -->" and "<!-- end of figures -->",
+which may have several paragraphs, and tables. In a table each column whose heading has a link quotes that bench; of
+other columns nothing is checked. A figure may be rounded.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def test_the_pages_quote_benches():
 def test_a_paragraph_that_quotes_a_bench_needs_no_mark(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
-        "It took 5 s.\n\nThe median is 17 us ([bench](bench/a.md#b)).\n\n| 3 | [bench](bench/a.md) |\n", encoding="utf-8"
+        "It took 5 s.\n\nThe median is 17 us ([bench](bench/a.md#b)).\n\n| 3 | [bench](bench/a.md) |\n",
+        encoding="utf-8",
     )
     assert passages(page) == ["The median is 17 us ([bench](bench/a.md#b))."]
 
