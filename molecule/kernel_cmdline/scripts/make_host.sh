@@ -15,7 +15,8 @@ mkdir -p "$root"
 mount "$drive" "$root"
 
 cd "$root"
-mkdir -p boot/grub dev etc/default proc run sys tmp usr var/lib
+mkdir -p boot/grub dev etc/default proc root run sys tmp usr var/lib
+echo root:x:0:0:root:/root:/bin/sh >etc/passwd
 for name in bin lib lib64 sbin; do
 	ln -s "usr/$name" "$name"
 done

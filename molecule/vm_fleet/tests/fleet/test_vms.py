@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-NAMES = ("try-001", "try-002")
+NAMES = ("redis-001", "redis-002")
 IMAGES = "/var/lib/libvirt/images"
 
 
@@ -27,7 +27,7 @@ def test_each_disk_is_a_linked_clone_of_the_golden_image(host, virsh, name):
 
 
 def test_each_vm_has_an_address_of_its_own(virsh):
-    found = [re.findall(r"network\s+try\s+virtio\s+(\S+)", virsh(f"domiflist {name}")) for name in NAMES]
+    found = [re.findall(r"network\s+redis\s+virtio\s+(\S+)", virsh(f"domiflist {name}")) for name in NAMES]
     assert all(len(each) == 1 for each in found) and found[0] != found[1], found
 
 
@@ -36,5 +36,5 @@ def test_each_vm_has_its_memory(virsh):
 
 
 def test_the_network_is_up(host, virsh):
-    assert virsh("net-list --name") == "try"
+    assert virsh("net-list --name") == "redis"
     assert "10.78.0.1/24" in host.check_output("ip -brief address")

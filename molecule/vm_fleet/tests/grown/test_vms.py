@@ -6,10 +6,10 @@ from __future__ import annotations
 
 
 def test_the_third_vm_is_defined(virsh):
-    assert set(virsh("list --all --name").split()) == {"try-001", "try-002", "try-003", "foreign"}
+    assert set(virsh("list --all --name").split()) == {"redis-001", "redis-002", "redis-003", "foreign"}
 
 
 def test_the_vm_that_ran_still_runs(host, virsh):
-    assert virsh("list --name") == "try-001"
-    (process,) = (each for each in host.process.filter(user="libvirt-qemu") if "guest=try-001" in each.args)
-    assert process.pid
+    assert virsh("list --name") == "redis-001"
+    process = host.process.get(pid=int(host.check_output("cat /run/libvirt/qemu/redis-001.pid")))
+    assert process.comm.startswith("qemu-system") and "guest=redis-001" in process.args
