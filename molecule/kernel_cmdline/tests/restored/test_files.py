@@ -12,6 +12,5 @@ def test_files_and_menu_are_as_before(host, root):
     assert now == (root.parent / "before").read_text(encoding="utf-8").rstrip("\n")
 
 
-def test_nothing_of_the_role_is_left(host, root):
+def test_the_record_of_the_change_is_gone(host, root):
     assert not host.file(f"{root}/var/lib/memstretch").exists
-    assert not host.file(f"{root}/run/memstretch-kernel_cmdline.json").exists
