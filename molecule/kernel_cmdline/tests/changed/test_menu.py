@@ -38,5 +38,7 @@ def test_a_kernel_that_is_installed_later_gets_the_arguments(host, root):
         "cd %s && touch boot/vmlinuz-6.1.0-57-amd64 && chroot . grub-mkconfig 2>/dev/null; rm boot/vmlinuz-6.1.0-57-amd64",
         str(root),
     )
-    lines = [line for line in menu.splitlines() if "vmlinuz-6.1.0-57-amd64" in line and line.strip().startswith("linux\t")]
+    lines = [
+        line for line in menu.splitlines() if "vmlinuz-6.1.0-57-amd64" in line and line.strip().startswith("linux\t")
+    ]
     assert lines and all("rcu_nocbs=all" in line for line in lines)

@@ -12,7 +12,9 @@ import pytest
 
 def without_use(table):
     """Return the areas of a /proc/swaps without how much of them is used."""
-    return [(name, kind, size, priority) for name, kind, size, _used, priority in map(str.split, table.splitlines()[1:])]
+    return [
+        (name, kind, size, priority) for name, kind, size, _used, priority in map(str.split, table.splitlines()[1:])
+    ]
 
 
 def test_the_swap_is_the_same_as_before(host):
