@@ -10,8 +10,8 @@ import pathlib
 import pytest
 
 BEFORE = pathlib.Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "swaps")
-MEGABYTE = 1024  # /proc/swaps counts KiB
-# 16 MiB that do not compress are written, and put out of memory (MADV_PAGEOUT, 21); the areas are read while they are out.
+MIB = 1024  # /proc/swaps counts KiB
+# Write 16 MiB that do not compress, put them out of memory (MADV_PAGEOUT, 21), and print the areas while they are out.
 PAGE_OUT = (
     "import mmap, os; area = mmap.mmap(-1, 16 << 20); area.write(os.urandom(16 << 20)); area.madvise(21); "
     "print(open('/proc/swaps').read())"
@@ -32,7 +32,7 @@ def test_both_drives_are_in_use_with_the_same_priority(host, drives):
     present = areas(host.file("/proc/swaps").content_string)
     for drive in drives:
         _kind, size, _used, priority = present[drive]
-        assert priority == "7" and 63 * MEGABYTE < int(size) <= 64 * MEGABYTE
+        assert priority == "7" and 63 * MIB < int(size) <= 64 * MIB
 
 
 def test_other_swap_stays_in_use(host):
@@ -47,7 +47,7 @@ def test_the_kernel_uses_them_in_turn(host, drives):
     if any(int(figures[3]) > 7 for figures in areas(BEFORE.read_text()).values()):
         pytest.skip("this machine has other swap with a higher priority")
     used = areas(host.check_output("python3 -c %s", PAGE_OUT))
-    assert all(int(used[drive][2]) > 2 * MEGABYTE for drive in drives), used
+    assert all(int(used[drive][2]) > 2 * MIB for drive in drives), used
 
 
 def test_each_drive_says_whose_it_is(host, drives):

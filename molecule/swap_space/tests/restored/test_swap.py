@@ -24,7 +24,7 @@ def test_the_swap_is_the_same_as_before(host):
 
 @pytest.mark.parametrize("drive", ["fast0", "fast1"])
 def test_the_drives_are_blank(host, drive):
-    """Where a file system, a partition table or swap would be looked for; pages that were swapped out remain elsewhere."""
+    """At their beginning, and to programs that look for data; pages that were swapped out remain elsewhere."""
     path = f"/dev/disk/by-id/molecule-{drive}"
     assert host.check_output("wipefs %s", path) == ""
     assert host.check_output("cmp --bytes=4194304 /dev/zero %s", path) == ""
