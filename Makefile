@@ -42,7 +42,7 @@ LAB_ROUNDS ?= 1
 GOLDEN_IMAGE := .cache/golden/debian.qcow2
 CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
-# The long lanes boot machines. CONTRIBUTING.md lists how long each lane takes.
+# The long lanes boot machines, except molecule. CONTRIBUTING.md lists how long each lane takes.
 LANES := lint sanity fleet unit membw report client local
 LONG_LANES := molecule host redis guests trixie
 
