@@ -60,7 +60,7 @@ def _search(definition: t.Mapping[str, t.Any], start: int | None, first: Density
 def probed(run: _Run, search: DensitySearch) -> list[str]:
     """Return the result of a probe, and what is known after it."""
     lost = f", lost {', '.join(run['lost'])}" if run["lost"] else ""
-    figures = f"p99 {microseconds(run['p99_us'])} us, of the worst host {microseconds(run['worst_host_p99_us'])} us"
+    figures = f"p99 {microseconds(run['p99_us'])} us, highest of a host {microseconds(run['worst_host_p99_us'])} us"
     passes, not_fails = (density_text.size(each._asdict()) for each in search.estimate())
     known = passes if passes == not_fails else f"{passes}, undecided up to {not_fails}"
     return [

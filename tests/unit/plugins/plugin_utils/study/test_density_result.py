@@ -131,11 +131,12 @@ def test_a_search_that_ran_out_of_time_says_so():
 
 def test_a_calibrated_slo_says_where_it_comes_from():
     document = empty(("dram",))
-    found = {"factor": 1.5, "fitting": 3, "hosts": 2, "avg_us": 43, "p99_us": 131, "run_id": "r", "budget_bytes": None}
+    found = {"factor": 1.5, "fitting": 3, "hosts": 2, "avg_us": 43, "p99_us": 1310, "run_id": "r", "budget_bytes": None}
+    found["slo"] = {"avg_us": 64.5, "p99_us": 1970.0}
     document.update(runs=[], calibration=found)
     assert density_result.searches(document)["dram"].next_size() == 3, "what fits is the first guess"
     document["runs"] = [entry("dram", 2, "pass")]
     density_result.conclude(document)
-    assert "The SLO is 1.5 times what DRAM alone does with 2 of 3 hosts: avg 43 us" in "\n".join(
+    assert "The SLO is avg 64.5 us and p99 1,970 us: 1.5 times what DRAM alone does with 2 of 3 hosts (avg 43 us" in "\n".join(
         density_text.lines(document)
     )
