@@ -127,9 +127,9 @@ def sentence(calibration: _Document) -> str:
         if budget
         else f"{calibration['hosts']} of {calibration['fitting']} hosts"
     )
-    slo = calibration["slo"]
+    slo, factor = calibration["slo"], calibration["factor"]
     return (
-        f"The SLO is avg {slo['avg_us']:,.10g} us and p99 {slo['p99_us']:,.10g} us: {calibration['factor']:g} times what DRAM "
-        f"alone does with {share} (avg {calibration['avg_us']:,.0f} us and p99 {calibration['p99_us']:,.0f} us, the "
-        f"highest of any host in {calibration['run_id']})"
+        f"The SLO is avg {slo['avg_us']:,.10g} us and p99 {slo['p99_us']:,.10g} us: {factor:g} times what DRAM alone "
+        f"does with {share} (avg {calibration['avg_us']:,.0f} us and p99 {calibration['p99_us']:,.0f} us, the highest "
+        f"of any host in {calibration['run_id']})"
     )
