@@ -81,5 +81,10 @@ def test_a_run_that_lost_a_host_gives_no_slo(record):
 
 
 def test_a_budget_is_part_of_the_sentence():
-    result = {"factor": 1.5, "fitting": 4, **found(2, 80, 170 * 2**20)._asdict()}
+    result = {
+        "factor": 1.5,
+        "fitting": 4,
+        "slo": {"avg_us": 120.0, "p99_us": 450.0},
+        **found(2, 80, 170 * 2**20)._asdict(),
+    }
     assert "with 2 of the 4 hosts that fit into 170" in calibration.sentence(result)
