@@ -128,6 +128,8 @@ _SECRET = re.compile(r"passw|passphrase|secret|token|credential|vault|private", 
 # The parts "user:password@" and "?token=..." of an address.
 _USERINFO = re.compile(r"(?<=//)[^/\s]+@")
 _QUERY = re.compile(r"(//[^?\s]*\?)\S+")
+# Groups that are in no inventory: Ansible's own, and that of playbooks/parts/record.yml.
+_NOT_OF_THE_INVENTORY = ("all", "ungrouped", "memstretch_recorded")
 
 
 def record(task_vars: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None = None) -> dict[str, t.Any]:
@@ -140,7 +142,7 @@ def record(task_vars: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None =
     groups = {
         name: list(hosts)
         for name, hosts in sorted(task_vars.get("groups", {}).items())
-        if name not in ("all", "ungrouped") and hosts
+        if name not in _NOT_OF_THE_INVENTORY and hosts
     }
     hostvars = task_vars.get("hostvars", {})
     addresses = {}

@@ -84,7 +84,7 @@ def test_the_command_has_no_secrets(arguments, shown):
 
 def test_the_inventory_has_only_groups_and_addresses():
     task_vars = {
-        "groups": {"all": ["a", "b"], "ungrouped": [], "fleet": ["a", "b"], "empty": []},
+        "groups": {"all": ["a", "b"], "ungrouped": [], "fleet": ["a", "b"], "empty": [], "memstretch_recorded": ["a"]},
         "hostvars": {
             "a": {"ansible_host": "192.0.2.1", "ansible_password": "hunter2", "latency_benchmark_password": "hunter2"},
             "b": {"ansible_host": "b"},
