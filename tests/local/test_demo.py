@@ -132,7 +132,10 @@ def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_pag
         f"Open {outcome.run}/report.html; all results: {fleet.results}/index.html"
     )
     assert not (tmp_path / "state").exists(), "the Redis servers and their files are removed"
-    assert ": 1000 times what DRAM alone does with 1 of 2 hosts (avg " in outcome.output
+    assert re.search(
+        r"The SLO is avg [\d,.]+ us and p99 [\d,.]+ us: 1000 times what DRAM alone does with 1 of 2 hosts \(avg ",
+        outcome.output,
+    )
     assert outcome.summary["fleet"]["expected"] == 2 and outcome.summary["verdict"] == "pass"
     (path,) = fleet.results.glob("*/calibration.json")
     assert path.parent.name != outcome.run.name, "the calibration is a run of its own"
