@@ -74,7 +74,7 @@ class BudgetedHost:
         if limit == "kept":
             return False
         has_group = self.group is not None and self.group.exists()
-        before = self.group.limit() if self.group and has_group else None
+        before = self._limit()
         if check_mode:
             return has_group and limit == "released" and before != self._size
         if limit == "released":
@@ -83,7 +83,7 @@ class BudgetedHost:
             fitted: dict[str, t.Any] = {"baseline": self._memory()}
         elif self.group and has_group:
             earlier = self._content.get("fitted") or {}
-            fit = self._fit(self.group)
+            fit = self._fit(self.group, min(before or self._size, self._size))
             # A second fit that changes nothing measures no ratio.
             fitted = {**earlier, **fit._replace(ratio=fit.ratio or earlier.get("ratio"))._asdict()}
         else:
@@ -91,11 +91,16 @@ class BudgetedHost:
         with self._record.locked():
             self._content = {**self._content, "fitted": fitted}
             self._record.write(self._content)
-        return has_group and self.group is not None and self.group.limit() != before
+        return has_group and self._limit() != before
 
-    def _fit(self, group: CgroupFiles) -> budget_fit.Fit:
+    def _limit(self) -> int | None:
+        if self.group is None:
+            return None
+        with self.group.locked():
+            return self.group.limit()
+
+    def _fit(self, group: CgroupFiles, limit: int) -> budget_fit.Fit:
         floor = budget_fit.rounded(max(_FLOOR * self._size, (self.charged.unreclaimable() or 0) + _FLOOR_BYTES))
-        limit = min(group.limit() or self._size, self._size)
         fit = budget_fit.fit(self._size, limit, floor, self._state, group.squeeze, overflows(HostFiles()))
         if not fit.fits:
             group.set_limit(self._size)  # what does not fit is measured as it is, not starved

@@ -55,6 +55,16 @@ def _watch(charged: ChargedDram, group: CgroupFiles | None, descriptor: int, lon
     reclaim = GroupReclaim(group) if group else None
     if reclaim:
         reclaim.start()
+    try:
+        _write_samples(charged, group, reclaim, descriptor, longest_s)
+    finally:
+        if reclaim:
+            reclaim.stop()  # not while the limit is lowered
+
+
+def _write_samples(
+    charged: ChargedDram, group: CgroupFiles | None, reclaim: GroupReclaim | None, descriptor: int, longest_s: float
+) -> None:
     due = time.monotonic()
     end = due + longest_s
     for number in range(1, 1 << 62):
@@ -69,7 +79,7 @@ def _watch(charged: ChargedDram, group: CgroupFiles | None, descriptor: int, lon
 
 
 def _sample(charged: ChargedDram, group: CgroupFiles | None, reclaim: GroupReclaim | None) -> dict[str, t.Any]:
-    with reclaim.lock if reclaim else contextlib.nullcontext():
+    with group.locked() if group else contextlib.nullcontext():
         sample: dict[str, t.Any] = dict(charged.read())
     return {
         **sample,

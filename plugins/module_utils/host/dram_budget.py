@@ -10,6 +10,7 @@ OOM killer, and sets a state. A state is a dictionary of values by readable name
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import typing as t
@@ -138,7 +139,8 @@ class SliceBudget:
     def read_state(self) -> dict[str, t.Any]:
         """Return the present state."""
         # An empty slice has no control group. systemd sets the limit from the drop-in when the first service starts.
-        return {self._dropin: _read(self._dropin), "limit": self._files.limit()}
+        with self._files.locked():
+            return {self._dropin: _read(self._dropin), "limit": self._files.limit()}
 
     def applied_state(self, present: t.Mapping[str, t.Any], _original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the state with the budget in force."""
@@ -190,7 +192,8 @@ class GroupBudget:
 
     def read_state(self) -> dict[str, t.Any]:
         """Return the present state."""
-        return {"group": self._files.path if self._files.exists() else None, "limit": self._files.limit()}
+        with self._files.locked():
+            return {"group": self._files.path if self._files.exists() else None, "limit": self._files.limit()}
 
     def applied_state(self, _present: t.Mapping[str, t.Any], _original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the state with the budget in force."""
@@ -243,6 +246,19 @@ class CgroupFiles:
         """Return whether the control group exists."""
         return os.path.isdir(self.path)
 
+    @contextlib.contextmanager
+    def locked(self) -> t.Iterator[None]:
+        """Let no other process change the limit meanwhile: a watch lowers it for a moment, and raises it again.
+
+        Whoever reads the limit holds this; set_limit() and squeeze() take it themselves.
+        """
+        with contextlib.ExitStack() as stack:
+            if self.exists():
+                descriptor = os.open(self.path, os.O_RDONLY)
+                stack.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+
     def limit(self) -> int | None:
         """Return the memory limit in bytes, None if there is none."""
         text = _read(f"{self.path}/{self._limit}")
@@ -254,6 +270,10 @@ class CgroupFiles:
 
     def set_limit(self, limit: int | None) -> None:
         """Set the memory limit. This returns when the kernel has moved what exceeds the limit to swap."""
+        with self.locked():
+            self._set_limit(limit)
+
+    def _set_limit(self, limit: int | None) -> None:
         _write(f"{self.path}/{self._limit}", self._none if limit is None else str(limit))
 
     def squeeze(self, limit: int) -> bool:
@@ -277,17 +297,18 @@ class CgroupFiles:
     def reclaim(self, limit: int, free: int) -> bool:
         """Move memory to swap until so many bytes are free below the limit; return False if the kernel cannot.
 
-        Version 1 has no file for that. There a limit takes effect only when the memory in use is below it, and the
-        process that sets it reclaims. So the limit is lowered and raised again at once; no other process meets it.
+        The caller holds locked() since it read the limit. Version 1 has no file for reclaim. There a limit takes effect
+        only when the memory in use is below it, and the process that sets it reclaims. So the limit is lowered and
+        raised again at once; no other process meets it.
         """
         try:
             if self._usage == "memory.current":
                 _write(f"{self.path}/memory.reclaim", str(free))
             else:
                 try:
-                    self.set_limit(limit - free)
+                    self._set_limit(limit - free)
                 finally:
-                    self.set_limit(limit)
+                    self._set_limit(limit)
         except BudgetError:
             return False
         return True

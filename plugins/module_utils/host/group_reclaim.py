@@ -35,13 +35,11 @@ class GroupReclaim(threading.Thread):
         group: the control group. Without a limit nothing happens.
 
     Attributes:
-        lock: whoever reads the limit of the group must hold it, because the limit is lowered for a moment.
         cpu_s: the CPU time that this thread has taken so far, most of it in the kernel, which writes pages out.
     """
 
     def __init__(self, group: CgroupFiles) -> None:
         super().__init__(daemon=True)
-        self.lock = threading.Lock()
         self.cpu_s = 0.0
         self._group, self._stopped = group, threading.Event()
 
@@ -52,7 +50,7 @@ class GroupReclaim(threading.Thread):
 
     def step(self) -> float:
         """Reclaim if there is too little room, and return the seconds until the next look."""
-        with self.lock:
+        with self._group.locked():
             limit = self._group.limit()
             if limit is None:
                 return _LONGEST_S

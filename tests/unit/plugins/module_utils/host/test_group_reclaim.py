@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -39,7 +40,7 @@ def test_a_group_with_room_is_left_alone_and_looked_at_less_often(group, free, s
 
 def test_a_group_near_its_limit_is_reclaimed_to_the_high_mark(group, monkeypatch):
     limits = []
-    monkeypatch.setattr(CgroupFiles, "set_limit", lambda self, limit: limits.append(limit))
+    monkeypatch.setattr(CgroupFiles, "_set_limit", lambda self, limit: limits.append(limit))
     use(group, LOW - 1)
     assert GroupReclaim(group).step() == 0.002
     assert limits == [LIMIT - HIGH, LIMIT], "lowered, and back at once"
@@ -53,7 +54,7 @@ def test_a_kernel_that_cannot_reclaim_is_asked_less_often_and_the_limit_stays(gr
         if limit < LIMIT:
             raise BudgetError("busy")
 
-    monkeypatch.setattr(CgroupFiles, "set_limit", set_limit)
+    monkeypatch.setattr(CgroupFiles, "_set_limit", set_limit)
     use(group, 0)
     assert GroupReclaim(group).step() == 0.1 and limits[-1] == LIMIT
 
@@ -74,12 +75,32 @@ def test_the_limit_is_not_lowered_while_it_is_read(group, monkeypatch):
     thread.start()
     while not lowered:
         time.sleep(0.001)
-    with thread.lock:
+    with group.locked():
         count = len(lowered)
         time.sleep(0.02)
         assert len(lowered) == count
     thread.stop()
     assert not thread.is_alive()
+
+
+def test_a_limit_that_is_set_during_a_reclaim_stays(group, monkeypatch):
+    """The watch of an earlier phase may still reclaim while the group is brought to its budget."""
+    write, lowered = CgroupFiles._set_limit, threading.Event()
+
+    def write_slowly(self, limit):
+        write(self, limit)
+        if limit < LIMIT:
+            lowered.set()
+            time.sleep(0.2)
+
+    monkeypatch.setattr(CgroupFiles, "_set_limit", write_slowly)
+    use(group, 0)
+    reclaim = threading.Thread(target=GroupReclaim(group).step)
+    reclaim.start()
+    assert lowered.wait(10)
+    CgroupFiles(group.path, version_1=True).set_limit(LIMIT + MIB)
+    reclaim.join()
+    assert group.limit() == LIMIT + MIB
 
 
 def test_version_2_has_a_file_for_it(tmp_path):
