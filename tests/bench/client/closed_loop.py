@@ -4,6 +4,9 @@
 Both clients run all the time and are stopped all the time, but for slices of 50 ms that alternate: A B, B A, A B, ...
 A machine that changes its speed changes it for both slices of a pair. Nothing of a client's start is measured. The
 Redis counts the requests, and the kernel the CPU time, so all clients are measured in the same way.
+
+What any latency client has to do besides shows in a third client: the raw loop with a random key, two looks at the
+clock and a histogram.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ FOREVER_REQUESTS = 10**9
 BAR = 0.99
 
 
-def raw_loop(program):
-    return lambda port: [program, port, FOREVER_REQUESTS, VALUE_SIZE, KEYS]
+def raw_loop(program, *timed):
+    return lambda port: [program, port, FOREVER_REQUESTS, VALUE_SIZE, KEYS, *timed]
 
 
 def of_solotest(program):
@@ -124,32 +127,43 @@ def fill_for_all(server):
     )
 
 
+def comparisons(options, raw_program):
+    """Return [(names and commands of two clients, number of pairs, bar)]."""
+    ours = ("solotest", of_solotest(PROGRAM))
+    raw, least = ("the raw loop", raw_loop(raw_program)), ("the least latency client", raw_loop(raw_program, "timed"))
+    few = max(6, options.pairs // 4)
+    found = [
+        ((ours, raw), options.pairs, BAR),
+        ((least, raw), options.pairs, None),
+        ((ours, least), options.pairs, None),
+        ((ours, ("redis-benchmark", redis_benchmark)), few, 1.3),
+    ]
+    if shutil.which("memtier_benchmark"):
+        found.append(((ours, ("memtier_benchmark", memtier)), few, None))
+    if options.baseline:
+        found.append(((ours, ("the other build", of_solotest(options.baseline))), options.pairs, None))
+    return found
+
+
 def bench_closed_loop(table, options, raw_program):
     """Compare solotest with the raw loop, other clients, and another build of itself."""
-    ours = of_solotest(PROGRAM)
-    others = {
-        "the raw loop": (raw_loop(raw_program), options.pairs, BAR),
-        "redis-benchmark": (redis_benchmark, max(6, options.pairs // 4), 1.3),
-    }
-    if shutil.which("memtier_benchmark"):
-        others["memtier_benchmark"] = (memtier, max(6, options.pairs // 4), None)
-    if options.baseline:
-        others["the other build"] = (of_solotest(options.baseline), options.pairs, None)
     for place, cpu in places(table, "closed loop"):
         with Redis(cpu=REDIS_CPU) as server:
             fill_for_all(server)
-            for name, (other, count, limit) in others.items():
-                pairs = measure_pairs(server.port, cpu, [ours, other], count)
+            for clients, count, limit in comparisons(options, raw_program):
+                names, commands = zip(*clients)
+                pairs = measure_pairs(server.port, cpu, commands, count)
                 barred = limit == BAR or (limit is not None and place == "same CPU")
-                report(table, place, name, pairs, limit if barred else None)
+                report(table, place, names, pairs, limit if barred else None)
 
 
-def report(table, place, name, pairs, limit):
+def report(table, place, names, pairs, limit):
     """Add the absolute figures, and the two ratios."""
-    for which, client in enumerate(("solotest", name)):
+    for which, client in enumerate(names):
         rate, efficiency = (statistics.median(pair[which][k] for pair in pairs) for k in (0, 1))
         table.add(f"closed loop, {place}, {client}", f"{rate:,.0f}/s, {1e6 / efficiency:.2f} us CPU", "", None)
     for k, what in enumerate(("GETs", "GETs per CPU second")):
         ratios = [ours[k] / theirs[k] for ours, theirs in pairs]
-        table.note(f"{what} relative to {name}, {place}", [round(ratio, 3) for ratio in ratios])
-        table.add_ratio(f"{what} relative to {name}, {place}", ratios, limit if k == 0 or limit == BAR else None)
+        name = f"{what} of {names[0]} relative to {names[1]}, {place}"
+        table.note(name, [round(ratio, 3) for ratio in ratios])
+        table.add_ratio(name, ratios, limit if k == 0 or limit == BAR else None)
