@@ -79,18 +79,19 @@ def test_a_fleet_without_hosts(fleet):
     assert "The fleet is empty" in outcome.output
 
 
-def test_no_answer_and_a_wrong_password(fleet):
+@pytest.mark.parametrize(("silent", "other"), ["ba", "ab"], ids=["another host", "the first host of the machine"])
+def test_no_answer_and_a_wrong_password(fleet, silent, other):
     fleet.add("a", "b")
     fleet.add("c", password="correct horse")
-    fleet.servers["b"].kill()
+    fleet.servers[silent].kill()
     fleet.variables["latency_benchmark_password"] = "{{ 'wrong staple' if inventory_hostname == 'c' else '' }}"
     outcome = fleet.run_playbook()
     assert outcome.status != 0
-    assert "fatal: [b]" in outcome.output and "is Redis running there" in outcome.output
+    assert f"fatal: [{silent}]" in outcome.output and "is Redis running there" in outcome.output
     assert "fatal: [c]" in outcome.output and "check username and password" in outcome.output
-    assert "hosts of the fleet cannot take part (b, c)" in outcome.output
+    assert f"hosts of the fleet cannot take part ({silent}, c)" in outcome.output
     assert not fleet.results.exists()
-    assert fleet.servers["a"].command("dbsize") == "0"
+    assert fleet.servers[other].command("dbsize") == "0"
 
 
 def test_a_phase_whose_schedule_is_cut_off_is_invalid(fleet):

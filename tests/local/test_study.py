@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import signal
+import subprocess
 
 import pytest
 
@@ -296,6 +298,39 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
     assert f"lost {', '.join(lost)}" in outcome.output
     assert "dram is indicative" in (fleet.results / document["id"] / "density.html").read_text(encoding="utf-8")
     assert not (tmp_path / "state").exists(), "the instances are still there"
+
+
+def test_the_first_redis_of_a_budget_dies_in_a_phase(untuned_machine, fleet, tmp_path):
+    """Its host watches the charged DRAM for the whole fleet. Another one must fetch that, or the run would be invalid."""
+    below = free_ports(2) - 1
+    variables = {
+        **TINY,
+        "profile": "dram",
+        "redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}",
+        "latency_benchmark_duration": "",
+        "redis_directory": str(tmp_path / "state"),
+    }
+    held = HeldPhase(tmp_path, f"{fleet.results}/latest/phases/01-fill.json", [below + 1, below + 2])
+    limit = ("--limit", "localhost,this_machine,redis01,redis02")
+    arguments = ["-e", json.dumps({**variables, **held.variables}), *limit]
+    studies = Studies(fleet, STRETCHED)
+    try:
+        process = fleet.start(*arguments, playbook="site", inventory=STRETCHED)
+        held.wait(process)
+        told = subprocess.run(
+            ["redis-cli", "-p", str(below + 1), "info", "server"], check=True, capture_output=True, text=True
+        )
+        os.kill(int(re.search(r"process_id:(\d+)", told.stdout)[1]), signal.SIGKILL)
+        held.release()
+        outcome = fleet.wait(process)
+    finally:
+        studies.run_playbook("teardown", variables, *limit)
+        if RECORDS.exists():
+            studies.run_playbook("restore", {})
+    assert outcome.status != 0 and outcome.summary["verdict"] == "fail", outcome.output
+    last = outcome.phase("02-i0-r70-1.json")
+    assert last["died"] == ["redis01"] and list(last["hosts"]) == ["redis02"]
+    assert [each["samples"] > 0 for each in last["charged_dram"].values()] == [True]
 
 
 def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet, tmp_path):

@@ -259,7 +259,8 @@ class Sequence:
             },
             quiet=self._quiet,
         )
-        outcome = self._outcome(self._newest_attempt(run_id))
+        # The playbook may have begun a later attempt, or have failed before it began this one.
+        outcome = self._outcome(max(run_id, self._newest_attempt(run_id), key=attempt_number))
         if status and outcome["state"] == FINISHED and self._error:
             outcome["note"] = "; ".join(filter(None, (outcome["note"], f"the playbook failed: {self._error}")))
         outcome["seconds"] = round(time.monotonic() - began, 1)

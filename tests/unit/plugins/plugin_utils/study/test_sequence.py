@@ -199,6 +199,13 @@ def test_an_error_before_anything_was_measured_is_an_attempt(begin, measure):
     assert ledger(later) == [("z", "failed", None), ("z-attempt2", "finished", "pass")]
 
 
+def test_an_error_before_a_second_attempt_begins_is_not_the_first_one_again(begin, measure):
+    """The first one is invalid; taken for the second one, it would be repeated for ever."""
+    sequence = begin(measure(invalid), nothing)
+    assert until_valid(sequence)["state"] == "failed"
+    assert ledger(sequence) == [("z", "invalid", "invalid"), ("z-attempt2", "failed", None)]
+
+
 def test_an_interruption_before_anything_was_measured_is_none(begin, measure):
     sequence = begin(interrupt)
     with pytest.raises(Interrupted):
