@@ -301,7 +301,7 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
 
 
 def test_the_first_redis_of_a_budget_dies_in_a_phase(untuned_machine, fleet, tmp_path):
-    """Its host watches the charged DRAM for the whole fleet. Another one must fetch that, or the run would be invalid."""
+    """Its host watches the charged DRAM of the fleet. Another one must fetch that, or the run is invalid."""
     below = free_ports(2) - 1
     variables = {
         **TINY,
