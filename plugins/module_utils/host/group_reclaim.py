@@ -9,10 +9,16 @@ in version 1 a batch of 32, and waits for that. Its latency would be that of the
 
 This thread keeps the group a little below its limit: it looks at the free room every few milliseconds, less often if
 there is plenty, and lets the kernel reclaim in this process.
+
+On a host with many CPUs, kswapd keeps no VM from running. Here a few CPUs may have to do for all. So the thread has the
+policy SCHED_IDLE: whoever wakes up takes its CPU at once, instead of waiting up to 3 ms until it has used up its slice.
+Only when it falls behind is it scheduled as any other, before the fleet would have to reclaim by itself.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
 
@@ -21,6 +27,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
 # Reclaim if less than LOW is free below the limit, until HIGH is free. Both are small beside the 2 % of the budget that
 # the charged DRAM may be off by, and LOW is more than is paged in between two looks.
 LOW, HIGH = 512 * 1024, 1024 * 1024
+# With less than this free it has fallen behind: at LOW it begins, and what is paged in meanwhile is little.
+BEHIND = LOW // 2
 # Seconds between two looks. A fleet that pages in 250 MB/s needs LOW in the shortest.
 _SHORTEST_S, _LONGEST_S = 0.002, 0.05
 _FASTEST = 250e6
@@ -42,11 +50,13 @@ class GroupReclaim(threading.Thread):
         super().__init__(daemon=True)
         self.cpu_s = 0.0
         self._group, self._stopped = group, threading.Event()
+        self._behind = False
 
     def run(self) -> None:
         """Reclaim until stop() is called."""
         while not self._stopped.wait(self.step()):
             self.cpu_s = time.thread_time()
+            _give_way(not self._behind)
 
     def step(self) -> float:
         """Reclaim if there is too little room, and return the seconds until the next look."""
@@ -55,6 +65,7 @@ class GroupReclaim(threading.Thread):
             if limit is None:
                 return _LONGEST_S
             free = limit - self._group.usage()
+            self._behind = free < BEHIND
             if free < LOW:
                 return _SHORTEST_S if self._group.reclaim(limit, HIGH) else _REFUSED_S
         return min(_LONGEST_S, max(_SHORTEST_S, (free - LOW) / _FASTEST))
@@ -63,3 +74,11 @@ class GroupReclaim(threading.Thread):
         """End the thread."""
         self._stopped.set()
         self.join()
+
+
+def _give_way(willing: bool) -> None:
+    """Let this thread run only while nothing else wants its CPU, or as any other thread."""
+    policy = os.SCHED_IDLE if willing else os.SCHED_OTHER
+    if os.sched_getscheduler(0) != policy:
+        with contextlib.suppress(PermissionError):  # without CAP_SYS_NICE nobody can leave SCHED_IDLE
+            os.sched_setscheduler(0, policy, os.sched_param(0))

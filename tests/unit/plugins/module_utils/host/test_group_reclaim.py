@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 import threading
 import time
 
@@ -10,7 +12,12 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import group_reclaim
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError, CgroupFiles
-from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import HIGH, LOW, GroupReclaim
+from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import (
+    BEHIND,
+    HIGH,
+    LOW,
+    GroupReclaim,
+)
 
 MIB = 2**20
 LIMIT = 100 * MIB
@@ -25,8 +32,9 @@ def group(tmp_path):
 
 
 def use(group, free):
-    with open(f"{group.path}/memory.usage_in_bytes", "w", encoding="ascii") as file:
-        file.write(str(LIMIT - free))
+    group_file = pathlib.Path(group.path, "memory.usage_in_bytes")
+    group_file.with_suffix(".new").write_text(str(LIMIT - free), encoding="ascii")
+    group_file.with_suffix(".new").replace(group_file)  # a thread may read it
 
 
 @pytest.mark.parametrize(
@@ -57,6 +65,22 @@ def test_a_kernel_that_cannot_reclaim_is_asked_less_often_and_the_limit_stays(gr
     monkeypatch.setattr(CgroupFiles, "_set_limit", set_limit)
     use(group, 0)
     assert GroupReclaim(group).step() == 0.1 and limits[-1] == LIMIT
+
+
+def test_the_thread_gives_way_to_the_fleet_until_it_falls_behind(group, monkeypatch):
+    if os.geteuid() != 0:
+        pytest.skip("only root may leave the policy SCHED_IDLE")
+    monkeypatch.setattr(CgroupFiles, "reclaim", lambda *_arguments: True)
+    use(group, LOW - 1)
+    thread = GroupReclaim(group)
+    thread.start()
+    for free, policy in ((LOW - 1, os.SCHED_IDLE), (BEHIND - 1, os.SCHED_OTHER), (LOW - 1, os.SCHED_IDLE)):
+        use(group, free)
+        until = time.monotonic() + 10
+        while os.sched_getscheduler(thread.native_id) != policy and time.monotonic() < until:
+            time.sleep(0.001)
+        assert os.sched_getscheduler(thread.native_id) == policy
+    thread.stop()
 
 
 def test_a_group_without_a_limit_is_left_alone(group):
