@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import typing as t
@@ -117,6 +118,34 @@ class Results:
     def _read(self, name: str, file: str) -> _Document | None:
         directory = RunDirectory(str(self.directory), name)
         return directory.read_json(file) if os.path.exists(directory.file(file)) else None
+
+
+class Published:
+    """The documents of finished rows, in the repository beside the page whose tables they make.
+
+    Args:
+        directory: with a file for each row.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def keep(self, found: Found) -> None:
+        """Keep what the tables show of a row, if it is finished; an earlier result of the row is replaced."""
+        if found.finished:
+            dram = {"cpu": (found.dram or {}).get("cpu")}
+            document = {"density": found.density, "plan": found.plan, "machine": found.machine, "dram": dram}
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._file(found.row).write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+    def of(self, row: Row) -> Found:
+        """Return what is known about a row."""
+        if not self._file(row).exists():
+            return Found(row, None, None, "", None)
+        return Found(row, **json.loads(self._file(row).read_text(encoding="utf-8")))
+
+    def _file(self, row: Row) -> Path:
+        return self._directory / f"{row.name}.json"
 
 
 def _machine(run: _Document) -> str:
