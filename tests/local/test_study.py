@@ -300,17 +300,23 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
     assert not (tmp_path / "state").exists(), "the instances are still there"
 
 
-def test_the_first_redis_of_a_budget_dies_in_a_phase(untuned_machine, fleet, tmp_path):
-    """Its host watches the charged DRAM of the fleet. Another one must fetch that, or the run is invalid."""
-    below = free_ports(2) - 1
+def stretched_in_small(tmp_path, servers):
+    """Return the variables of inventories/stretched in small, and the ports of so many servers."""
+    first = free_ports(servers)
     variables = {
         **TINY,
-        "profile": "dram",
-        "redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}",
+        "redis_port": f"{{{{ {first - 1} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}",
         "latency_benchmark_duration": "",
         "redis_directory": str(tmp_path / "state"),
     }
-    held = HeldPhase(tmp_path, f"{fleet.results}/latest/phases/01-fill.json", [below + 1, below + 2])
+    return variables, list(range(first, first + servers))
+
+
+def test_the_first_redis_of_a_budget_dies_in_a_phase(untuned_machine, fleet, tmp_path):
+    """Its host watches the charged DRAM of the fleet. Another one must fetch that, or the run is invalid."""
+    variables, ports = stretched_in_small(tmp_path, 2)
+    variables["profile"] = "dram"
+    held = HeldPhase(tmp_path, f"{fleet.results}/latest/phases/01-fill.json", ports)
     limit = ("--limit", "localhost,this_machine,redis01,redis02")
     arguments = ["-e", json.dumps({**variables, **held.variables}), *limit]
     studies = Studies(fleet, STRETCHED)
@@ -318,7 +324,7 @@ def test_the_first_redis_of_a_budget_dies_in_a_phase(untuned_machine, fleet, tmp
         process = fleet.start(*arguments, playbook="site", inventory=STRETCHED)
         held.wait(process)
         told = subprocess.run(
-            ["redis-cli", "-p", str(below + 1), "info", "server"], check=True, capture_output=True, text=True
+            ["redis-cli", "-p", str(ports[0]), "info", "server"], check=True, capture_output=True, text=True
         )
         os.kill(int(re.search(r"process_id:(\d+)", told.stdout)[1]), signal.SIGKILL)
         held.release()
@@ -328,6 +334,7 @@ def test_the_first_redis_of_a_budget_dies_in_a_phase(untuned_machine, fleet, tmp
         if RECORDS.exists():
             studies.run_playbook("restore", {})
     assert outcome.status != 0 and outcome.summary["verdict"] == "fail", outcome.output
+    assert "has no attribute" not in outcome.output
     last = outcome.phase("02-i0-r70-1.json")
     assert last["died"] == ["redis01"] and list(last["hosts"]) == ["redis02"]
     assert [each["samples"] > 0 for each in last["charged_dram"].values()] == [True]
@@ -335,16 +342,9 @@ def test_the_first_redis_of_a_budget_dies_in_a_phase(untuned_machine, fleet, tmp
 
 def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet, tmp_path):
     """On the hosts of inventories/stretched, in small, under a DRAM budget; this machine is put back."""
-    below = free_ports(4) - 1
-    variables = {
-        **TINY,
-        "profile": "swap",
-        "ablation_settings": "vm.swappiness,/sys/kernel/mm/lru_gen/min_ttl_ms",
-        "study_rounds": 1,
-        "redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}",
-        "latency_benchmark_duration": "",
-        "redis_directory": str(tmp_path / "state"),
-    }
+    variables, _ports = stretched_in_small(tmp_path, 4)
+    settings = "vm.swappiness,/sys/kernel/mm/lru_gen/min_ttl_ms"
+    variables.update(profile="swap", ablation_settings=settings, study_rounds=1)
     before = snapshot()
     studies = Studies(fleet, STRETCHED)
     try:

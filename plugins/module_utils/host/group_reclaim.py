@@ -11,8 +11,8 @@ This thread keeps the group a little below its limit: it looks at the free room 
 there is plenty, and lets the kernel reclaim in this process.
 
 On a host with many CPUs, kswapd keeps no VM from running. Here a few CPUs may have to do for all. So the thread has the
-policy SCHED_IDLE: whoever wakes up takes its CPU at once, instead of waiting up to 3 ms until it has used up its slice.
-Only when it falls behind is it scheduled as any other, before the fleet would have to reclaim by itself.
+policy SCHED_IDLE: a Redis or a client that wakes up takes its CPU at once and does not wait for the end of its slice.
+While the thread falls behind, it is scheduled like any other, so that the fleet need not reclaim by itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
 # Reclaim if less than LOW is free below the limit, until HIGH is free. Both are small beside the 2 % of the budget that
 # the charged DRAM may be off by, and LOW is more than is paged in between two looks.
 LOW, HIGH = 512 * 1024, 1024 * 1024
-# With less than this free it has fallen behind: at LOW it begins, and what is paged in meanwhile is little.
+# It begins at LOW. With less than this free, the fleet takes pages faster than it reclaims them.
 BEHIND = LOW // 2
 # Seconds between two looks. A fleet that pages in 250 MB/s needs LOW in the shortest.
 _SHORTEST_S, _LONGEST_S = 0.002, 0.05

@@ -259,8 +259,7 @@ class Sequence:
             },
             quiet=self._quiet,
         )
-        # The playbook may have begun a later attempt, or have failed before it began this one.
-        outcome = self._outcome(max(run_id, self._newest_attempt(run_id), key=attempt_number))
+        outcome = self._outcome(self._newest_attempt(run_id))
         if status and outcome["state"] == FINISHED and self._error:
             outcome["note"] = "; ".join(filter(None, (outcome["note"], f"the playbook failed: {self._error}")))
         outcome["seconds"] = round(time.monotonic() - began, 1)
@@ -334,8 +333,8 @@ class Sequence:
         return attempt_name(newest, attempt_number(newest) + 1)
 
     def _newest_attempt(self, run_id: str) -> str:
-        """Return the name of the newest attempt at a run that is in the ledger or has a directory."""
-        ledger, number = Ledger(self.document), 1
+        """Return the name of this attempt, or of a later one that is in the ledger or has a directory."""
+        ledger, number = Ledger(self.document), attempt_number(run_id)
 
         def exists(name: str) -> bool:
             return ledger.entry(name) is not None or self._directory(name).exists()

@@ -32,9 +32,9 @@ def group(tmp_path):
 
 
 def use(group, free):
-    group_file = pathlib.Path(group.path, "memory.usage_in_bytes")
-    group_file.with_suffix(".new").write_text(str(LIMIT - free), encoding="ascii")
-    group_file.with_suffix(".new").replace(group_file)  # a thread may read it
+    written = pathlib.Path(group.path, "written")
+    written.write_text(str(LIMIT - free), encoding="ascii")
+    written.replace(pathlib.Path(group.path, "memory.usage_in_bytes"))  # a thread may read it
 
 
 @pytest.mark.parametrize(
