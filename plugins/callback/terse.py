@@ -15,6 +15,8 @@ description:
     every host of the fleet.
   - A failure of one of this collection's own tasks is one line with its message, which gives the reason and the remedy.
     With C(-v), it is the whole result.
+  - A play has a heading as soon as one of its tasks has something to show, or after a second. Many short plays only
+    prepare others. With C(-v), each play has its heading at once.
   - A teardown prints one line at its end, unless something failed. With C(-v), it prints what any playbook does.
 extends_documentation_fragment:
   - default_callback
@@ -26,6 +28,7 @@ author:
 """
 
 import os
+import time
 import typing as t
 
 from ansible import constants
@@ -37,9 +40,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.words im
 # The playbook whose changes nobody reads.
 _QUIET = "teardown.yml"
 
+# A play that has taken so long gets its heading, even if it has nothing to show yet.
+_HEADING_AFTER_S = 1.0
+
 
 class CallbackModule(Default):
-    """Omits the output about included files and about a teardown, and the results of our own tasks that failed."""
+    """Omits included files, the headings of plays without output, a teardown, and results of our tasks that failed."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -48,19 +54,35 @@ class CallbackModule(Default):
     def __init__(self) -> None:
         super().__init__()
         self._quiet = False
+        self._without_heading = False
+        self._play_began = 0.0
 
     def v2_playbook_on_start(self, playbook: t.Any) -> None:
         super().v2_playbook_on_start(playbook)
         self._quiet = self._display.verbosity == 0 and os.path.basename(playbook._file_name) == _QUIET
 
     def v2_playbook_on_play_start(self, play: t.Any) -> None:
-        if self._quiet:
-            self._play = play
-        else:
-            super().v2_playbook_on_play_start(play)
+        self._play, self._play_began = play, time.monotonic()
+        self._without_heading = not self._quiet
+        if self._display.verbosity:
+            self._show_heading()
+
+    def _show_heading(self) -> None:
+        if self._without_heading:
+            self._without_heading = False
+            super().v2_playbook_on_play_start(self._play)
+
+    def _print_task_banner(self, task: t.Any) -> None:
+        self._show_heading()
+        super()._print_task_banner(task)
+
+    def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
+        if time.monotonic() - self._play_began >= _HEADING_AFTER_S:
+            self._show_heading()
+        super().v2_playbook_on_task_start(task, is_conditional)
 
     def v2_playbook_on_no_hosts_matched(self) -> None:
-        if not self._quiet:
+        if self._display.verbosity:
             super().v2_playbook_on_no_hosts_matched()
 
     def v2_runner_item_on_ok(self, result: t.Any) -> None:

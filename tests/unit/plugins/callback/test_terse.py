@@ -42,6 +42,51 @@ def test_other_failures_and_those_with_verbosity_are_shown_in_full(callback, cap
     assert "x" * 2000 in capsys.readouterr().out
 
 
+def play(callback, name="Name the groups"):
+    callback.v2_playbook_on_play_start(
+        types.SimpleNamespace(get_name=lambda: name, check_mode=False, strategy="linear")
+    )
+
+
+def headings(capsys):
+    return [line.split("]")[0] + "]" for line in capsys.readouterr().out.splitlines() if line.startswith("PLAY [")]
+
+
+def test_a_play_that_shows_nothing_has_no_heading(callback, capsys):
+    play(callback)
+    callback.v2_playbook_on_task_start(task_result("a", {}).task, False)
+    callback.v2_runner_on_ok(task_result("a", {"changed": False}))
+    play(callback, "Check the limit")
+    callback.v2_playbook_on_no_hosts_matched()
+    assert capsys.readouterr().out == ""
+    play(callback, "Tune the hosts")
+    callback.v2_runner_on_ok(task_result("a", {"changed": True}))
+    callback.v2_runner_on_ok(task_result("b", {"changed": True}))
+    assert headings(capsys) == ["PLAY [Tune the hosts]"]
+
+
+def test_a_play_that_failed_has_its_heading(callback, capsys):
+    play(callback)
+    callback.v2_runner_on_failed(task_result("a", dict(LONG)))
+    assert headings(capsys) == ["PLAY [Name the groups]"]
+
+
+def test_a_long_play_has_its_heading_before_it_shows_anything(callback, capsys, monkeypatch):
+    play(callback)
+    callback.v2_playbook_on_task_start(task_result("a", {}).task, False)
+    assert headings(capsys) == []
+    monkeypatch.setattr(callback, "_play_began", callback._play_began - 1)
+    callback.v2_playbook_on_task_start(task_result("a", {}).task, False)
+    assert headings(capsys) == ["PLAY [Name the groups]"]
+
+
+def test_with_verbosity_each_play_has_its_heading_at_once(callback, capsys):
+    callback._display.verbosity = 1
+    play(callback)
+    callback.v2_playbook_on_no_hosts_matched()
+    assert "PLAY [Name the groups]" in (shown := capsys.readouterr().out) and "no hosts matched" in shown
+
+
 def teardown(callback, path, failed=False):
     stats = AggregateStats()
     for host in ("a", "b"):
@@ -50,9 +95,7 @@ def teardown(callback, path, failed=False):
     if failed:
         stats.increment("failures", "b")
     callback.v2_playbook_on_start(types.SimpleNamespace(_file_name=path))
-    callback.v2_playbook_on_play_start(
-        types.SimpleNamespace(get_name=lambda: "Remove the VMs", check_mode=False, strategy="linear")
-    )
+    play(callback, "Remove the VMs")
     callback.v2_playbook_on_no_hosts_matched()
     callback.v2_runner_item_on_ok(task_result("a", {"changed": True, "item": 1}))
     callback.v2_runner_on_ok(task_result("a", {"changed": True}))
