@@ -15,7 +15,8 @@ description:
   - Takes what M(memstretch.density.site_noise) measured on each host. Prints the noise, the smallest effect that a
     study could see there, and why a host is too noisy. Writes C(site_check/site_check.json) below O(results_dir).
   - A host is too noisy if more of its CPU time than O(max_stolen) was stolen, or if the bounds of p99 are further apart
-    than O(max_gap) of O(slo_p99_us), so that hosts would come out undecided.
+    than O(max_gap) of O(slo_p99_us), so that hosts may come out undecided. If these allow more than their defaults,
+    a host beyond the defaults is doubtful, and results are labelled with it.
   - Runs on the controller. Use it with C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action
@@ -75,8 +76,8 @@ site_check:
   description:
     - C(hosts), by name, with C(median_us), C(noise) (standard deviation of the logarithm from block to block, the upper
       limit of its 90 % interval) and C(smallest_effect) (a factor) by figure, C(gap_us), C(stolen), C(awake) (whether
-      the CPUs stayed awake when they were idle) and C(reasons), none if the host is steady enough. C(measured) has the
-      blocks, C(unmeasured) why a host has none.
+      the CPUs stayed awake when they were idle), C(reasons), none if the host is steady enough, and C(doubts).
+      C(measured) has the blocks, C(unmeasured) why a host has none.
   returned: always
   type: dict
 """

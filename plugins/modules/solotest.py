@@ -90,8 +90,8 @@ options:
     default: 20000000
   requests:
     description:
-      - Number of requests of a test, 1 to 1,000,000,000,000. The default is O(key_count), as in the brief, unless
-        O(duration) is given.
+      - Number of requests of a test, 1 to 1,000,000,000,000. The default is O(key_count), as in the brief of 2018,
+        unless O(duration) is given.
     type: int
   duration:
     description:
@@ -110,7 +110,7 @@ options:
     type: float
     default: -1
   read_mix:
-    description: Percentage of GETs, -1 to 100. As in the brief, V(70) gives 29 % SETs; V(-1) gives SETs only.
+    description: Percentage of GETs, -1 to 100. As in the brief of 2018, V(70) gives 29 % SETs; V(-1) gives SETs only.
     type: int
     default: 100
   start_at:
@@ -172,8 +172,8 @@ options:
     default: gaussian
   compressibility:
     description:
-      - Share of each value that is constant, in blocks of 128 bytes, 0 to 1. V(0) gives random bytes, as in the brief,
-        which no memory tier can compress.
+      - Share of each value that is constant, in blocks of 128 bytes, 0 to 1. V(0) gives random bytes, as in the brief
+        of 2018, which no memory tier can compress.
     type: float
     default: 0
   seed:

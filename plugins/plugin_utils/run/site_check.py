@@ -56,6 +56,7 @@ class Limits(t.NamedTuple):
     gap: float = 0.2
 
 
+# The usual limits. A user may allow more; then the result is labelled.
 LIMITS = Limits()
 _SITE_NOISE = Fields(
     {
@@ -117,25 +118,31 @@ def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = 
 
     Returns:
         C(median_us), C(noise) and C(smallest_effect), by figure. C(gap_us), the median distance of the bounds of p99,
-        None if unknown. C(stolen). C(awake). C(reasons), none if the host is steady enough.
+        None if unknown. C(stolen). C(awake). C(reasons) why the host is too noisy, none if it is steady enough.
+        C(doubts), where the limits allow more than the usual ones do, and the host needs it.
     """
     blocks = measured["blocks"]
     noises = {figure: noise([block[figure] for block in blocks]) for figure in FIGURES}
     gaps = [block["p99_us"] - block["lower_p99_us"] for block in blocks if block.get("lower_p99_us") is not None]
     gap = statistics.median(gaps) if len(gaps) == len(blocks) else None
-    reasons = []
     stolen = measured["stolen"]
-    also = _STAY_AWAKE if measured["awake"] is False else ""
-    if stolen is not None and stolen > limits.stolen:
-        reasons.append(
-            f"{stolen:.1%} of its CPU time was stolen by other machines, at most {limits.stolen:.0%} is allowed; give "
-            f"the VM CPUs of its own, or use another machine{also}"
-        )
-    if gap is not None and gap > limits.gap * slo_p99_us:
-        reasons.append(
-            f"the bounds of p99 are {gap:,.0f} us apart, at most {limits.gap:.0%} of the SLO's {slo_p99_us:g} us is "
-            f"allowed, so hosts would come out undecided; give the client a CPU of its own, or let it spin{also}"
-        )
+
+    def beyond(allowed: Limits) -> dict[str, str]:
+        also = _STAY_AWAKE if measured["awake"] is False else ""
+        found = {}
+        if stolen is not None and stolen > allowed.stolen:
+            found["stolen"] = (
+                f"{stolen:.1%} of its CPU time was stolen by other machines, more than {allowed.stolen:.0%}; give the "
+                f"VM CPUs of its own, or use another machine{also}"
+            )
+        if gap is not None and gap > allowed.gap * slo_p99_us:
+            found["gap"] = (
+                f"the bounds of p99 are {gap:,.0f} us apart, more than {allowed.gap:.0%} of the SLO's {slo_p99_us:g} "
+                f"us, so hosts may come out undecided; give the client a CPU of its own, or let it spin{also}"
+            )
+        return found
+
+    reasons, usual = beyond(limits), beyond(LIMITS)
     return {
         "median_us": {figure: round(median(measured, figure), 1) for figure in FIGURES},
         "noise": {figure: round(each, 4) for figure, each in noises.items()},
@@ -143,13 +150,19 @@ def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = 
         "gap_us": gap and round(gap, 1),
         "stolen": stolen,
         "awake": measured["awake"],
-        "reasons": reasons,
+        "reasons": list(reasons.values()),
+        "doubts": [sentence for limit, sentence in usual.items() if limit not in reasons],
     }
 
 
 def noisy(check: _Document) -> list[str]:
     """Return why the hosts of a check are too noisy; none if all are steady enough."""
     return [f"{name}: {reason}" for name, each in sorted(check["hosts"].items()) for reason in each["reasons"]]
+
+
+def doubtful(check: _Document) -> list[str]:
+    """Return where the hosts of a check are noisier than the usual limits allow, although its own ones allow it."""
+    return [f"{name}: {doubt}" for name, each in sorted(check["hosts"].items()) for doubt in each.get("doubts", [])]
 
 
 def lines(checks: t.Iterable[_Document]) -> list[str]:
@@ -173,12 +186,14 @@ def _lines(check: _Document) -> list[str]:
             f"study can see a factor of {effect['avg_us']:.2f} on average and {effect['p99_us']:.2f} at p99."
         )
         found += [f"  TOO NOISY: {reason}" for reason in each["reasons"]]
+        found += [f"  DOUBTFUL: {doubt}" for doubt in each.get("doubts", [])]
     return found + [f"Site check of {name}: not measured. {why}" for name, why in sorted(check["unmeasured"].items())]
 
 
 def labels(checks: t.Sequence[_Document]) -> list[str]:
-    """Return the sentences that a result must not be read without: where a check found the site too noisy."""
+    """Return the sentences that a result must not be read without: where a check found the site noisy."""
     found = [f"the site was too noisy: {reason}" for check in checks for reason in noisy(check)]
+    found += [f"the site was doubtful: {doubt}" for check in checks for doubt in doubtful(check)]
     return list(dict.fromkeys(found))
 
 

@@ -55,7 +55,7 @@ def test_a_slow_drift_is_no_noise():
         ({"stolen": None}, None),
         ({"stolen": 0.034}, "3.4% of its CPU time was stolen"),
         ({"gap": 60}, None),
-        ({"gap": 61}, "the bounds of p99 are 61 us apart, at most 20% of the SLO's 300 us"),
+        ({"gap": 61}, "the bounds of p99 are 61 us apart, more than 20% of the SLO's 300 us"),
     ],
 )
 def test_what_makes_a_host_too_noisy(changes, reason):
@@ -108,8 +108,18 @@ def test_a_user_may_allow_a_noisier_site():
     measured = site(stolen=0.034, gap=61)
     assert len(site_check.judge(measured, SLO_P99_US, 5)["reasons"]) == 2
     assert len(site_check.judge(measured, SLO_P99_US, 5, site_check.Limits(stolen=0.05))["reasons"]) == 1
-    allowed = site_check.Limits(stolen=0.05, gap=0.3)
-    assert site_check.judge(measured, SLO_P99_US, 5, allowed)["reasons"] == []
+    allowed = site_check.judge(measured, SLO_P99_US, 5, site_check.Limits(stolen=0.05, gap=0.3))
+    assert allowed["reasons"] == [] and len(allowed["doubts"]) == 2
+    assert sum("DOUBTFUL: " in line for line in site_check.lines([check(a=allowed)])) == 2
+    (stolen, gap) = site_check.labels([check(a=allowed)])
+    assert stolen.startswith(
+        "the site was doubtful: a: 3.4% of its CPU time was stolen by other machines, more than 1%"
+    )
+    assert gap.startswith(
+        "the site was doubtful: a: the bounds of p99 are 61 us apart, more than 20% of the SLO's 300 us"
+    )
+    assert site_check.judge(site(), SLO_P99_US, 5, site_check.Limits(stolen=0.05, gap=0.3))["doubts"] == []
+    assert site_check.judge(measured, SLO_P99_US, 5)["doubts"] == [], "they are reasons"
 
 
 def test_a_study_keeps_the_check_of_each_session_and_says_where_a_site_was_too_noisy():
