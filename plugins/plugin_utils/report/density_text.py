@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import grid, microseconds
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
 
 _Found = t.Mapping[str, t.Any]
 
@@ -80,12 +80,11 @@ def _compared(found: _Found, base: _Found) -> str:
 
 
 def _seen(seen: _Found) -> str:
-    missed = f"and not {seen['missed']}" if seen["missed"] else "and no larger fleet was tried"
-    return (
-        f"carried {seen['passed']} of these Redis servers {missed}"
-        if seen["passed"]
-        else "carried no fleet that was tried"
-    )
+    undecided = f" ({listed([str(size) for size in seen['undecided']])} undecided)" if seen["undecided"] else ""
+    if not seen["passed"]:
+        return f"carried no fleet that was tried{undecided}"
+    beyond = f" and not {seen['missed']}" if seen["missed"] else "" if undecided else " and no larger fleet was tried"
+    return f"carried {seen['passed']} of these Redis servers{beyond}{undecided}"
 
 
 def closed(share: _Found | None) -> str:

@@ -141,17 +141,22 @@ def _found(
     }
 
 
-def _seen(runs: t.Sequence[_Run]) -> dict[str, int | None]:
+def _seen(runs: t.Sequence[_Run]) -> dict[str, int | list[int] | None]:
     """Return what the probes of an arm have shown, whatever may be concluded from them.
 
     Returns:
-        C(missed), the smallest size at which a probe did not pass, None if all passed. C(passed), the largest size
-        below it at which one did, 0 if none did.
+        C(missed), the smallest size at which a probe failed, None if none did. C(undecided), the sizes below it at
+        which a probe was undecided. C(passed), the largest size below all these at which one passed, 0 if none did.
     """
-    judged = [run for run in runs if run["outcome"] != INVALID]
-    missed = min((run["size"] for run in judged if run["outcome"] != PASS), default=None)
-    passed = [run["size"] for run in judged if run["outcome"] == PASS and (missed is None or run["size"] < missed)]
-    return {"passed": max(passed, default=0), "missed": missed}
+    sizes = {outcome: {run["size"] for run in runs if run["outcome"] == outcome} for outcome in (PASS, UNDECIDED, FAIL)}
+    missed = min(sizes[FAIL], default=None)
+    undecided = sorted(size for size in sizes[UNDECIDED] if missed is None or size < missed)
+    end = min([*undecided, *sizes[FAIL]], default=math.inf)
+    return {
+        "passed": max((size for size in sizes[PASS] if size < end), default=0),
+        "undecided": undecided,
+        "missed": missed,
+    }
 
 
 def _as_lists(estimate: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -110,14 +110,21 @@ def test_few_probes_say_what_they_have_shown():
         ("zram", 16, "fail"),
     ]
     assert sentence(*both) == (
-        "Under this DRAM, zram carried 11 of these Redis servers and not 13, dram alone carried 4 of these Redis "
-        "servers and not 5: 2.8 to 3.0 times as many, in 5 probes; a 95 % interval needs more of them."
+        "Under this DRAM, zram carried 11 of these Redis servers and not 16 (13 undecided), dram alone carried 4 of "
+        "these Redis servers and not 5: 2.8 to 3.8 times as many, in 5 probes; a 95 % interval needs more of them."
     )
+    assert "zram carried 11 of these Redis servers (13 and 14 undecided), dram alone carried 4" in sentence(
+        *both[:4], ("zram", 14, "undecided")
+    )
+    assert "zram carried 8 of these Redis servers and not 16 (11 and 13 undecided)" in sentence(
+        *both, ("zram", 11, "undecided"), ("zram", 8, "pass")
+    )
+    assert "zram carried no fleet that was tried (13 undecided), dram alone" in sentence(*both[:2], both[3])
     assert "zram carried 8 of these Redis servers and not 11" in sentence(
         *both, ("zram", 11, "fail"), ("zram", 8, "pass")
     )
     assert "zram carried 11 of these Redis servers and no larger fleet was tried, dram" in sentence(*both[:3])
-    assert "zram carried no fleet that was tried, dram alone" in sentence(*both[:2], *both[3:])
+    assert "zram carried no fleet that was tried, dram alone" in sentence(*both[:2], both[4])
     assert "times as many" not in sentence(*both[1:]) + sentence(*both[:3]) + sentence(both[0], *both[2:])
 
 
