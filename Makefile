@@ -96,14 +96,21 @@ $(COLLECTION):
 docs: $(VENV)/.docs $(COLLECTION) ## Build the documentation site in .build/docs/html
 	@VENV=$(VENV) docs/docsite/build.sh
 
+# Runs a command, then gives what root made in the checkout of a user to that user, who could not measure or clean up otherwise. Also after Ctrl-C.
+define as_root
+	@trap : INT TERM; status=0; $(1) || status=$$?; \
+	for made in results .build .ansible .venv; do if [ -e $$made ]; then chown -hR --reference=Makefile $$made || status=1; fi; done; \
+	exit $$status
+endef
+
 # Root finds out how far this machine stretches its DRAM. An ordinary user measures an untouched machine. The last line names the page to open, so the
 # teardown shows failures only.
 ifeq ($(SUDO),)
 demo: setup ## As root: how many more Redis fit into this DRAM; otherwise: the main job on an untouched machine (5 to 6 minutes)
-	@$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo.yml
+	$(call as_root,$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo.yml)
 
 restore: setup ## Put back what a demo has changed and was killed before it could put back
-	@$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo_restore.yml
+	$(call as_root,$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo_restore.yml)
 else
 demo: setup
 	@$(BIN)/ansible-playbook -i $(INVENTORY) playbooks/calibrated.yml -e profile=$(PROFILE)
@@ -115,15 +122,13 @@ endif
 
 stretched: setup ## Compare profiles on this machine under a DRAM budget and find its density; needs root, leaves it as it was
 	@test "$$(id -u)" = 0 || { echo "stretched: tuning this machine needs root; run it with sudo" >&2; exit 1; }
-	@status=0; \
-	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/study.yml -e profiles=$(STRETCHED_PROFILES) || status=1; \
-	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/density.yml -e profiles=$(DENSITY_PROFILES) || status=1; \
-	exit $$status
+	$(call as_root,$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/study.yml -e profiles=$(STRETCHED_PROFILES) || status=$$?; \
+	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/density.yml -e profiles=$(DENSITY_PROFILES))
 
 # For example HEADLINE='--minutes 600 --only 3to1-influence25'.
 headline: setup ## How far this machine stretches its DRAM, row by row of docs/headline.md; needs root, leaves it as it was (2 hours)
 	@test "$$(id -u)" = 0 || { echo "headline: tuning this machine needs root; run it with sudo" >&2; exit 1; }
-	@$(BIN)/python tools/headline.py measure $(HEADLINE)
+	$(call as_root,$(BIN)/python tools/headline.py measure $(HEADLINE))
 
 headline-page: setup ## Write the tables of docs/headline.md from the results
 	@$(BIN)/python tools/headline.py page $(HEADLINE)

@@ -33,6 +33,11 @@ class ControllerAction(ActionBase):
         _validation, options = self.validate_argument_spec(self.ARGUMENTS)
         try:
             return {**result, **self.work(options, task_vars or {})}
+        except PermissionError as error:
+            raise AnsibleActionFail(
+                f"{error.filename}: permission denied. What root has measured belongs to root: run this as root, too, "
+                f"or give the results to your user (chown -R)"
+            ) from error
         except (RunError, SettingError, OSError) as error:
             raise AnsibleActionFail(str(error)) from error
 

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 
@@ -140,3 +141,30 @@ def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_pag
     (path,) = fleet.results.glob("*/calibration.json")
     assert path.parent.name != outcome.run.name, "the calibration is a run of its own"
     assert outcome.summary["slo"] == json.loads(path.read_text(encoding="utf-8"))["slo"]
+
+
+def test_what_root_measures_belongs_to_the_user_of_the_checkout(tmp_path):
+    checkout, playbook = tmp_path / "checkout", tmp_path / "ansible-playbook"
+    (checkout / ".venv").mkdir(parents=True)
+    shutil.copy(ROOT / "Makefile", checkout)
+    for requirements in ("requirements.txt", "constraints.txt"):
+        shutil.copy(ROOT / requirements, checkout)
+    (checkout / ".venv" / ".run").touch()
+    os.chown(checkout / "Makefile", 65534, 65534)
+    playbook.write_text(
+        "#!/bin/sh\nmkdir -p results/site_check && ln -s /etc/hostname results/latest && exit 3\n", "utf-8"
+    )
+    playbook.chmod(0o755)
+    owner = os.stat("/etc/hostname").st_uid
+    done = subprocess.run(
+        ["make", "demo", f"BIN={tmp_path}"], cwd=checkout, capture_output=True, text=True, check=False
+    )
+    assert done.returncode and "Error 3" in done.stderr, done.stderr
+    made = [
+        checkout / "results",
+        checkout / "results" / "site_check",
+        checkout / "results" / "latest",
+        checkout / ".venv",
+    ]
+    assert {os.lstat(path).st_uid for path in made} == {65534}
+    assert os.stat("/etc/hostname").st_uid == owner, "a link is not followed"
