@@ -160,6 +160,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.experiment impo
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import channels as memory_channels
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import numa as numa_placement
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
@@ -180,9 +181,9 @@ ARGUMENTS = dict(
 def theory_of(module: AnsibleModule, files: HostFiles, channels: int | None, pairs: list) -> dict:
     """Return the theoretical bandwidth of the memory channels, and the share of it that was reached."""
     dmidecode = module.get_bin_path("dmidecode", opt_dirs=["/usr/sbin", "/sbin"])
-    status, output, diagnostics = (
-        module.run_command([dmidecode, "--type", "17"]) if dmidecode else (1, "", "dmidecode is not installed")
-    )
+    status, output, diagnostics = 1, "", "dmidecode is not installed"
+    if dmidecode:
+        status, output, diagnostics = run_to_end(module.run_command, [dmidecode, "--type", "17"])
     modules = memory_channels.modules(output) if status == 0 else []
     if modules:
         found = memory_channels.theory(modules, host_memory.cpu(files)["sockets"] or 1, channels)

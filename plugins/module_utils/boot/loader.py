@@ -25,7 +25,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.boot.rollback i
     BootLoaderError,
     all_or_nothing,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import remove_file, write_file
 
 Record = t.Dict[str, t.Any]
@@ -265,7 +265,7 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
         # could leave an incomplete menu. Therefore we generate another file, which then replaces the menu.
         with tempfile.TemporaryDirectory(prefix="memstretch-") as directory:
             new = os.path.join(directory, "grub.cfg")
-            status, output, errors = self.run_command([self.generator, "-o", new])
+            status, output, errors = run_to_end(self.run_command, [self.generator, "-o", new])
             if status:
                 raise BootLoaderError(
                     f"the boot menu cannot be generated: {self.generator} ended with status {status}. Its output ends "
@@ -432,7 +432,7 @@ class Grubby:
             )
 
     def _grubby(self, *words: str) -> str:
-        status, output, errors = self.run_command([self.program, *words])
+        status, output, errors = run_to_end(self.run_command, [self.program, *words])
         if status:
             raise BootLoaderError(f"grubby {' '.join(words)} ended with status {status}: {tail(output + errors)}")
         return output

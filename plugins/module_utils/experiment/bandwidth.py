@@ -13,7 +13,7 @@ import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo, parse_cpu_list
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
     Range,
@@ -209,7 +209,7 @@ def run(
     results: dict[Measurement, list[dict[str, t.Any]]] = {each: [] for each in wanted}
     for _repetition in range(options["repetitions"]):
         for each in wanted:
-            status, output, diagnostics = run_command(command(each, options, executable))
+            status, output, diagnostics = run_to_end(run_command, command(each, options, executable))
             if status != 0:
                 raise MeasurementError(f"{each.text}: {diagnostics.strip() or f'membw ended with status {status}'}")
             report = json.loads(output)

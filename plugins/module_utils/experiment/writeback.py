@@ -23,7 +23,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import flood, slow_drive
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback_results as results
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import PAIRS, read_knob, write_knob
@@ -349,7 +349,8 @@ def measure(
     child = _Child()
 
     def run_child(words: t.Sequence[str], **more: t.Any) -> tuple[int, str, str]:
-        return run_command([*flood.WITH_PARENT, *words], before_communicate_callback=child.remember, **more)
+        command = [*flood.WITH_PARENT, *words]
+        return run_to_end(run_command, command, before_communicate_callback=child.remember, **more)
 
     with exit_on_signals(child):
         try:

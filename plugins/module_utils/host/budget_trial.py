@@ -12,7 +12,7 @@ import json
 import sys
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError, group_directory
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
@@ -47,7 +47,7 @@ def trial(group: str, size: int, run_command: RunCommand) -> dict[str, t.Any]:
     names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if version_1 else ("memory.max", "memory.current")
     used = int(size * _SHARE)
     program = [sys.executable, "-c", _PROGRAM, str(used), *(f"{directory}/{name}" for name in names)]
-    status, output, errors = run_command(_inside(group, directory) + program)
+    status, output, errors = run_to_end(run_command, _inside(group, directory) + program)
     if status:
         reason = (errors or output).strip()[-400:] or "no message"
         raise BudgetError(f"no process can run in the control group {directory} (exit status {status}): {reason}")

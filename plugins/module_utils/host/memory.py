@@ -19,7 +19,7 @@ import re
 import typing as t
 import zlib
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_serial, numa_node, real_disks
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     HostFiles,
@@ -428,7 +428,8 @@ def imdt(files: HostFiles, run_command: RunCommand, timeout: float = IMDT_TIMEOU
             reason = f"{name} does not contain {IMDT_MARK.decode()}"
         else:
             # timeout(1) also ends the children of the tool; its exit status is then 124.
-            status, answer, _errors = run_command(["timeout", "--kill-after=1", str(timeout), path, "--long"], cwd="/")
+            command = ["timeout", "--kill-after=1", str(timeout), path, "--long"]
+            status, answer, _errors = run_to_end(run_command, command, cwd="/")
             if status == 0:
                 return {"detected": True, "tool": name, "version": answer[:200].strip(), "reason": None}
             reason = f"{name} --long " + (

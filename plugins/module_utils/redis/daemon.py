@@ -13,7 +13,7 @@ import re
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Address, Config, address_text
 from ansible_collections.memstretch.density.plugins.module_utils.redis.connection import Connection
@@ -230,8 +230,8 @@ class Daemon:
     def _run(self, command: list[str]) -> tuple[int, str, str]:
         """Run a command within the timeout, and return its status, output and errors."""
         try:
-            status, output, errors = self._run_command(
-                ["timeout", str(self.timeout), *command], cwd="/", handle_exceptions=False
+            status, output, errors = run_to_end(
+                self._run_command, ["timeout", str(self.timeout), *command], cwd="/", handle_exceptions=False
             )
         except OSError as error:
             raise DaemonError(f"executable: cannot run {self.executable}: {error.strerror}") from error

@@ -20,7 +20,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure as memory_pressure
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory, write_file
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, check_numbers
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import placement as client_placement
@@ -283,7 +283,8 @@ def _report(
             os.pwrite(lock, json.dumps({"pid": process.pid, "run_id": options["run_id"]}).encode(), 0)
 
     try:
-        status, output, diagnostics = run_command(
+        status, output, diagnostics = run_to_end(
+            run_command,
             command(options, executable, cpu),
             environ_update={} if options["password"] is None else {"SOLOTEST_PASSWORD": options["password"]},
             pass_fds=() if lock is None else (lock,),
@@ -298,8 +299,10 @@ def _report(
     try:
         report = json.loads(output)
     except ValueError:
-        text = diagnostics.strip() or f"it ended with status {status}"
-        raise ClientError(f"the client {executable} printed no result: {text[-800:]}") from None
+        ended = f"status {status}" if status >= 0 else f"signal {-status}"  # as subprocess has it
+        raise ClientError(
+            f"the client {executable} printed no result and ended with {ended}: {diagnostics.strip()[-800:]}"
+        ) from None
     if report.get("schema") != SCHEMA:
         raise ClientError(
             f"the client {executable} reports with schema {report.get('schema')}, this module reads schema {SCHEMA}; "

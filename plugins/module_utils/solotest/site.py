@@ -19,7 +19,7 @@ import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import BackgroundProgram
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_idle import kept_awake
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, private_directory
 from ansible_collections.memstretch.density.plugins.module_utils.host.memory import stays_awake
@@ -134,7 +134,7 @@ def measure(
 
 def _run(command: list[str], run_command: RunCommand) -> dict[str, t.Any]:
     """Run the client and return what it measured."""
-    status, output, diagnostics = run_command(command)
+    status, output, diagnostics = run_to_end(run_command, command)
     try:
         report = json.loads(output)
     except ValueError:

@@ -20,7 +20,7 @@ import stat
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_wwid, real_disks
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
@@ -329,7 +329,7 @@ class Guard:
 
     def signatures(self, node: str) -> list[dict[str, t.Any]]:
         """Return every signature that wipefs finds, not only the one that blkid reports as the type."""
-        status, output, errors = self.run_command(["wipefs", "--json", "--no-act", node])
+        status, output, errors = run_to_end(self.run_command, ["wipefs", "--json", "--no-act", node])
         if status:
             raise GuardError(f"wipefs cannot examine {node}: {errors.strip() or status}")
         return json.loads(output)["signatures"] if output.strip() else []
@@ -342,7 +342,9 @@ class Guard:
         table = self.table(disk)
         sector, part = table.get("sectorsize", 512), table["partitions"][0]
         place = ["--offset", str(part["start"] * sector), "--size", str(part["size"] * sector)]
-        status, output, errors = self.run_command(["blkid", "--probe", "--output", "export", *place, disk.node])
+        status, output, errors = run_to_end(
+            self.run_command, ["blkid", "--probe", "--output", "export", *place, disk.node]
+        )
         if status == _BLKID_NOTHING and not errors.strip():
             return None
         if status not in (0, _BLKID_AMBIVALENT):
@@ -357,7 +359,7 @@ class Guard:
             raise GuardError(
                 f"the partition table of {disk.node} cannot be read without sfdisk (Debian has it in the package fdisk)"
             )
-        status, output, errors = self.run_command(["sfdisk", "--json", disk.node])
+        status, output, errors = run_to_end(self.run_command, ["sfdisk", "--json", disk.node])
         if status:
             raise TableError(f"sfdisk cannot read the partition table of {disk.node}: {errors.strip() or status}")
         return {"partitions": [], **json.loads(output)["partitiontable"]}

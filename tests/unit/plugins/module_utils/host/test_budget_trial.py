@@ -11,7 +11,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
 SIZE = 2**20
 
 
-def run(command):
+def run(command, **_options):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
@@ -65,5 +65,5 @@ def test_with_systemd_the_process_is_a_unit_of_the_slice(monkeypatch):
     asked = []
     monkeypatch.setattr(budget_trial, "booted", lambda: True)
     with pytest.raises(BudgetError, match="exit status 1.*no bus"):
-        budget_trial.trial("fleet.slice", SIZE, lambda command: asked.append(command) or (1, "", "no bus"))
+        budget_trial.trial("fleet.slice", SIZE, lambda command, **_options: asked.append(command) or (1, "", "no bus"))
     assert asked[0][0] == "systemd-run" and "--slice=fleet.slice" in asked[0]

@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_checked
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_checked, run_to_end
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
 
@@ -29,3 +33,26 @@ def test_the_output_is_returned():
 def test_a_failure_is_raised_with_command_status_and_output(script, message):
     with pytest.raises(CommandError, match=message):
         run_checked(run_command, ["sh", "-c", script], CommandError)
+
+
+def test_no_output_is_lost_when_a_program_ends_just_after_run_command_looked_for_it(monkeypatch):
+    """run_command waits a second for output, and then asks whether the program has ended. Here it asks for long."""
+    monkeypatch.setattr(subprocess.Popen, "poll", subprocess.Popen.wait)
+    script = "sleep 1.2; echo out; echo why >&2; exit 3"
+    assert run_to_end(run_command, ["sh", "-c", script]) == (3, "out\n", "why\n")
+
+
+def test_a_daemon_that_keeps_a_pipe_open_is_not_waited_for():
+    _status, output, _errors = run_to_end(run_command, ["sh", "-c", "sleep 60 & echo $!"])
+    os.kill(int(output), signal.SIGKILL)  # raises ProcessLookupError if it has ended
+
+
+def test_more_output_than_a_pipe_holds():
+    script = "import sys; sys.stdout.write('a' * 1_000_000); sys.stderr.write('b' * 1_000_000)"
+    assert run_to_end(run_command, ["python3", "-c", script]) == (0, "a" * 1_000_000, "b" * 1_000_000)
+
+
+def test_the_callback_of_the_caller_gets_the_process():
+    seen = []
+    run_to_end(run_command, ["true"], before_communicate_callback=seen.append)
+    assert seen[0].args == [b"true"]

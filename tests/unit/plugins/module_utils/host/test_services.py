@@ -57,7 +57,7 @@ def test_a_service_without_a_unit_cannot_be_restored():
 
 def test_a_failed_systemctl_is_raised():
     with pytest.raises(SettingsError, match="systemctl show .*tuned.service ended with status 1: Access denied"):
-        Services(lambda command: (1, "", "Access denied"), systemd=True).state("tuned")
+        Services(lambda command, **_options: (1, "", "Access denied"), systemd=True).state("tuned")
 
 
 def test_a_host_without_systemd_has_no_services():

@@ -55,7 +55,7 @@ class Host:
         (self.path / name).write_text(value, encoding="utf-8")
         return str(self.path / name)
 
-    def run(self, command):
+    def run(self, command, **_options):
         """Run systemctl as a model, and nothing else: a test must not reload udev on the machine it runs on."""
         return self.systemctl(command) if command[0] == "systemctl" else (0, "", "")
 

@@ -224,7 +224,13 @@ def test_another_process_with_the_id_of_a_client_is_left_alone(options, tmp_path
 
 def test_a_client_without_a_result(options, tmp_path, program):
     result = client.execute(unique(options, tmp_path), program("import sys", "sys.exit('no such luck')"), run_command)
-    assert result["failed"] and "no such luck" in result["msg"]
+    assert result["failed"] and "printed no result and ended with status 1: no such luck" in result["msg"]
+
+
+def test_a_client_that_is_killed(options, tmp_path, program):
+    killed = program("import os", "os.kill(os.getpid(), 9)")
+    result = client.execute(unique(options, tmp_path), killed, run_command)
+    assert result["failed"] and "printed no result and ended with signal 9" in result["msg"]
 
 
 def test_a_client_that_cannot_be_run(options, tmp_path):

@@ -21,7 +21,7 @@ def make_guard(tmp_path):
             path = tmp_path / name.lstrip("/")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        return Guard(lambda command: pytest.fail(f"runs {command}"), HostFiles(str(tmp_path)))
+        return Guard(lambda command, **_options: pytest.fail(f"runs {command}"), HostFiles(str(tmp_path)))
 
     return make
 

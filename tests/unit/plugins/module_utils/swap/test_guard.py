@@ -34,7 +34,7 @@ def host(tmp_path, **files):
         path = tmp_path / name.replace("__", "/").lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    return Guard(lambda command: pytest.fail(f"runs {command}"), HostFiles(str(tmp_path)))
+    return Guard(lambda command, **_options: pytest.fail(f"runs {command}"), HostFiles(str(tmp_path)))
 
 
 def test_mounts_of_this_process_and_of_the_first(tmp_path):

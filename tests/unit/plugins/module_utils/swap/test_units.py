@@ -120,7 +120,7 @@ SourcePath=
 
 
 def test_units_of_others_are_those_with_a_file_that_is_not_ours():
-    systemd = Systemd(lambda command: (0, ANSWER, ""))
+    systemd = Systemd(lambda command, **_options: (0, ANSWER, ""))
     found = systemd.others(["/etc/systemd/system/ours.swap"])
     assert found == [OtherUnit(r"dev-disk-by\x2duuid-1.swap", "/dev/disk/by-uuid/1", "/etc/fstab")]
     assert found[0].drop_in == DIRECTORY + r"/dev-disk-by\x2duuid-1.swap.d/50-memstretch.conf"
@@ -130,7 +130,7 @@ def test_units_of_others_are_those_with_a_file_that_is_not_ours():
 
 def test_systemctl_failure_is_an_error():
     with pytest.raises(UnitError, match="status 1: no bus"):
-        Systemd(lambda command: (1, "", "no bus\n")).others([])
+        Systemd(lambda command, **_options: (1, "", "no bus\n")).others([])
 
 
 def test_files_are_installed_and_removed_without_a_trace(tmp_path, monkeypatch):
