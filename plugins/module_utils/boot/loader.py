@@ -120,7 +120,7 @@ class Grub:
         defaults: str = "/etc/default",
     ) -> None:
         self.run_command = run_command
-        self.generator = find_program("grub-mkconfig")
+        self.generator = find_program("grub-mkconfig") or ""
         self.boot, self.defaults = boot, defaults
         self.menu = os.path.join(boot, "grub.cfg")
         self.directory = os.path.join(defaults, "grub.d")
@@ -308,7 +308,7 @@ class Grubby:
 
     def __init__(self, run_command: RunCommand, find_program: FindProgram) -> None:
         self.run_command = run_command
-        self.program = find_program("grubby")
+        self.program = find_program("grubby") or ""
 
     def present(self) -> bool:
         """Return whether this host has grubby."""

@@ -43,8 +43,7 @@ def run_to_end(
         with selectors.DefaultSelector() as open_pipes:
             for name, content in pipes.items():
                 open_pipes.register(getattr(process, name), selectors.EVENT_READ, content)
-            ended, ready = False, [True]
-            while open_pipes.get_map() and (ready or not ended):  # a daemon may keep a pipe open
+            while open_pipes.get_map():
                 ended = process.poll() is not None
                 ready = open_pipes.select(0 if ended else 1)
                 for key, _events in ready:
@@ -52,6 +51,8 @@ def run_to_end(
                     key.data.extend(piece)
                     if not piece:
                         open_pipes.unregister(key.fileobj)
+                if ended and not ready:
+                    return  # a daemon keeps a pipe open
 
     status, output, errors = run_command(command, before_communicate_callback=read_all, **options)
     return status, to_native(bytes(pipes["stdout"])) + output, to_native(bytes(pipes["stderr"])) + errors
