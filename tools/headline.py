@@ -4,8 +4,8 @@
 """The headline study: a density search for each row of tools/headline.yml, and the tables of docs/headline.md.
 
 `measure` runs playbooks/density.yml row by row, and playbooks/plan.yml after each. The searches restore the machine.
-The same command continues after an interruption and leaves finished rows alone. `page` writes the tables, and keeps the
-documents of finished rows in docs/bench/headline.
+The same command continues after an interruption, or where the time of a row was over, and leaves the other rows alone.
+`page` writes the tables, and keeps the documents of finished rows in docs/bench/headline.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class Study:
         self.results, self._inventory, self._variables, self._lock = results, inventory, variables, lock
 
     def measure(self, wanted: t.Sequence[Row], minutes: float) -> list[str]:
-        """Measure the rows that are not finished, in their order, and return why any of them is not.
+        """Measure the rows that are not decided, in their order, and return why any of them is not finished.
 
         Args:
             minutes: for all of them. What a row does not use is left for the next ones.
         """
         end, problems = time.monotonic() + 60 * minutes, []
-        open_rows = [row for row in wanted if not self.results.of(row).finished]
+        open_rows = [row for row in wanted if self.results.of(row).needs_time]
         say(f"{len(open_rows)} of {len(wanted)} rows to measure, until {_clock(minutes)} at the latest")
         for number, row in enumerate(open_rows):
             left = (end - time.monotonic()) / 60

@@ -79,6 +79,11 @@ class Found(t.NamedTuple):
         return bool(self.density and self.density["finished"] and self.density.get("density"))
 
     @property
+    def needs_time(self) -> bool:
+        """Whether there is something left to measure: its time was over before its question was answered."""
+        return not self.finished or bool(t.cast("_Document", self.density).get("out_of_time"))
+
+    @property
     def arms(self) -> list[_Document]:
         """The densities found, the baseline first; empty without a result."""
         return t.cast("dict[str, t.Any]", self.density)["density"] if self.finished else []

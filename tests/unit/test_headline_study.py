@@ -184,6 +184,15 @@ def test_a_row_without_a_result_is_not_measured_yet(found, tmp_path):
         assert "All probes" not in text and "Measured on" not in text and "nan" not in text
 
 
+def test_a_row_whose_time_was_over_is_measured_further(found, tmp_path):
+    row = found()
+    assert row.finished and not row.needs_time
+    path = tmp_path / "headline-packed" / "density.json"
+    path.write_text(json.dumps({**row.density, "out_of_time": True}), encoding="utf-8")
+    late = headline.Results(tmp_path, "headline").of(row.row)
+    assert late.finished and late.needs_time, "its result is shown, and it is continued"
+
+
 def test_the_page_has_figures_intervals_the_plan_and_every_size(found):
     text = headline.tables([found()])
     assert text.startswith("Measured on A processor, 2 CPUs, Linux 6.12, 1970-01-01, with 680 MiB of DRAM.\n")

@@ -79,8 +79,8 @@ def choose(
         results_dir: parent directory of the runs.
         file_name: name of the document.
         kind: beginning of the name of a new sequence.
-        wanted: name of the sequence; if empty, the newest one is continued if it is unfinished and has the same
-            definition.
+        wanted: name of the sequence, which is continued if it is unfinished or its time was over too early; if empty,
+            the newest one is continued if it is unfinished and has the same definition.
         definition: arms, order, load and fleet of the sequence.
         resume: whether to continue an unfinished sequence.
 
@@ -104,6 +104,9 @@ def choose(
         return directory, {**new, "id": directory.run_id}
     document = directory.read_json(file_name)
     changes = configuration.differences(document["definition"], definition)
+    if wanted and document.get("out_of_time") and not changes and resume:
+        # Its time was over before its question was answered. Whoever names it gives it more.
+        document.update(finished=False, out_of_time=False, restored=None)
     if not changes and not document["finished"] and resume:
         return directory, document
     if not wanted:

@@ -152,6 +152,13 @@ def test_the_newest_unfinished_study_with_the_same_definition_is_continued(tmp_p
     assert choose()[1]["id"] != "mine"
     with pytest.raises(RunError, match="is finished; choose another study_id"):
         choose("mine")
+    late = {**document, "finished": True, "out_of_time": True, "restored": True, "runs": ["kept"]}
+    directory.write_json("study.json", late)
+    assert choose()[1]["id"] != "mine", "who does not name it begins a new one"
+    continued = choose("mine")[1]
+    assert continued["runs"] == ["kept"] and not (continued["finished"] or continued["out_of_time"])
+    with pytest.raises(RunError, match="is finished; choose another study_id"):
+        choose("mine", resume=False)
     directory.write_text("study.json", "{")
     with pytest.raises(RunError, match="study.json is damaged"):
         choose()
