@@ -42,9 +42,9 @@ LAB_ROUNDS ?= 1
 GOLDEN_IMAGE := .cache/golden/debian.qcow2
 CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
-# The long lanes boot machines, except molecule. CONTRIBUTING.md lists how long each lane takes.
-LANES := lint sanity fleet unit membw report client local
-LONG_LANES := molecule host redis guests trixie
+# The long lanes boot machines. CONTRIBUTING.md lists how long each lane takes.
+LANES := lint sanity fleet unit membw report client molecule local
+LONG_LANES := host redis guests trixie
 
 .PHONY: help setup setup-test docs demo restore stretched headline headline-page lab lab-study test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
