@@ -186,7 +186,7 @@ def _good_and_bad(disk):
 def race(disk: TrialDisk, happens: t.Callable[[], None], **more: t.Any) -> str:
     """Prepare the change, let something happen, run the change; return the message with which that is refused."""
 
-    def run_command(command, data=None):
+    def run_command(command, data=None, **_options):
         result = subprocess.run(command, input=data, text=True, capture_output=True, check=False)
         return result.returncode, result.stdout, result.stderr
 
