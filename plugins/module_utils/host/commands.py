@@ -31,7 +31,7 @@ def run_to_end(
 
     Args:
         run_command: AnsibleModule.run_command.
-        command: program and arguments. The program gets no standard input.
+        command: program and arguments. The output of a program that gets C(data) can still be lost.
         before_communicate_callback: as for run_command.
         options: others of run_command.
     """
@@ -40,6 +40,8 @@ def run_to_end(
     def read_all(process: subprocess.Popen[bytes]) -> None:
         if before_communicate_callback is not None:
             before_communicate_callback(process)
+        if process.stdin is not None:
+            return  # run_command writes to it only after this; what such programs print matters only if they fail
         with selectors.DefaultSelector() as open_pipes:
             for name, content in pipes.items():
                 open_pipes.register(getattr(process, name), selectors.EVENT_READ, content)

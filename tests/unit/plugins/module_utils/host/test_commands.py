@@ -56,3 +56,7 @@ def test_the_callback_of_the_caller_gets_the_process():
     seen = []
     run_to_end(run_command, ["true"], before_communicate_callback=seen.append)
     assert seen[0].args == [b"true"]
+
+
+def test_a_program_gets_its_input():
+    assert run_to_end(run_command, ["cat"], data="in") == (0, "in\n", "")
