@@ -175,7 +175,9 @@ writeback:
       description: Version of fio.
       type: str
     origin:
-      description: C(date), C(cpu_model), C(kernel) and C(stolen), the share of CPU time that was stolen meanwhile.
+      description:
+        - C(date), C(seconds) of the whole measurement, C(cpu_model), C(kernel), and C(stolen), the share of CPU time
+          that was stolen meanwhile.
       type: dict
 """
 

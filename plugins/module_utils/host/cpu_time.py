@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
@@ -31,12 +32,13 @@ class Origin:
 
     def __init__(self, files: HostFiles) -> None:
         self._files, self._ticks = files, cpu_ticks(files)
-        self._started = datetime.datetime.now(datetime.timezone.utc)
+        self._started, self._clock = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
 
     def facts(self) -> dict[str, t.Any]:
-        """Return C(date), C(cpu_model), C(kernel) and C(stolen), the share of CPU time that was stolen since."""
+        """Return C(date), C(seconds), C(cpu_model), C(kernel) and C(stolen), the share of CPU time stolen since."""
         return {
             "date": f"{self._started:%Y-%m-%d}",
+            "seconds": round(time.monotonic() - self._clock, 1),
             "cpu_model": host_memory.cpu(self._files)["model"],
             "kernel": host_memory.kernel(self._files)["release"],
             "stolen": stolen_share(self._ticks, cpu_ticks(self._files)),

@@ -90,7 +90,13 @@ def origin(result: t.Mapping[str, t.Any], programs: str) -> list[str]:
         return []
     where = ", ".join(filter(None, (found["cpu_model"], found["kernel"] and f"Linux {found['kernel']}", programs)))
     stolen = "an unknown share" if found["stolen"] is None else f"{100 * found['stolen']:.2g} %"
-    return [f"Measured on {found['date']}: {where}; {stolen} of the CPU time was stolen meanwhile."]
+    took = "" if found.get("seconds") is None else f" in {_duration(found['seconds'])}"
+    return [f"Measured on {found['date']}{took}: {where}; {stolen} of the CPU time was stolen meanwhile."]
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def ratio(value: float | None) -> str:
