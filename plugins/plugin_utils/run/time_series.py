@@ -17,7 +17,9 @@ def aligned(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[float | None, lis
     different ones. Their points are brought to the longest. The interval is None if no host has a series.
     """
     found = [host["series"] for host in hosts if host.get("series")]
-    interval = max((each["interval_s"] for each in found), default=None)
+    if not found:
+        return None, []
+    interval: float = max(each["interval_s"] for each in found)
     rows: list[list[t.Sequence[float]]] = []
     for each in found:
         step = round(interval / each["interval_s"])
