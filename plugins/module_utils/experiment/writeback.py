@@ -59,7 +59,7 @@ _FREE_SHARE = 0.1
 _DRIVE_RESERVE = 256 * 2**20
 
 
-_Figures = dict[str, t.Any]
+_Figures = t.Dict[str, t.Any]
 
 
 class MeasurementError(Exception):
