@@ -7,14 +7,15 @@
 
 #include "pacer.h"
 
-/* The length of a schedule is known, so its series never has to be coarsened during the run. */
+/* The length of a schedule is known, so its series never has to be coarsened during the run. A closed loop of a number
+ * of requests may be over in a fraction of a second: its series starts with the shortest interval, and is coarsened. */
 uint64_t measurement_interval(const struct settings *s)
 {
     if (s->pacing != PACING_NONE)
         return series_interval_for(seconds_to_ns((double)planned_requests(s) / s->rate));
     if (s->duration > 0)
         return series_interval_for(seconds_to_ns(s->duration));
-    return 100 * NS_PER_MS;
+    return NS_PER_MS;
 }
 
 struct measurement *measurement_create(const struct settings *s, struct failure *f)

@@ -42,7 +42,8 @@ def throughput_fitting(
     """Return the steps that fit into memory, and the cases that are left out."""
     areas = memory["swap"]["areas"]
     swap = sum(area["size_bytes"] - area["used_bytes"] for area in areas)
-    fitting, left_out = steps.select(workload["steps"], steps.room(memory["memory"]["available_bytes"], swap, dram))
+    wanted = steps.with_hot_part(workload["steps"], dram, workload["settings"])
+    fitting, left_out = steps.select(wanted, steps.room(memory["memory"]["available_bytes"], swap, dram))
     return {"steps": fitting, "left_out": left_out}
 
 

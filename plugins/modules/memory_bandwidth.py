@@ -152,6 +152,11 @@ memory_bandwidth:
       description: What makes figures doubtful, such as a reader that had to share its CPU.
       type: list
       elements: str
+    origin:
+      description:
+        - C(date), C(seconds) of the whole measurement, C(cpu_model), C(kernel), and C(stolen), the share of CPU time
+          that was stolen meanwhile.
+      type: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -161,6 +166,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.experiment impo
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import numa as numa_placement
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_to_end
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import Origin
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
@@ -234,6 +240,7 @@ def main() -> None:
         )
         if module.check_mode:
             module.exit_json(changed=False, msg="check mode: nothing was measured", **expected)
+        origin = Origin(files)
         path = module.params["executable"]
         path = path if "/" in path else module.get_bin_path(path, required=True)
         facts = bandwidth.facts(bandwidth.run(measurements, options, path, module.run_command))
@@ -257,6 +264,7 @@ def main() -> None:
         link=bandwidth.link(pairs, options["link"]),
         theory=theory_of(module, files, options["channels"], pairs),
         placement=dict(swap_drives=drives, virtual_machines=machines),
+        origin=origin.facts(),
     )
     module.exit_json(changed=False, memory_bandwidth=result, **expected)
 

@@ -70,7 +70,8 @@ options:
     default: 5
   repetitions:
     description:
-      - Number of repetitions of all measurements, 1 to 1,000. Results show their median. Fewer than 3 give no interval.
+      - Number of repetitions of all measurements, 1 to 1,000. Results show their median. Fewer than 3 give no interval
+        of the gain, fewer than 5 none of the knee. Each repetition has its own order of settings and cells.
     type: raw
     default: 5
   file_size:
@@ -79,8 +80,9 @@ options:
     default: 64M
   flood_size:
     description:
-      - Size of the flood's file, which is written repeatedly. By default it is 1.25 times the largest dirty limit of
-        the experiment, the host's own included, but at most half of the free space.
+      - Size of the flood's file, which is written once before all measurements and rewritten in them. By default it is
+        1.25 times the largest dirty limit of the experiment, the host's own included, but at most half of the free
+        space.
     type: str
     default: ""
   emulated_iops:
@@ -139,13 +141,13 @@ writeback:
     settings_measured:
       description:
         - "For each setting, the host's own (C(dirty_bytes) 0) first: C(limit), the dirty limit in bytes; C(queue);
-          C(valid) and C(reason); C(sequential), bytes per second, and C(sequential_share) of the baseline's; and
-          C(cells)."
+          C(valid) and C(reason); C(doubt), why its figures are doubtful; C(sequential), bytes per second, and
+          C(sequential_share) of the baseline's; and C(cells)."
         - "For each cell, with its C(write_size) in bytes and C(threads): C(idle_iops), C(flood_iops), C(of_idle),
-            C(gain) over the baseline; C(avg_ms), C(p95_ms), C(p99_ms), C(max_ms) of an fsync, C(write_avg_ms) of the
-            write before it; C(writeback_per_second) of the flood and C(device_per_second), in bytes; C(dirty_max),
-            C(writeback_max), and C(samples) of the last repetition: seconds, Dirty, Writeback, bytes per second of the
-            disk."
+            C(gain) over the baseline; C(seconds), how long it took, and C(fsyncs), how many ended; C(avg_ms),
+            C(p95_ms), C(p99_ms), C(max_ms) of an fsync, C(write_avg_ms) of the write before it;
+            C(writeback_per_second) of the flood and C(device_per_second), in bytes; C(dirty_max), C(writeback_max),
+            and C(samples) of the last repetition: seconds, Dirty, Writeback, bytes per second of the disk."
         - Figures with C(median), C(min) and C(max) are over the repetitions, ratios are medians of paired ratios.
       type: list
       elements: dict
@@ -162,12 +164,20 @@ writeback:
       type: str
     knee:
       description:
-        - C(limits), the range of dirty limits that 95 % of resampled repetitions choose, and C(gain), how many times as
-          many synchronous writes as under the baseline, with the bounds of its 95 % interval. Both are null without an
-          interval.
+        - C(limits), the range of dirty limits that 95 % of resampled repetitions choose, null with fewer than 5
+          repetitions; and C(gain), how many times as many synchronous writes as under the baseline, with the bounds of
+          its 95 % interval, null with fewer than 3.
       type: dict
     disk:
       description: The disk that was measured, with the settings of its queue.
+      type: dict
+    fio:
+      description: Version of fio.
+      type: str
+    origin:
+      description:
+        - C(date), C(seconds) of the whole measurement, C(cpu_model), C(kernel), and C(stolen), the share of CPU time
+          that was stolen meanwhile.
       type: dict
 """
 
@@ -176,6 +186,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback, writeback_results
 from ansible_collections.memstretch.density.plugins.module_utils.experiment.slow_drive import SlowDriveError
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import Origin
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import DIRECTORY, HostRecordError
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError
@@ -204,13 +215,15 @@ def measured(module: AnsibleModule, disk: str, settings: TemporarySettings, opti
     """Return the results and the knee."""
     fio = module.get_bin_path("fio", required=True)
     knobs = writeback.WritebackKnobs(disk, settings)
+    origin = Origin(HostFiles())
     measured_settings = writeback.measure(module.params["directory"], knobs, options, fio, module.run_command)
     return dict(
         schema=writeback.SCHEMA,
         settings=options,
-        **writeback_results.facts(measured_settings, options["seconds"]),
+        **writeback_results.facts(measured_settings),
         disk=dict(name=knobs.disk, **host_memory.block_queue(HostFiles(), knobs.disk)),
         fio=writeback.fio_version(module.run_command([fio, "--version"])[1]),
+        origin=origin.facts(),
     )
 
 

@@ -22,7 +22,7 @@ import typing as t
 import machine
 from one_redis import ROOT, SECONDS, filled_redis, latencies
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.site import cpu_ticks, stolen_share
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import cpu_ticks, stolen_share
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (
     PAIRS_FOR_AN_INTERVAL,
     paired_ratio,

@@ -6,9 +6,13 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
 
 import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import flood, writeback
 
 from .conftest import STRETCHED, wait_for
 from .machine import RECORDS
@@ -94,6 +98,89 @@ def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
     assert dirty() == before and not RECORD.exists() and list(disk.iterdir()) == []
     again = restore(fleet)
     assert again.status == 0 and "changed=0" in again.output, again.output
+
+
+def test_the_flood_rewrites_the_blocks_that_are_laid_out(disk):
+    """If fio wrote a new file, the first cells would meet a slower flood than the last ones."""
+    water = flood.Flood(shutil.which("fio"), str(disk / "flood"), 32 << 20)
+    water.lay_out()
+
+    def blocks():
+        placed = subprocess.run(["filefrag", "-v", water.path], check=True, capture_output=True, text=True)
+        return (disk / "flood").stat().st_ino, placed.stdout
+
+    before = blocks()
+    for _setting in range(2):
+        water.start()
+        assert water.runs()
+        water.stop()
+        os.sync()
+        assert blocks() == before
+
+
+def of_the_queue(name, knob):
+    return pathlib.Path(f"/sys/block/{name}/queue/{knob}").read_text(encoding="ascii").strip()
+
+
+def disk_of(place):
+    """Return the name of the disk that holds a directory."""
+    return writeback.check_directory(str(place), {"flood_size": 1, "file_size": 1, "threads": [1], "emulated_iops": 0})
+
+
+def test_settings_of_the_queue_are_measured_and_restored(fleet, disk):
+    name = disk_of(disk)
+    scheduler, requests = of_the_queue(name, "scheduler"), of_the_queue(name, "nr_requests")
+    offered = scheduler.replace("[", "").replace("]", "").split()
+    if not {"none", "mq-deadline"} <= set(offered):
+        pytest.skip(f"the disk {name} offers the schedulers {scheduler}")
+    queues = [{"scheduler": "none"}, {"scheduler": "mq-deadline", "nr_requests": 16}]
+    fleet.variables.update(writeback_benchmark_queues=queues, writeback_benchmark_dirty_bytes=["16M"])
+    process = fleet.start("-e", "run_id=queues", playbook="writeback")
+    try:
+        wait_for("the scheduler is none", lambda: "[none]" in of_the_queue(name, "scheduler"), process)
+        wait_for("the queue is short", lambda: of_the_queue(name, "nr_requests") == "16", process)
+        assert "[mq-deadline]" in of_the_queue(name, "scheduler")
+    finally:
+        status = fleet.wait(process).status
+    assert status == 0
+
+    assert (of_the_queue(name, "scheduler"), of_the_queue(name, "nr_requests")) == (scheduler, requests)
+    kept = fleet.document("queues", "writeback_benchmark")["hosts"]["alone"]
+    found = [(each["dirty_bytes"], each["queue"]) for each in kept["settings_measured"]]
+    assert found == [(size, queue) for queue in ({}, *queues) for size in (0, 16 << 20)]
+    assert all(each["cells"][0]["fsyncs"]["min"] > 0 for each in kept["settings_measured"])
+    text = (fleet.results / "queues" / "writeback_benchmark.txt").read_text(encoding="utf-8")
+    assert "vm.dirty_bytes 16 MiB, nr_requests 16, scheduler mq-deadline" in text
+    assert f"Linux {os.uname().release}, fio 3" in text
+
+
+def test_the_queue_of_a_killed_benchmark_is_restored(fleet, disk):
+    name = disk_of(disk)
+    requests = of_the_queue(name, "nr_requests")
+    fleet.variables.update(
+        writeback_benchmark_queues=[{"nr_requests": 16}],
+        writeback_benchmark_dirty_bytes=["16M"],
+        writeback_benchmark_repetitions=100,
+    )
+    process = fleet.start(playbook="writeback")
+    module = wait_for(
+        "the queue is short", lambda: of_the_queue(name, "nr_requests") == "16" and module_above_fio(disk), process
+    )
+    os.kill(module, signal.SIGKILL)
+    assert fleet.wait(process).status == 2 and RECORD.exists()
+
+    assert restore(fleet).status == 0
+    assert of_the_queue(name, "nr_requests") == requests and not list(disk.iterdir())
+
+
+def test_a_scheduler_that_the_disk_lacks_is_refused_and_nothing_stays(fleet, disk):
+    name = disk_of(disk)
+    before = of_the_queue(name, "scheduler")
+    fleet.variables.update(writeback_benchmark_queues=[{"scheduler": "elevator"}])
+    done = fleet.run_playbook(playbook="writeback")
+
+    assert done.status == 2 and "elevator" in done.output and "Traceback" not in done.output
+    assert of_the_queue(name, "scheduler") == before and not RECORD.exists() and not list(disk.iterdir())
 
 
 SLOW = 50

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Figures that a page quotes from a bench stand in the page of that bench.
+"""Figures that a page quotes from a bench stand in the page of that bench, or in what an experiment printed.
 
 A paragraph that links to a bench quotes it. So does a passage between "<!-- figures -->" and "<!-- end of figures -->",
-which may have several paragraphs, and tables. In a table each column whose heading has a link quotes that bench; of
-other columns nothing is checked. A figure may be rounded.
+which may have several paragraphs, and tables. In a table each column whose heading has a link quotes that bench, and a
+link in the first heading stands for all columns; of other columns nothing is checked. A figure may be rounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES, name
 
 MARKED = re.compile(r"<!-- figures -->\n(.*?)<!-- end of figures -->", re.DOTALL)
-BENCH = re.compile(r"\]\(([\w./-]*bench/[\w-]+\.md)(?:#[\w-]+)?\)")
+BENCH = re.compile(r"\]\(([\w./-]*bench/(?:[\w-]+\.md|experiments/[\w-]+\.txt))(?:#[\w-]+)?\)")
 FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 
 
@@ -54,11 +54,13 @@ def unproven(text: str, benches: list[pathlib.Path]) -> list[str]:
     """Return the figures of a text that no bench has measured."""
     assert benches, f"no bench is linked: {text}"
     known = measured(benches)
-    return [
-        figure
-        for figure in sorted(figures(text))
-        if all(f"{each:.{len(figure.partition('.')[2])}f}" != figure for each in known)
-    ]
+    return [figure for figure in sorted(figures(text)) if not any(is_rounded(figure, each) for each in known)]
+
+
+def is_rounded(figure: str, number: float) -> bool:
+    """Return whether a figure is a number, rounded to the digits that it has. A half may be rounded up or down."""
+    digits = len(figure.partition(".")[2])
+    return abs(float(figure) - number) <= 0.5000001 * 10**-digits
 
 
 def quoted(page: pathlib.Path, passage: str) -> t.Iterator[tuple[str, list[pathlib.Path]]]:
@@ -68,8 +70,11 @@ def quoted(page: pathlib.Path, passage: str) -> t.Iterator[tuple[str, list[pathl
         return [(page.parent / path).resolve() for path in BENCH.findall(text)]
 
     rows = [line.strip("|").split("|") for line in passage.splitlines() if line.startswith("|")]
-    for heading, *cells in zip(*rows):
+    columns = list(zip(*rows))
+    for number, (heading, *cells) in enumerate(columns):
         if linked(heading):
+            if number == 0:
+                cells = ["|".join(row) for row in rows[1:]]
             yield "\n".join(cells), linked(heading)
     text = "\n".join(line for line in passage.splitlines() if not line.startswith("|"))
     if text.strip():
@@ -109,3 +114,47 @@ def test_a_figure_that_no_bench_has_is_noticed(tmp_path):
         "| ratio | 1,234.56 us |\n\n## All repetitions\n\n77.7\n\n## Since then\n\n0.98\n", encoding="utf-8"
     )
     assert unproven("1,234.6 us, 1235, 0.98, 1 and 77.7; `99`", [bench]) == ["77.7"]
+
+
+def test_what_an_experiment_printed_is_quoted_like_a_bench(tmp_path):
+    bench = tmp_path / "bench" / "experiments"
+    bench.mkdir(parents=True)
+    (bench / "a.txt").write_text("1 writer of 4 KiB  426.5, range 370.6 to 687.8\n", encoding="utf-8")
+    page = tmp_path / "page.md"
+    link = "[a](bench/experiments/a.txt)"
+    page.write_text(f"It keeps 427 (371 to 688) IOPS ({link}).\n\nIt keeps 428 IOPS ({link}).\n", encoding="utf-8")
+
+    assert [[unproven(text, each) for text, each in quoted(page, passage)] for passage in passages(page)] == [
+        [[]],
+        [["428"]],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "wrong"),
+    [
+        ("| [writers](bench/a.md) | idle | flood |\n| --- | --- | --- |\n| 1 of 4 | 5 | 6 |", ["6"]),
+        ("| writers | [idle](bench/a.md) | flood |\n| --- | --- | --- |\n| 1 of 4 | 6 | 7 |", ["6"]),
+    ],
+)
+def test_a_link_in_the_first_heading_stands_for_the_whole_table(tmp_path, table, wrong):
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "a.md").write_text("1 4 5\n", encoding="utf-8")
+    ((text, benches),) = quoted(tmp_path / "page.md", table)
+
+    assert unproven(text, benches) == wrong
+
+
+@pytest.mark.parametrize(
+    ("figure", "number", "proven"),
+    [
+        ("427", 426.5, True),
+        ("426", 426.5, True),
+        ("426", 426.6, False),
+        ("0.71", 0.705, True),
+        ("0.71", 0.7, False),
+        ("0.7", 0.705, True),
+    ],
+)
+def test_a_figure_may_be_rounded(figure, number, proven):
+    assert is_rounded(figure, number) is proven

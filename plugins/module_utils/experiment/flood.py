@@ -147,7 +147,12 @@ def _series(samples: t.Sequence[Counters], start: float) -> list[list[float]]:
 
 
 class Flood:
-    """A sequential writer that fills the page cache with dirty pages until it is stopped."""
+    """A sequential writer that fills the page cache with dirty pages until it is stopped.
+
+    It rewrites one file, which lay_out() makes. Otherwise the first pass would allocate the file's blocks, which is
+    many times slower than to rewrite them on some disks, so that what is measured first would meet another flood than
+    what is measured last.
+    """
 
     def __init__(self, fio: str, path: str, size: int) -> None:
         self.path, self.size, self.started = path, size, 0.0
@@ -162,6 +167,7 @@ class Flood:
             f"--filename={path}",
             "--rw=write",
             "--fallocate=none",
+            "--overwrite=1",  # fio would remove a file that it takes for too short
             "--invalidate=0",  # fio would ask the kernel to write the file back whenever it starts over
             f"--bs={_BLOCK}",
             f"--size={size}",
@@ -169,6 +175,14 @@ class Flood:
             "--runtime=1d",
         ]
         self._program: BackgroundProgram | None = None
+
+    def lay_out(self) -> None:
+        """Write the file once, to its end and to the disk."""
+        block, left = os.urandom(_BLOCK), self.size
+        with open(self.path, "xb", buffering=0) as stream:
+            while left > 0:
+                left -= stream.write(block[:left])
+            os.fsync(stream.fileno())
 
     def start(self) -> None:
         """Start the writer. Wait until the kernel writes its pages back and no more of them pile up.
@@ -198,9 +212,7 @@ class Flood:
         return self._program is not None and self._program.runs()
 
     def stop(self) -> None:
-        """End the writer, and remove its file: pages that are still dirty then need not be written."""
+        """End the writer. Its file stays, for the next one."""
         if self._program is not None:
             self._program.stop()
             self._program = None
-        if os.path.exists(self.path):
-            os.unlink(self.path)

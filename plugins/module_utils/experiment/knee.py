@@ -18,8 +18,10 @@ import typing as t
 MIN_SEQUENTIAL = 0.85
 # A setting counts as equal to the best one from this share of it on, less one standard error of the comparison.
 EQUAL = 0.95
-# Fewer repetitions give no interval.
+# Fewer repetitions give no interval of the gain.
 MIN_REPETITIONS = 3
+# Fewer repetitions give no interval of the knee: three of them have ten different resamples only.
+MIN_FOR_LIMITS = 5
 LEVEL = 0.95
 _RESAMPLES = 200
 # Student's t for an interval of 95 %, by degrees of freedom (NIST/SEMATECH e-Handbook, 1.3.6.7.2); then the normal one.
@@ -51,7 +53,8 @@ class Knee:
     Attributes:
         place: the place of the chosen trial, or None if there is no knee.
         reason: why there is none.
-        limits: the smallest and the largest dirty limit that 95 % of resampled repetitions choose.
+        limits: the smallest and the largest dirty limit that 95 % of resampled repetitions choose; None with fewer than
+            MIN_FOR_LIMITS repetitions.
         gain: how many times as many synchronous writes as under the baseline, with the bounds of its interval.
     """
 
@@ -71,11 +74,6 @@ def find(trials: t.Sequence[Trial]) -> Knee:
     chosen = _choose(trials, everything)
     if len(everything) < MIN_REPETITIONS:
         return Knee(chosen or None, "" if chosen else _no_gain(trials, everything), None, None)
-    generator = random.Random(len(everything))  # a fixed seed: evaluating again gives the same interval
-    limits = sorted(
-        trials[_choose(trials, generator.choices(everything, k=len(everything)))].limit for _draw in range(_RESAMPLES)
-    )
-    tail = int((1 - LEVEL) / 2 * _RESAMPLES)
     gain = _interval(
         [
             math.log(
@@ -93,7 +91,19 @@ def find(trials: t.Sequence[Trial]) -> Knee:
             f"{gain[1]:.2f} to {gain[2]:.2f} over {len(everything)} repetitions; it includes 1"
         )
         return Knee(None, reason, None, gain)
-    return Knee(chosen, "", (limits[tail], limits[-1 - tail]), gain)
+    return Knee(chosen, "", _limits(trials, everything), gain)
+
+
+def _limits(trials: t.Sequence[Trial], repetitions: t.Sequence[int]) -> tuple[int, int] | None:
+    """Return the interval of the knee: the dirty limits that resampled repetitions choose."""
+    if len(repetitions) < MIN_FOR_LIMITS:
+        return None
+    generator = random.Random(len(repetitions))  # a fixed seed: evaluating again gives the same interval
+    limits = sorted(
+        trials[_choose(trials, generator.choices(repetitions, k=len(repetitions)))].limit for _draw in range(_RESAMPLES)
+    )
+    tail = int((1 - LEVEL) / 2 * _RESAMPLES)
+    return limits[tail], limits[-1 - tail]
 
 
 def _choose(trials: t.Sequence[Trial], repetitions: t.Sequence[int]) -> int:

@@ -37,6 +37,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
     size_in_bytes,
     size_text,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.orders import williams_design
 
 SCHEMA = 2
 DIRTY_BYTES = "/proc/sys/vm/dirty_bytes"
@@ -56,6 +57,9 @@ _SEQUENTIAL_BYTES = 2**30
 _FREE_SHARE = 0.1
 # What the file system of an emulated drive needs for itself: its journal and tables.
 _DRIVE_RESERVE = 256 * 2**20
+
+
+_Figures = t.Dict[str, t.Any]
 
 
 class MeasurementError(Exception):
@@ -172,6 +176,15 @@ def _cells(options: t.Mapping[str, t.Any]) -> list[tuple[int, int]]:
     return [(size, threads) for size in options["write_sizes"] for threads in options["threads"]]
 
 
+T = t.TypeVar("T")
+
+
+def order(things: t.Sequence[T], repetition: int) -> list[T]:
+    """Return things in the order of a repetition: each then follows each other one about equally often."""
+    rows = williams_design(len(things))
+    return [things[place] for place in rows[repetition % len(rows)]]
+
+
 class WritebackKnobs:
     """The kernel's settings that this experiment changes. The caller holds the lock of the host's records."""
 
@@ -245,7 +258,7 @@ class Setting:
         dirty_bytes: 0 is the host's own.
         queue: settings of the disk's queue that differ from its own.
         refined: whether the first round suggested it.
-        repetitions: the figures of each repetition, as Bench.measure() returns them.
+        repetitions: the figures of each repetition in order, as Bench.measure() returns them.
     """
 
     dirty_bytes: int
@@ -271,55 +284,88 @@ class Bench:
         self._flood = flood.Flood(fio, os.path.join(directory, "flood"), options["flood_size"])
 
     def lay_out(self) -> None:
-        """Write the files of the synchronous writers once, so that no measurement has to allocate their blocks."""
+        """Write all files once, so that no measurement has to allocate their blocks, neither here nor below a VM."""
         self._fio(max(self.options["write_sizes"]), max(self.options["threads"]), "--create_only=1")
+        self._flood.lay_out()
         os.sync()
         if self._drive:
             self._drive.slow_down()
 
-    def idle(self) -> dict[tuple[int, int], dict[str, t.Any]]:
+    def idle(self, repetition: int) -> dict[tuple[int, int], dict[str, t.Any]]:
         """Return the figures of each cell without a flood."""
-        return {cell: self._synchronous(*cell) for cell in _cells(self.options)}
+        return self._in_turn(repetition, self._synchronous)
 
-    def measure(self) -> dict[str, t.Any]:
+    def prepare(self) -> None:
+        """Rewrite what the sequential measurement will write, untimed and without the limits of an emulated drive.
+
+        The measurement then finds its pages in the page cache and its blocks on the disk, whatever ran before.
+        """
+        with self._at_full_speed():
+            sequential(self._flood.path, self._sequential_bytes())
+
+    def measure(self, repetition: int) -> dict[str, t.Any]:
         """Return the sequential throughput, and each cell under the flood with the proof that it was written back."""
         found: dict[str, t.Any] = {
             "limit": flood.thresholds(self._files)[0],
-            "sequential": sequential(self._flood.path, min(_SEQUENTIAL_BYTES, self.options["flood_size"])),
-            "cells": {},
+            "sequential": sequential(self._flood.path, self._sequential_bytes()),
         }
-        os.unlink(self._flood.path)
         self._flood.start()
         try:
-            for cell in _cells(self.options):
-                with flood.Watch(self._files, self.disk, self._flood.pid) as watch:
-                    figures = self._synchronous(*cell)
-                evidence = flood.evidence(watch.samples, figures.pop("bytes"), self._flood.started)
-                if not self._flood.runs():
-                    evidence.update(valid=False, reason="the flood ended early; is the file system full?")
-                found["cells"][cell] = {**figures, **evidence}
+            found["cells"] = self._in_turn(repetition, self._under_the_flood)
         finally:
             self.settle()
         return found
 
-    def settle(self) -> None:
-        """End the flood and write what is left of it, so that the next measurement begins without dirty pages."""
+    def _in_turn(self, repetition: int, one: t.Callable[[int, int], _Figures]) -> dict[tuple[int, int], _Figures]:
+        """Measure the cells in the order of a repetition, and return them in their own order."""
+        cells = _cells(self.options)
+        found = {cell: one(*cell) for cell in order(cells, repetition)}
+        return {cell: found[cell] for cell in cells}
+
+    def _under_the_flood(self, write_size: int, threads: int) -> _Figures:
+        """Return the figures of a cell with the proof that the flood was written back meanwhile."""
+        with flood.Watch(self._files, self.disk, self._flood.pid) as watch:
+            figures = self._synchronous(write_size, threads)
+        evidence = flood.evidence(watch.samples, figures.pop("bytes"), self._flood.started)
+        if not self._flood.runs():
+            evidence.update(valid=False, reason="the flood ended early; is the file system full?")
+        return {**figures, **evidence}
+
+    def _sequential_bytes(self) -> int:
+        return int(min(_SEQUENTIAL_BYTES, self.options["flood_size"]))
+
+    @contextlib.contextmanager
+    def _at_full_speed(self) -> t.Iterator[None]:
+        """Lift the limits of an emulated drive meanwhile."""
         if self._drive:
             self._drive.speed_up()
-        self._flood.stop()
-        os.sync()
-        if self._drive:
-            self._drive.slow_down()
+        try:
+            yield
+        finally:
+            if self._drive:
+                self._drive.slow_down()
 
-    def _synchronous(self, write_size: int, threads: int) -> dict[str, t.Any]:
-        """Return the writes per second, their bytes, and the time of a write and of its fsync in milliseconds."""
-        report = self._fio(write_size, threads, "--time_based", f"--runtime={self.options['seconds']:g}")
+    def settle(self) -> None:
+        """End the flood and write what is left of it, so that the next measurement begins without dirty pages."""
+        with self._at_full_speed():
+            self._flood.stop()
+            os.sync()
+
+    def _synchronous(self, write_size: int, threads: int) -> _Figures:
+        """Return the writes per second, their bytes, and the time of a write and of its fsync in milliseconds.
+
+        C(seconds) is how long it took: fio waits for the fsync that runs at the end of its time.
+        """
+        # fio takes whole numbers only: 0.5 would be no time at all.
+        report = self._fio(write_size, threads, "--time_based", f"--runtime={self.options['seconds'] * 1000:.0f}ms")
         job = report["jobs"][0]
         fsync = job["sync"]["lat_ns"]
         share = fsync.get("percentile", {})
         slowest = fsync["max"] or job["write"]["runtime"] * 1e6  # no fsync ended in time
         return {
             "iops": job["write"]["iops"],
+            "seconds": job["write"]["runtime"] / 1000,
+            "fsyncs": fsync.get("N", job["sync"].get("total_ios", 0)),
             "bytes": job["write"]["io_bytes"],
             "write_avg_ms": job["write"]["lat_ns"]["mean"] / 1e6,
             "avg_ms": (fsync["mean"] or slowest) / 1e6,
@@ -392,30 +438,32 @@ def _rounds(bench: Bench, knobs: WritebackKnobs, options: t.Mapping[str, t.Any])
     """
     settings = [Setting(value, queue) for queue in options["queues"] for value in options["dirty_bytes"]]
     if options["refine"]:
-        _round(bench, knobs, settings)
+        _round(bench, knobs, settings, 0)
         settings += [
             Setting(value, queue, refined=True) for value, queue in results.around_the_knee(settings, options["refine"])
         ]
         for setting in settings:
             setting.repetitions.clear()
-    for _repetition in range(options["repetitions"]):
-        _round(bench, knobs, settings)
+    for repetition in range(options["repetitions"]):
+        _round(bench, knobs, settings, repetition)
     return settings
 
 
-def _round(bench: Bench, knobs: WritebackKnobs, settings: t.Sequence[Setting]) -> None:
-    """Measure each setting once, and the idle host once."""
+def _round(bench: Bench, knobs: WritebackKnobs, settings: t.Sequence[Setting], repetition: int) -> None:
+    """Measure each setting once, and the idle host once, in the order of a repetition."""
     knobs.set(0, {})
-    idle = bench.idle()
-    for setting in settings:
+    idle = bench.idle(repetition)
+    for setting in order(settings, repetition):
+        knobs.set(0, {})
+        bench.prepare()
         knobs.set(setting.dirty_bytes, setting.queue)
-        setting.repetitions.append({**bench.measure(), "idle": idle})
+        setting.repetitions.append({**bench.measure(repetition), "idle": idle})
 
 
 def sequential(path: str, size: int) -> float:
-    """Return the bytes per second of a sequential write of a new file and its fsync."""
+    """Return the bytes per second of a sequential write to the start of a file, which exists, and its fsync."""
     block = os.urandom(_BLOCK)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(path, os.O_WRONLY)
     try:
         started, left = time.monotonic(), size
         while left > 0:

@@ -21,6 +21,8 @@ _RATES = ("writeback_per_second", "device_per_second")
 _PEAKS = ("dirty_max", "writeback_max")
 # A cell without a complete write counts as this part of one, since a share must be above 0.
 _PART_OF_A_WRITE = 0.5
+# Cells of one setting whose floods were written back at rates further apart than this did not meet the same flood.
+MOST_FLOOD_SPREAD = 2.0
 
 
 class Measured(t.Protocol):
@@ -32,15 +34,10 @@ class Measured(t.Protocol):
     repetitions: list[dict[str, t.Any]]
 
 
-def facts(settings: t.Sequence[Measured], seconds: float) -> dict[str, t.Any]:
-    """Return the figures of each setting, the knee and the baseline.
-
-    Args:
-        settings: the host's own first.
-        seconds: how long each cell was measured.
-    """
+def facts(settings: t.Sequence[Measured]) -> dict[str, t.Any]:
+    """Return the figures of each setting, the host's own first, the knee and the baseline."""
     usable = [place for place, setting in enumerate(settings) if not _reason(setting)]
-    answer, chosen = _knee(settings, usable, seconds)
+    answer, chosen = _knee(settings, usable)
     baseline = usable[0] if usable else None
     shown = [_figures(setting, settings[baseline or 0]) for setting in settings]
     return {
@@ -60,7 +57,7 @@ def facts(settings: t.Sequence[Measured], seconds: float) -> dict[str, t.Any]:
 def around_the_knee(settings: t.Sequence[Measured], count: int) -> list[tuple[int, t.Mapping[str, t.Any]]]:
     """Return values of dirty_bytes between the knee and its neighbours, in logarithmic steps, and the knee's queue."""
     usable = [place for place, setting in enumerate(settings) if not _reason(setting)]
-    dummy, chosen = _knee(settings, usable, 1.0)
+    _answer, chosen = _knee(settings, usable)
     if chosen is None:
         return []
     queue = settings[chosen].queue
@@ -79,30 +76,31 @@ def _steps(start: int, end: int, count: int) -> list[int]:
     return [int(start * ratio**number) // page * page for number in range(1, count + 1)]
 
 
-def _knee(settings: t.Sequence[Measured], usable: t.Sequence[int], seconds: float) -> tuple[knee.Knee, int | None]:
+def _knee(settings: t.Sequence[Measured], usable: t.Sequence[int]) -> tuple[knee.Knee, int | None]:
     """Return the knee of the settings under which write-back ran, and its place among all settings."""
     if len(usable) < 2:
         reasons = " ".join(filter(None, (_reason(setting) for setting in settings[:1])))
         text = f"write-back ran under {len(usable)} of {len(settings)} settings, two are needed; {reasons}"
         return knee.Knee(None, text.strip("; "), None, None), None
-    answer = knee.find([_trial(settings[place], seconds) for place in usable])
+    answer = knee.find([_trial(settings[place]) for place in usable])
     return answer, None if answer.place is None else usable[answer.place]
 
 
-def _trial(setting: Measured, seconds: float) -> knee.Trial:
-    least = _PART_OF_A_WRITE / seconds
+def _trial(setting: Measured) -> knee.Trial:
     return knee.Trial(
         limit=_limit(setting),
         queue=tuple(sorted(setting.queue.items())),
         sequential=tuple(each["sequential"] for each in setting.repetitions),
         recovered=tuple(
-            min(
-                max(cell["iops"], least) / max(each["idle"][name]["iops"], least)
-                for name, cell in each["cells"].items()
-            )
+            min(_iops(cell) / _iops(each["idle"][name]) for name, cell in each["cells"].items())
             for each in setting.repetitions
         ),
     )
+
+
+def _iops(cell: t.Mapping[str, t.Any]) -> float:
+    """Return the writes per second, at least a part of a write in the time that the cell really took."""
+    return float(max(cell["iops"], _PART_OF_A_WRITE / cell["seconds"]))
 
 
 def _limit(setting: Measured) -> int:
@@ -120,6 +118,20 @@ def _reason(setting: Measured) -> str:
     return ""
 
 
+def _doubt(setting: Measured) -> str:
+    """Return why the figures of a setting are doubtful; empty if its cells met about the same flood."""
+    names = setting.repetitions[0]["cells"]
+    rates = [
+        statistics.median(each["cells"][name]["writeback_per_second"] for each in setting.repetitions) for name in names
+    ]
+    if max(rates) <= MOST_FLOOD_SPREAD * min(rates):
+        return ""
+    return (
+        f"its cells met different floods, written back at {min(rates) / 1e6:,.0f} to {max(rates) / 1e6:,.0f} MB/s, "
+        f"more than {MOST_FLOOD_SPREAD:g} times apart"
+    )
+
+
 def _figures(setting: Measured, baseline: Measured) -> dict[str, t.Any]:
     reason = _reason(setting)
     return {
@@ -129,6 +141,7 @@ def _figures(setting: Measured, baseline: Measured) -> dict[str, t.Any]:
         "refined": setting.refined,
         "valid": not reason,
         "reason": reason,
+        "doubt": "" if reason else _doubt(setting),
         "sequential": _spread([each["sequential"] for each in setting.repetitions], 0),
         "sequential_share": _paired(
             [each["sequential"] for each in setting.repetitions], [each["sequential"] for each in baseline.repetitions]
@@ -145,6 +158,8 @@ def _cell(name: tuple[int, int], setting: Measured, baseline: Measured) -> dict[
     return {
         "write_size": name[0],
         "threads": name[1],
+        "seconds": _spread([each["seconds"] for each in cells], 3),
+        "fsyncs": _spread([each["fsyncs"] for each in cells], 0),
         "flood_iops": _spread(iops, 2),
         "idle_iops": _spread([each["iops"] for each in idle], 2),
         "of_idle": _paired(iops, [each["iops"] for each in idle]),

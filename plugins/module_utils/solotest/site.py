@@ -21,6 +21,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import BackgroundProgram
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_idle import kept_awake
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import cpu_ticks, stolen_share
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, private_directory
 from ansible_collections.memstretch.density.plugins.module_utils.host.memory import stays_awake
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges
@@ -32,7 +33,6 @@ RANGES: Ranges = {
 }
 _HOST = "127.0.0.1"
 _PATIENCE_S = 30.0
-_STEAL = 7  # in the line of /proc/stat
 
 
 class Load(t.NamedTuple):
@@ -148,15 +148,3 @@ def _figures(latency: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return average and p99 of the upper bound, and p99 of the lower one."""
     upper, lower = latency["intended"], latency.get("server") or {}
     return {"avg_us": upper["avg_us"], "p99_us": upper["p99_us"], "lower_p99_us": lower.get("p99_us")}
-
-
-def stolen_share(before: list[int], after: list[int]) -> float | None:
-    """Return the share of CPU time that was stolen between two readings of cpu_ticks(); None if it is unknown."""
-    total = sum(after) - sum(before)
-    return round((after[_STEAL] - before[_STEAL]) / total, 5) if total and len(after) > _STEAL else None
-
-
-def cpu_ticks() -> list[int]:
-    """Return the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal (guest is in user)."""
-    line, _newline, _rest = (HostFiles().text("/proc/stat") or "").partition("\n")
-    return [int(word) for word in line.split()[1:9]]

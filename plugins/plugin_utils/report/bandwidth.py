@@ -13,6 +13,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.section 
     Table,
     hosts,
     median,
+    origin,
     ratio,
     series,
 )
@@ -36,6 +37,7 @@ def memory_bandwidth(document: t.Mapping[str, t.Any]) -> Section:
         answers.append(f"{prefix}{_answer(result['pairs'])}")
         texts = [_channels_share(result["theory"]), _link_share(result["link"]), *result["notes"], *result["warnings"]]
         sentences += [f"{prefix}{text}." for text in texts]
+        sentences += [f"{prefix}{text}" for text in origin(result, "membw")]
         doubts += [f"{prefix}{text}" for text in result["doubts"]]
         tables += [
             _source_table(prefix, result),

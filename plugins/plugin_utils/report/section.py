@@ -78,6 +78,27 @@ def median(figures: t.Mapping[str, float] | None, unit: float = 1, digits: int =
     return middle if low == high else f"{middle}, range {low} to {high}"
 
 
+def origin(result: t.Mapping[str, t.Any], programs: str) -> list[str]:
+    """Return where and when a result was measured, in one sentence; none for results of an earlier version.
+
+    Args:
+        result: with C(origin), as host.cpu_time.Origin returned it.
+        programs: those that measured, and were measured, with their versions.
+    """
+    found = result.get("origin")
+    if not found:
+        return []
+    where = ", ".join(filter(None, (found["cpu_model"], found["kernel"] and f"Linux {found['kernel']}", programs)))
+    stolen = "an unknown share" if found["stolen"] is None else f"{100 * found['stolen']:.2g} %"
+    took = "" if found.get("seconds") is None else f" in {_duration(found['seconds'])}"
+    return [f"Measured on {found['date']}{took}: {where}; {stolen} of the CPU time was stolen meanwhile."]
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def ratio(value: float | None) -> str:
     """Return a ratio with two digits as text."""
     return "-" if value is None else f"{value:.2f}"

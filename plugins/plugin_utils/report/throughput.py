@@ -11,7 +11,7 @@ import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Chart, Section, Table
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Chart, Section, Table, origin
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (
     PAIRS_FOR_AN_INTERVAL,
     PairedRatio,
@@ -55,7 +55,7 @@ def throughput_benchmark(document: t.Mapping[str, t.Any]) -> Section:
     return Section(
         "throughput_benchmark",
         TITLE,
-        [*_evidence(arms), *_left_out(arms), *_control(controls), *_circumstances(arms)],
+        [*_evidence(arms), *_left_out(arms), *_control(controls), *_circumstances(arms), *_origins(arms)],
         _doubts(arms, controls),
         tables,
         [_curves_chart(curves)] if curves else [],
@@ -119,9 +119,11 @@ def _cases_table(arms: comparison.Arms) -> Table:
         "profile",
         "ops/s (lowest to highest round)",
         "x first",
+        "seconds",
         "p99 ms",
         "max ms",
         "Redis CPU",
+        "client CPU",
         "limit",
         "page-ins per 1,000 requests",
         "source: dram ops/s",
@@ -150,6 +152,7 @@ def _case_row(
     case, op, size = key
     mine = list(rounds.values())
     shares = [each["redis_cpu_share"] for each in mine if each["redis_cpu_share"] is not None]
+    of_client = [each["client_cpu_share"] for each in mine if each["client_cpu_share"] is not None]
     of_source = SOURCE.get((case, op, round(math.log10(size))), (None, None))
     return (
         case,
@@ -158,9 +161,11 @@ def _case_row(
         arm,
         _spread([each["ops_per_second"] for each in mine]),
         _ratio(comparison.ratio(comparison.rates(rounds), comparison.rates(first), paired)) if first else "-",
+        f"{min(each['seconds'] for each in mine):,.1f}",
         f"{statistics.median(each['p99_ms'] for each in mine):,.2f}",
         f"{max(each['max_ms'] for each in mine):,.1f}",
         f"{min(shares):.2f}" if shares else "-",
+        f"{max(of_client):.2f}" if of_client else "-",
         ", ".join(sorted({each["limit"] for each in mine})),
         f"{comparison.page_ins_per_1000(mine):,.1f}",
         *("-" if value is None else f"{value:,}" for value in of_source),
@@ -254,13 +259,38 @@ def _circumstances(arms: comparison.Arms) -> list[str]:
     return found
 
 
+def _origins(arms: comparison.Arms) -> list[str]:
+    """Return where and when the arms were measured: one sentence for each host."""
+    by_host: dict[str, list[t.Mapping[str, t.Any]]] = {}
+    for arm in arms.values():
+        for each in arm["rounds"]:
+            if each.get("date"):
+                by_host.setdefault(each["host"], []).append(each)
+    found = []
+    for host, rounds in by_host.items():
+        first = min(rounds, key=lambda each: each["date"])
+        stolen = [each["stolen"] for each in rounds if each["stolen"] is not None]
+        facts = {
+            "date": first["date"],
+            "cpu_model": first["cpu"],
+            "kernel": first["kernel"],
+            "stolen": statistics.fmean(stolen) if stolen else None,
+        }
+        prefix = f"{host}: " if len(by_host) > 1 else ""
+        found += [f"{prefix}{text}" for text in origin({"origin": facts}, f"Redis {first['redis_version']}")]
+    return found
+
+
 def _doubts(arms: comparison.Arms, controls: t.Sequence[comparison.Control]) -> list[str]:
     found = []
     if comparison.control_holds(controls) is False:
         found.append("the control differs: profiles that moved no page have different throughput, so the site is noisy")
     for number, (name, arm) in enumerate(arms.items()):
         if number and not comparison.is_cold(arm):
-            found.append(f"{name}: cold requests paged nothing in, so all data fitted into DRAM; raise the stretch")
+            found.append(
+                f"{name}: cold requests paged nothing in, or next to nothing, so all data fitted into DRAM; raise the "
+                f"stretch"
+            )
         found += [f"{name}, {text}" for text in figures.doubts(arm["rounds"])]
     return found
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import knee
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import (
     Chart,
     Section,
     Table,
     hosts,
     median,
+    origin,
     ratio,
     series,
 )
@@ -28,6 +30,8 @@ _SOURCE: dict[tuple[int, int], tuple[float | None, float, float]] = {
 _SOURCE_TIMES = ("1,015 / 1,591 / -", "2.22 / 12.35 / 145")
 _SOURCE_TIMES_CELL = (4096, 1)
 _SOURCE_SEQUENTIAL = (251, 216)
+# A percentile of fewer fsyncs is their maximum.
+_LEAST_FSYNCS = {"p95_ms": 20, "p99_ms": 100}
 
 
 def writeback_benchmark(document: t.Mapping[str, t.Any]) -> Section:
@@ -45,6 +49,9 @@ def writeback_benchmark(document: t.Mapping[str, t.Any]) -> Section:
             for each in result["settings_measured"]
             if not each["valid"]
         ]
+        doubts += [
+            f"{prefix}{_setting(each)}: {each['doubt']}" for each in result["settings_measured"] if each.get("doubt")
+        ]
         tables += [_source_table(prefix, result), _figures_table(prefix, result), _proof_table(prefix, result)]
         charts += _charts(f"writeback_benchmark-{number}", host, prefix, result)
     title = "Synchronous writes under a flood of dirty pages"
@@ -54,13 +61,13 @@ def writeback_benchmark(document: t.Mapping[str, t.Any]) -> Section:
 def _answer(result: t.Mapping[str, t.Any]) -> str:
     """Return the best setting, or that there is none, in one sentence."""
     where = _drive(result)
-    chosen, knee = result["chosen"], result["knee"]
+    chosen, found = result["chosen"], result["knee"]
     if not chosen:
         return f"There is no knee on {where}: {result['reason']}."
     limits = (
-        "" if not knee["limits"] else f" ({knee['limits'][0] / 2**20:,.4g} to {knee['limits'][1] / 2**20:,.4g} MiB)"
+        "" if not found["limits"] else f" ({found['limits'][0] / 2**20:,.4g} to {found['limits'][1] / 2**20:,.4g} MiB)"
     )
-    gain = knee["gain"]
+    gain = found["gain"]
     least = min(each["gain"] or 0 for each in chosen["cells"])
     how_many = f"{gain[0]:.1f} ({gain[1]:.1f} to {gain[2]:.1f})" if gain else f"{least:.1f}"
     return (
@@ -83,17 +90,26 @@ def _drive(result: t.Mapping[str, t.Any]) -> str:
 def _sentences(result: t.Mapping[str, t.Any]) -> list[str]:
     found = []
     repetitions = result["knee"]["repetitions"]
+    there = f"there {_are(repetitions, 'repetition')}"
     if not result["knee"]["gain"]:
-        found.append(f"There is no interval: it needs 3 repetitions, there {_are(repetitions, 'repetition')}.")
+        found.append(f"There is no interval: that of the gain needs 3 repetitions, that of the knee 5; {there}.")
+    elif repetitions < knee.MIN_FOR_LIMITS:
+        found.append(
+            f"The interval of the gain is at 95 %, over {repetitions} repetitions (Student's t). The knee has no "
+            f"interval: it needs {knee.MIN_FOR_LIMITS} repetitions."
+        )
     else:
-        found.append(f"The intervals of the knee and of its gain are at 95 %, over {repetitions} repetitions.")
+        found.append(
+            f"The intervals are at 95 %, over {repetitions} repetitions: that of the gain is Student's t, that of the "
+            f"knee is what resampled repetitions choose."
+        )
     if result["baseline"] and result["baseline"]["dirty_bytes"]:
         found.append(
             f"The baseline is {_setting(result['baseline'])}, as nothing was written back under the own settings."
         )
     if result["chosen"] and not result["settings"]["emulated_iops"]:
         found.append(f"To keep this setting: host_tuning_dirty_bytes: {result['chosen']['dirty_bytes']}")
-    return found
+    return found + origin(result, f"fio {result.get('fio') or 'of an unknown version'}")
 
 
 def _are(count: int, noun: str) -> str:
@@ -142,7 +158,13 @@ def _source_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
 def _times(cell: t.Mapping[str, t.Any] | None) -> str:
     if cell is None:
         return "-"
-    return f"{cell['avg_ms']['median']:,.2f} / {cell['p95_ms']['median']:,.2f} / {cell['max_ms']:,.0f}"
+    p95 = f"{cell['p95_ms']['median']:,.2f}" if _has(cell, "p95_ms") else "-"
+    return f"{cell['avg_ms']['median']:,.2f} / {p95} / {cell['max_ms']:,.0f}"
+
+
+def _has(cell: t.Mapping[str, t.Any], name: str) -> bool:
+    """Return whether a cell had so many fsyncs in each repetition that a percentile of them means something."""
+    return bool(cell["fsyncs"]["min"] >= _LEAST_FSYNCS.get(name, 1))
 
 
 def _figures_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
@@ -153,6 +175,7 @@ def _figures_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
         "IOPS under the flood",
         "x baseline",
         "x idle",
+        "fsyncs",
         "fsync average ms",
         "p95 ms",
         "p99 ms",
@@ -168,7 +191,8 @@ def _figures_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
             median(each["flood_iops"], 1, 1),
             ratio(each["gain"]),
             ratio(each["of_idle"]),
-            *(median(each[name], 1, 2) for name in ("avg_ms", "p95_ms", "p99_ms")),
+            median(each["fsyncs"], 1, 0),
+            *(median(each[name], 1, 2) if _has(each, name) else "-" for name in ("avg_ms", "p95_ms", "p99_ms")),
             f"{each['max_ms']:,.1f}",
             median(setting["sequential"], 1e6, 0),
             ratio(setting["sequential_share"]),
@@ -198,7 +222,7 @@ def _proof_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
             median(each["device_per_second"], 1e6, 0),
             f"{each['dirty_max'] / 2**20:,.0f}",
             f"{each['writeback_max'] / 2**20:,.0f}",
-            "yes" if setting["valid"] else "no",
+            "no" if not setting["valid"] else "doubtful" if setting["doubt"] else "yes",
         )
         for setting in result["settings_measured"]
         for each in setting["cells"]

@@ -5,8 +5,31 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import typing as t
+
+
+def aligned(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[float | None, list[list[t.Sequence[float]]]]:
+    """Return the series of hosts at one interval: the interval, and for each point of time those of the hosts.
+
+    The client doubles the interval of a loop without an end as it goes on, so hosts that ended at different times have
+    different ones. Their points are brought to the longest. The interval is None if no host has a series.
+    """
+    found = [host["series"] for host in hosts if host.get("series")]
+    if not found:
+        return None, []
+    interval: float = max(each["interval_s"] for each in found)
+    rows: list[list[t.Sequence[float]]] = []
+    for each in found:
+        step = round(interval / each["interval_s"])
+        if not math.isclose(step * each["interval_s"], interval):
+            continue
+        points = each["points"] if step == 1 else coarser(each["points"], step)
+        rows += [[] for _new in range(len(points) - len(rows))]
+        for row, point in zip(rows, points):
+            row.append(point if point[1] is not None else [point[0], 0, *point[2:]])
+    return interval, rows
 
 
 def merged(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
@@ -16,16 +39,7 @@ def merged(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
         C(interval) in seconds, and C(points): count, average, the highest p99 of a host, and maximum, the last three in
         microseconds. None if no host has a series.
     """
-    rows: list[list[t.Sequence[float]]] = []
-    interval = None
-    for host in hosts:
-        series = host.get("series")
-        if not series or (interval is not None and series["interval_s"] != interval):
-            continue
-        interval = series["interval_s"]
-        rows += [[] for _new in range(len(series["points"]) - len(rows))]
-        for row, point in zip(rows, series["points"]):
-            row.append(point)
+    interval, rows = aligned(hosts)
     return None if interval is None else {"interval": interval, "points": [_merged(row) for row in rows]}
 
 

@@ -10,6 +10,7 @@ import re
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.orders import williams_design
 from ansible_collections.memstretch.density.plugins.plugin_utils import profile as host_profile
 
 ORDERS = ("interleaved", "blocks")
@@ -160,21 +161,8 @@ def schedule(arms: t.Sequence[Arm], order: str, rounds: int) -> list[tuple[Arm, 
     """
     if order == "blocks":
         return [(arm, number) for arm in arms for number in range(1, rounds + 1)]
-    rows = _williams_design(len(arms))
+    rows = williams_design(len(arms))
     return [(arms[place], number) for number in range(1, rounds + 1) for place in rows[(number - 1) % len(rows)]]
-
-
-def _williams_design(size: int) -> list[list[int]]:
-    """Return orders of so many arms in which each arm follows each other arm equally often.
-
-    A run may leave something behind for the next one, so the arm before must not always be the same. Over all rows,
-    each arm is also in each place equally often (E. J. Williams, Experimental designs balanced for the estimation of
-    residual effects of treatments, Australian Journal of Scientific Research A 2, 1949). An odd number of arms needs
-    each row backwards as well.
-    """
-    first = [(place + 1) // 2 if place % 2 else (size - place // 2) % size for place in range(size)]
-    rows = [[(each + shift) % size for each in first] for shift in range(size)]
-    return rows if size % 2 == 0 else [order for row in rows for order in (row, row[::-1])]
 
 
 def run_names(study_id: str, runs: t.Sequence[tuple[Arm, int]]) -> list[str]:

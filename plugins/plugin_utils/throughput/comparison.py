@@ -20,6 +20,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence 
     unpaired_ratio,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.student import holm
+from ansible_collections.memstretch.density.plugins.plugin_utils.throughput.figures import pages_in
 
 Arm = t.Mapping[str, t.Any]
 Arms = t.Mapping[str, Arm]
@@ -171,8 +172,8 @@ def control_holds(found: t.Sequence[Control]) -> bool | None:
 
 
 def is_cold(arm: Arm) -> bool:
-    """Return whether each round of the cold cases paged in; True without cold cases."""
-    return all(case["page_ins"] for each in arm["rounds"] for case in each["cases"] if case["case"] == "cold")
+    """Return whether each round of the cold cases paged in, and not only by chance; True without cold cases."""
+    return all(pages_in(case) for each in arm["rounds"] for case in each["cases"] if case["case"] == "cold")
 
 
 def page_ins_per_1000(rounds: t.Iterable[t.Mapping[str, t.Any]]) -> float:

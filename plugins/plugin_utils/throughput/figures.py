@@ -10,6 +10,11 @@ import typing as t
 # A program that had less of a CPU than this did not limit the throughput.
 FULL_CPU = 0.95
 REDIS, MEMORY, CLIENT, UNKNOWN = "Redis", "memory", "client", "unknown"
+# Fewer page-ins per request than this are chance: they limit nothing, and do not make requests cold.
+PAGING = 0.001
+# A case that took less time than this, in seconds, shows the start of programs and one moment of the machine.
+LEAST_SECONDS = 1.0
+TICKS_PER_SECOND = 100  # of the stolen time; the same on all platforms of Linux
 # The cases whose SETs per second are kept over the memory in use.
 _CURVES = ("sequential", "curve")
 CURVE_POINTS = 24
@@ -46,13 +51,18 @@ def figures(step: t.Mapping[str, t.Any], measured: t.Mapping[str, t.Any]) -> dic
 def _limit(figures_of_case: t.Mapping[str, t.Any]) -> str:
     """Return what kept Redis from being faster.
 
-    With page-ins and CPU time to spare, Redis waits for pages of its memory.
+    With page-ins in at least one of 1,000 requests and CPU time to spare, Redis waits for pages of its memory.
     """
     if (figures_of_case["redis_cpu_share"] or 0) >= FULL_CPU:
         return REDIS
-    if figures_of_case["redis_cpu_share"] is not None and figures_of_case["page_ins"]:
+    if figures_of_case["redis_cpu_share"] is not None and pages_in(figures_of_case):
         return MEMORY
     return CLIENT if (figures_of_case["client_cpu_share"] or 0) >= FULL_CPU else UNKNOWN
+
+
+def pages_in(case: t.Mapping[str, t.Any]) -> bool:
+    """Return whether the requests of a case paged in, and not only a page or two by chance."""
+    return bool(case["page_ins"] >= max(1, PAGING * case["requests"]))
 
 
 def _curve(measured: t.Mapping[str, t.Any]) -> list[list[float]]:
@@ -91,7 +101,8 @@ def cell(
     """Return the result of one arm in one round.
 
     Args:
-        about: C(arm), C(profile), C(round), C(host), C(kernel), C(cpu), C(dram), C(left_out) and C(settings).
+        about: C(arm), C(profile), C(round), C(host), C(date), C(kernel), C(cpu), C(cpus), C(dram), C(left_out) and
+            C(settings).
         steps: as steps.select() returned them.
         results: what C(solotest) returned for each step, in order.
     """
@@ -101,8 +112,25 @@ def cell(
         **about,
         "machine": next((each["machine"] for each in results if each.get("machine")), None),
         "redis_version": version,
+        "stolen": _stolen(results, about.get("cpus")),
         "cases": cases,
     }
+
+
+def _stolen(results: t.Sequence[t.Mapping[str, t.Any]], cpus: t.Any) -> float | None:
+    """Return the share of all CPUs' time that was stolen while the client ran; None if it is unknown."""
+    known = [(each["health"]["steal_ticks"], each["seconds"]) for each in results if _knows_stolen(each)]
+    seconds = sum(length for _ticks, length in known)
+    return (
+        round(sum(ticks for ticks, _length in known) / TICKS_PER_SECOND / seconds / int(cpus), 5)
+        if known and cpus
+        else None
+    )
+
+
+def _knows_stolen(measured: t.Mapping[str, t.Any]) -> bool:
+    """Return whether a result has its length and the time that was stolen meanwhile."""
+    return bool(measured.get("seconds")) and (measured.get("health") or {}).get("steal_ticks") is not None
 
 
 def cell_name(arm: str, round_number: int) -> str:
@@ -124,16 +152,38 @@ def by_arm(cells: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, dict[str, 
 
 
 def doubts(rounds: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """Return why figures of an arm are doubtful: neither Redis nor its memory was the limit, or the rounds differ."""
+    """Return why figures of an arm are doubtful.
+
+    Neither Redis nor its memory was the limit, hot requests were not hot, a case was short, or the rounds differ.
+    """
     found = []
     for each in rounds:
         for case in each["cases"]:
             if case["limit"] not in (REDIS, MEMORY):
                 found.append(f"round {each['round']}, {case_title(case)}: {_not_proven(case)}")
+            if case["case"] == "hot" and pages_in(case):
+                found.append(
+                    f"round {each['round']}, {case_title(case)}: {1000 * case['page_ins'] / case['requests']:,.1f} "
+                    f"page-ins per 1,000 requests, so the part was not hot; choose a smaller throughput_benchmark_hot"
+                )
+    found += _short(rounds)
     for name, what in (("machine", "boot of the host"), ("dram", "DRAM budget"), ("redis_version", "version of Redis")):
         if len({each.get(name) for each in rounds}) > 1:
             found.append(f"the {what} is not the same in all rounds")
     return found
+
+
+def _short(rounds: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return the cases that were over too soon, each with its shortest round."""
+    shortest: dict[str, float] = {}
+    for each in rounds:
+        for case in each["cases"]:
+            shortest[case_title(case)] = min(case["seconds"], shortest.get(case_title(case), case["seconds"]))
+    return [
+        f"{title}: took {seconds:.2g} s, {LEAST_SECONDS:g} s are needed; choose more throughput_benchmark_data"
+        for title, seconds in shortest.items()
+        if seconds < LEAST_SECONDS
+    ]
 
 
 def _not_proven(case: t.Mapping[str, t.Any]) -> str:

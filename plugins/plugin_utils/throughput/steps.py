@@ -6,7 +6,10 @@
 The cases are those of a study of 2018 (docs/experiments.md). For each size of values, the same amount of data is
 written and read in sequence. With the smallest values, random keys are updated and read. Then several times as much
 data is written in sequence (the curve), and random keys are updated and read: over all of it (cold), and over a part of
-it, as large as the data before, that was made hot by reading it again and again.
+it, as large as DRAM holds, that was made hot by reading it again and again.
+
+A sequential SET case must write new keys, so it cannot be repeated: the amount of data decides how long it takes. GETs
+in sequence go over the same keys again until they have read READ_AT_LEAST bytes.
 """
 
 from __future__ import annotations
@@ -34,6 +37,9 @@ RANGES: Ranges = {
 ONLY_SETS, ONLY_GETS = -1, 100
 # How often each key of the hot part is read at random, on average, before it is measured.
 HOT_ACCESSES = 3
+READ_AT_LEAST = 2**31
+# The hot part fills this share of a DRAM budget: the kernel's choice of pages to keep is not exact.
+HOT_SHARE = 0.8
 
 # What Redis 7 holds for each value in addition to its allocation: entry, key, object, and its place in the table.
 # Measured: 1.09 MB for 1,000 values of 1,000 bytes, of which 1,024 bytes each are the allocation of the value.
@@ -42,6 +48,8 @@ _VALUE_HEADER = 4
 # Redis itself, and a margin for its growing table and for fragmentation.
 _REDIS_BYTES = 16 * 2**20
 _MARGIN = 1.05
+# A bucket of the table of keys. It has between one and two buckets for each key, and random keys touch all of them.
+_BUCKET = 8
 
 
 def make_steps(settings: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
@@ -51,8 +59,8 @@ def make_steps(settings: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     needs for the step. C(requests) and C(duration) are None for the default of the client.
 
     Args:
-        settings: C(data), C(value_sizes), C(stretch), C(seconds), C(connections), C(pipeline), C(compressibility), as
-            the user gave them.
+        settings: C(data), C(value_sizes), C(stretch), C(hot) (may be empty: as large as the data), C(seconds),
+            C(connections), C(pipeline), C(compressibility), as the user gave them.
 
     Raises:
         SettingError: a setting is not allowed.
@@ -68,11 +76,20 @@ def make_steps(settings: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     seconds, smallest = checked["seconds"], sizes[0]
     steps = []
     for size in sizes:
-        steps += [_empty(size), *_both("sequential", size, data // size)]
+        keys = data // size
+        written, read = _both("sequential", size, keys)
+        steps += [_empty(size), written, {**read, "requests": -(-READ_AT_LEAST // data) * keys}]
         if size == smallest:
-            steps += _both("random", size, data // size, seconds)
+            steps += _both("random", size, keys, seconds)
     if checked["stretch"] > 1:
-        steps += _stretched(smallest, data // smallest, int(data * checked["stretch"]) // smallest, seconds)
+        keys = int(data * checked["stretch"]) // smallest
+        hot = size_in_bytes(f"{PREFIX}hot", settings["hot"]) if settings.get("hot") else data
+        if not smallest <= hot <= keys * smallest:
+            raise SettingError(
+                f"{PREFIX}hot: {settings['hot']!r} is not allowed; it must be at least one value and at most the "
+                f"stretched data, {keys * smallest:,} bytes"
+            )
+        steps += _stretched(smallest, hot // smallest, keys, seconds)
     in_flight = checked["connections"] * checked["pipeline"]
     return [
         {**step, "index": index, "bytes": _memory(step["keys"], step["value_size"], in_flight)}
@@ -97,6 +114,40 @@ def _stretched(size: int, hot: int, keys: int, seconds: float) -> list[dict[str,
         *_both("cold", size, keys, seconds),
         *({**step, "keys": keys} for step in of_part),
     ]
+
+
+def with_hot_part(
+    steps: t.Sequence[dict[str, t.Any]], dram: t.Any, settings: t.Mapping[str, t.Any]
+) -> list[dict[str, t.Any]]:
+    """Return the steps with a hot part as large as a DRAM budget holds, unless the user chose its size.
+
+    Args:
+        steps: as make_steps() returned them.
+        dram: the DRAM budget, as the user gave it; empty if there is none.
+        settings: those of make_steps().
+
+    Raises:
+        SettingError: dram is not a size.
+    """
+    if not dram or settings.get("hot"):
+        return list(steps)
+    checked = check_numbers(settings, RANGES, PREFIX)
+    budget, in_flight = size_in_bytes(f"{PREFIX}dram", dram), checked["connections"] * checked["pipeline"]
+    found = []
+    for step in steps:
+        if step["case"] in ("hot", "warm-up"):
+            keys = max(1, min(step["keys"], _hot_keys(budget, step["value_size"], step["keys"], in_flight)))
+            requests = step["requests"] and HOT_ACCESSES * keys
+            step = {**step, "key_count": keys, "requests": requests}
+        found.append(step)
+    return found
+
+
+def _hot_keys(budget: int, size: int, keys: int, in_flight: int) -> int:
+    """Return how many keys a DRAM budget holds, with a margin, besides what all keys need in DRAM at any time."""
+    table = _BUCKET * 2 ** (keys - 1).bit_length()
+    room = HOT_SHARE * budget - _REDIS_BYTES - table - 2 * in_flight * size
+    return int(room / (_MARGIN * (_allocation(size + _VALUE_HEADER) + _OVERHEAD)))
 
 
 def _step(case: str, op: str | None, size: int, keys: int, pattern: str, read_mix: int) -> dict[str, t.Any]:

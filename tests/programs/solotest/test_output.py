@@ -217,6 +217,14 @@ def test_the_series_adds_up_to_the_histogram(solotest, filled):
     assert response["sum_ns"] - response["count"] <= whole <= response["sum_ns"]
 
 
+def test_the_series_of_a_short_closed_loop_has_points(solotest, filled):
+    """20,000 requests take a fraction of a second, of which a curve is drawn."""
+    report = solotest.run("--json", "--pacing", "none", "--requests", 20_000, *measure(filled.port)).json
+    series = report["test"]["series"]
+    assert 10 <= len(series["points"]) <= 120
+    assert sum(point[0] for point in series["points"]) == report["test"]["requests"]["ok"]
+
+
 def test_the_series_of_a_long_closed_loop_stays_short(solotest, filled):
     report = solotest.run("--json", "--pacing", "none", "--duration", 1.5, *measure(filled.port)).json
     assert report["test"]["rate"]["target"] is None

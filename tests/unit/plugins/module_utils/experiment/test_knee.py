@@ -55,6 +55,22 @@ def test_a_planted_knee_is_found_with_its_interval():
     )
 
 
+@pytest.mark.parametrize("repetitions", [3, 5])
+def test_the_interval_of_the_gain_covers_it_with_few_repetitions(repetitions):
+    true_gain = planted(PLANTED) / planted(LIMITS[0])
+    found = [knee.find(synthetic(seed, planted, costly_below_4_mib, repetitions=repetitions)) for seed in range(200)]
+
+    assert sum(each.gain[1] <= true_gain <= each.gain[2] for each in found) >= 0.9 * len(found)
+
+
+@pytest.mark.parametrize("repetitions", [3, 4])
+def test_the_knee_has_no_interval_with_few_repetitions(repetitions):
+    """Three repetitions have ten different resamples only, so 95 % of these mean nothing."""
+    answer = knee.find(synthetic(1, planted, costly_below_4_mib, noise=0.01, repetitions=repetitions))
+
+    assert LIMITS[answer.place] == PLANTED and answer.limits is None and answer.gain is not None
+
+
 def test_there_is_no_knee_where_none_is():
     found = [knee.find(synthetic(seed, lambda limit: 0.2)) for seed in SEEDS]
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -84,6 +85,107 @@ def test_a_directory_that_cannot_be_measured_is_refused(tmp_path):
         writeback.check_directory(str(tmp_path / "none"), writeback.check_options(OPTIONS))
     with pytest.raises(writeback.MeasurementError, match="is not on a disk"):
         writeback.check_directory("/dev/shm", {**writeback.check_options(OPTIONS), "flood_size": 0, "file_size": 0})
+
+
+class TestOrder:
+    def test_each_setting_and_each_cell_changes_its_place(self):
+        rounds = [writeback.order("abcd", repetition) for repetition in range(4)]
+
+        assert all(sorted(each) == list("abcd") for each in rounds)
+        assert all(len(set(place)) == 4 for place in zip(*rounds))
+        followed = [pair for each in rounds for pair in zip(each, each[1:])]
+        assert len(set(followed)) == len(followed) == 12  # each follows each other one once
+
+    def test_one_thing_has_one_order(self):
+        assert [writeback.order("a", repetition) for repetition in range(3)] == [["a"]] * 3
+
+    def test_a_round_measures_the_settings_in_its_order_and_from_the_same_state(self):
+        done = []
+
+        class Knobs:
+            def set(self, dirty_bytes, _queue):
+                done.append(dirty_bytes)
+
+        class Bench:
+            def idle(self, _repetition):
+                return {}
+
+            def prepare(self):
+                done.append("prepare")
+
+            def measure(self, repetition):
+                done.append("measure")
+                return {"repetition": repetition}
+
+        settings = [writeback.Setting(value, {}) for value in (0, 64, 16, 4)]
+        writeback._round(Bench(), Knobs(), settings, 1)
+
+        assert done[0] == 0  # the idle host
+        assert done[1:5] == [0, "prepare", writeback.order([0, 64, 16, 4], 1)[0], "measure"]
+        assert done[3::4] == writeback.order([0, 64, 16, 4], 1) != [0, 64, 16, 4]
+        assert all(each.repetitions == [{"repetition": 1, "idle": {}}] for each in settings)
+
+
+class TestBench:
+    """A bench whose fio is a recording."""
+
+    OPTIONS = {**writeback.check_options({**OPTIONS, "seconds": 0.5}), "write_sizes": [4096, 16384]}
+
+    @pytest.fixture
+    def bench(self, tmp_path):
+        commands = []
+
+        def run(words, **_more):
+            commands.append(words)
+            job = {
+                "write": {"iops": 0.105, "runtime": 9500, "io_bytes": 4096, "lat_ns": {"mean": 1000.0}},
+                "sync": {"lat_ns": {"N": 1, "mean": 9.5e9, "max": 9500000000, "percentile": {"95.000000": 9529458688}}},
+            }
+            return 0, json.dumps({"jobs": [job]}), ""
+
+        found = writeback.Bench(str(tmp_path), "sda", self.OPTIONS, "fio", run, None)
+        found.commands = commands
+        return found
+
+    def test_the_real_time_and_the_number_of_fsyncs_are_kept(self, bench):
+        found = bench.idle(0)[4096, 1]
+
+        assert (found["seconds"], found["fsyncs"], found["avg_ms"]) == (9.5, 1, 9500)
+
+    def test_half_a_second_is_not_no_time(self, bench):
+        """fio takes whole numbers only, and reads 0.5 as 0."""
+        bench.idle(0)
+        assert "--runtime=500ms" in bench.commands[0]
+
+    def test_the_cells_change_their_order_but_not_in_the_result(self, bench):
+        cells = [(4096, 10), (4096, 1), (16384, 10), (16384, 1)]
+        orders = []
+        for repetition in range(4):
+            bench.commands.clear()
+            assert list(bench.idle(repetition)) == cells
+            orders.append([next(word for word in each if "--bs=" in word) for each in bench.commands])
+
+        assert len({tuple(each) for each in orders}) > 1
+
+    def test_the_flood_is_laid_out_once_and_stays(self, bench, tmp_path):
+        bench.lay_out()
+        flood = tmp_path / "flood"
+        before = flood.stat()
+        bench.prepare()
+        bench.settle()
+
+        assert before.st_size == self.OPTIONS["flood_size"] and before.st_blocks * 512 >= before.st_size
+        assert (flood.stat().st_ino, flood.stat().st_size) == (before.st_ino, before.st_size)
+
+
+def test_the_sequential_measurement_rewrites_the_blocks_that_are_there(tmp_path):
+    path = tmp_path / "flood"
+    path.write_bytes(b"x" * (3 << 20))
+
+    assert writeback.sequential(str(path), 2 << 20) > 0
+    assert path.stat().st_size == 3 << 20 and path.read_bytes()[2 << 20 :] == b"x" * (1 << 20)
+    with pytest.raises(FileNotFoundError):
+        writeback.sequential(str(tmp_path / "new"), 1)
 
 
 def plant(tmp_path, kind):

@@ -15,14 +15,17 @@ CELL = (16384, 1)
 OWN_LIMIT = 4800 * MIB
 
 
-def cell(iops, valid=True):
+def cell(iops, valid=True, flood=10 * MIB, seconds=5.0):
     return {
         "iops": iops,
+        "seconds": seconds,
+        "fsyncs": round(iops * seconds),
         "valid": valid,
         "reason": "" if valid else "no write-back ran",
         "samples": [[0.2, 1, 1, 1]],
         **dict.fromkeys(("write_avg_ms", "avg_ms", "p95_ms", "p99_ms", "max_ms"), 1.5),
-        **dict.fromkeys(("writeback_per_second", "device_per_second", "dirty_max", "writeback_max"), 10 * MIB),
+        **dict.fromkeys(("writeback_per_second", "device_per_second"), flood),
+        **dict.fromkeys(("dirty_max", "writeback_max"), 10 * MIB),
     }
 
 
@@ -42,12 +45,12 @@ def setting(dirty_bytes, iops, *, sequential=200e6, valid=True, queue=None):
 
 def test_the_knee_has_its_figures_and_its_intervals():
     found = writeback_results.facts(
-        [setting(0, (10, 11, 9)), setting(64 * MIB, (100, 105, 95)), setting(15 * MIB, (400, 410, 390))], 5
+        [setting(0, (10, 11, 9)), setting(64 * MIB, (100, 105, 95)), setting(15 * MIB, (400, 410, 390))]
     )
 
     assert found["chosen"]["dirty_bytes"] == 15 * MIB and found["reason"] == ""
     assert found["baseline"]["dirty_bytes"] == 0 and found["baseline"]["limit"] == OWN_LIMIT
-    assert found["knee"]["limits"] == (15 * MIB, 15 * MIB)
+    assert found["knee"]["limits"] is None  # three repetitions are too few
     low, high = found["knee"]["gain"][1:]
     assert 30 < low < 40 < high < 50
     figures = found["chosen"]["cells"][0]
@@ -57,7 +60,7 @@ def test_the_knee_has_its_figures_and_its_intervals():
 
 def test_a_setting_without_write_back_does_not_count():
     lucky = setting(256 * MIB, (900, 900, 900), valid=False)
-    found = writeback_results.facts([setting(0, (10, 11, 9)), lucky, setting(15 * MIB, (100, 110, 90))], 5)
+    found = writeback_results.facts([setting(0, (10, 11, 9)), lucky, setting(15 * MIB, (100, 110, 90))])
 
     assert found["chosen"]["dirty_bytes"] == 15 * MIB
     assert [each["valid"] for each in found["settings_measured"]] == [True, False, True]
@@ -66,14 +69,14 @@ def test_a_setting_without_write_back_does_not_count():
 
 def test_the_largest_value_is_the_baseline_if_the_own_setting_does_not_count():
     own = setting(0, (900, 900, 900), valid=False)
-    found = writeback_results.facts([own, setting(1024 * MIB, (10, 11, 9)), setting(15 * MIB, (100, 110, 90))], 5)
+    found = writeback_results.facts([own, setting(1024 * MIB, (10, 11, 9)), setting(15 * MIB, (100, 110, 90))])
 
     assert found["baseline"]["dirty_bytes"] == 1024 * MIB
     assert found["chosen"]["cells"][0]["gain"] == 10
 
 
 def test_without_two_settings_that_count_there_is_no_knee():
-    found = writeback_results.facts([setting(0, (10,), valid=False), setting(15 * MIB, (100,))], 5)
+    found = writeback_results.facts([setting(0, (10,), valid=False), setting(15 * MIB, (100,))])
 
     assert found["chosen"] is None
     assert found["reason"].startswith(
@@ -87,14 +90,46 @@ def test_the_worst_cell_decides():
         each.repetitions[0]["cells"][4096, 10] = cell(iops)
         each.repetitions[0]["idle"][4096, 10] = cell(1000)
 
-    assert writeback_results.facts([own, tuned], 5)["chosen"] is None
+    assert writeback_results.facts([own, tuned])["chosen"] is None
 
 
 def test_a_cell_without_a_complete_write_counts_as_half_of_one():
-    found = writeback_results.facts([setting(0, (0, 0, 0)), setting(15 * MIB, (100, 110, 90))], 5)
+    found = writeback_results.facts([setting(0, (0, 0, 0)), setting(15 * MIB, (100, 110, 90))])
 
     assert found["knee"]["gain"][0] == pytest.approx(1000, rel=0.05)
     assert found["chosen"]["cells"][0]["gain"] is None
+
+
+def test_a_measured_rate_is_not_replaced_by_a_part_of_a_write():
+    """One fsync took 9.5 s, though the cell should have taken 3 s."""
+    own, tuned = setting(0, ()), setting(15 * MIB, ())
+    for each, iops in ((own, 0.105), (tuned, 10.5)):
+        each.repetitions.append(
+            {
+                "limit": each.dirty_bytes or OWN_LIMIT,
+                "sequential": 200e6,
+                "cells": {CELL: cell(iops, seconds=9.5)},
+                "idle": {CELL: cell(1000)},
+            }
+        )
+    found = writeback_results._trial(own).recovered
+
+    assert found == (pytest.approx(0.105 / 1000),)
+    assert writeback_results.facts([own, tuned])["chosen"]["cells"][0]["fsyncs"]["median"] == 100
+
+
+def test_cells_that_met_different_floods_are_doubtful():
+    def facts(rate):
+        own, tuned = setting(0, (10, 11, 9)), setting(15 * MIB, (100, 110, 90))
+        for each in [*own.repetitions, *tuned.repetitions]:
+            each["cells"][4096, 10] = cell(100, flood=rate if each in tuned.repetitions else 10 * MIB)
+            each["idle"][4096, 10] = cell(1000)
+        return writeback_results.facts([own, tuned])["settings_measured"]
+
+    assert [each["doubt"] for each in facts(20 * MIB)] == ["", ""]
+    assert facts(21 * MIB)[1]["doubt"] == (
+        "its cells met different floods, written back at 10 to 22 MB/s, more than 2 times apart"
+    )
 
 
 def test_values_are_added_on_both_sides_of_the_knee_with_its_queue():

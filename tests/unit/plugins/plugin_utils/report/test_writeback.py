@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback_results
 from ansible_collections.memstretch.density.plugins.module_utils.experiment.writeback import Setting
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments
@@ -14,9 +16,11 @@ MIB = 2**20
 CELLS = ((16384, 10), (16384, 1), (4096, 1))
 
 
-def cell(iops, valid):
+def cell(iops, valid, fsyncs=500):
     return {
         "iops": iops,
+        "seconds": 5.0,
+        "fsyncs": fsyncs,
         "valid": valid,
         "reason": "" if valid else "no write-back ran",
         "samples": [[each / 5, 300 * MIB, 40 * MIB, 90 * MIB] for each in range(9)],
@@ -46,16 +50,23 @@ def setting(dirty_bytes, iops, *, valid=True, sequential=250e6, queue=None):
 
 def section(*settings, **changed):
     options = {"flood_size": 5 * 2**30, "emulated_iops": 0, "emulated_bandwidth": 150 * 10**6, **changed}
-    result = {**writeback_results.facts(settings, 5), "settings": options, "disk": {"name": "sda"}}
+    origin = {"date": "2026-01-02", "seconds": 611.7, "cpu_model": "A CPU", "kernel": "6.12.1", "stolen": 0.0012}
+    result = {
+        **writeback_results.facts(settings),
+        "settings": options,
+        "disk": {"name": "sda"},
+        "fio": "3.33",
+        "origin": origin,
+    }
     return experiments.EXPERIMENTS["writeback_benchmark"]({"hosts": {"kvm01": result}})
 
 
-OWN = setting(0, (10, 11, 9))
-KNEE = setting(15 * MIB, (400, 410, 390), sequential=220e6)
+OWN = setting(0, (10, 11, 9, 10, 10))
+KNEE = setting(15 * MIB, (400, 410, 390, 400, 400), sequential=220e6)
 
 
 def test_the_answer_is_one_sentence_on_top_with_its_intervals():
-    found = section(OWN, setting(64 * MIB, (100, 105, 95)), KNEE)
+    found = section(OWN, setting(64 * MIB, (100, 105, 95, 100, 100)), KNEE)
 
     assert found.answer.startswith(
         "The knee on sda is vm.dirty_bytes 15 MiB (15 to 15 MiB): the cell that suffers most keeps 40."
@@ -76,7 +87,7 @@ def test_the_figures_of_the_source_are_next_to_ours():
 
 
 def test_a_setting_without_write_back_is_a_doubt():
-    found = section(OWN, setting(256 * MIB, (900,) * 3, valid=False), KNEE)
+    found = section(OWN, setting(256 * MIB, (900,) * 5, valid=False), KNEE)
 
     assert found.doubts == [
         "vm.dirty_bytes 256 MiB does not count: 10 writers of 16,384 bytes: no write-back ran",
@@ -86,7 +97,7 @@ def test_a_setting_without_write_back_is_a_doubt():
 
 
 def test_there_may_be_no_knee():
-    found = section(OWN, setting(15 * MIB, (10, 11, 9)))
+    found = section(OWN, setting(15 * MIB, (10, 11, 9, 10, 10)))
 
     assert found.answer == (
         "There is no knee on sda: no other setting recovers more synchronous writes than the baseline."
@@ -105,11 +116,58 @@ def test_without_enough_repetitions_there_is_no_interval():
 
     assert "is vm.dirty_bytes 15 MiB: the cell that suffers most keeps 40.0 times" in found.answer
     assert found.answer.endswith("(indicative).")
-    assert "There is no interval: it needs 3 repetitions, there is 1 repetition." in found.sentences
+    assert "There is no interval: that of the gain needs 3 repetitions, that of the knee 5; there is 1 repetition." in (
+        found.sentences
+    )
+
+
+def test_with_three_repetitions_only_the_gain_has_an_interval():
+    found = section(setting(0, (10, 11, 9)), setting(15 * MIB, (400, 410, 390)))
+
+    assert "is vm.dirty_bytes 15 MiB: the cell that suffers most keeps 40." in found.answer
+    assert any(text.endswith("The knee has no interval: it needs 5 repetitions.") for text in found.sentences)
+
+
+@pytest.mark.parametrize(
+    "fsyncs, times",
+    [
+        (19, ("2.25", "-", "-")),
+        (20, ("2.25", "12.50", "-")),
+        (99, ("2.25", "12.50", "-")),
+        (100, ("2.25", "12.50", "40.00")),
+    ],
+)
+def test_a_percentile_of_few_fsyncs_is_not_shown(fsyncs, times):
+    few = setting(15 * MIB, (400,) * 5)
+    few.repetitions[2]["cells"] = {name: cell(400, True, fsyncs) for name in CELLS}
+    headings, rows = section(OWN, few).tables[1].headings, section(OWN, few).tables[1].rows
+    first = headings.index("fsync average ms")
+
+    assert {row[first : first + 3] for row in rows[len(CELLS) :]} == {times}
+    assert {row[first - 1] for row in rows[len(CELLS) :]} == {f"500, range {fsyncs} to 500"}
+
+
+def test_a_doubtful_setting_is_named():
+    uneven = setting(15 * MIB, (400,) * 5)
+    for each in uneven.repetitions:
+        each["cells"][4096, 1]["writeback_per_second"] = 900 * MIB
+    found = section(OWN, uneven)
+
+    assert found.doubts == [
+        "vm.dirty_bytes 15 MiB: its cells met different floods, written back at 94 to 944 MB/s, more than 2 times apart"
+    ]
+    assert [row[-1] for row in found.tables[2].rows] == ["yes"] * 3 + ["doubtful"] * 3
+
+
+def test_the_text_says_where_it_comes_from():
+    assert (
+        "Measured on 2026-01-02 in 10 min 12 s: A CPU, Linux 6.12.1, fio 3.33; 0.12 % of the CPU time was stolen "
+        "meanwhile."
+    ) in report_text.section(section(OWN, KNEE))
 
 
 def test_axes_have_units():
-    chart, flood = section(OWN, setting(64 * MIB, (100, 105, 95)), KNEE).charts
+    chart, flood = section(OWN, setting(64 * MIB, (100, 105, 95, 100, 100)), KNEE).charts
 
     assert chart.x == "dirty limit, MiB" and chart.log_x and chart.log_y
     assert chart.y == "x the baseline" and "MiB/s" in flood.y and "seconds" in flood.x

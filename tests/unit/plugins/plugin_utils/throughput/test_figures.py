@@ -49,10 +49,12 @@ def test_figures_of_a_case():
     "options, limit",
     [
         ({"cpu": 2.0}, "Redis"),
-        ({"cpu": 1.0, "page_ins": 1}, "memory"),
+        ({"cpu": 1.0, "page_ins": 10, "counts": (4000, 3000, 3000)}, "memory"),
+        ({"cpu": 1.0, "page_ins": 9, "counts": (4000, 3000, 3000)}, "unknown"),
+        ({"cpu": 1.0, "page_ins": 1, "client": 0.99, "counts": (4000, 3000, 3000)}, "client"),
         ({"cpu": 1.0, "client": 0.99}, "client"),
         ({"cpu": 1.0}, "unknown"),
-        ({"cpu": None, "page_ins": 1}, "unknown"),
+        ({"cpu": None, "page_ins": 10}, "unknown"),
     ],
 )
 def test_what_limited_a_case(options, limit):
@@ -69,6 +71,40 @@ def test_figures_are_doubtful_if_redis_was_not_the_limit():
         "round 2, curve SET of 1,000 bytes: Redis had 0.50 of a CPU, 0.95 is needed, and the client was the limit"
     ]
     assert "does not report its CPU time" in doubts(cpu=None)[0]
+
+
+def doubts_of(name, **options):
+    return figures.doubts([figures.cell(ABOUT, [{**STEP, "case": name}], [measured(**options)])])
+
+
+def test_hot_requests_that_page_in_are_doubtful():
+    assert doubts_of("hot") == doubts_of("cold", page_ins=300) == []
+    assert doubts_of("hot", page_ins=3, counts=(1999, 1999, 2)) == []
+    assert doubts_of("hot", page_ins=4, counts=(1999, 1999, 2)) == [
+        "round 2, hot SET of 1,000 bytes: 1.0 page-ins per 1,000 requests, so the part was not hot; choose a smaller "
+        "throughput_benchmark_hot"
+    ]
+
+
+def test_a_short_case_is_doubtful_once_for_all_rounds():
+    rounds = [
+        figures.cell({**ABOUT, "round": number}, [STEP], [measured(seconds=seconds, cpu=seconds)])
+        for number, seconds in enumerate((0.5, 0.25, 1.5))
+    ]
+    assert figures.doubts(rounds) == [
+        "curve SET of 1,000 bytes: took 0.25 s, 1 s are needed; choose more throughput_benchmark_data"
+    ]
+    assert figures.doubts(rounds[2:]) == []
+
+
+def test_the_stolen_share_is_that_of_all_cpus_while_the_client_ran():
+    results = [measured(seconds=2.0), measured(seconds=3.0)]
+    for each, ticks in zip(results, (4, 6)):
+        each["health"]["steal_ticks"] = ticks
+
+    assert figures.cell({**ABOUT, "cpus": "2"}, [STEP, STEP], results)["stolen"] == 0.01
+    assert figures.cell(ABOUT, [STEP, STEP], results)["stolen"] is None
+    assert figures.cell({**ABOUT, "cpus": 2}, [STEP], [measured()])["stolen"] is None
 
 
 def test_rounds_that_were_measured_on_different_boots_are_doubtful():

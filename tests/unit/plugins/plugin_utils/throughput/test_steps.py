@@ -69,6 +69,54 @@ def test_the_hot_part_is_read_whole_and_then_at_random_before_it_is_measured():
     assert (again["pattern"], again["requests"], again["key_count"]) == ("uniform", 3 * 10485, 10485)
 
 
+DRAM = 40 * 2**20
+
+
+def hot_keys(dram, **changed):
+    settings = {**SETTINGS, **changed}
+    found = by_name(steps.with_hot_part(steps.make_steps(settings), dram, settings))
+    assert found["hot", "SET", 1000]["key_count"] == found["hot", "GET", 1000]["key_count"]
+    assert found["cold", "GET", 1000]["key_count"] == int(2**20 * 10 * settings["stretch"]) // 1000
+    return found["hot", "GET", 1000]["key_count"]
+
+
+def test_the_hot_part_fills_the_dram_budget_with_a_margin():
+    keys = hot_keys(str(DRAM))
+    alone = steps.make_steps({**SETTINGS, "data": keys * 1000, "stretch": 1})[3]["bytes"]  # the random SETs
+
+    assert keys > 1.3 * 10485  # more than the data
+    table = 8 * 2**15  # of the keys that are not hot: random requests touch all of it
+    assert alone + table == pytest.approx(steps.HOT_SHARE * DRAM, rel=0.02)
+
+
+def test_the_hot_part_is_warmed_up_whatever_its_size():
+    found = steps.with_hot_part(steps.make_steps(SETTINGS), str(DRAM), SETTINGS)
+    once, again = [step for step in found if step["case"] == "warm-up"]
+
+    assert (once["requests"], once["key_count"]) == (None, hot_keys(str(DRAM)))
+    assert (again["requests"], again["key_count"]) == (3 * hot_keys(str(DRAM)), hot_keys(str(DRAM)))
+    assert [step["bytes"] for step in found] == [step["bytes"] for step in steps.make_steps(SETTINGS)]
+
+
+def test_the_size_of_the_hot_part_can_be_chosen():
+    assert hot_keys("") == 10485  # without a budget, the data
+    assert hot_keys(str(DRAM), hot="2M") == hot_keys("", hot="2M") == 2097
+    assert hot_keys("1G") == 31457  # no more than all keys
+    for wrong in ("much", "100", "100M"):
+        with pytest.raises(SettingError, match="^throughput_benchmark_hot: "):
+            steps.make_steps({**SETTINGS, "hot": wrong})
+
+
+def test_gets_in_sequence_read_enough_and_sets_write_new_keys_only():
+    found = by_name(steps.make_steps({**SETTINGS, "data": "300M"}))
+
+    for size in SETTINGS["value_sizes"]:
+        read = found["sequential", "GET", size]
+        assert read["requests"] == 7 * read["key_count"]
+        assert found["sequential", "SET", size]["requests"] is None
+    assert by_name(steps.make_steps({**SETTINGS, "data": "2G"}))["sequential", "GET", 1000]["requests"] == 2**31 // 1000
+
+
 def test_each_size_of_values_has_the_same_bytes():
     found = by_name(steps.make_steps(SETTINGS))
 

@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CPU time of a host that its hypervisor gave to others, and what a result names of the host it comes from."""
+
+from __future__ import annotations
+
+import datetime
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+
+_STEAL = 7
+
+
+def cpu_ticks(files: HostFiles | None = None) -> list[int]:
+    """Return the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal (guest is in user)."""
+    line, _newline, _rest = ((files or HostFiles()).text("/proc/stat") or "").partition("\n")
+    return [int(word) for word in line.split()[1:9]]
+
+
+def stolen_share(before: t.Sequence[int], after: t.Sequence[int]) -> float | None:
+    """Return the share of CPU time that was stolen between two readings of cpu_ticks(); None if it is unknown."""
+    total = sum(after) - sum(before)
+    return round((after[_STEAL] - before[_STEAL]) / total, 5) if total and len(after) > _STEAL else None
+
+
+class Origin:
+    """Where and when something is measured, from the creation of this object on."""
+
+    def __init__(self, files: HostFiles) -> None:
+        self._files, self._ticks = files, cpu_ticks(files)
+        self._started, self._clock = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
+
+    def facts(self) -> dict[str, t.Any]:
+        """Return C(date), C(seconds), C(cpu_model), C(kernel) and C(stolen), the share of CPU time stolen since."""
+        return {
+            "date": f"{self._started:%Y-%m-%d}",
+            "seconds": round(time.monotonic() - self._clock, 1),
+            "cpu_model": host_memory.cpu(self._files)["model"],
+            "kernel": host_memory.kernel(self._files)["release"],
+            "stolen": stolen_share(self._ticks, cpu_ticks(self._files)),
+        }

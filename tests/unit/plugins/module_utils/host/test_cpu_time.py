@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a result comes from, and the share of CPU time that was stolen meanwhile."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import cpu_time
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+
+
+def test_the_stolen_share_is_that_of_all_ticks():
+    assert cpu_time.stolen_share([10, 0, 5, 80, 0, 0, 0, 5], [60, 0, 15, 110, 0, 0, 0, 15]) == 0.1
+    assert cpu_time.stolen_share([1] * 8, [1] * 8) is None
+    assert cpu_time.stolen_share([], []) is None
+
+
+def test_a_result_names_its_machine(tmp_path):
+    (tmp_path / "proc" / "sys" / "kernel").mkdir(parents=True)
+    (tmp_path / "proc" / "sys" / "kernel" / "osrelease").write_text("6.12.1\n", encoding="ascii")
+    (tmp_path / "proc" / "cpuinfo").write_text("processor\t: 0\nmodel name\t: A CPU\n\n", encoding="ascii")
+    stat = tmp_path / "proc" / "stat"
+    stat.write_text("cpu  10 0 5 80 0 0 0 5 0 0\ncpu0 1 2 3\n", encoding="ascii")
+    origin = cpu_time.Origin(HostFiles(str(tmp_path)))
+    stat.write_text("cpu  60 0 15 110 0 0 0 15 0 0\ncpu0 1 2 3\n", encoding="ascii")
+    found = origin.facts()
+
+    assert (found["cpu_model"], found["kernel"], found["stolen"]) == ("A CPU", "6.12.1", 0.1)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"]) and 0 <= found["seconds"] < 60
