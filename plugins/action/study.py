@@ -140,7 +140,7 @@ def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[s
 
 
 def _run_all(sequence: Sequence, arms: t.Mapping[str, Arm], limit: int) -> None:
-    """Measure all runs that are not done, with at most so many invalid attempts at each."""
+    """Measure all runs that are not done, with at most C(limit) invalid attempts at each."""
     runs, total = sequence.document["runs"], sequence.document["definition"]["rounds"]
 
     def is_open(run: t.Mapping[str, t.Any]) -> bool:
@@ -211,8 +211,8 @@ def _conclude(
     if wrong:
         share = f"{len(wrong)} of {len(document['runs'])} runs are not valid"
         advice = (
-            "the same command continues with those that have attempts left; a larger study_attempts allows more, and "
-            "resume=false begins a new study"
+            "run the same command again to continue with those that have attempts left; a larger "
+            "study_attempts allows more, and resume=false begins a new study"
         )
         result.update(failed=True, msg=f"{share}; {advice}. {' | '.join(wrong)}")
     return result

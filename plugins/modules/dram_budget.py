@@ -63,7 +63,7 @@ options:
   forget:
     description:
       - Whether O(state=restored) removes the record of a budget that cannot be removed. If not, the record is kept, and
-        a warning and RV(kept) give the reason. What can be restored is restored all the same.
+        a warning and RV(kept) give the reason. What can be restored is restored anyway.
     type: bool
     default: false
 attributes:

@@ -18,7 +18,7 @@ description:
   - A fleet that was created without a salt, by an earlier version, keeps its UUIDs and MAC addresses until
     it is removed.
   - Changes only VMs that carry its mark, an element of its own XML namespace in the VM's metadata that names the fleet,
-    and that have the UUID derived for this fleet. A copy of such a VM has another UUID, so it belongs to somebody else.
+    and that have the UUID derived for this fleet. A copy of such a VM has another UUID, so it is foreign.
   - Checks first whether the host can carry the fleet (memory and swap, disk, addresses, CPUs), and refuses before it
     changes anything.
   - An interrupted run is completed by the next one. Runs on one fleet take turns.
@@ -68,7 +68,7 @@ options:
     required: true
   image:
     description:
-      - The golden image, a disk of qcow2 or raw format that nobody writes to. Required unless O(master) is set or
+      - The golden image, a disk of qcow2 or raw format that nothing writes to. Required unless O(master) is set or
         O(state=absent).
       - A VM that was cloned from another image gets a new disk, and the contents of its old disk are lost.
     type: path

@@ -218,7 +218,7 @@ def stranded_record(record: HostRecord, loader: Grub | Grubby | None) -> str | N
     return (
         f"{record.path} is for the boot loader {data['boot_loader']}, and this host now has "
         f"{loader.NAME if loader else 'no supported boot loader'}, so the change of its kernel command line "
-        f"({' '.join(words)}) cannot be undone. Correct the kernel command line by hand, then give the record up: "
+        f"({' '.join(words)}) cannot be undone. Correct the kernel command line by hand, then discard the record: "
         "restore with host_tuning_forget: [kernel_cmdline] or, in the role kernel_cmdline, with kernel_cmdline_forget: "
         "true (the option forget of the module kernel_cmdline)"
     )

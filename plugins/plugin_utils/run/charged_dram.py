@@ -67,7 +67,7 @@ _Document = t.Mapping[str, t.Any]
 def result(answer: _Document, now: float) -> dict[str, t.Any]:
     """Return the accepted part of what the module C(charged_dram) returned on a host.
 
-    The host tells how long ago its series of page-ins began, so that its clock need not agree with the controller's.
+    The host reports how long ago its series of page-ins began, so that its clock need not agree with the controller's.
 
     Args:
         answer: of the module.
@@ -190,7 +190,7 @@ class Summary:
                 if document["fits"] is False:
                     taken = document["charged_bytes"]
                     size = size_text(taken["maximum"]) if taken else "an unknown part"
-                    why = (document.get("fit") or {}).get("why") or "it could not be brought to it"
+                    why = (document.get("fit") or {}).get("why") or "it cannot be brought within its budget"
                     sentences[machine] = (
                         f"does not fit: the fleet took {size} of DRAM, its budget is "
                         f"{size_text(document['budget_bytes'])}, and {why}"

@@ -6,7 +6,7 @@
 The noise is the standard deviation of the logarithm of a figure from block to block, by successive differences, so a
 slow drift does not count. It is uncertain with few blocks, so the upper limit of its 90 % interval is used. It is not
 divided by the root of the number of blocks, since regimes last longer than a block. The check is a gate, not a
-forecast: what a study could really see, its own A/A test tells.
+forecast: the A/A test of a study shows what the study could really see.
 """
 
 from __future__ import annotations

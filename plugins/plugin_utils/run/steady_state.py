@@ -65,7 +65,7 @@ class Change(t.NamedTuple):
 
 
 def _shapes(size: int) -> list[tuple[float | None, list[float]]]:
-    """Return the shapes for a series of so many blocks: the place of a step, None for a line, and values of length 1.
+    """Return the shapes for a series of this many blocks: the place of a step, None for a line, and values of length 1.
 
     The values of each shape add up to 0.
     """

@@ -29,7 +29,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.student imp
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import Arm, schedule
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.significance import pooled_spread
 
-# So many candidates are confirmed, so that each of them gets many rounds.
+# This many candidates are confirmed, few enough that each of them gets many rounds.
 FINALISTS = 3
 # The figures of which one is optimised; the other one must not become worse.
 FIGURES = ("avg_us", "p99_us")
@@ -212,7 +212,7 @@ class Optimization:
     # --- time -----------------------------------------------------------------------------------------------------
 
     def _affordable_rounds(self, arms: int) -> int:
-        """Return how many rounds of so many arms and the baseline the time allows, if runs take as long as before."""
+        """Return how many rounds of this many arms and the baseline the time allows, if runs take as long as before."""
         if not self._spent or math.isinf(self._plan.seconds):
             return self._plan.rounds
         left = self._plan.seconds - self._spent

@@ -339,7 +339,7 @@ def test_foreign_swap_is_turned_off_and_on_again_with_its_priority(foreign, tmp_
 
 
 def test_foreign_swap_that_cannot_be_turned_on_does_not_stop_the_restore(foreign, tmp_path):
-    """Somebody has replaced the file by a sparse one, which is swap by its header and which swapon refuses."""
+    """The file was replaced by a sparse one, which is swap by its header and which swapon refuses."""
     file = str(tmp_path / "swap")
     swap(kind="file", file=file, file_size="16M", others="off")
     os.unlink(foreign)
