@@ -19,7 +19,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import optimized_profile
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import split_names
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.candidates import Candidate, candidates
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimization import FIGURES, Optimization, Plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimization import (
+    FIGURES,
+    Optimization,
+    SearchSettings,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimization_runs import OptimizationRuns
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
@@ -65,11 +69,11 @@ class ActionModule(ControllerAction):
         with Sequence(directory, FILE, document, hypervisors=True) as sequence:
             sequence.check(options["profile"], {"profile": options["profile"]})
             runs = OptimizationRuns(sequence, definition["profile"], definition["data"], tried, limit)
-            plan = Plan(
+            how = SearchSettings(
                 definition["figure"], definition["screening_rounds"], definition["rounds"], 60 * definition["minutes"]
             )
             settings = {each.name: each.setting for each in tried}
-            document["result"] = Optimization(settings, runs.measure, plan, sequence.say).run()
+            document["result"] = Optimization(settings, runs.measure, how, sequence.say).run()
             document["finished"] = True
             sequence.save()
         path = optimized_profile.publish(directory, FILE, document, Display().display)
