@@ -121,7 +121,7 @@ class Grub:
     ) -> None:
         self.run_command = run_command
         self.generator = find_program("grub-mkconfig") or ""
-        self.boot, self.defaults = boot, defaults
+        self.boot = boot
         self.menu = os.path.join(boot, "grub.cfg")
         self.directory = os.path.join(defaults, "grub.d")
         # Its name sorts after the drop-ins of distributions and clouds, because the last one wins.

@@ -48,7 +48,6 @@ _MAX_TEXT = 64 * 1024
 
 _EPOCH = Optional(Real(0, _MAX_EPOCH))
 _COUNT = Optional(Whole())
-_MICROSECONDS = Optional(Real(0, _MAX_US))
 _NAME = Optional(Text())
 
 
