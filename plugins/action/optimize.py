@@ -9,7 +9,7 @@ import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, choice, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
     CHECKED_RUN,
     RESULTS_DIR,
@@ -82,10 +82,7 @@ class ActionModule(ControllerAction):
 
 def _definition(options: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], int]:
     """Return the settings of the search, and the most invalid attempts at a run."""
-    if options["figure"] not in FIGURES:
-        raise SettingError(
-            f"optimize_figure: {options['figure']!r} is not allowed; it must be one of {', '.join(FIGURES)}"
-        )
+    figure = choice("optimize_figure", options["figure"], FIGURES)
     numbers = {
         name: number(f"optimize_{name}", options[name], RANGES[f"optimize_{name}"])
         for name in ("screening_rounds", "rounds", "minutes")
@@ -98,7 +95,7 @@ def _definition(options: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], int]:
         "profile": profile,
         "data": data,
         "candidates": [each._asdict() for each in candidates(profile, data, wanted)],
-        "figure": options["figure"],
+        "figure": figure,
         **numbers,
         **common_settings(options["run"]),
     }, limit

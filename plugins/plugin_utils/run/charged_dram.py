@@ -19,7 +19,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Table,
     Text,
     Whole,
-    message,
+    failure_message,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import job
 
@@ -78,7 +78,7 @@ def result(answer: _Document, now: float) -> dict[str, t.Any]:
     """
     accepted: dict[str, t.Any] = {"changed": answer.get("changed") is True}
     if answer.get("failed", False) is not False:
-        return {**accepted, "failed": True, "msg": message(answer.get("msg", "failed without a message"))}
+        return {**accepted, "failed": True, "msg": failure_message(answer)}
     if answer.get("skipped") is True:
         return {**accepted, "skipped": True}
     document = Optional(_DOCUMENT).check("charged_dram", answer.get("charged_dram"))

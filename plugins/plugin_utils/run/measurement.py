@@ -30,8 +30,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Table,
     Text,
     Whole,
+    failure_message,
     message,
     refuse,
+    unusable,
 )
 
 # The most that is read from a host. A result has about 10 KB.
@@ -315,7 +317,7 @@ def result(answer: t.Any) -> dict[str, t.Any]:
     try:
         return _result(answer)
     except MeasurementError as error:
-        return {"failed": True, "msg": f"the host's result cannot be used: {error}"}
+        return unusable(error)
 
 
 def _result(answer: t.Any) -> dict[str, t.Any]:
@@ -326,7 +328,7 @@ def _result(answer: t.Any) -> dict[str, t.Any]:
     if answer.get("skipped") is True:
         accepted["skipped"] = True
     if failed:
-        accepted.update(failed=True, msg=message(answer.get("msg", "failed without a message")))
+        accepted.update(failed=True, msg=failure_message(answer))
         if answer.get("solotest") is None:
             # The module may not even have started; its output is then the only explanation.
             accepted.update({name: message(answer[name]) for name in _OUTPUTS if answer.get(name)})
