@@ -59,7 +59,7 @@ options:
     default: []
   partitions:
     description:
-      - With 0, the whole disk is one area. From 1 to 128, the disk gets that many equal partitions with one area each.
+      - Number of equal partitions with one area each, from 0 to 128. With 0, the whole disk is one area.
         More partitions do not make swap faster; they exist for comparison. Linux allows 23 swap areas together.
     type: int
     default: 0
