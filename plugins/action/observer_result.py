@@ -17,5 +17,7 @@ class ActionModule(ClientResult):
     the reason why the observer does not count.
     """
 
-    def finish(self, accepted: dict[str, t.Any], clock: clocks.Reading | None) -> dict[str, t.Any]:
+    def finish(
+        self, options: t.Mapping[str, t.Any], accepted: dict[str, t.Any], clock: clocks.Reading | None
+    ) -> dict[str, t.Any]:
         return {"changed": False, "observed": observer.excerpt(accepted)}
