@@ -20,7 +20,6 @@ import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import student
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.time_series import by_time
 
 BLOCKS = 12
 # The probability of a false warning for a cell, shared by its figures.
@@ -125,7 +124,17 @@ def logarithms(hosts: t.Iterable[_Mapping]) -> dict[str, list[float]]:
     So each host counts alike, and a stall of one host does not hide what the fleet does. Points with fewer than half
     of the usual requests are left out, such as the last one.
     """
-    rows = [[point for point in row if min(point[:3]) > 0] for row in by_time(hosts)[1]]
+    rows: list[list[t.Sequence[float]]] = []
+    interval = None
+    for host in hosts:
+        series = host.get("series")
+        if not series or (interval is not None and series["interval_s"] != interval):
+            continue
+        interval = series["interval_s"]
+        rows += [[] for _new in range(len(series["points"]) - len(rows))]
+        for row, point in zip(rows, series["points"]):
+            if min(point[:3]) > 0:
+                row.append(point)
     counts = [sum(point[0] for point in row) for row in rows]
     usual = statistics.median(counts) if counts else 0
     kept = [row for row, count in zip(rows, counts) if row and count >= usual / 2]

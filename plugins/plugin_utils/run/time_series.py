@@ -9,8 +9,13 @@ import operator
 import typing as t
 
 
-def by_time(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[float | None, list[list[t.Sequence[float]]]]:
-    """Return the interval in seconds of the first series, and for each point of time the points of all such series."""
+def merged(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
+    """Merge the series of hosts.
+
+    Returns:
+        C(interval) in seconds, and C(points): count, average, the highest p99 of a host, and maximum, the last three in
+        microseconds. None if no host has a series.
+    """
     rows: list[list[t.Sequence[float]]] = []
     interval = None
     for host in hosts:
@@ -21,17 +26,6 @@ def by_time(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[float | None, lis
         rows += [[] for _new in range(len(series["points"]) - len(rows))]
         for row, point in zip(rows, series["points"]):
             row.append(point)
-    return interval, rows
-
-
-def merged(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
-    """Merge the series of hosts.
-
-    Returns:
-        C(interval) in seconds, and C(points): count, average, the highest p99 of a host, and maximum, the last three in
-        microseconds. None if no host has a series.
-    """
-    interval, rows = by_time(hosts)
     return None if interval is None else {"interval": interval, "points": [_merged(row) for row in rows]}
 
 
