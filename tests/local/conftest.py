@@ -141,6 +141,11 @@ def wait_for(what: str, condition: t.Callable[[], t.Any], process: subprocess.Po
     return found
 
 
+def holds(text: str, words: t.Iterable[str]) -> bool:
+    """Return whether a text has all of these words."""
+    return all(word in text for word in words)
+
+
 def write_inventory(path: pathlib.Path, groups: dict[str, t.Any], **variables: t.Any) -> pathlib.Path:
     """Write an inventory whose hosts are all this machine, with variables that also localhost has."""
     of_all = {**ON_THIS_MACHINE, **variables}
