@@ -55,9 +55,9 @@ PROFILE_OPTIONS = (
     "zram_first",
 )
 RANGES: Ranges = {
-    "priority": Range(int, 0, 32767, "priority, see swapon(2)"),
+    "priority": Range(int, 0, 32767, "priority"),
     "partitions": Range(int, 0, 128, "partitions of each disk; 0 is the whole disk"),
-    "zram_devices": Range(int, 1, 64, "zram devices"),
+    "zram_devices": Range(int, 1, 64, "devices"),
 }
 _ONE_MORE_FOR_ZRAM = "with zram_first, which needs one more for zram"
 _DEVICE_KEYS = {"path", "serial", "size"}
