@@ -11,7 +11,7 @@ STRETCHED_PROFILES ?= dram,swap_2018,swap,zram
 DENSITY_PROFILES ?= dram,swap
 INVENTORY ?= inventories/local/hosts.yml
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
-# A command that is missing or a pip that asks would only cost time in CI.
+# pip must neither check for a newer version nor ask questions.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
@@ -20,7 +20,7 @@ PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev libnuma-dev libssl
 TEST_PACKAGES := $(PACKAGES) git make clang openssl valgrind shellcheck
 # Real file systems, LVM and encryption, so that the role swap_space can refuse disks that hold them.
 TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 udev util-linux xfsprogs
-# Programs that our own are measured beside.
+# Programs that ours are compared with.
 BENCH_PACKAGES := likwid mbw sysbench virtinst
 # For the role writeback_benchmark.
 TEST_PACKAGES += fio
@@ -96,7 +96,7 @@ $(COLLECTION):
 docs: $(VENV)/.docs $(COLLECTION) ## Build the documentation site in .build/docs/html
 	@VENV=$(VENV) docs/docsite/build.sh
 
-# Runs a command, then gives what root made in the checkout of a user to that user, who could not measure or clean up otherwise. Also after Ctrl-C.
+# Run a command, then give the files that root created in a user's checkout back to that user, also after Ctrl-C.
 define as_root
 	@trap : INT TERM; status=0; $(1) || status=$$?; \
 	for made in results .build .ansible .venv; do if [ -e $$made ]; then chown -hR --reference=Makefile $$made || status=1; fi; done; \
@@ -109,7 +109,7 @@ ifeq ($(SUDO),)
 demo: setup ## As root: how many more Redis fit into this DRAM; otherwise: the main job on an untouched machine (5 to 6 minutes)
 	$(call as_root,$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo.yml)
 
-restore: setup ## Put back what a demo has changed and was killed before it could put back
+restore: setup ## Restore the machine after a demo that was killed
 	$(call as_root,$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo_restore.yml)
 else
 demo: setup
@@ -117,7 +117,7 @@ demo: setup
 	@ANSIBLE_DISPLAY_FAILED_STDERR=true $(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml >/dev/null
 
 restore:
-	@echo "restore: only root can put back what a demo of root has changed; run it with sudo" >&2; exit 1
+	@echo "restore: only root can restore what a demo of root has changed; run it with sudo" >&2; exit 1
 endif
 
 stretched: setup ## Compare profiles on this machine under a DRAM budget and find its density; needs root, leaves it as it was
@@ -126,7 +126,7 @@ stretched: setup ## Compare profiles on this machine under a DRAM budget and fin
 	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/density.yml -e profiles=$(DENSITY_PROFILES))
 
 # For example HEADLINE='--minutes 600 --only 3to1-influence25'.
-headline: setup ## How far this machine stretches its DRAM, row by row of docs/headline.md; needs root, leaves it as it was (2 hours)
+headline: setup ## Measure how far this machine stretches its DRAM, row by row of docs/headline.md; needs root, restores the machine (2 hours)
 	@test "$$(id -u)" = 0 || { echo "headline: tuning this machine needs root; run it with sudo" >&2; exit 1; }
 	$(call as_root,$(BIN)/python tools/headline.py measure $(HEADLINE))
 
@@ -227,7 +227,7 @@ lane-report:
 
 lane-host:
 	$(call install,$$(python3 tests/vm/vm.py packages))
-	@echo "== host: a host with NVMe drives, a boot loader and reboots is tuned, cut off and put back (Debian 12 and 13)"
+	@echo "== host: a host with NVMe drives, a boot loader and reboots is tuned, cut off and restored (Debian 12 and 13)"
 	@$(BIN)/python -m pytest -q tests/vm
 	@$(MAKE) --no-print-directory -j2 scenario-host scenario-host_trixie
 

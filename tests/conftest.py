@@ -12,7 +12,8 @@ from ansible.plugins.loader import init_plugin_loader
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLLECTIONS = ROOT / ".ansible" / "collections"
 
-# Whoever was started in the background by a shell without job control ignores Ctrl-C, and hands that on; tests send it.
+# A process started in the background by a shell without job control ignores Ctrl-C, and so do its children. Tests
+# send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 sys.path.insert(0, str(COLLECTIONS))  # also for the processes that tests start

@@ -27,7 +27,7 @@ class World:
         discarded: share of the failing probes that come out as invalid, and are repeated.
         undecided: probes between the density and this multiple of it are undecided.
         sick: share of hosts that always fail.
-        sick_again: share of hosts that fail, drawn anew for each probe.
+        sick_again: share of hosts that fail, drawn again for each probe.
     """
 
     name: str

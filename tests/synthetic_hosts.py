@@ -12,7 +12,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimizat
     Changes,
     Optimization,
     Outcome,
-    Plan,
+    SearchSettings,
 )
 
 # Four settings with three candidates each.
@@ -105,7 +105,9 @@ class Host:
         return Outcome({cell: {**figures, "avg_us": figures["avg_us"] * (1 + n)} for n, cell in enumerate(CELLS)}, 60)
 
 
-def search(world: World, seed: t.Any, **plan: t.Any) -> tuple[dict[str, t.Any], Host]:
+def search(world: World, seed: t.Any, **settings: t.Any) -> tuple[dict[str, t.Any], Host]:
     """Return the result of a search on a host of this world, and the host."""
     host = Host(world, seed)
-    return Optimization(SETTINGS, host.measure, Plan(**{"seconds": 60 * world.minutes, **plan})).run(), host
+    return Optimization(
+        SETTINGS, host.measure, SearchSettings(**{"seconds": 60 * world.minutes, **settings})
+    ).run(), host

@@ -82,7 +82,7 @@ class Study:
         for row in wanted:
             if self.results.of(row).finished and not self._is_planned(row):
                 problems.append(f"the plan of {row.name} failed")
-        return problems + self._put_back(wanted)
+        return problems + self._restore(wanted)
 
     def _is_planned(self, row: Row) -> bool:
         """Make the plan of a measured row, with its objective and its time in DRAM, unless there is one."""
@@ -99,7 +99,7 @@ class Study:
         }
         return not self._play("plan", {**row.all_variables, **known}, row.servers)
 
-    def _put_back(self, wanted: t.Sequence[Row]) -> list[str]:
+    def _restore(self, wanted: t.Sequence[Row]) -> list[str]:
         """Restore the machine if a search was killed before it could. Return what failed."""
         found = [self.results.of(row) for row in wanted]
         if not RECORDS.exists() or all(each.finished or not each.density for each in found):
@@ -192,7 +192,7 @@ def search_minutes(left: float, wanted: t.Sequence[float]) -> float | None:
 
 
 def _clock(minutes: float) -> str:
-    """Return the local time in so many minutes."""
+    """Return the local time in this many minutes."""
     return time.strftime("%H:%M", time.localtime(time.time() + 60 * minutes))
 
 
@@ -229,14 +229,14 @@ def main() -> int:
         return 0
     if not math.isfinite(arguments.minutes) or arguments.minutes < AROUND_MINUTES + SHORTEST_MINUTES:
         raise HeadlineError(
-            f"--minutes: {arguments.minutes:g} is not allowed; the least is {AROUND_MINUTES + SHORTEST_MINUTES}"
+            f"--minutes: {arguments.minutes:g} is not allowed; the minimum is {AROUND_MINUTES + SHORTEST_MINUTES}"
         )
     wanted = chosen(all_rows, arguments.only)
     with locked(results.directory) as lock:
         problems = Study(results, arguments.inventory, arguments.variables, lock).measure(wanted, arguments.minutes)
     print("\n".join(["", *answer([results.of(row) for row in all_rows]), ""]))
     for problem in problems:
-        say(f"{problem}; the same command continues")
+        say(f"{problem}; run the same command again to continue")
     return 1 if problems else 0
 
 
@@ -246,5 +246,5 @@ if __name__ == "__main__":
     except (HeadlineError, RunError) as error:
         sys.exit(f"headline: {error}")
     except KeyboardInterrupt:
-        say("interrupted; the same command continues")
+        say("interrupted; run the same command again to continue")
         sys.exit(130)

@@ -126,7 +126,7 @@ class Results:
 
 
 class Published:
-    """The documents of finished rows, in the repository beside the page whose tables they make.
+    """The documents of finished rows, in the repository next to the page whose tables they make.
 
     Args:
         directory: with a file for each row.

@@ -51,7 +51,7 @@ MOUNTS = {
 }
 # Golden images, which outlive a hypervisor, and their mount point in each.
 GOLDEN = DIRECTORY.parent / "golden", "/var/lib/libvirt/images/golden"
-# Whoever may open a socket of libvirtd is root on this machine, without authentication: only root may open them.
+# A process that can open a socket of libvirtd is root on this machine, without authentication: only root may open them.
 LIBVIRTD_CONF = """auth_unix_rw = "none"
 unix_sock_rw_perms = "0700"
 unix_sock_ro_perms = "0700"
@@ -142,7 +142,7 @@ class Hypervisor:
 
     @staticmethod
     def _start(*command: str) -> None:
-        # A daemon keeps inherited descriptors open: whoever reads a pipe from it to the end would wait forever.
+        # A daemon keeps inherited descriptors open: a process that reads a pipe from it to the end would wait forever.
         process = subprocess.run(
             command,
             check=False,

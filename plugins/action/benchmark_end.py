@@ -7,7 +7,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, measurement
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import failure_message
 
 # The longest message that is kept of a host whose clock could not be measured, in characters.
 LONGEST_MESSAGE = 400
@@ -26,5 +27,5 @@ class ActionModule(ControllerAction):
 def _after(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the reading of a host from its registered result, or why there is none."""
     if "clock_offset" not in answer:
-        return {"error": measurement.message(answer.get("msg", "it failed without a message"), LONGEST_MESSAGE)}
+        return {"error": failure_message(answer, LONGEST_MESSAGE)}
     return clocks.reading_of(answer)._asdict()

@@ -36,7 +36,7 @@ class ActionModule(ControllerAction):
         found = calibration.document(calibration.in_dram(directory), factor, fits)
         Display().display(f"{calibration.sentence(found)}.")
         slo = found["slo"]
-        Display().display(f"So the SLO is avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us.")
+        Display().display(f"The SLO is avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us.")
         if not self._task.check_mode:
             directory.write_json("calibration.json", found)
         return {"changed": not self._task.check_mode, "calibration": found}

@@ -10,8 +10,10 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import Range, SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks
 
+SAMPLES = Range(int, 1, 100, "exchanges")
 ARGUMENTS = {"samples": {"type": "int", "default": 3}}
 
 
@@ -27,10 +29,10 @@ class ActionModule(ActionBase):
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
         _result, options = self.validate_argument_spec(ARGUMENTS)
-        if not 1 <= options["samples"] <= 100:
-            raise AnsibleActionFail(
-                f"samples: {options['samples']} is out of range; it must be a whole number from 1 to 100"
-            )
+        try:
+            number("samples", options["samples"], SAMPLES)
+        except SettingError as error:
+            raise AnsibleActionFail(str(error)) from None
         best = min((self._sample() for _sample in range(options["samples"])), key=lambda sample: sample.uncertainty)
         return {
             **result,

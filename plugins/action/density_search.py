@@ -104,7 +104,8 @@ class ActionModule(ControllerAction):
             search = _Search(sequence, {arm.name: arm for arm in arms}, task_vars["groups"]["fleet"])
             search.calibrate()
             search.run(60 * minutes)
-        # Only now: a search that was killed before the hosts were restored continues, and restores them.
+        # Set after the hosts are restored: a search that was killed earlier counts as unfinished, so the next run
+        # restores them.
         document["finished"] = True
         density_result.publish(directory, document, Display().display, paid)
         found = {each["name"]: each["density"] for each in document["density"]}
@@ -168,7 +169,7 @@ def _overcommit(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             f"slo={calibration.CALIBRATED} measures"
         )
     multiples = numbers("density_overcommit", options["overcommit"], RANGES["density_overcommit"])
-    # The latency of a fleet that misses the SLO is asked for, too.
+    # The latency is needed even if the fleet misses the SLO.
     return {
         "overcommit": multiples,
         "probe": {**PROBE, "latency_benchmark_stop_when_failed": False, **options["probe"]},
@@ -243,7 +244,7 @@ class _Search:
         run_id = f"{self._document['id']}-calibration-n{size:04d}"
         self._fleet.prepare(variables)
         self._sequence.announce(f"Measuring the SLO: a fleet of {size} in DRAM alone")
-        # In the ledger it is no probe of the profile.
+        # The ledger must not count it as a probe of the profile.
         measured = self._fleet.measure(run_id, "calibration", size, variables)
         if measured["state"] == FAILED:
             raise RunError(f"the SLO cannot be calibrated: {measured['note']}. Run the same command again to continue")
@@ -255,7 +256,7 @@ class _Search:
         """Probe one size after another, the arms in turn, until the density of each arm is known or its probes are
         used.
 
-        No probe begins that would probably end later than so many seconds after the beginning, but each arm has one.
+        No probe is started that would probably end more than C(seconds) after the beginning, but each arm has one.
         """
         of_arms = density_result.searches(self._document)
         while (probe := next_probe(of_arms)) is not None:

@@ -64,7 +64,7 @@ class ActionModule(ControllerAction):
         publish_experiment(directory, options["experiment"], Display().display)
         if failed:
             raise RunError(
-                f"{len(failed)} of {len(options['expected'])} have no result ({', '.join(failed[:10])}); "
+                f"{len(failed)} of {len(options['expected'])} hosts have no result ({', '.join(failed[:10])}); "
                 f"the results of the others are in {directory.path}"
             )
         experiment_parts.end(directory, options["experiment"])

@@ -13,9 +13,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import cloc
 class ActionModule(ClientResult):
     """Fetch the result of a host's observer.
 
-    An observer that failed is no failure of the host: the client's own result follows, and the verdict tells why the
-    observer does not count.
+    An observer that failed is no failure of the host: the client's own result follows, and the verdict gives
+    the reason why the observer does not count.
     """
 
-    def finish(self, accepted: dict[str, t.Any], clock: clocks.Reading | None) -> dict[str, t.Any]:
+    def finish(
+        self, options: t.Mapping[str, t.Any], accepted: dict[str, t.Any], clock: clocks.Reading | None
+    ) -> dict[str, t.Any]:
         return {"changed": False, "observed": observer.excerpt(accepted)}

@@ -9,7 +9,7 @@ import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, choice, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
     CHECKED_RUN,
     RESULTS_DIR,
@@ -19,7 +19,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import optimized_profile
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import split_names
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.candidates import Candidate, candidates
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimization import FIGURES, Optimization, Plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimization import (
+    FIGURES,
+    Optimization,
+    SearchSettings,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimization_runs import OptimizationRuns
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
@@ -65,11 +69,11 @@ class ActionModule(ControllerAction):
         with Sequence(directory, FILE, document, hypervisors=True) as sequence:
             sequence.check(options["profile"], {"profile": options["profile"]})
             runs = OptimizationRuns(sequence, definition["profile"], definition["data"], tried, limit)
-            plan = Plan(
+            how = SearchSettings(
                 definition["figure"], definition["screening_rounds"], definition["rounds"], 60 * definition["minutes"]
             )
             settings = {each.name: each.setting for each in tried}
-            document["result"] = Optimization(settings, runs.measure, plan, sequence.say).run()
+            document["result"] = Optimization(settings, runs.measure, how, sequence.say).run()
             document["finished"] = True
             sequence.save()
         path = optimized_profile.publish(directory, FILE, document, Display().display)
@@ -78,10 +82,7 @@ class ActionModule(ControllerAction):
 
 def _definition(options: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], int]:
     """Return the settings of the search, and the most invalid attempts at a run."""
-    if options["figure"] not in FIGURES:
-        raise SettingError(
-            f"optimize_figure: {options['figure']!r} is not allowed; it must be one of {', '.join(FIGURES)}"
-        )
+    figure = choice("optimize_figure", options["figure"], FIGURES)
     numbers = {
         name: number(f"optimize_{name}", options[name], RANGES[f"optimize_{name}"])
         for name in ("screening_rounds", "rounds", "minutes")
@@ -94,7 +95,7 @@ def _definition(options: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], int]:
         "profile": profile,
         "data": data,
         "candidates": [each._asdict() for each in candidates(profile, data, wanted)],
-        "figure": options["figure"],
+        "figure": figure,
         **numbers,
         **common_settings(options["run"]),
     }, limit

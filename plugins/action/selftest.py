@@ -33,7 +33,7 @@ FILE = f"{NAME}.json"
 
 
 class ActionModule(ControllerAction):
-    """Run the checks of the self-test on hosts, put back what they changed, and write what they found."""
+    """Run the checks of the self-test on hosts, restore what they changed, and write what they found."""
 
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
@@ -75,7 +75,7 @@ def _empty_parts(directory: RunDirectory) -> RunDirectory:
 
 
 def _run_checks(parts: RunDirectory, options: t.Mapping[str, t.Any], check: bool) -> None:
-    """Run the checks, and put the hosts back, also after an interruption."""
+    """Run the checks, and restore the hosts, also after an interruption."""
     variables = {
         "selftest_hosts": options["hosts"],
         "selftest_checks": [name for name in selftest.CHECKS if name in options["checks"]],
@@ -84,7 +84,7 @@ def _run_checks(parts: RunDirectory, options: t.Mapping[str, t.Any], check: bool
 
     def explain() -> None:
         playbooks.say("")
-        playbooks.say("== Interrupted: the running check ends now, then the hosts are put back. Please wait")
+        playbooks.say("== Interrupted: the running check ends now, then the hosts are restored. Please wait")
 
     playbooks = ChildPlaybooks(lambda line: None, explain)
     with playbooks:
@@ -102,9 +102,9 @@ def _put_back(playbooks: ChildPlaybooks, variables: t.Mapping[str, t.Any]) -> No
         status = playbooks.run("parts/selftest_put_back", variables, limited=False)
     if playbooks.interrupted:  # Ansible shows no result any more
         playbooks.say(
-            "== Some hosts could not be put back; the same command tries again"
+            "== Some hosts could not be restored; run the same command again to retry"
             if status
-            else "== The hosts are put back"
+            else "== The hosts are restored"
         )
 
 

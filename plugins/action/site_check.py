@@ -53,8 +53,8 @@ class ActionModule(ControllerAction):
         noisy = site_check.noisy(document)
         if noisy and options["enforce"]:
             raise AnsibleActionFail(
-                f"the site is too noisy for a study: {'; '.join(noisy)}. So there is no number. To have one all the "
-                f"same, allow more with site_check_max_stolen or site_check_max_gap"
+                f"the site is too noisy for a study: {'; '.join(noisy)}. Nothing was measured. To measure "
+                f"anyway, raise site_check_max_stolen or site_check_max_gap"
             )
         return {"changed": changed, "site_check": document}
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import UntrustedModule
 
 
@@ -15,7 +14,4 @@ class ActionModule(UntrustedModule):
     """Run the module on the host and return only what site_check.result() accepts of its answer."""
 
     def accept(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
-        try:
-            return site_check.result(answer)
-        except MeasurementError as error:
-            return {"failed": True, "msg": f"the host's result cannot be used: {error}"}
+        return site_check.result(answer)

@@ -25,23 +25,25 @@ class ActionModule(ClientResult):
     }
     REQUIRED_ONE_OF = (("job", "answers"),)
 
-    def job(self, host: str) -> dict[str, t.Any]:
-        if self.options["answers"] is None:
-            return super().job(host)
-        answer = answer_of(self.options["answers"], host)
+    def job(self, options: t.Mapping[str, t.Any], host: str) -> dict[str, t.Any]:
+        if options["answers"] is None:
+            return super().job(options, host)
+        answer = answer_of(options["answers"], host)
         if "job" not in answer:
             raise AnsibleActionFail(answer["msg"])
         job: dict[str, t.Any] = answer["job"]
         return job
 
-    def finish(self, accepted: dict[str, t.Any], clock: clocks.Reading | None) -> dict[str, t.Any]:
+    def finish(
+        self, options: t.Mapping[str, t.Any], accepted: dict[str, t.Any], clock: clocks.Reading | None
+    ) -> dict[str, t.Any]:
         if accepted.get("failed") and measurement.is_complete(accepted.get("solotest") or _NOTHING):
             # The verdict counts the requests that failed; the host takes part in the next phases.
             accepted = {"changed": accepted["changed"], "solotest": accepted["solotest"], "warnings": [accepted["msg"]]}
         if accepted.get("solotest") and clock:
             accepted["solotest"]["collected"] = clock._asdict()
-        if accepted.get("solotest") and self.options["observed"]:
-            accepted["solotest"]["observed"] = self.options["observed"]
+        if accepted.get("solotest") and options["observed"]:
+            accepted["solotest"]["observed"] = options["observed"]
         if (accepted.get("solotest") or {}).get("latency"):
             accepted["packed"] = fleet_sum.pack(accepted["solotest"]["latency"])
         return accepted

@@ -8,7 +8,7 @@ import typing as t
 
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, choice, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
     CHECKED_RUN,
     COST_EXAMPLE,
@@ -75,10 +75,9 @@ class ActionModule(ControllerAction):
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         paid = cost.prices("prices", options["prices"], options["cost_example"])
-        order, rounds = options["order"], number("study_rounds", options["rounds"], RANGES["study_rounds"])
+        order = choice("study_order", options["order"], ORDERS)
+        rounds = number("study_rounds", options["rounds"], RANGES["study_rounds"])
         limit = number("study_attempts", options["attempts"], RANGES["study_attempts"])
-        if order not in ORDERS:
-            raise SettingError(f"study_order: {order!r} is not allowed; it must be one of {', '.join(ORDERS)}")
         if options["ablation"] and order != "interleaved":
             raise SettingError(
                 f"study_order: {order!r} is not allowed for an ablation; it must be interleaved, since an ablation "
@@ -140,7 +139,7 @@ def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[s
 
 
 def _run_all(sequence: Sequence, arms: t.Mapping[str, Arm], limit: int) -> None:
-    """Measure all runs that are not done, with at most so many invalid attempts at each."""
+    """Measure all runs that are not done, with at most C(limit) invalid attempts at each."""
     runs, total = sequence.document["runs"], sequence.document["definition"]["rounds"]
 
     def is_open(run: t.Mapping[str, t.Any]) -> bool:
@@ -211,8 +210,8 @@ def _conclude(
     if wrong:
         share = f"{len(wrong)} of {len(document['runs'])} runs are not valid"
         advice = (
-            "the same command continues with those that have attempts left; a larger study_attempts allows more, and "
-            "resume=false begins a new study"
+            "run the same command again to continue with those that have attempts left; a larger "
+            "study_attempts allows more, and resume=false begins a new study"
         )
         result.update(failed=True, msg=f"{share}; {advice}. {' | '.join(wrong)}")
     return result

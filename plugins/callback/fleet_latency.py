@@ -60,7 +60,7 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder import adhoc
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import index
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import message
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import failure_message
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 
 # Results are told apart by the action that made them, never by their keys: any host can return any key. The first four
@@ -182,7 +182,7 @@ class CallbackModule(CallbackBase):
             self._reported = True
             return
         partial = answer.get("solotest") if action in _MEASURING else None
-        text = message(answer.get("msg", "failed without a message"))
+        text = failure_message(answer)
         if self._recorder:
             if action == _CHARGED:
                 self._take_charged(answer)

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: terse
 type: stdout
-short_description: Ansible's default output with one line for what needs no more
+short_description: Ansible's default output, shortened to one line where that is enough
 version_added: 0.1.0
 description:
   - The same as P(ansible.builtin.default#callback), but included files are only mentioned with C(-v). The role
@@ -37,10 +37,10 @@ from ansible.plugins.callback.default import CallbackModule as Default
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 
-# The playbook whose changes nobody reads.
+# The playbook of which only failures are shown.
 _QUIET = "teardown.yml"
 
-# A play that has taken so long gets its heading, even if it has nothing to show yet.
+# Seconds after which a play gets its heading, even if it has nothing to show yet.
 _HEADING_AFTER_S = 1.0
 
 
@@ -92,7 +92,7 @@ class CallbackModule(Default):
     def v2_runner_on_failed(self, result: t.Any, ignore_errors: bool = False) -> None:
         answer = result.result
         is_ours = "memstretch.density." in (result.task.resolved_action or result.task.action)
-        # A loop has a message for each item, and a module that crashed has more to tell than its message.
+        # A loop has a message for each item, and a module that crashed has details beyond its message.
         has_more = "results" in answer or "module_stderr" in answer or not answer.get("msg")
         if self._display.verbosity or has_more or not is_ours:
             super().v2_runner_on_failed(result, ignore_errors)

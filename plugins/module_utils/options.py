@@ -93,6 +93,17 @@ def check_numbers(options: t.Mapping[str, t.Any], ranges: Ranges, prefix: str = 
     return {name: number(prefix + name, options[name], allowed) for name, allowed in ranges.items()}
 
 
+def choice(option: str, value: t.Any, allowed: t.Sequence[str]) -> str:
+    """Return value, which must be one of the allowed words.
+
+    Raises:
+        SettingError: it is none of them.
+    """
+    if value not in allowed:
+        raise SettingError(f"{option}: {value!r} is not allowed; it must be one of {', '.join(allowed)}")
+    return value
+
+
 def yes_or_no(option: str, value: t.Any) -> bool:
     """Return value as a boolean. The words true, yes, 1, false, no and 0 are accepted.
 

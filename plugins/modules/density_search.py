@@ -87,8 +87,8 @@ options:
     type: raw
     default: 1.5
   minutes:
-    description: No probe begins that would probably end later than so many minutes after the beginning, 1 to 100,000;
-      each profile has one at least. By default there is no limit.
+    description: Start no probe that would probably end more than this many minutes after the beginning, from 1 to
+      100,000; each profile has at least one probe. By default there is no limit.
     type: raw
   density_id:
     description:

@@ -63,7 +63,7 @@ options:
   forget:
     description:
       - Whether O(state=restored) removes the record of a budget that cannot be removed. If not, the record is kept, and
-        a warning and RV(kept) give the reason. What can be restored is restored all the same.
+        a warning and RV(kept) give the reason. What can be restored is restored anyway.
     type: bool
     default: false
 attributes:
@@ -179,7 +179,7 @@ def target_state(budget: Budget, state: str, present: dict[str, t.Any], original
     return budget.lifted_state(present, original) if state == "lifted" else original
 
 
-class Change(t.NamedTuple):
+class BudgetChange(t.NamedTuple):
     """What has to change to bring the host from its present state to the requested one."""
 
     budget: Budget
@@ -190,7 +190,7 @@ class Change(t.NamedTuple):
     changed: bool
 
 
-def find_change(module: AnsibleModule, record: HostRecord) -> Change | None:
+def find_change(module: AnsibleModule, record: HostRecord) -> BudgetChange | None:
     """Return what has to change now, or None if there is no budget to lift or restore."""
     state, recorded = module.params["state"], record.read()
     if state == "applied":
@@ -218,10 +218,12 @@ def find_change(module: AnsibleModule, record: HostRecord) -> Change | None:
     if state == "applied" and target != present:
         budget.check(present)
     new_request = state == "applied" and (recorded is None or recorded["asked"] != request)
-    return Change(budget, request, present, original, target, target != present or state == "restored" or new_request)
+    return BudgetChange(
+        budget, request, present, original, target, target != present or state == "restored" or new_request
+    )
 
 
-def apply_change(change: Change, state: str, record: HostRecord) -> None:
+def apply_change(change: BudgetChange, state: str, record: HostRecord) -> None:
     """Bring the host to the target state; the caller holds the lock of the record since before it found the change."""
     if state == "applied":
         record.write({"asked": change.request, "original": change.original})

@@ -47,7 +47,7 @@ options:
     default: {}
   sysfs:
     description: Values of files below C(/sys) by path. A path with V(*) sets all files that match. In the values of all
-      sections V({percent:430M}) is the share of the host's memory that 430 MiB are, in whole percent from 1 to 100.
+      sections V({percent:430M}) is 430 MiB as a percentage of the host's memory, rounded to 1 to 100.
     type: dict
     default: {}
   cpu_governor:
@@ -71,9 +71,9 @@ options:
     default: {}
   forget:
     description:
-      - Entries of the record that can no longer be restored and are given up, as RV(kept) names them, for example
+      - Entries of the record that can no longer be restored and are given up, named as in RV(kept), for example
         V(service tuned) or V(/proc/sys/vm/swappiness). Their original values are removed from the record.
-      - An entry that can be restored is restored all the same. A name that the record does not have is ignored.
+      - An entry that can be restored is restored anyway. A name that the record does not have is ignored.
     type: list
     elements: str
     default: []

@@ -18,7 +18,7 @@ description:
     C(grub-mkconfig). The new menu replaces the old one atomically, and only if it is complete and correct for each of
     this system's kernels.
   - On Red Hat and its derivatives it changes the entries with C(grubby).
-  - If anything fails, all files of the boot loader and the record are as they were before. If they cannot be put back
+  - If anything fails, all files of the boot loader and the record are as they were before. If they cannot be restored
     either, because a file system has become read-only in between, the error names them and the record is kept.
   - Before the first change it records the original configuration in C(/var/lib/memstretch/kernel_cmdline.json), so that
     O(state=restored) can restore it at any time.
@@ -31,8 +31,8 @@ options:
         removed and the menu is generated again. The old menu is restored byte for byte only if the generated one is
         what it was before the first change and both boot the same kernels from the same file systems; otherwise
         RV(notes) gives the reason. With C(grubby) our arguments are taken out of each entry, and those that we removed
-        are added again unless somebody has set another value since; files that nobody else has changed are restored
-        byte for byte.
+        are added again unless another value was set since; files without any other change are restored byte for
+        byte.
       - V(verified) changes nothing. It fails if the boot menu, or with O(running) the running kernel, does not match
         O(arguments) and O(removed) or, without these, the record.
     type: str
@@ -67,7 +67,7 @@ options:
     description:
       - Whether O(state=restored) removes a record that was made with another boot loader than the host has now. Such a
         record cannot be restored. If it is not removed, a warning and RV(notes) give the reason. A record that can be
-        restored is restored all the same.
+        restored is restored anyway.
     type: bool
     default: false
 attributes:

@@ -80,8 +80,14 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
-from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    Range,
+    SettingError,
+    number,
+    size_in_bytes,
+)
 
+TIMEOUT = Range(int, 1, 3600, "seconds")
 CACHE = "/run/memstretch-kvm.json"
 # More than a boot loader writes to record a failed boot, fewer than any system writes when it mounts its file system.
 WRITES = 8
@@ -162,8 +168,7 @@ def wait_for_writes(pid: int, listener: socket.socket, started: float, timeout: 
 def check_kvm(module: AnsibleModule) -> dict[str, t.Any]:
     image, timeout = module.params["image"], module.params["timeout"]
     memory = size_in_bytes("memory", module.params["memory"])
-    if not 1 <= timeout <= 3600:
-        raise SettingError(f"timeout: {timeout} is out of range; it must be 1 to 3600 (seconds)")
+    number("timeout", timeout, TIMEOUT)
     if not os.path.exists("/dev/kvm"):
         return {"works": False, "reason": "/dev/kvm does not exist"}
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):

@@ -32,7 +32,7 @@ options:
     description:
       - V(started) makes sure that the server runs with the current configuration and answers. A server that this
         module started is restarted if its configuration file or its ACL file has changed since. A server that
-        somebody else started keeps running unchanged.
+        another program started keeps running unchanged.
       - V(restarted) stops the server if it runs, and starts it.
       - V(stopped) makes sure that the server does not run. It gets SIGTERM, so it saves its data if it is configured
         to; it never gets SIGKILL.

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: selftest
-short_description: Try on hypervisors what a study needs, and put them back
+short_description: Try on hypervisors what a study needs, and restore them
 version_added: 0.1.0
 description:
   - Runs the checks of the role P(memstretch.density.selftest#role) on hosts, and afterwards, also after a failure or
-    after Ctrl-C, the playbook that puts the hosts back.
+    after Ctrl-C, the playbook that restores the hosts.
   - Shows what each check found, and writes C(selftest/selftest.json) below O(results_dir), for a bug report. Fails if a
     check failed, and names it.
   - The checks run in playbooks of their own, with the inventory and the variables of this one, but without its

@@ -28,7 +28,7 @@ options:
   name:
     description:
       - Name of the check; or C(about), C(before) and C(after), which describe the host and its settings, C(begin), if
-        the checks could not begin, and C(put_back), if the host could not be put back.
+        the checks could not begin, and C(put_back), if the host could not be restored.
     type: str
     choices:
       - clock

@@ -23,7 +23,7 @@ options:
       and valkey-server.
     type: path
   required:
-    description: Whether a host without a Redis server is an error. If not, RV(unmeasured) tells that it has none.
+    description: Whether a host without a Redis server is an error. If not, RV(unmeasured) names it as the reason.
     type: bool
     default: true
   rate:

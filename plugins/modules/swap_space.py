@@ -53,13 +53,13 @@ options:
         C(/dev/disk/by-id), and C(content), the fingerprint that the refusal of that disk shows.
       - The permission ends with that content. A disk that has changed since is refused, with its new fingerprint. A
         path without a fingerprint allows nothing.
-      - A disk that is in use is refused all the same.
+      - A disk that is in use is still refused.
     type: list
     elements: raw
     default: []
   partitions:
     description:
-      - With 0, the whole disk is one area. From 1 to 128, the disk gets that many equal partitions with one area each.
+      - Number of equal partitions with one area each, from 0 to 128. With 0, the whole disk is one area.
         More partitions do not make swap faster; they exist for comparison. Linux allows 23 swap areas together.
     type: int
     default: 0
@@ -81,7 +81,7 @@ options:
   encrypted:
     description:
       - Encrypt disks with a key that is made at each boot, kept only in memory and never stored (dm-crypt, AES-XTS with
-        256 bits). After power-off, nobody can read what was swapped out. Requires cryptsetup and O(kind=devices).
+        256 bits). After power-off, what was swapped out can no longer be read. Requires cryptsetup and O(kind=devices).
     type: bool
     default: false
   file:
@@ -178,7 +178,7 @@ EXAMPLES = r"""
         size: 375083606016
     others: "off"
 
-- name: Swap on a drive whose content nobody needs any more
+- name: Swap on a drive whose content is no longer needed
   memstretch.density.swap_space:
     kind: devices
     devices: [/dev/disk/by-id/nvme-INTEL_SSDPE21K375GA_PHKE7481000A375AGN]

@@ -18,7 +18,7 @@ description:
   - A fleet that was created without a salt, by an earlier version, keeps its UUIDs and MAC addresses until
     it is removed.
   - Changes only VMs that carry its mark, an element of its own XML namespace in the VM's metadata that names the fleet,
-    and that have the UUID derived for this fleet. A copy of such a VM has another UUID, so it belongs to somebody else.
+    and that have the UUID derived for this fleet. A copy of such a VM has another UUID, so it is foreign.
   - Checks first whether the host can carry the fleet (memory and swap, disk, addresses, CPUs), and refuses before it
     changes anything.
   - An interrupted run is completed by the next one. Runs on one fleet take turns.
@@ -68,7 +68,7 @@ options:
     required: true
   image:
     description:
-      - The golden image, a disk of qcow2 or raw format that nobody writes to. Required unless O(master) is set or
+      - The golden image, a disk of qcow2 or raw format that nothing writes to. Required unless O(master) is set or
         O(state=absent).
       - A VM that was cloned from another image gets a new disk, and the contents of its old disk are lost.
     type: path
@@ -311,7 +311,7 @@ ARGUMENTS = {
 }
 
 
-class Plan(t.NamedTuple):
+class Difference(t.NamedTuple):
     """What a run changes."""
 
     actions: list[Action]
@@ -333,40 +333,42 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     check_options(options)
     vms = [Vm(options["fleet"], name, int(number)) for name, number in options["vms"].items()]
     fleet = Fleet(options["fleet"], vms, options["directory"], VmHost(options["uri"]))
-    # Without an owner file there is nothing to lock. The run that would create it plans first, so that a refusal
+    # Without an owner file there is nothing to lock. The run that would create it compares first, so that a refusal
     # creates nothing.
     unlocked = module.check_mode or not fleet.owner.exists()
-    plan = make_plan(module, fleet) if unlocked else None
-    if plan is None or (plan.changes and not module.check_mode):
-        plan = change(module, fleet)
-    for warning in plan.warnings:
+    difference = compare(module, fleet) if unlocked else None
+    if difference is None or (difference.changes and not module.check_mode):
+        difference = change(module, fleet)
+    for warning in difference.warnings:
         module.warn(warning)
-    template = plan.template
+    template = difference.template
     addresses = fleet.addresses(template.network["type"], options["address_timeout"]) if template else {}
     return {
-        "changed": plan.changes,
-        "diff": {"before": lines(plan.before), "after": lines(plan.after)},
-        "actions": [str(action) for action in plan.actions],
-        "pending": [action.vm.name for action in plan.actions],
+        "changed": difference.changes,
+        "diff": {"before": lines(difference.before), "after": lines(difference.after)},
+        "actions": [str(action) for action in difference.actions],
+        "pending": [action.vm.name for action in difference.actions],
         "vms": fleet.describe(template, addresses),
     }
 
 
-def change(module: AnsibleModule, fleet: Fleet) -> Plan:
+def change(module: AnsibleModule, fleet: Fleet) -> Difference:
     """Apply the difference while no other process can change the fleet, and return what was done."""
     options = module.params
     with fleet.owner.locked(create=options["state"] != "absent"):
         fleet.refresh()  # another process may have changed the fleet before this one had the lock
-        plan = make_plan(module, fleet)
-        if plan.actions:
-            fleet.apply(plan.actions, plan.template, plan.image, options["parallel"], options["stop_timeout"])
-        if plan.files:
+        difference = compare(module, fleet)
+        if difference.actions:
+            fleet.apply(
+                difference.actions, difference.template, difference.image, options["parallel"], options["stop_timeout"]
+            )
+        if difference.files:
             fleet.remove_files()
     fleet.refresh()
-    return plan
+    return difference
 
 
-def make_plan(module: AnsibleModule, fleet: Fleet) -> Plan:
+def compare(module: AnsibleModule, fleet: Fleet) -> Difference:
     """Compare the fleet with the options, and refuse what the host cannot or must not do."""
     options = module.params
     absent = options["state"] == "absent"
@@ -384,7 +386,7 @@ def make_plan(module: AnsibleModule, fleet: Fleet) -> Plan:
     fleet.refuse_shared_disks(actions)
     before, after = fleet.states(), fleet.states_after(actions)
     files = fleet.files() if absent and not after else []  # the VMs that stay need them
-    return Plan(actions, files, before, after, warnings, template, image)
+    return Difference(actions, files, before, after, warnings, template, image)
 
 
 def old_keys(fleet: Fleet, template: Template) -> list[str]:

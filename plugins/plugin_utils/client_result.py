@@ -53,29 +53,35 @@ class ClientResult(ActionBase):
     REQUIRED_ONE_OF: tuple[tuple[str, ...], ...] = ()
     _supports_check_mode = True
 
-    def job(self, host: str) -> dict[str, t.Any]:
+    def job(self, options: t.Mapping[str, t.Any], host: str) -> dict[str, t.Any]:
         """Return the job of the client.
+
+        Args:
+            options: of the task, checked.
+            host: name of the host.
 
         Raises:
             AnsibleActionFail: it was not launched.
         """
-        job: dict[str, t.Any] = self.options["job"]
+        job: dict[str, t.Any] = options["job"]
         return job
 
-    def finish(self, accepted: dict[str, t.Any], clock: clocks.Reading | None) -> dict[str, t.Any]:
-        """Return the result of the task from the accepted result of the client and the host's clock."""
+    def finish(
+        self, options: t.Mapping[str, t.Any], accepted: dict[str, t.Any], clock: clocks.Reading | None
+    ) -> dict[str, t.Any]:
+        """Return the result of the task from its options, the accepted result of the client and the host's clock."""
         raise NotImplementedError
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        _validation, self.options = self.validate_argument_spec(self.ARGUMENTS, required_one_of=self.REQUIRED_ONE_OF)
+        _validation, options = self.validate_argument_spec(self.ARGUMENTS, required_one_of=self.REQUIRED_ONE_OF)
         try:
-            job = measurement.job(self.job((task_vars or {})["inventory_hostname"]))
+            job = measurement.job(self.job(options, (task_vars or {})["inventory_hostname"]))
         except measurement.MeasurementError as error:
             raise AnsibleActionFail(str(error)) from error
         path, pid = shlex.quote(job["path"]), job["pid"]
-        time.sleep(max(0.0, self.options["not_before"] - time.time()))
-        deadline = time.monotonic() + self.options["timeout"]
+        time.sleep(max(0.0, options["not_before"] - time.time()))
+        deadline = time.monotonic() + options["timeout"]
         while True:
             answer, clock = self._read(path)
             if answer is None and not self._is_running(pid):
@@ -86,13 +92,13 @@ class ClientResult(ActionBase):
                 break
             if time.monotonic() > deadline:
                 raise AnsibleActionFail(
-                    f"the client did not end within {self.options['timeout']:g} s after the expected end of the phase; "
+                    f"the client did not end within {options['timeout']:g} s after the expected end of the phase; "
                     f"process {pid} is still running on the host",
                     result={"host_hangs": True},
                 )
             time.sleep(POLL_SECONDS)
         self._low_level_execute_command(f"rm -f {path}")
-        return {**result, **self.finish(measurement.result(answer), clock)}
+        return {**result, **self.finish(options, measurement.result(answer), clock)}
 
     def _read(self, path: str) -> tuple[t.Any, clocks.Reading | None]:
         """Return the job's result, or None if it is not there yet, and the host's clock, read in the same exchange."""

@@ -35,8 +35,8 @@ class ControllerAction(ActionBase):
             return {**result, **self.work(options, task_vars or {})}
         except PermissionError as error:
             raise AnsibleActionFail(
-                f"{error.filename}: permission denied. What root has measured belongs to root: run this as root, too, "
-                f"or give the results to your user (chown -R)"
+                f"{error.filename}: permission denied. Results that root has measured belong to root: run this as "
+                f"root, too, or give the results to your user (chown -R)"
             ) from error
         except (RunError, SettingError, OSError) as error:
             raise AnsibleActionFail(str(error)) from error

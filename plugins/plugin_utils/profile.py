@@ -153,7 +153,7 @@ def _read(path: str) -> t.Any:
 def _mistakes(data: t.Any) -> list[str]:
     if not isinstance(data, dict):
         return [f"it is of type {type(data).__name__} and not a dictionary with the keys {', '.join(KEYS)}"]
-    found = [f"{key!r} is not a key; allowed are {', '.join(KEYS)}" for key in data if key not in KEYS]
+    found = [f"{key!r} is not a known key; allowed are {', '.join(KEYS)}" for key in data if key not in KEYS]
     found += [
         f"{key} is {data.get(key)!r}; it must be a string"
         for key in ("name", "description")

@@ -21,7 +21,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import meas
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
 
 PASSED, FAILED, SKIPPED = RESULTS = ("passed", "failed", "skipped")
-# In the order in which they run. What each needs if it failed, besides the reason.
+# In the order in which they run, each with the advice for a failure.
 CHECKS = {
     "clock": "set the clocks of controller and host, for example with chrony",
     "transport": "the sshd of the hypervisor must allow what the VMs behind it need (AllowTcpForwarding, PermitOpen)",
@@ -34,7 +34,7 @@ CHECKS = {
     "vm": "playbooks/fleet.yml installs what libvirt needs; the console log of a VM is next to its disk",
     "guest_arguments": "the image needs a boot loader that roles/kernel_cmdline/README.md describes",
 }
-# What the role records besides: the host, its settings before and after, why it could not begin, or not be put back.
+# What the role records besides: the host, its settings before and after, and why it could not begin or be restored.
 ABOUT, BEFORE, AFTER, BEGIN, PUT_BACK = "about", "before", "after", "begin", "put_back"
 NAMES = (*CHECKS, ABOUT, BEFORE, AFTER, BEGIN, PUT_BACK)
 # The parts of a host's memory record that a bug report needs. Nothing that identifies the host, no command line.
@@ -87,7 +87,7 @@ def judge(found: _Document, checks: t.Sequence[str], check_mode: bool = False) -
     Args:
         found: from recorded().
         checks: names of those that were to run.
-        check_mode: whether nothing was changed that had to be put back.
+        check_mode: whether nothing was changed that had to be restored.
     """
     judged = {} if _began(found) else {BEGIN: _not_begun(found)}
     judged.update((name, _judged(found, name)) for name in CHECKS if name in checks)
@@ -121,8 +121,8 @@ def _not_begun(found: _Document) -> dict[str, t.Any]:
 
 
 def _put_back(found: _Document) -> dict[str, t.Any]:
-    """Return whether the host's settings are those of before."""
-    again = "the same command tries again"
+    """Return whether the host's settings are unchanged."""
+    again = "run the same command again"
     if PUT_BACK in found:
         return _finding(FAILED, found[PUT_BACK]["reason"], again)
     if BEFORE not in found:
@@ -135,7 +135,7 @@ def _put_back(found: _Document) -> dict[str, t.Any]:
         return _finding(FAILED, f"the settings of the host cannot be compared, they lack {error}", again)
     changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     if not changed:
-        return _finding(PASSED, "the settings are those of before", "")
+        return _finding(PASSED, "the settings are unchanged", "")
     told = [
         f"{key} has changed" if key == _COMMAND_LINE else f"{key} was {before.get(key)} and is {after.get(key)}"
         for key in changed[:_MOST_DIFFERENCES]

@@ -9,6 +9,8 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError, unusable
+
 
 class UntrustedModule(ActionBase):
     """Run the module on the host and return only what accept() returns of its answer.
@@ -21,13 +23,20 @@ class UntrustedModule(ActionBase):
     _supports_async = False
 
     def accept(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Return the accepted part of what the module returned."""
+        """Return the accepted part of what the module returned.
+
+        Raises:
+            MeasurementError: it does not fit; the task then fails on this host.
+        """
         raise NotImplementedError
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
         answer = self._execute_module(task_vars=task_vars)
-        accepted = {**result, **self.accept(answer)}
+        try:
+            accepted = {**result, **self.accept(answer)}
+        except MeasurementError as error:
+            accepted = {**result, **unusable(error)}
         if answer.get("unreachable") is True:
             accepted["unreachable"] = True
         if self._discovered_interpreter_key:

@@ -53,7 +53,7 @@ NAMES = {"avg_us": "average", "p99_us": "p99", "max_us": "maximum"}
 
 
 def binomial_interval(hits: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % interval of a probability that showed itself in so many of the trials."""
+    """Return the 95 % interval of a probability with this many hits in the trials."""
 
     def at_most(count: int, share: float) -> float:
         return sum(math.comb(trials, each) * share**each * (1 - share) ** (trials - each) for each in range(count + 1))
@@ -133,7 +133,9 @@ def table(studies: t.Sequence[dict[str, t.Any]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=100, help="how many A/A studies; 100 by default")
-    parser.add_argument("--minutes", type=float, default=20, help="start no study after so many minutes; 20 by default")
+    parser.add_argument(
+        "--minutes", type=float, default=20, help="start no study after this many minutes; 20 by default"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/bench/aa_pairs.md")
     options = parser.parse_args()
     subprocess.run(["make", "-s", "-C", CLIENT_TESTS, "build/solotest"], check=True)

@@ -199,7 +199,7 @@ class Machine:
         return Measured(measured, columns, first_due - offset)
 
     def together(self, length: float, per_second: int, observe: bool = False) -> tuple[dict[str, t.Any], list[float]]:
-        """Freeze Redis and client together, each time for so many seconds; an observer runs on.
+        """Freeze Redis and client together, each time for C(length) seconds; an observer runs on.
 
         Returns:
             The result of the client, and by how much average and p99 of C(intended) exceed what the stops make of them.

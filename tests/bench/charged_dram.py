@@ -3,7 +3,7 @@
 
     python tests/bench/charged_dram.py [--repeats N] [--write]
 
-Fills real Redis servers in a control group with zram beside it, again and again, and compares the change of the charged
+Fills real Redis servers in a control group and with zram, again and again, and compares the change of the charged
 DRAM with that of the host's memory in use. Prints one line for each repetition, as a table of Markdown. Needs root.
 With --write the figures go to docs/bench/charged_dram.md.
 """
@@ -68,7 +68,7 @@ def measure(client: str, group: str, charged: ChargedDram) -> tuple[int, int, in
 
 
 def repeat(repeats: int) -> list[tuple[int, int, int]]:
-    """Measure so many times, in a control group and with a zram device that exist for this only."""
+    """Measure C(repeats) times, in a control group and with a zram device that exist for this only."""
     number = pathlib.Path("/sys/class/zram-control/hot_add").read_text(encoding="ascii").strip()
     name = f"test-charged-{os.getpid()}"
     group = f"/sys/fs/cgroup/memory/{name}"

@@ -4,7 +4,7 @@
 python tests/bench/cpu_idle.py [--rounds N] [--write]
 
 In each round one measurement has CPUs that sleep when they are idle and one has CPUs that stay awake, in random order.
-The limit of their resume latency is put back afterwards. Needs root, redis-server, a C compiler and libhiredis. With
+The limit of their resume latency is restored afterwards. Needs root, redis-server, a C compiler and libhiredis. With
 --write the figures go to docs/bench/cpu_idle.md.
 """
 

@@ -29,7 +29,7 @@ BEGIN, END = "<!-- density_probe.py -->\n", "<!-- end of density_probe.py -->\n"
 
 HOSTS = 32
 FIRST_PORT = 21000
-# The searches, and the most seconds that a probe of so many hosts may take beyond its load.
+# The searches, and the most seconds that a probe of each may take beyond its load.
 SEARCHES: dict[str, dict[str, t.Any]] = {
     "8 of 32": {"profiles": "dram", "density_start": 8, "density_max": 8, "density_probes": 3},
     "32 of 32": {"profiles": "dram", "density_start": 32, "density_max": 32, "density_probes": 2},

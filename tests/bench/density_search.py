@@ -100,7 +100,7 @@ HEADER = f"| {' | '.join(_COLUMNS)} |\n{'| --- ' * len(_COLUMNS)}|"
 
 
 class Claim(t.NamedTuple):
-    """Searches with a target: a profile that carries so many times as many hosts, and its disturbed probes."""
+    """Searches with a target: a profile that carries C(times) as many hosts, and its disturbed probes."""
 
     target: float
     times: float
@@ -157,7 +157,7 @@ def claim_row(claim: Claim, results: t.Sequence[tuple[str, float, int, int]]) ->
 
 
 def claim_table(searches: int, pool: t.Any) -> list[str]:
-    """Return the second table, of so many searches in all."""
+    """Return the second table, of this many searches in all."""
     each = max(1, searches // len(CLAIMS))
     lines = [f"| {' | '.join(CLAIM_COLUMNS)} |", "| --- " * len(CLAIM_COLUMNS) + "|"]
     for claim in CLAIMS:
@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument(
         "--searches", type=int, default=1000, help="the number of searches in all worlds; 1000 by default"
     )
-    parser.add_argument("--targets", type=int, default=0, help="only so many searches with a target")
+    parser.add_argument("--targets", type=int, default=0, help="only this many searches with a target")
     parser.add_argument("--write", action="store_true", help="write the table of docs/bench/density_search.md")
     options = parser.parse_args()
     page = ROOT / "docs" / "bench" / "density_search.md"

@@ -175,7 +175,7 @@ def overhead(directory: pathlib.Path) -> list[tuple[str, str, str]]:
     """Measure the time of the demo's playbook beyond that of its phases."""
     inventory = ROOT / "inventories" / "local" / "hosts.yml"
     results = directory / "results"
-    # Servers of its own, beside those of a demo that may be running.
+    # Servers of its own, next to those of a demo that may be running.
     port = "{{ 19000 + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}"
     variables = {"redis_directory": str(directory / "state"), "redis_port": port}
     seconds = run_playbook(inventory, results, variables, "site")

@@ -22,7 +22,7 @@ def describe(load, idle=True):
 
     Args:
         load: the load average at the start.
-        idle: whether to tell what idle CPUs do.
+        idle: whether to name what idle CPUs do.
     """
     model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     busy = " (busy with other work: absolute figures are not reliable)" if load > BUSY else ""

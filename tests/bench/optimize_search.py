@@ -43,7 +43,7 @@ class Found(t.NamedTuple):
 
 
 def measure(world: World, searches: int) -> list[Found]:
-    """Return what so many searches in a world have found."""
+    """Return what this many searches in a world have found."""
     found = []
     for seed in range(searches):
         result, host = search(world, seed)

@@ -227,7 +227,7 @@ class Lab:
 
 
 def define_foreign_vm(lab: Lab, name: str, uuid: str = FOREIGN_UUID, devices: str = "") -> None:
-    """Define a VM that belongs to somebody else on the first hypervisor."""
+    """Define a foreign VM on the first hypervisor."""
     lab.hypervisors[0].virsh("define", "/dev/stdin", text=FOREIGN.format(name=name, uuid=uuid, devices=devices))
 
 

@@ -111,7 +111,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: t.Any) -> OneMachine
 
 
 def free_ports(count: int) -> int:
-    """Return the first of so many ports in a row that nothing listens on and that no other test is given."""
+    """Return the first of this many ports in a row that nothing listens on and that no other test is given."""
     while True:
         first = _FIRST_PORT + next(_ports) % _PORTS_OF_WORKER
         numbers = range(first, first + count)
@@ -139,6 +139,11 @@ def wait_for(what: str, condition: t.Callable[[], t.Any], process: subprocess.Po
         assert time.monotonic() < deadline, f"{what}: not within {PATIENCE} s"
         time.sleep(0.02)
     return found
+
+
+def holds(text: str, words: t.Iterable[str]) -> bool:
+    """Return whether a text has all of these words."""
+    return all(word in text for word in words)
 
 
 def write_inventory(path: pathlib.Path, groups: dict[str, t.Any], **variables: t.Any) -> pathlib.Path:
@@ -428,7 +433,7 @@ def bytecode_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 @pytest.fixture(scope="session")
 def client(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The client, built by hand, as somebody would who uses only the module."""
+    """The client, built by hand, as a user of the module alone would build it."""
     path = tmp_path_factory.mktemp("client") / "solotest"
     sources = [ROOT / "files" / "solotest.c", *sorted((ROOT / "files" / "solotest").glob("*.c"))]
     subprocess.run(["cc", "-std=c11", "-O2", "-o", path, *sources, "-lhiredis", "-lm"], check=True)
@@ -437,7 +442,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture
 def untuned_machine() -> None:
-    """This machine, which these tests may change and put back."""
+    """This machine, which these tests may change and restore."""
     if os.geteuid() != 0:
         pytest.skip("what a profile changes needs root")
     if RECORDS.exists():

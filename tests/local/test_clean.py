@@ -30,7 +30,7 @@ LEFT = (
     "home/.cache/chromium-headless",
     "home/.ansible",
 )
-COPIED = ("tools/lab.py", "tests/vm/vm.py")
+COPIED = ("tools/lab.py", "tests/vm/vm.py", "tests/vm/vm_image.py")
 
 
 def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
@@ -60,7 +60,7 @@ def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
     assert "Teardown: done" in done.stdout, done.stdout
     kept = {"Makefile", "ansible.cfg", "inventories", "playbooks", "plugins", "roles", "results", "tests", "tools"}
     assert {path.name for path in checkout.iterdir()} == kept
-    kept = {"programs", "programs/membw", "programs/membw/membw.py", "vm", "vm/vm.py"}
+    kept = {"programs", "programs/membw", "programs/membw/membw.py", "vm", "vm/vm.py", "vm/vm_image.py"}
     assert {str(path.relative_to(checkout / "tests")) for path in (checkout / "tests").rglob("*")} == kept
     assert [path.name for path in (checkout / "tools").iterdir()] == ["lab.py"]
     assert (ROOT / ".venv" / "bin" / "ansible-playbook").exists()

@@ -33,7 +33,7 @@ TINY = {
 
 @pytest.fixture
 def demo(untuned_machine, fleet, tmp_path):
-    """Starts the demo with these variables, and puts the machine back in any case."""
+    """Starts the demo with these variables, and restores the machine in any case."""
     before = snapshot()
     path = smaller_inventory(DEMO, tmp_path / "demo", "redis01", "redis02")
 
@@ -56,7 +56,7 @@ def test_root_gets_no_number_from_a_noisy_site(demo, fleet):
     assert "Site check of this_machine: avg " in outcome.output and "the bounds of p99 are" in outcome.output
     assert (
         "the site is too noisy for a study: this_machine: " in outcome.output
-        and "So there is no number" in outcome.output
+        and "Nothing was measured" in outcome.output
     )
     assert not differences(before, snapshot()) and not mark(fleet).exists()
     assert not list(fleet.results.glob("density-*")), "nothing was searched"
@@ -88,7 +88,7 @@ def test_root_gets_an_answer_after_a_kill_and_the_machine_is_as_before(demo, fle
         except ProcessLookupError:  # it has ended
             continue
     process.communicate()
-    assert mark(fleet).exists() and differences(before, snapshot()), "something is left to put back"
+    assert mark(fleet).exists() and differences(before, snapshot()), "something is left to restore"
 
     outcome = fleet.wait(demo())
     assert outcome.status == 0, outcome.output

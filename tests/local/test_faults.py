@@ -14,7 +14,7 @@ import sys
 import pytest
 import yaml
 
-from .conftest import wait_for
+from .conftest import holds, wait_for
 
 # One that is kept, and one that a test can hold.
 TWO_CELLS = {"latency_benchmark_read_mixes": [70], "latency_benchmark_influences": [0, 10]}
@@ -67,10 +67,6 @@ def test_bad_settings_of_the_role_are_named(fleet):
     wrong = [(words, message) for (dummy, words), message in zip(BAD_SETTINGS, messages) if not holds(message, words)]
     assert not wrong
     assert not fleet.results.exists()
-
-
-def holds(text, words):
-    return all(word in text for word in words)
 
 
 def test_a_fleet_without_hosts(fleet):

@@ -60,7 +60,7 @@ def test_check_mode_works_and_touches_nothing(fleet: LocalFleet, untuned_machine
 
 
 def test_kvm_that_does_not_work_is_refused_unless_emulation_is_chosen(fleet: LocalFleet) -> None:
-    """The host has a /dev/kvm that nobody may use, or none."""
+    """The host has a /dev/kvm that no user may open, or none."""
     device = fleet.path / "dev"
     device.mkdir()
     mounts: dict[str, object] = {}

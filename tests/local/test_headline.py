@@ -49,7 +49,7 @@ TINY = {
 
 @pytest.fixture
 def study(untuned_machine, fleet, tmp_path):
-    """Starts the study of one row with three servers, and puts the machine back in any case."""
+    """Starts the study of one row with three servers, and restores the machine in any case."""
     before = snapshot()
     inventory = smaller_inventory(HEADLINE, tmp_path / "headline", "redis01", "redis02", "redis03")
     rows = tmp_path / "rows.yml"
@@ -79,7 +79,7 @@ def test_a_study_continues_after_ctrl_c_ends_with_the_table_and_is_not_repeated(
     wait_for("the second profile is applied", lambda: "zram0" in pathlib.Path("/proc/swaps").read_text(), process)
     os.killpg(process.pid, signal.SIGINT)
     output = process.communicate(timeout=PATIENCE)[0]
-    assert process.returncode == 130 and "interrupted; the same command continues" in output, output
+    assert process.returncode == 130 and "interrupted; run the same command again to continue" in output, output
     assert not differences(before, snapshot()), output
     interrupted = fleet.document("headline-small", "density")
     assert interrupted["finished"] is False and interrupted["restored"]

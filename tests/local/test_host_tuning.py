@@ -79,7 +79,7 @@ def test_wrong_settings_are_refused(localhost, fleet):
             "Allowed: dram, dram_2018, imdt, imdt_2018, swap, swap_2018, swap_2018_advice, tiering, zram, zram_swap, ",
         ),
         ({"host_tuning_profile": "/nowhere/mine.yml"}, "there is no such file"),
-        ({"host_tuning_profile": str(wrong_profile)}, "'sysctls' is not a key"),
+        ({"host_tuning_profile": str(wrong_profile)}, "'sysctls' is not a known key"),
         ({"host_tuning_without": ["vm.nothing"]}, "cannot be left out"),
         ({"host_tuning_profile": "imdt", "host_tuning_imdt_required": True}, "host_tuning_imdt_required is true"),
         ({"host_tuning_state": "tuned"}, "value of host_tuning_state must be one of"),

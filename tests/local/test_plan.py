@@ -7,6 +7,7 @@ import collections
 import json
 import subprocess
 
+import hot_set
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import access_model
@@ -116,8 +117,8 @@ def test_the_hot_set_is_as_modelled(fleet, client, influence):
         text=True,
     )
     hot = json.loads(done.stdout)["test"]["hot_set"]
-    exact = collections.Counter(access_model.weights(20000, influence))
-    expected = access_model.realised_hot_set(
+    exact = collections.Counter(hot_set.weights(20000, influence))
+    expected = hot_set.realised_hot_set(
         [access_model.Band(keys, weight / 2e6) for weight, keys in exact.items()], 40000
     )
     assert hot["distinct_keys"] == pytest.approx(expected["distinct_keys"], rel=0.01)

@@ -111,4 +111,4 @@ def test_a_self_test_that_is_interrupted_puts_the_host_back(fleet: LocalFleet, m
     outcome = fleet.wait(process)
     assert outcome.status != 0
     assert "== Interrupted: the running check ends now" in outcome.output, outcome.output
-    assert "== The hosts are put back" in outcome.output, outcome.output
+    assert "== The hosts are restored" in outcome.output, outcome.output

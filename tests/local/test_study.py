@@ -65,7 +65,7 @@ def phase_files(results):
 EXPLAINED = (
     "== Interrupted: the running playbook ends now, then the hosts are restored",
     "teardown.yml removes the VMs and the Redis instances",
-    "the same command continues",
+    "run the same command again to continue",
     "User interrupted execution",
     "== Restoring the hosts, step 1 of 1: teardown.yml",
     "== The hosts are restored",
@@ -301,7 +301,7 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
 
 
 def stretched_in_small(tmp_path, servers):
-    """Return the variables of inventories/stretched in small, and the ports of so many servers."""
+    """Return the variables of inventories/stretched in small, and the ports of this many servers."""
     first = free_ports(servers)
     variables = {
         **TINY,
@@ -341,7 +341,7 @@ def test_the_first_redis_of_a_budget_dies_in_a_phase(untuned_machine, fleet, tmp
 
 
 def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet, tmp_path):
-    """On the hosts of inventories/stretched, in small, under a DRAM budget; this machine is put back."""
+    """On the hosts of inventories/stretched, in small, under a DRAM budget; this machine is restored."""
     variables, _ports = stretched_in_small(tmp_path, 4)
     settings = "vm.swappiness,/sys/kernel/mm/lru_gen/min_ttl_ms"
     variables.update(profile="swap", ablation_settings=settings, study_rounds=1)
@@ -370,7 +370,7 @@ def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet
 
 
 def test_a_search_for_better_settings_is_resumed_and_restores(untuned_machine, fleet, tmp_path):
-    """The candidate of a harmless sysctl, in a profile with a sysctl that no kernel has; this machine is put back."""
+    """The candidate of a harmless sysctl, in a profile with a sysctl that no kernel has; this machine is restored."""
     mine = tmp_path / "mine.yml"
     settings = {name: {"value": 3, "candidates": [2]} for name in ("vm.stat_interval", "vm.no_such_setting")}
     mine.write_text(json.dumps({"name": "mine", "description": "Mine.", "sysctl": settings}), encoding="utf-8")
@@ -431,4 +431,4 @@ def test_a_search_for_better_settings_is_resumed_and_restores(untuned_machine, f
         assert setting["effective"] == ("2" if run["arm"] == candidate else "3")
     # Whether one sysctl is faster here is chance; a profile is written if and only if it is proposed.
     assert bool(result["proposed"]) == (document["profile"] is not None) == ("-e profile=" in outcome.output)
-    assert result["proposed"] or "Nothing beats" in outcome.output
+    assert result["proposed"] or "No candidate is measurably better" in outcome.output

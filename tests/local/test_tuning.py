@@ -25,7 +25,7 @@ def idle_limits():
 
 @pytest.fixture
 def sleeping_processors(untuned_machine):
-    """Let idle processors sleep, as the kernel does by default, and put back what was there."""
+    """Let idle processors sleep, as the kernel does by default, and restore what was there."""
     before = {path: pathlib.Path(path).read_text(encoding="ascii") for path in glob.glob(IDLE_LIMITS)}
     for path in before:
         pathlib.Path(path).write_text("0", encoding="ascii")

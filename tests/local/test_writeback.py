@@ -236,7 +236,7 @@ def loops(place):
 
 def test_writeback_that_is_terminated_undoes_itself(fleet, disk):
     before = dirty()
-    # So many that it is still at work when it is ended, however long that takes.
+    # Enough that it is still at work when it is ended, however long that takes.
     fleet.variables["writeback_benchmark_dirty_bytes"] = [f"{mib}M" for mib in range(15, 115)]
     process = fleet.start(playbook="writeback")
     module = wait_for("vm.dirty_bytes is set", lambda: dirty() != before and module_above_fio(disk), process)

@@ -10,9 +10,13 @@ import re
 import pytest
 import yaml
 
+from ansible_collections.memstretch.density.plugins.action import clock_offset
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, page_in, writeback
+from ansible_collections.memstretch.density.plugins.module_utils.redis import state as redis
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import options as client
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import site
+from ansible_collections.memstretch.density.plugins.module_utils.swap import options as swap
+from ansible_collections.memstretch.density.plugins.modules import charged_dram, kvm_info
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import options as forecast
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
@@ -34,7 +38,12 @@ MODULE_RANGES = {
     "writeback_benchmark": {**writeback.RANGES, "threads": writeback.WRITERS},
     "benchmark_run": {"max_clock_offset": run.RANGES["max_clock_offset"]},
     "benchmark_phase": {"lead_seconds": run.RANGES["lead_seconds"]},
-    "density_report": {"slo_avg_us": run.RANGES["slo_avg_us"]},
+    "charged_dram": {"longest": charged_dram.LONGEST},
+    "clock_offset": {"samples": clock_offset.SAMPLES},
+    "density_report": {name: run.RANGES[name] for name in ("slo_avg_us", "slo_p99_us")},
+    "kvm_info": {"timeout": kvm_info.TIMEOUT},
+    "redis_daemon": {"timeout": redis.TIMEOUT},
+    "swap_space": swap.RANGES,
     "density_plan": forecast.RANGES,
     "density_search": {
         "maximum": study.RANGES["density_max"],
@@ -68,6 +77,8 @@ ROLE_RANGES = {
         **run.RANGES,
         "port": client.RANGES["port"],
         "cpu": client.CPU,
+        "observer_cpu": client.CPU,
+        "observer_rate": client.RANGES["rate"],
         "spin_us": client.RANGES["spin_us"],
         "reply_timeout": client.RANGES["reply_timeout"],
         "max_phase_seconds": client.RANGES["max_seconds"],
@@ -82,9 +93,22 @@ ROLE_RANGES = {
     "writeback_benchmark": MODULE_RANGES["writeback_benchmark"],
     "density_plan": forecast.RANGES,
     "density_report": MODULE_RANGES["density_report"],
+    "redis": {"start_timeout": redis.TIMEOUT},
+    "swap_space": swap.RANGES,
     "selftest": {"max_clock_offset": run.RANGES["max_clock_offset"]},
     "site_check": {**MODULE_RANGES["site_check"], **site.RANGES, "rate": client.RANGES["rate"]},
 }
+
+# What is not the range of a number that one of these tables could hold.
+OTHER_RANGES = {
+    "charged_dram.limit": "the share of the budget that the module aims at",
+    "host_settings.sysfs": "what the kernel accepts as a percentage",
+    "redis.name": "a length",
+    "redis.username": "a length",
+    "kernel_cmdline.reboot_timeout": "checked in YAML, see test_a_range_that_a_role_checks_in_yaml",
+}
+# Their options are checked by module_utils/vm/options.py and plugin_utils/vm_members.py.
+WITH_OTHER_TESTS = ("vm_fleet",)
 
 
 def ranges_in(option):
@@ -94,20 +118,58 @@ def ranges_in(option):
     return {tuple(float(end.replace(",", "")) for end in ends) for ends in re.findall(f"{NUMBER} to {NUMBER}", text)}
 
 
+def options_of_module(module):
+    return yaml.safe_load(importlib.import_module(f"{MODULES}.{module}").DOCUMENTATION).get("options", {})
+
+
+def options_of_role(role):
+    specs = yaml.safe_load((ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
+    options = specs["argument_specs"]["main"].get("options", {})
+    return {name.removeprefix(f"{role}_"): option for name, option in options.items()}
+
+
 @pytest.mark.parametrize(
     "module, name", [(module, name) for module, ranges in MODULE_RANGES.items() for name in ranges]
 )
 def test_module(module, name):
-    documented = yaml.safe_load(importlib.import_module(f"{MODULES}.{module}").DOCUMENTATION)["options"]
     allowed = MODULE_RANGES[module][name]
 
-    assert ranges_in(documented[name]) == {(allowed.low, allowed.high)}
+    assert ranges_in(options_of_module(module)[name]) == {(allowed.low, allowed.high)}
 
 
 @pytest.mark.parametrize("role, name", [(role, name) for role, ranges in ROLE_RANGES.items() for name in ranges])
 def test_role(role, name):
-    specs = yaml.safe_load((ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
     allowed = ROLE_RANGES[role][name]
 
-    option = specs["argument_specs"]["main"]["options"][f"{role}_{name}"]
-    assert ranges_in(option) == {(allowed.low, allowed.high)}
+    assert ranges_in(options_of_role(role)[name]) == {(allowed.low, allowed.high)}
+
+
+def unchecked(kind, options_of, table):
+    """Return the options whose documentation names a range that the table lacks."""
+    names = sorted(path.stem for path in (ROOT / kind).iterdir() if not path.name.startswith("_"))
+    return {
+        f"{each}.{name}"
+        for each in names
+        if each not in WITH_OTHER_TESTS
+        for name, option in options_of(each).items()
+        if ranges_in(option) and name not in table.get(each, {})
+    }
+
+
+def test_every_documented_range_is_checked_here():
+    of_modules = unchecked("plugins/modules", options_of_module, MODULE_RANGES)
+    assert of_modules | unchecked("roles", options_of_role, ROLE_RANGES) == set(OTHER_RANGES)
+
+
+@pytest.mark.parametrize(
+    "role, name, file",
+    [
+        ("kernel_cmdline", "reboot_timeout", "tasks/check.yml"),
+        ("redis", "start_timeout", "templates/problems.j2"),
+    ],
+)
+def test_a_range_that_a_role_checks_in_yaml(role, name, file):
+    text = (ROOT / "roles" / role / file).read_text(encoding="utf-8")
+    low, high = re.search(rf"(-?\d+) <= {role}_{name} \| int <= (\d+)", text).groups()
+    assert f"it must be from {low} to {high} (seconds)" in text
+    assert ranges_in(options_of_role(role)[name]) == {(float(low), float(high))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the collection tells Galaxy, ansible-builder and module_defaults agrees with its code."""
+"""The metadata for Galaxy, ansible-builder and module_defaults agree with the code."""
 
 from __future__ import annotations
 

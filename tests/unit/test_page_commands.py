@@ -178,7 +178,7 @@ def check_syntax(playbooks: list[str], *options: str) -> None:
 def test_the_commands_of_a_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     reader = Reader()
-    for block in blocks(ROOT / "README.md", "yaml"):  # the inventory of whoever comes from there
+    for block in blocks(ROOT / "README.md", "yaml"):  # the inventory of a reader who comes from there
         reader.save(block)
     for block in blocks(page, "yaml", "console"):
         reader.save(block)

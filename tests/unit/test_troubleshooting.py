@@ -34,7 +34,7 @@ NO_REASONS = (
     "avg <= {} us, p99 <= {} us",
     " s before the launch",
     " s after the collection",
-    "it could not be brought to it",
+    "it cannot be brought within its budget",
     " are undecided (",
     " a study can see a factor of ",
 )

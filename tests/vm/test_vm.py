@@ -21,6 +21,7 @@ TOOL = Path(__file__).with_name("vm.py")
 @pytest.fixture
 def vm(tmp_path, monkeypatch):
     monkeypatch.setenv("VM_CACHE", str(tmp_path / "vm"))
+    monkeypatch.delitem(sys.modules, "vm_image", raising=False)  # it reads the variable
     spec = importlib.util.spec_from_file_location("vm", TOOL)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "vm", module)

@@ -93,7 +93,7 @@ def undone(line: t.Sequence[str], original: t.Sequence[str], ours: Words) -> lis
     for word in original:
         one = name(word)
         values = [other for other in kept if name(other) == one]
-        # If somebody has set another value since, that one counts.
+        # If another value was set since, that one counts.
         if word in kept or not (one in names or is_removed(word, ours.removed)) or not set(values) <= set(original):
             continue
         # The order counts for an argument with several values, such as console.

@@ -54,13 +54,14 @@ class CommandLine:
         self.loader, self.arguments, self.removed = loader, list(arguments), list(removed)
         self._record = record or HostRecord("kernel_cmdline")
         self._pending = pending
-        self._read_record()
+        self._data = self._usable_record()
 
-    def _read_record(self) -> None:
-        self._data = self._record.read()
+    def _usable_record(self) -> dict[str, t.Any] | None:
+        """Return the record. Raises CommandLineError if it is for another boot loader."""
         stranded = stranded_record(self._record, self.loader)
         if stranded:
             raise CommandLineError(stranded)
+        return self._record.read()
 
     def complete_record(self) -> None:
         """Add this host's identity to a record that an earlier version wrote without one."""
@@ -114,7 +115,7 @@ class CommandLine:
         Raises BootLoaderError, or UnfinishedChangeError if what was changed before an error cannot be undone.
         """
         with self._record.locked():
-            self._read_record()  # another process may have changed it before we got the lock
+            self._data = self._usable_record()  # another process may have changed it before we got the lock
             if not self.change_needed():
                 return []
             try:
@@ -218,7 +219,7 @@ def stranded_record(record: HostRecord, loader: Grub | Grubby | None) -> str | N
     return (
         f"{record.path} is for the boot loader {data['boot_loader']}, and this host now has "
         f"{loader.NAME if loader else 'no supported boot loader'}, so the change of its kernel command line "
-        f"({' '.join(words)}) cannot be undone. Correct the kernel command line by hand, then give the record up: "
+        f"({' '.join(words)}) cannot be undone. Correct the kernel command line by hand, then discard the record: "
         "restore with host_tuning_forget: [kernel_cmdline] or, in the role kernel_cmdline, with kernel_cmdline_forget: "
         "true (the option forget of the module kernel_cmdline)"
     )

@@ -121,7 +121,7 @@ class Grub:
     ) -> None:
         self.run_command = run_command
         self.generator = find_program("grub-mkconfig") or ""
-        self.boot, self.defaults = boot, defaults
+        self.boot = boot
         self.menu = os.path.join(boot, "grub.cfg")
         self.directory = os.path.join(defaults, "grub.d")
         # Its name sorts after the drop-ins of distributions and clouds, because the last one wins.
@@ -221,7 +221,7 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
                 reason = f"the original menu boots something else; it is now {kept}"
             else:
                 reason = (
-                    "since the first change, what it is made from has changed (a kernel, GRUB, a file system, a file "
+                    "since the first change, its sources have changed (a kernel, GRUB, a file system, a file "
                     "in /etc/default or in /etc/grub.d)"
                 )
             notes.append(f"{self.menu} was generated again instead of being restored: {reason}")
@@ -353,7 +353,7 @@ class Grubby:
             wrong = problems(self.entries(), arguments, removed)
             if wrong:
                 raise BootLoaderError(f"grubby has not set the arguments: {'; '.join(wrong)}")
-        # Only a file that nobody else has changed is later restored byte for byte.
+        # Only a file that has not been changed otherwise is later restored byte for byte.
         originals["files"] = {
             path: text
             for path, text in originals["files"].items()
@@ -363,7 +363,7 @@ class Grubby:
         return []
 
     def restore(self, originals: Record, ours: Words) -> list[str]:
-        """Undo our change in each entry, and restore byte for byte the files that nobody else has changed."""
+        """Undo our change in each entry, and restore byte for byte the files that have no other change."""
         before = self._files()
         with all_or_nothing(before):
             wanted = [entry.words for entry in self.original_entries(originals, ours)]

@@ -26,11 +26,11 @@ class UnfinishedChangeError(BootLoaderError):
 
 @contextmanager
 def all_or_nothing(paths: t.Iterable[str]) -> t.Iterator[None]:
-    """Put the files back as they were if the block fails.
+    """Restore the files if the block fails.
 
     Each file is copied next to itself first. So a file system that is full or read-only is found before the first
-    change, and putting a file back needs no space. Raises BootLoaderError if the block cannot write a file, and
-    UnfinishedChangeError if the files cannot be put back either.
+    change, and restoring a file needs no space. Raises BootLoaderError if the block cannot write a file, and
+    UnfinishedChangeError if the files cannot be restored either.
     """
     paths = [os.path.realpath(path) for path in paths]  # a copy must not replace a symbolic link
     copies = {path: path + COPY for path in paths if os.path.exists(path)}
@@ -42,7 +42,7 @@ def all_or_nothing(paths: t.Iterable[str]) -> t.Iterator[None]:
             with _as_boot_loader_error():
                 yield
         except BaseException as error:
-            failed = _put_back(paths, copies)
+            failed = _restore(paths, copies)
             if failed:
                 raise UnfinishedChangeError(
                     f"{error}. What was changed before that cannot be undone either: {'; '.join(failed)}. The host may "
@@ -75,8 +75,8 @@ def _copy(path: str, copy: str) -> None:
         os.close(descriptor)
 
 
-def _put_back(paths: t.Iterable[str], copies: t.Mapping[str, str]) -> list[str]:
-    """Put changed files back, remove new ones, and return the errors."""
+def _restore(paths: t.Iterable[str], copies: t.Mapping[str, str]) -> list[str]:
+    """Restore changed files, remove new ones, and return the errors."""
     failed = []
     for path in paths:
         try:

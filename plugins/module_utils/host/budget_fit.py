@@ -15,14 +15,14 @@ import typing as t
 
 # What the sum should be, as shares of the budget: from LOW to HIGH is good, AIM is where the steps lead.
 LOW, AIM, HIGH = 0.98, 0.99, 1.0
-# The least compression that is worth going on for.
+# The lowest compression at which it is worth continuing.
 LEAST_RATIO = 1.1
 # One step is this share of Newton's, and at most this share of the limit.
 _DAMPING, _LONGEST_STEP = 0.8, 0.25
 _MOST_STEPS = 40
 # The first step is made without a measurement of r. Compressed memory so far may have stored other pages.
 _FIRST_RATIO = 2.0
-# The kernel rounds limits down to pages, the largest of which are so large.
+# The kernel rounds limits down to whole pages; the largest page has this size.
 _PAGE = 64 * 1024
 # A smaller movement measures nothing.
 _LEAST_MOVED = 256 * 1024
@@ -89,7 +89,7 @@ def fit(
                 False, limit, steps, ratio, f"its pages compress {ratio:.2f}:1, at least {LEAST_RATIO}:1 is needed"
             )
         if limit <= floor:
-            return Fit(False, limit, steps, ratio, "the group is at the least limit that it can have")
+            return Fit(False, limit, steps, ratio, "the limit of the group cannot be lowered further")
         present = min(limit, state.group)
         limit = max(floor, rounded(present - _step(excess, ratio or _FIRST_RATIO, _LONGEST_STEP * present)))
         if not set_limit(limit):

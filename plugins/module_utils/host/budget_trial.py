@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether the DRAM budget of a control group holds: a short process in the group uses memory and reads what is charged.
 
-The process stays well below the budget, so the kernel reclaims nothing and kills nobody.
+The process stays well below the budget, so the kernel reclaims nothing and kills no process.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def trial(group: str, size: int, run_command: RunCommand) -> dict[str, t.Any]:
         raise BudgetError(f"no process can run in the control group {directory} (exit status {status}): {reason}")
     limit, charged = json.loads(output)
     if not limit.isdigit() or abs(int(limit) - size) > _ROUNDING:
-        raise BudgetError(f"the limit of {directory} is {limit}, and not the budget of {size:,} bytes")
+        raise BudgetError(f"the limit of {directory} is {limit}, not the budget of {size:,} bytes")
     if int(charged) < used:
         raise BudgetError(
             f"a process in {directory} uses {size_text(used)}, but only {int(charged):,} bytes are charged to the group"

@@ -113,7 +113,7 @@ class BudgetedHost:
         if group is None or charged is None:
             unknown = ", ".join(name for name, value in figures.items() if value is None and name != "limit_bytes")
             raise BudgetError(
-                f"this kernel does not tell {unknown}, so the fleet cannot be brought to its DRAM budget; use the "
+                f"this kernel does not report {unknown}, so the fleet cannot be brought to its DRAM budget; use the "
                 "mechanism hugepages, or swap that is not below a loop device"
             )
         return budget_fit.State(group, charged - group)

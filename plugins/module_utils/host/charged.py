@@ -14,7 +14,7 @@ page_cache_bytes  page cache of files with swap below a loop device that does no
                   reads and writes a swap file without the page cache
 ================= =====================================================================================================
 
-zram and zswap do not tell whose pages they hold, so all of them are charged to the fleet. Clients outside of the group
+zram and zswap do not report whose pages they hold, so all pages are charged to the fleet. Clients outside of the group
 (several Redis instances on one machine) do not use its DRAM and are not charged; C(client_bytes) is what they take.
 Clients in VMs are in the memory of their VM, and thus in the group.
 
@@ -22,7 +22,7 @@ Under a budget by huge pages, the rest of the host is the small host: charged is
 budget's huge pages (C(host_bytes)). That holds the host's own programs, clients, zram and zswap, so nothing can be
 outside of it.
 
-What this kernel does not tell is None, and so is the sum then; never 0.
+What this kernel does not report is None, and so is the sum; never 0.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def in_use(info: t.Mapping[str, int], free_per_cpu: int | None) -> int | None:
 
 
 def cached_bytes(path: str) -> int | None:
-    """Return how much of a file is in the page cache; None if this kernel cannot tell (before Linux 6.5)."""
+    """Return how much of a file is in the page cache; None if this kernel does not report it (before Linux 6.5)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -33,12 +33,12 @@ class WatchError(Exception):
 
 
 def begin(charged: ChargedDram, group: CgroupFiles | None, longest_s: float) -> dict[str, t.Any]:
-    """Watch the charged DRAM in the background until the file of the samples is removed, at most so many seconds.
+    """Watch the charged DRAM in the background until the file of the samples is removed, for at most C(longest_s).
 
     Args:
         charged: reads it.
         group: the control group of the budget, whose memory is reclaimed in the background meanwhile.
-        longest_s: the watch ends by itself after so many seconds.
+        longest_s: the watch ends by itself after this many seconds.
 
     Returns:
         C(path) of the file, and C(pid) of the process.

@@ -248,9 +248,9 @@ class CgroupFiles:
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
-        """Let no other process change the limit meanwhile: a watch lowers it for a moment, and raises it again.
+        """Keep other processes from changing the limit: a watch lowers it for a moment, and raises it again.
 
-        Whoever reads the limit holds this; set_limit() and squeeze() take it themselves.
+        Hold this while reading the limit; set_limit() and squeeze() acquire it themselves.
         """
         with contextlib.ExitStack() as stack:
             if self.exists():
@@ -295,7 +295,7 @@ class CgroupFiles:
         return False
 
     def reclaim(self, limit: int, free: int) -> bool:
-        """Move memory to swap until so many bytes are free below the limit; return False if the kernel cannot.
+        """Move memory to swap until C(free) bytes are free below the limit; return False if the kernel cannot.
 
         The caller holds locked() since it read the limit. Version 1 has no file for reclaim. There a limit takes effect
         only when the memory in use is below it, and the process that sets it reclaims. So the limit is lowered and

@@ -141,7 +141,7 @@ def write_file(path: str, text: str, mode: int = 0o644) -> None:
     directory = os.path.dirname(path)
     new = f"{path}.memstretch-new"
     remove_file(new)  # left by an interrupted write
-    # Where others may write, the name could be a link to somebody's file.
+    # Where others may write, the name could be a link to a foreign file.
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:

@@ -24,15 +24,15 @@ import time
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
 
-# Reclaim if less than LOW is free below the limit, until HIGH is free. Both are small beside the 2 % of the budget that
-# the charged DRAM may be off by, and LOW is more than is paged in between two looks.
+# Reclaim if less than LOW is free below the limit, until HIGH is free. Both are small compared with the 2 % of
+# the budget that the charged DRAM may be off by, and LOW is more than is paged in between two looks.
 LOW, HIGH = 512 * 1024, 1024 * 1024
 # It begins at LOW. With less than this free, the fleet takes pages faster than it reclaims them.
 BEHIND = LOW // 2
 # Seconds between two looks. A fleet that pages in 250 MB/s needs LOW in the shortest.
 _SHORTEST_S, _LONGEST_S = 0.002, 0.05
 _FASTEST = 250e6
-# The kernel could not reclaim, for example because swap is full: so long until the next try.
+# Seconds to wait after the kernel could not reclaim, for example because swap is full.
 _REFUSED_S = 0.1
 
 
@@ -80,5 +80,5 @@ def _give_way(willing: bool) -> None:
     """Let this thread run only while nothing else wants its CPU, or as any other thread."""
     policy = os.SCHED_IDLE if willing else os.SCHED_OTHER
     if os.sched_getscheduler(0) != policy:
-        with contextlib.suppress(PermissionError):  # without CAP_SYS_NICE nobody can leave SCHED_IDLE
+        with contextlib.suppress(PermissionError):  # leaving SCHED_IDLE needs CAP_SYS_NICE
             os.sched_setscheduler(0, policy, os.sched_param(0))

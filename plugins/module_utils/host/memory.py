@@ -131,7 +131,7 @@ def gather(run_command: RunCommand, root: str = "/") -> dict[str, t.Any]:
 def settings(record: dict[str, t.Any]) -> dict[str, t.Any]:
     """Return the part of a record that an operator can set, without anything that changes by itself.
 
-    It is equal in two records of a host unless somebody changed the host: its kernel or command line, a knob, a swap
+    It is equal in two records of a host unless the host was changed: its kernel or command line, a knob, a swap
     area, a disk queue or a limit.
     """
     swap_, thp_, ksm_, cgroup_ = record["swap"], record["thp"], record["ksm"], record["cgroup"]

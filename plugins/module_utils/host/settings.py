@@ -37,7 +37,7 @@ UDEV_FILE = "/etc/udev/rules.d/99-zz-memstretch.rules"
 FILES = (SYSCTL_FILE, TMPFILES_FILE, UDEV_FILE)
 MARK = "# Written by the Ansible collection memstretch.density; its role host_tuning removes it again."
 
-# In a value, the share of the host's memory that so many bytes are: {percent:430M}.
+# In a value, {percent:430M} stands for 430 MiB as a percentage of the host's memory.
 _PERCENT = re.compile(r"^\{percent:(?P<size>[^{}]+)\}$")
 
 # Of each pair, the knob that was written last is in force, and the other one reads as 0. The kernel refuses to set 0.
@@ -222,7 +222,7 @@ def mistakes(sections: t.Mapping[str, t.Any], keys: t.Sequence[str] = _ENTRY_KEY
 
 def _entry_mistakes(entry: t.Any, has_value: bool, keys: t.Sequence[str]) -> list[str]:
     data = entry if isinstance(entry, dict) else {"value": entry}
-    found = [f"{key!r} is not a key; allowed are {', '.join(keys)}" for key in data if key not in keys]
+    found = [f"{key!r} is not a known key; allowed are {', '.join(keys)}" for key in data if key not in keys]
     found += [
         f"{key} is {data[key]!r}; it must be a string"
         for key in keys

@@ -4,8 +4,8 @@
 """Settings that an experiment changes for its own time, and the record that they are restored from.
 
 An experiment that was killed leaves its settings and its record. Host tuning may record or restore the same knobs. So
-whoever changes them next, the experiment or host tuning, first ends what the killed experiment left. Then the order of
-the two restores does not matter: no value of an experiment is ever taken for an original.
+the next program that changes them, the experiment or host tuning, first restores what the killed experiment left. Then
+the order of the two restores does not matter: no value of an experiment is ever taken for an original.
 """
 
 from __future__ import annotations

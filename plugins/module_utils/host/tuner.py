@@ -82,17 +82,14 @@ class HostTuner:
                 if entry
             }
         )
-        self._read_record()
+        data = record.read()
+        self._has_record = data is not None
+        self._stored: dict[str, t.Any] = {**_NEW_RECORD, **(data or {})}
         self._before = self._read_state()
         present = self._stored["profile"]
         self._initial_differences = self._differences()
         if present != self._profile:
             self._initial_differences.insert(0, f"the host carries {'profile ' + present if present else 'no profile'}")
-
-    def _read_record(self) -> None:
-        data = self._record.read()
-        self._has_record = data is not None
-        self._stored: dict[str, t.Any] = {**_NEW_RECORD, **(data or {})}
 
     # --- wanted settings ----------------------------------------------------------------------------------------
 
@@ -239,7 +236,7 @@ class HostTuner:
         for knob in self._dropped_knobs():
             value, original = read_knob(knob), self._stored["originals"][knob]
             if value != original:
-                found[knob] = _NO_KNOB if value is None else failed.get(knob) or f"it is {value} and not {original}"
+                found[knob] = _NO_KNOB if value is None else failed.get(knob) or f"it is {value}, not {original}"
         for name, state in self._dropped_services().items():
             value, original, entry = describe(self._services.state(name)), describe(state), _service_entry(name)
             if value != original:

@@ -10,10 +10,13 @@ import os
 import shlex
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import Range, SettingError, number
+
 # Where this machine reaches a server: the path of a unix socket, or a host and a port.
 Address = t.Union[str, t.Tuple[str, int]]
 
 DIRECTIVES = {"aclfile", "bind", "dir", "logfile", "pidfile", "port", "unixsocket"}
+PORT = Range(int, 0, 65535, "TCP port; 0 is none")
 _LOOPBACK = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::*": "::1", "::": "::1"}
 
 
@@ -53,10 +56,10 @@ class Config:
         return (self.values.get(name) or [""])[0]
 
     def _port(self) -> int:
-        text = self._first("port") or "6379"
-        if not text.isdigit() or int(text) > 65535:
-            raise ConfigError(f"config: {self.path} has port {text!r}; it must be 0 (no TCP) to 65535")
-        return int(text)
+        try:
+            return number("port", self._first("port") or "6379", PORT)
+        except SettingError as error:
+            raise ConfigError(f"config: in {self.path}, {error}") from None
 
     @property
     def address(self) -> Address:

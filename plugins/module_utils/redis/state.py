@@ -10,6 +10,7 @@ import re
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.options import Range, SettingError, number
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Config, ConfigError
 from ansible_collections.memstretch.density.plugins.module_utils.redis.daemon import Daemon, DaemonError, actions_for
 
@@ -22,22 +23,20 @@ ARGUMENTS: dict[str, t.Any] = {
     "timeout": {"type": "int", "default": 30},
     "cgroup": {"type": "str", "default": ""},
 }
-TIMEOUT_RANGE = (1, 3600)
+TIMEOUT = Range(int, 1, 3600, "seconds")
 
 
 def check_options(options: t.Mapping[str, t.Any]) -> None:
     """Check the options of one daemon.
 
     Raises:
-        DaemonError: one of them is not allowed.
+        SettingError: one of them is not allowed.
     """
-    low, high = TIMEOUT_RANGE
-    if not low <= options["timeout"] <= high:
-        raise DaemonError(f"timeout: {options['timeout']} is out of range; it must be {low} to {high} (seconds)")
+    number("timeout", options["timeout"], TIMEOUT)
     if not os.path.isabs(options["config"]):
-        raise DaemonError(f"config: {options['config']!r} is not an absolute path")
+        raise SettingError(f"config: {options['config']!r} is not an absolute path")
     if not re.match(r"^(/?[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*)?$", options["cgroup"]):
-        raise DaemonError(f"cgroup: {options['cgroup']!r} is not the path of a control group, such as fleet")
+        raise SettingError(f"cgroup: {options['cgroup']!r} is not the path of a control group, such as fleet")
 
 
 class Module(t.Protocol):
@@ -58,7 +57,7 @@ def bring(module: Module, options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """
     try:
         return _bring(module, options)
-    except (ConfigError, DaemonError, OSError) as error:
+    except (ConfigError, DaemonError, SettingError, OSError) as error:
         return {"failed": True, "msg": str(error)}
 
 

@@ -407,7 +407,7 @@ def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
         "timeout": "Redis did not answer in time under the load; see its log and the host's memory pressure.",
         "reply": "Redis answered with errors; see requests.errors.",
         "value_size": "use the value_size of the fill.",
-        "resources": "the client's host lacks them.",
+        "resources": "free memory on the client's host, or raise the limits of its user.",
         "interrupted": "the client was ended by a signal.",
     }.get(error["kind"], "")
     return f"Redis {_endpoint(options)}: {error['message']}".rstrip(".") + (f": {advice}" if advice else "")

@@ -285,7 +285,7 @@ def _tail(figures: t.Mapping[str, t.Any], lowest: int) -> dict[int, int]:
     return counts
 
 
-# The sum of so many histograms and more is faster with a list of all slots, of fewer with a mapping of those in use.
+# From this many histograms on, a list of all slots is faster than a mapping of those in use.
 _MANY = 8
 
 

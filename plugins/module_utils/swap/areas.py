@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The swap areas of a host: which are in use, which of them are ours, and how they are turned on and off.
 
-An area is ours if it has our label (guard.LABEL), whatever it is on and whoever has turned it on.
+An area is ours if it has our label (guard.LABEL), whatever it is on and whatever turned it on.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def head_room(files: HostFiles, leaving: list[Area], reserve: int) -> str | None
 
 
 def too_many(wanted: int, others: int) -> str | None:
-    """Return why a host cannot use so many areas, or None.
+    """Return why a host cannot use all these areas, or None.
 
     Args:
         wanted: the number of areas that the options ask for.
@@ -100,9 +100,9 @@ def too_many(wanted: int, others: int) -> str | None:
     """
     if wanted + others <= MOST_AREAS:
         return None
-    beside = f", and {others} others are in use" if others else ""
+    in_use = f", and {others} others are in use" if others else ""
     return (
-        f"the options ask for {wanted} swap areas{beside}, but the kernel allows {MOST_AREAS}. Lower partitions "
+        f"the options ask for {wanted} swap areas{in_use}, but the kernel allows {MOST_AREAS}. Lower partitions "
         "or zram_devices, or name fewer devices"
     )
 

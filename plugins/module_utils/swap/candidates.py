@@ -43,11 +43,11 @@ def _candidate(guard: Guard, name: str, paths: list[str]) -> dict[str, t.Any]:
     }
     against = found["against"]
     if not paths:
-        against.append(f"has no path below {BY_ID}, so that no stable name could be given")
+        against.append(f"has no path below {BY_ID}, so it has no stable name")
     if paths or files.root == "/":  # a recorded host has no device nodes
         against += _reasons(guard, paths[0] if paths else f"/dev/{name}")
     if found["rotational"]:
-        against.append("is a rotating disk to the kernel: a page-in would take milliseconds")
+        against.append("is a rotating disk according to the kernel: a page-in would take milliseconds")
     if behind:
         against.append("is behind the PCH, whose link to the processor all its devices share")
     return found

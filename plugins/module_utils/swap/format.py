@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Makes swap areas on disks and in files: the only code of this collection that writes to a disk.
 
-A disk is opened exclusively (O_EXCL), checked again, and written before it is closed, so that nobody can mount it, add
-it to a pool or swap onto it in between. mkswap opens the disk exclusively itself, so the header of the swap area, which
-mkswap would write, is written here.
+A disk is opened exclusively (O_EXCL), checked again, and written before it is closed, so that no other process can
+mount it, add it to a pool or swap onto it in between. mkswap opens the disk exclusively itself, so the header of the
+swap area, which mkswap would write, is written here.
 """
 
 from __future__ import annotations

@@ -5,11 +5,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    Range,
+    Ranges,
+    SettingError,
+    check_numbers,
+    number,
+    size_in_bytes,
+)
 
 # The module's defaults, which are also those of the role swap_space and of the section swap of a profile.
 DEFAULTS: dict[str, t.Any] = {
@@ -46,10 +54,12 @@ PROFILE_OPTIONS = (
     "zram_devices",
     "zram_first",
 )
-# The kernel accepts these priorities, see swapon(2).
-_PRIORITIES = (0, 32767)
-_PARTITIONS = (0, 128)
-_ZRAM_DEVICES = (1, 64)
+RANGES: Ranges = {
+    "priority": Range(int, 0, 32767, "priority"),
+    "partitions": Range(int, 0, 128, "partitions of each disk; 0 is the whole disk"),
+    "zram_devices": Range(int, 1, 64, "devices"),
+}
+_ONE_MORE_FOR_ZRAM = "with zram_first, which needs one more for zram"
 _DEVICE_KEYS = {"path", "serial", "size"}
 _OVERWRITE_KEYS = {"path", "content"}
 
@@ -104,7 +114,7 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
         tools: paths of programs by name, None for those that are missing.
     """
     kind, file = params["kind"], params["file"] or ""
-    _check_ranges(params)
+    check_numbers(params, RANGES)
     if kind == "devices" and not params["devices"]:
         raise SettingError("devices: the list is empty; kind=devices needs at least one path below /dev/disk/by-id")
     if params["encrypted"]:
@@ -140,24 +150,14 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
     )
 
 
-def _check_ranges(params: dict[str, t.Any]) -> None:
-    ranges = {"priority": _PRIORITIES, "partitions": _PARTITIONS, "zram_devices": _ZRAM_DEVICES}
-    for option, (low, high) in ranges.items():
-        if not low <= params[option] <= high:
-            raise SettingError(f"{option}: {params[option]} is out of range; it must be from {low} to {high}")
-
-
 def _check_zram_first(kind: str, priority: int) -> None:
     if kind not in ("devices", "file"):
         raise SettingError(
             f"zram_first: kind={kind} has nothing that could follow zram; it needs kind=devices or kind=file. Swap on "
             "zram alone is kind=zram"
         )
-    if priority == _PRIORITIES[1]:
-        raise SettingError(
-            f"priority: {priority} is out of range; with zram_first, which needs one more for zram, it must be from "
-            f"{_PRIORITIES[0]} to {_PRIORITIES[1] - 1}"
-        )
+    allowed = RANGES["priority"]
+    number("priority", priority, dataclasses.replace(allowed, high=allowed.high - 1, unit=_ONE_MORE_FOR_ZRAM))
 
 
 def _check_encrypted(kind: str, partitions: int, tools: dict[str, str | None]) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps that change the swap of a host to what the options ask for, or back to what it was before our first run.
+"""The steps that change the swap of a host to what the options ask for, or to what it was before our first run.
 
 A change only looks at the host when it is constructed: it collects refusals, warnings, and the steps in their order.
 The steps are done only if there is no refusal. Each step checks again what it needs and does nothing if it has been
@@ -244,7 +244,7 @@ class SwapChange:
         before = self.recorded["disks"][path]
         reason = give_back_disk(self.guard, path)
         if reason:
-            self.warnings.append(f"left alone instead of made blank: {reason}")
+            self.warnings.append(f"left alone and not erased: {reason}")
         elif before != "nothing":
             self.warnings.append(
                 f"{path} held {before} before our first run. It was overwritten, as the option overwrite allowed, and "

@@ -47,7 +47,7 @@ ExecCondition=/bin/sh -c '{condition}'
 {install}"""
 DROP_IN_NAME = "50-memstretch.conf"
 # The condition is never met: the root directory always exists.
-DROP_IN = _COMMENT + "# Keeps off swap that the role has not made.\n[Unit]\nConditionPathExists=!/\n"
+DROP_IN = _COMMENT + "# Keep swap off that this role did not create.\n[Unit]\nConditionPathExists=!/\n"
 
 
 class UnitError(Exception):
@@ -90,7 +90,7 @@ def swap_unit(what: str, priority: int, discard: str, prepared_by: str = "") -> 
 def crypt_service(name: str, partuuid: str, command: list[str], wipefs: str, mkswap: str) -> dict[str, str]:
     """Return the unit that opens an encrypted area with a new key at each boot, as a text by its path.
 
-    The unit fails, and leaves the partition as it is, if somebody has put a file system or anything else with a known
+    The unit fails, and leaves the partition as it is, if it has a file system or anything else with a known
     signature on it: our own encrypted data looks random.
 
     Args:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who has been given a disk without mounting it or holding it exclusively, now or later.
+"""Find who is assigned a disk, now or later, without having mounted it or holding it exclusively.
 
 These are the storage pools and virtual machines of libvirt, running or not; the disks that the kernel itself exports to
 other hosts (nvmet and LIO, which no process has open); and the lines of /etc/fstab and /etc/crypttab. A virtual machine
@@ -29,7 +29,7 @@ SAVED_EXPORTS = ("/etc/nvmet/config.json", "/etc/rtslib-fb-target/saveconfig.jso
 
 
 class Claim(t.NamedTuple):
-    """One entry that gives a device to somebody.
+    """One entry that assigns a device to a user.
 
     Args:
         device: the path of a block device, C(major:minor), a PCI address, or a SCSI address after C(scsi:).
@@ -41,10 +41,10 @@ class Claim(t.NamedTuple):
 
 
 def claims_on(disk: Disk) -> list[str]:
-    """Return who has been given a disk, a part of it, or the device that it is behind.
+    """Return who is assigned a disk, a part of it, or the device that it is behind.
 
     Raises:
-        GuardError: a file or directory that may give a disk to somebody cannot be read.
+        GuardError: a file or directory that may assign a disk cannot be read.
     """
     files = disk.files
     numbers = set(disk.tree())

@@ -6,8 +6,8 @@
 Three parts, each compared with measurements in docs/plan.md:
 
 1. How often each key is used. The client's formula (docs/measurement.md) is a sum of 100 equally likely pulls towards
-   the middle key; each of them spreads its requests evenly over the part of the keys that it pulls into. L(weights) is
-   exact, key by key; L(bands) is equivalent, with at most 51 bands.
+   the middle key; each of them spreads its requests evenly over the part of the keys that it pulls into. L(bands) has
+   at most 51 bands of keys; the tests compare it with the exact distribution, key by key (tests/hot_set.py).
 2. Which keys share a page. jemalloc places values of one size class next to each other in the order of the fill, so a
    page of 4 KiB holds neighbours. A SET writes a new value into the place that the previous SET freed, so its key
    moves to another page. L(moved_share) is the share of keys that moved.
@@ -56,15 +56,6 @@ def pulls(influence: float) -> dict[float, int]:
     return collections.Counter(math.exp(-((x - 50) ** 2) / (2 * influence**2)) for x in range(PULLS))
 
 
-def weights(keys: int, influence: float) -> list[int]:
-    """Return for each key how many of keys * 100 equally likely draws choose it. Exact, but slow above 10^5 keys."""
-    found, half = [0] * keys, keys // 2
-    for fraction, count in pulls(influence).items():
-        for key in range(keys):
-            found[key + int(fraction * (half - key))] += count
-    return found
-
-
 def bands(keys: int, influence: float, pattern: str = "gaussian") -> list[Band]:
     """Return the distribution of requests over the keys, from the middle outwards, which is from hot to cold.
 
@@ -84,51 +75,6 @@ def bands(keys: int, influence: float, pattern: str = "gaussian") -> list[Band]:
         found.append(Band(edge - inner, sum(share / reach for reach, share in width.items() if reach >= edge)))
         inner = edge
     return found + ([Band(keys - inner, 0.0)] if inner < keys else [])
-
-
-def share_of_hottest(spread: t.Sequence[Band], keys: float) -> float:
-    """Return the share of requests for this number of hottest keys."""
-    found = 0.0
-    for band in sorted(spread, key=lambda each: each.probability, reverse=True):
-        taken = min(band.keys, keys)
-        found += taken * band.probability
-        keys -= taken
-    return min(1.0, found)
-
-
-def hottest_for(spread: t.Sequence[Band], share: float) -> float:
-    """Return how many of the hottest keys receive this share of the requests."""
-    found = 0.0
-    for band in sorted(spread, key=lambda each: each.probability, reverse=True):
-        mass = band.keys * band.probability
-        if mass >= share:
-            return found + (share / band.probability if band.probability else 0)
-        share -= mass
-        found += band.keys
-    return found
-
-
-def realised_hot_set(
-    spread: t.Sequence[Band], requests: int, shares: t.Sequence[float] = (0.5, 0.9, 0.99)
-) -> dict[str, t.Any]:
-    """Return the hot set that the client will report after this many requests.
-
-    It is smaller than L(hottest_for), because chance picks some keys more often. The number of requests for a key is
-    treated as Poisson distributed.
-
-    Returns:
-        C(distinct_keys), and C(keys): how many of the most used keys received each of the shares.
-    """
-    tally: dict[int, float] = collections.defaultdict(float)
-    for band in spread:
-        expected = requests * band.probability
-        reach = int(10 * math.sqrt(expected) + 20)
-        for count in range(max(1, int(expected) - reach), int(expected) + reach):
-            tally[count] += (
-                band.keys * math.exp(count * math.log(expected) - expected - math.lgamma(count + 1)) if expected else 0
-            )
-    realised = [Band(keys, count / requests) for count, keys in tally.items()]
-    return {"distinct_keys": sum(tally.values()), "keys": [hottest_for(realised, share) for share in shares]}
 
 
 def size_class(size: int) -> int:

@@ -288,7 +288,7 @@ class ArmForecast:
         return {**answer, "verdict": MISSES if reasons else MEETS, "reasons": reasons}
 
     def demands(self, host: HostMemory, size: int) -> list[CellDemand]:
-        """Return what so many VMs on a host demand of its tiers, cell by cell.
+        """Return what this many VMs on a host demand of its tiers, cell by cell.
 
         Raises:
             DoesNotFit: see HostMemory.levels().

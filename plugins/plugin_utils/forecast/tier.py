@@ -34,7 +34,7 @@ def needed(arm: ArmForecast, size: int) -> dict[str, t.Any]:
         C(page_ins_per_second) that the tier must deliver, and C(limits): for each of TAILS C(tail), and the largest
         C(avg_us) and C(p99_us), with C(decided_by), the part of the SLO that decides. C(limits) is None if no request
         waits for the tier, and empty if no tier is fast enough. C(all_cells) has the limits of all cells together.
-        C(reasons) tells why there are no cells: the fleet does not fit, whatever the latency of the tier.
+        C(reasons) explains why there are no cells: the fleet does not fit, whatever the latency of the tier.
     """
     forecast = arm.fleet(size)
     found = {"profile": arm.profile, "size": size, "machine": forecast["machine"], "tier": forecast["tier"]}
@@ -56,7 +56,7 @@ def _of_cell(arm: ArmForecast, demand: CellDemand, kind: str) -> dict[str, t.Any
 
 
 def _limit(arm: ArmForecast, demand: CellDemand, kind: str, tail: float) -> dict[str, t.Any] | None:
-    """Return the slowest tier whose p99 is so many times its average; None if even the fastest misses the SLO."""
+    """Return the slowest tier whose p99 is this multiple of its average; None if even the fastest misses the SLO."""
 
     def estimate(average: float) -> dict[str, t.Any]:
         tiers = {**arm.options["tiers"], kind: {"avg_us": average, "p99_us": tail * average}}

@@ -125,7 +125,7 @@ class RunRecorder:
             self._end_if_complete()
 
     def _end_if_complete(self) -> None:
-        """End the phase when nothing more can arrive. If all hosts failed, nobody is left to read the hypervisors."""
+        """End the phase when nothing more can arrive. If all hosts failed, no later task reads the hypervisors."""
         if self.phase and self.phase.complete and not (self._machines.awaited and self.phase.results):
             self.end_phase()
 

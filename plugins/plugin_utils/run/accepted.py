@@ -206,3 +206,13 @@ def message(text: t.Any, longest: int = MAX_MESSAGE) -> str:
     """Return a host's message, cut off if it is too long, without control characters other than line breaks."""
     cut = text[:longest] if isinstance(text, str) else "it failed with a message that is not text"
     return "".join(each if each == "\n" or each.isprintable() else "?" for each in cut)
+
+
+def failure_message(answer: t.Mapping[str, t.Any], longest: int = MAX_MESSAGE) -> str:
+    """Return the message of a module that failed."""
+    return message(answer.get("msg", "failed without a message"), longest)
+
+
+def unusable(error: MeasurementError) -> dict[str, t.Any]:
+    """Return the failure of a host whose result does not fit."""
+    return {"failed": True, "msg": f"the host's result cannot be used: {error}"}

@@ -91,8 +91,8 @@ class HostBounds:
         if self.lost:
             requests = "1 request" if self.lost == 1 else f"{self.lost:,} requests"
             return (
-                f"{requests} failed or got no reply in time; requests.errors in the phase files tells which and the "
-                f"log of Redis may tell why"
+                f"{requests} failed or got no reply in time; see requests.errors in the phase files for the "
+                f"kinds, and the log of Redis for the reason"
             )
         if self.observed.counts:
             return self._doubt_of_observer()

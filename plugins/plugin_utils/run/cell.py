@@ -32,7 +32,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.steady_stat
 # Fewer iterations of a cell are too few for a claim (docs/results.md).
 ITERATIONS_FOR_A_CLAIM = 10
 
-# What summary.json tells of the worst host.
+# What summary.json records of the worst host.
 _WORST_HOST = ("name", "answer", "avg_us", "p99_us", "lower", "upper", "upper_by", "lost")
 
 _Document = t.Mapping[str, t.Any]

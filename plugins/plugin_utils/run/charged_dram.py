@@ -19,7 +19,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Table,
     Text,
     Whole,
-    message,
+    failure_message,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import job
 
@@ -67,7 +67,7 @@ _Document = t.Mapping[str, t.Any]
 def result(answer: _Document, now: float) -> dict[str, t.Any]:
     """Return the accepted part of what the module C(charged_dram) returned on a host.
 
-    The host tells how long ago its series of page-ins began, so that its clock need not agree with the controller's.
+    The host reports how long ago its series of page-ins began, so that its clock need not agree with the controller's.
 
     Args:
         answer: of the module.
@@ -78,7 +78,7 @@ def result(answer: _Document, now: float) -> dict[str, t.Any]:
     """
     accepted: dict[str, t.Any] = {"changed": answer.get("changed") is True}
     if answer.get("failed", False) is not False:
-        return {**accepted, "failed": True, "msg": message(answer.get("msg", "failed without a message"))}
+        return {**accepted, "failed": True, "msg": failure_message(answer)}
     if answer.get("skipped") is True:
         return {**accepted, "skipped": True}
     document = Optional(_DOCUMENT).check("charged_dram", answer.get("charged_dram"))
@@ -190,7 +190,7 @@ class Summary:
                 if document["fits"] is False:
                     taken = document["charged_bytes"]
                     size = size_text(taken["maximum"]) if taken else "an unknown part"
-                    why = (document.get("fit") or {}).get("why") or "it could not be brought to it"
+                    why = (document.get("fit") or {}).get("why") or "it cannot be brought within its budget"
                     sentences[machine] = (
                         f"does not fit: the fleet took {size} of DRAM, its budget is "
                         f"{size_text(document['budget_bytes'])}, and {why}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-# The largest difference in speed of two clocks that nobody sets, as a share: 100 ppm. Crystals have 10 to 50 ppm.
+# The largest difference in speed of two clocks that are not set, as a share: 100 ppm. Crystals have 10 to 50 ppm.
 DRIFT = 100e-6
 # Stamps are rounded to microseconds; this is far above that and far below what matters.
 MARGIN_SECONDS = 0.001
@@ -141,7 +141,7 @@ class HostClocks:
             early, late = begun_at - stamp, stamp - now.at
             if max(early, late) > allowed:
                 how = f"{early:.3f} s before the launch" if early > late else f"{late:.3f} s after the collection"
-                return [f"its {name} is {how} by the controller's clock, so its times are not the truth: {_CAUSES}"]
+                return [f"its {name} is {how} by the controller's clock, so its times are wrong: {_CAUSES}"]
         return []
 
 

@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
     SettingError,
+    choice,
     number,
     numbers,
     yes_or_no,
@@ -59,10 +60,7 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
     """
     _check_names(options)
     for name, choices in (("arrivals", ARRIVALS), ("pacing", PACINGS), ("pattern", PATTERNS)):
-        if options[name] not in choices:
-            raise SettingError(
-                f"{prefix}{name}: {options[name]!r} is not allowed; it must be one of {', '.join(choices)}"
-            )
+        choice(prefix + name, options[name], choices)
 
     def one(name: str) -> t.Any:
         return number(prefix + name, options[name], RANGES[name])
@@ -172,6 +170,11 @@ def phases(config: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
 def cell_name(cell: t.Mapping[str, t.Any]) -> str:
     """Return a short name of a cell, or of the cell of a phase, that can be part of a file name."""
     return f"i{cell['influence']:g}-r{cell['read_mix']:g}"
+
+
+def cell_of(phase: t.Mapping[str, t.Any]) -> tuple[float, float]:
+    """Return the influence and the read mix of a phase, which name its cell."""
+    return phase["influence"], phase["read_mix"]
 
 
 def cell_title(cell: t.Mapping[str, t.Any]) -> str:

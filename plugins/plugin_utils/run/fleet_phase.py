@@ -104,7 +104,7 @@ class PhaseResults:
     @property
     def complete(self) -> bool:
         """Whether every expected host has reported or failed, and the charged DRAM is there."""
-        # In this order: this is looked at for each host that reports.
+        # The cheap check first: this runs for each host that reports.
         return not self._awaited and (
             self.charged_failed or all(machine in self.charged for machine in self.budgets.values())
         )
@@ -165,7 +165,7 @@ class PhaseResults:
             return {"started_at": None, "finished_at": None, "overlap": None, "start_skew_ms": None}
         starts = {host: each["started_at"] - self.clocks.corrections.get(host, 0) for host, each in results.items()}
         ends = {host: each["finished_at"] - self.clocks.corrections.get(host, 0) for host, each in results.items()}
-        # An overloaded host ends late. That does not shorten the time in which the others had its company.
+        # An overloaded host ends late. That does not shorten the time during which all hosts were under load.
         planned = [min(ends[host], starts[host] + _planned_seconds(each)) for host, each in results.items()]
         due = {host: self.start_at + _stagger_seconds(each) for host, each in results.items()} if self.start_at else {}
         skew = [1000 * (starts[host] - at) for host, at in due.items()]

@@ -22,7 +22,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.lanes impor
 # From the lower to the upper bound; results of schema 1 have no wakeup and no server.
 LATENCIES = ("service", "server", "response", "intended", "lateness", "wakeup")
 
-# Lanes of 32 bits, so at most so many samples are added before the lanes are emptied.
+# Lanes of 32 bits: the most samples that fit before the lanes must be emptied.
 _LANE = "I"
 _BITS = 32
 _MOST = 2**_BITS - 1
@@ -31,7 +31,7 @@ _HEADER = struct.Struct(f"<{2 * len(LATENCIES)}H")
 
 
 def pack(latency: t.Mapping[str, t.Any]) -> str | None:
-    """Return the counts of all latencies of a result as text; None if a lane cannot hold so many samples."""
+    """Return the counts of all latencies of a result as text; None if a lane cannot hold this many samples."""
     places: list[int] = []
     lanes = b""
     for name in LATENCIES:

@@ -30,8 +30,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Table,
     Text,
     Whole,
+    failure_message,
     message,
     refuse,
+    unusable,
 )
 
 # The most that is read from a host. A result has about 10 KB.
@@ -48,7 +50,6 @@ _MAX_TEXT = 64 * 1024
 
 _EPOCH = Optional(Real(0, _MAX_EPOCH))
 _COUNT = Optional(Whole())
-_MICROSECONDS = Optional(Real(0, _MAX_US))
 _NAME = Optional(Text())
 
 
@@ -316,7 +317,7 @@ def result(answer: t.Any) -> dict[str, t.Any]:
     try:
         return _result(answer)
     except MeasurementError as error:
-        return {"failed": True, "msg": f"the host's result cannot be used: {error}"}
+        return unusable(error)
 
 
 def _result(answer: t.Any) -> dict[str, t.Any]:
@@ -327,7 +328,7 @@ def _result(answer: t.Any) -> dict[str, t.Any]:
     if answer.get("skipped") is True:
         accepted["skipped"] = True
     if failed:
-        accepted.update(failed=True, msg=message(answer.get("msg", "failed without a message")))
+        accepted.update(failed=True, msg=failure_message(answer))
         if answer.get("solotest") is None:
             # The module may not even have started; its output is then the only explanation.
             accepted.update({name: message(answer[name]) for name in _OUTPUTS if answer.get(name)})

@@ -10,7 +10,7 @@ its result). A request that the observer itself sent late is no random sample an
 it was due in. Had it been sent in time, its reply would not have come later, since a Redis serves requests in the order
 in which they arrive. So it counts with all of its delay (C(intended)). So does one that took longer than a period of
 the observer's schedule, of which C(server) may count a period only, and one without a receive stamp. Histograms do not
-tell which these requests are; their delays are at most the largest ones. Nor can a user wait longer than the delay of
+show which requests these are; their delays are at most the largest ones. Nor can a user wait longer than the delay of
 every request says, late or not; rank by rank, the smaller of both bounds counts.
 """
 
@@ -110,7 +110,7 @@ class Observed:
 
 
 def _largest(histogram: Histogram, count: int) -> Histogram:
-    """Return so many of the largest values, each the highest one of its slot."""
+    """Return this many of the largest values, each the highest one of its slot."""
     found = Histogram()
     for value, samples in reversed(_values(histogram)):
         found.add(value, min(count, samples))

@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import of_interest
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_of
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import Futility
 
@@ -26,11 +27,11 @@ def mark_finished(directory: RunDirectory, phases: t.Sequence[_Phase]) -> list[d
     A cell with iterations left is warmed up again, because memory has cooled since.
     """
     measured = {phase["index"] for phase in phases if _is_measured(directory, phase)}
-    open_cells = {_cell(phase) for phase in phases if phase["kind"] == "iteration" and phase["index"] not in measured}
+    open_cells = {cell_of(phase) for phase in phases if phase["kind"] == "iteration" and phase["index"] not in measured}
     return [
         {
             **phase,
-            "finished": phase["index"] in measured and not (phase["kind"] == "warmup" and _cell(phase) in open_cells),
+            "finished": phase["index"] in measured and not (phase["kind"] == "warmup" and cell_of(phase) in open_cells),
         }
         for phase in phases
     ]
@@ -101,7 +102,3 @@ def _is_measured(directory: RunDirectory, phase: _Phase) -> bool:
 
 def _file(directory: RunDirectory, phase: _Phase) -> str:
     return directory.file("phases", configuration.file_name(phase))
-
-
-def _cell(phase: _Phase) -> tuple[float, float]:
-    return phase["influence"], phase["read_mix"]

@@ -265,7 +265,7 @@ def _variables() -> dict[str, t.Mapping[str, t.Any]]:
 def _shown(values: t.Mapping[str, t.Any], specs: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
     """Return values with HIDDEN for those without a spec, those that must not be logged, and free-form mappings."""
     return {
-        # The names of unknown variables are shown: they tell which variables are missing.
+        # The names of unknown variables are shown: they show which variables are missing.
         str(name): HIDDEN
         if name not in specs or specs[name].get("no_log") or _SECRET.search(name)
         else _shown_value(value, specs[name].get("options"))

@@ -6,7 +6,7 @@
 The noise is the standard deviation of the logarithm of a figure from block to block, by successive differences, so a
 slow drift does not count. It is uncertain with few blocks, so the upper limit of its 90 % interval is used. It is not
 divided by the root of the number of blocks, since regimes last longer than a block. The check is a gate, not a
-forecast: what a study could really see, its own A/A test tells.
+forecast: the A/A test of a study shows what the study could really see.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Listed,
     Optional,
     Real,
+    failure_message,
     message,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import smallest_effect
@@ -76,7 +77,7 @@ def result(answer: _Document) -> dict[str, t.Any]:
         MeasurementError: a key is missing or does not fit.
     """
     if answer.get("failed", False) is not False:
-        return {"failed": True, "msg": message(answer.get("msg", "failed without a message"))}
+        return {"failed": True, "msg": failure_message(answer)}
     accepted: dict[str, t.Any] = {"changed": False}
     if "site_noise" in answer:
         accepted["site_noise"] = _SITE_NOISE.check("site_noise", answer["site_noise"])

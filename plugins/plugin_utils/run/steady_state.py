@@ -44,7 +44,7 @@ _MAX_LOGARITHM = 50
 _Mapping = t.Mapping[str, t.Any]
 
 
-class Change(t.NamedTuple):
+class SeriesChange(t.NamedTuple):
     """How a series changed.
 
     Attributes:
@@ -65,7 +65,7 @@ class Change(t.NamedTuple):
 
 
 def _shapes(size: int) -> list[tuple[float | None, list[float]]]:
-    """Return the shapes for a series of so many blocks: the place of a step, None for a line, and values of length 1.
+    """Return the shapes for a series of this many blocks: the place of a step, None for a line, and values of length 1.
 
     The values of each shape add up to 0.
     """
@@ -81,7 +81,7 @@ def _shapes(size: int) -> list[tuple[float | None, list[float]]]:
 _SHAPES = _shapes(BLOCKS)
 
 
-def change_of(values: t.Sequence[float]) -> Change | None:
+def change_of(values: t.Sequence[float]) -> SeriesChange | None:
     """Return how a series of logarithms changed; None if it has fewer points than blocks."""
     if len(values) < BLOCKS:
         return None
@@ -97,7 +97,7 @@ def _middle(values: t.Sequence[float]) -> float:
 
 def _best(
     values: t.Sequence[float], shapes: t.Sequence[tuple[float | None, t.Sequence[float]]], allowance: float
-) -> Change:
+) -> SeriesChange:
     """Return the change by the shape that fits best."""
     mean, freedom = statistics.fmean(values), len(values) - 2
     around = [value - mean for value in values]
@@ -108,7 +108,7 @@ def _best(
     score = abs(size) / noise if noise else math.inf if size else 0.0
     # From the first to the last value; a line goes on for half a block before and after these.
     line = (shapes[0][1][-1] - shapes[0][1][0]) * len(values) / (len(values) - 1)
-    return Change(
+    return SeriesChange(
         size * (shape[-1] - shape[0]) if place else size * line,
         min(1.0, len(shapes) * student.p_value(score, freedom)),
         place,
@@ -168,7 +168,7 @@ class SteadyState:
     """Tests whether the iterations of a cell were in a steady state."""
 
     def __init__(self) -> None:
-        self._phases: list[tuple[int, int, dict[str, Change | None]]] = []
+        self._phases: list[tuple[int, int, dict[str, SeriesChange | None]]] = []
         self._page_ins: dict[int, list[float | None]] = {}
 
     def add(self, document: _Mapping, run: int) -> None:
@@ -216,7 +216,7 @@ class SteadyState:
         return min(judged, key=lambda each: (each["steady"], each["p_value"]))
 
 
-def _judged(figure: str, change: Change, level: float, where: dict[str, t.Any]) -> dict[str, t.Any]:
+def _judged(figure: str, change: SeriesChange, level: float, where: dict[str, t.Any]) -> dict[str, t.Any]:
     shapes, least = len(_SHAPES) if figure != "page_ins" else 1, math.log1p(_CHANGE[figure])
     critical = student.quantile(1 - level / shapes / 2, change.freedom)
     beyond = student.quantile(_POWER, change.freedom)

@@ -24,6 +24,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import
     of_interest,
     worst_host,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_of
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cpu_time import CpuTime
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
@@ -159,7 +160,7 @@ def _read(
     phases, futile = _Phases(), None
     cells: dict[tuple[float, float], Cell] = {}
     several = len(runs) > 1
-    count = collections.Counter(_cell(phase) for run in runs for phase in run["phases"] if phase["kind"] != "fill")
+    count = collections.Counter(cell_of(phase) for run in runs for phase in run["phases"] if phase["kind"] != "fill")
     for number, (directory, run) in enumerate(zip(directories, runs)):
         futility = Futility(run["config"], slo)
         for phase in run["phases"]:
@@ -169,7 +170,7 @@ def _read(
                 futility.add(document)
             phases.add(phase, document, f"{run['run_id']}: " if several else "")
             if phase["kind"] != "fill":
-                place = _cell(phase)
+                place = cell_of(phase)
                 if place not in cells:
                     cells[place] = Cell(phase, count[place], runs[0]["expected"], slo)
                 cells[place].add(phase, document, number, number if several else phase["iteration"])
@@ -178,10 +179,6 @@ def _read(
         phases.problems += [f"{prefix}{host}: {text}" for host, text in clocks.changes(run).items()]
         futile = futile or futility.reason
     return phases, cells, futile
-
-
-def _cell(phase: _Document) -> tuple[float, float]:
-    return phase["influence"], phase["read_mix"]
 
 
 class Futility:

@@ -110,7 +110,7 @@ def document(found: InDram, factor: float, fits: int) -> dict[str, t.Any]:
 
 
 def _rounded(value: float) -> float:
-    """Return a value with three digits, as nobody knows it better."""
+    """Return a value with three significant digits, since it is not known more precisely."""
     return float(f"{value:.3g}")
 
 

@@ -4,7 +4,7 @@
 """Run whole playbooks one after another from within a task.
 
 A study is a sequence of runs, each under another profile, but Ansible loops over tasks, not over plays. Delegated
-include_tasks would be a second site.yml that nobody else uses: a host that dies in one run would be lost to all later
+include_tasks would be a second site.yml for this purpose only: a host that dies in one run would be lost to all later
 runs, and facts of one profile would leak into the next. So each run is what a user would type: ansible-playbook with
 the same inventory, variables and connection options, in its own process, with its output passed on line by line.
 """

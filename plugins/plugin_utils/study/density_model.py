@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What probes tell about a density: a curve of the probability to pass, and the posterior of its parameters.
+"""What probes reveal about a density: a curve of the probability to pass, and the posterior of its parameters.
 
     P(pass with N hosts) = (1 - lapse) * (1 - sick) ** N * Phi((ln(middle) - ln(N)) / softness)
 
@@ -101,7 +101,7 @@ class Grid:
         self._chances: dict[int, tuple[array.array[float], array.array[float]]] = {}
 
     def chances(self, size: int) -> tuple[array.array[float], array.array[float]]:
-        """Return the probabilities to fail and to pass with so many hosts, at each point."""
+        """Return the probabilities to fail and to pass with this many hosts, at each point."""
         if size not in self._chances:
             log_size = math.log(size)
             passes = array.array("d", (chance(log_size, middle, shape) for middle, shape in self._points))
@@ -114,7 +114,7 @@ grid = functools.lru_cache(maxsize=4)(Grid)
 
 
 class Posterior:
-    """What probes tell about a curve.
+    """What probes reveal about a curve.
 
     Args:
         points: the grid.

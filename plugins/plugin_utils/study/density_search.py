@@ -21,10 +21,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_m
 # Why an arm is not probed any more: its N90 is known, its probes are used up, or its fleets cannot be judged.
 KNOWN, USED_UP = "factor", "probes"
 
-# An invalid probe is repeated as a whole. After so many invalid attempts in a row it is given up and counts as an
+# An invalid probe is repeated as a whole. After this many invalid attempts in a row it is given up and counts as an
 # undecided probe: it does not pass, and is not known to fail.
 ATTEMPTS = 3
-# An arm with so many probes given up cannot be judged.
+# An arm with this many probes given up cannot be judged.
 GIVEN_UP = 4
 # With fewer probes the prior decides too much, so the result is called indicative and the search goes on.
 ENOUGH_PROBES = 8

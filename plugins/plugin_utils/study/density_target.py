@@ -22,7 +22,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_s
 
 # Why an arm is not probed any more: whether the target is reached is known, or it does not depend on this arm.
 DECIDED = "target"
-# So many probes show how many hosts the first profile does not carry.
+# This many probes show how many hosts the first profile does not carry.
 FIRST_PROBES = 12
 
 

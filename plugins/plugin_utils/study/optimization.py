@@ -29,7 +29,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.student imp
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import Arm, schedule
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.significance import pooled_spread
 
-# So many candidates are confirmed, so that each of them gets many rounds.
+# This many candidates are confirmed, few enough that each of them gets many rounds.
 FINALISTS = 3
 # The figures of which one is optimised; the other one must not become worse.
 FIGURES = ("avg_us", "p99_us")
@@ -58,7 +58,7 @@ class Outcome(t.NamedTuple):
 Measure = t.Callable[[Changes, int, str], Outcome]
 
 
-class Plan(t.NamedTuple):
+class SearchSettings(t.NamedTuple):
     """How a search is made.
 
     Attributes:
@@ -85,7 +85,7 @@ class Optimization:
     Args:
         settings: the setting of each candidate, by the candidate's name.
         measure: measures a run.
-        plan: how the search is made.
+        search: how the search is made.
         say: receives lines for the terminal.
     """
 
@@ -93,12 +93,12 @@ class Optimization:
         self,
         settings: t.Mapping[str, str],
         measure: Measure,
-        plan: Plan,
+        search: SearchSettings,
         say: t.Callable[[str], None] = lambda line: None,
     ) -> None:
         self._settings = settings
         self._measure = measure
-        self._plan = plan
+        self._search = search
         self._say = say
         self._figures: dict[Changes, dict[int, dict[str, float]]] = {}
         self._unfit: dict[Changes, str] = {}
@@ -134,14 +134,14 @@ class Optimization:
         left = list(self._settings)
         while left:
             first = self._rounds + 1
-            for _round in range(self._plan.screening_rounds):
+            for _round in range(self._search.screening_rounds):
                 if self._rounds and not self._affords_screening(len(left)):
                     self._say("The time budget leaves no more rounds of screening.")
                     break
                 self._measure_round([(name,) for name in left], SCREENING)
             left = self._ranked(left)
             stages.append(self._stage(SCREENING, first, [(name,) for name in left]))
-            is_over = self._rounds < first + self._plan.screening_rounds - 1
+            is_over = self._rounds < first + self._search.screening_rounds - 1
             few = FINALISTS if is_over else max(FINALISTS, math.ceil(len(left) / 2))
             left, dropped = left[:few], left[few:]
             if dropped:
@@ -168,7 +168,10 @@ class Optimization:
         """Measure the best candidate alone and with those of the other settings; return the test of all together."""
         alone, all_of_them = (best[0]["candidate"],), tuple(test["candidate"] for test in best)
         first = self._measure_stage([alone, all_of_them], TOGETHER, stages)
-        ratio, single = self._ratio(all_of_them, self._plan.figure, first), self._ratio(alone, self._plan.figure, first)
+        ratio, single = (
+            self._ratio(all_of_them, self._search.figure, first),
+            self._ratio(alone, self._search.figure, first),
+        )
         if not ratio or not single or self._unfit.get(all_of_them):
             return None
         found = {"candidates": list(all_of_them), **self._described(all_of_them, first), "best_alone": single.value}
@@ -179,7 +182,7 @@ class Optimization:
 
     def _measure_stage(self, arms: t.Sequence[Changes], stage: str, stages: list[dict[str, t.Any]]) -> int:
         """Measure new rounds, as many as the time allows, and return the first one's number."""
-        first, rounds = self._rounds + 1, min(self._plan.rounds, self._affordable_rounds(len(arms)))
+        first, rounds = self._rounds + 1, min(self._search.rounds, self._affordable_rounds(len(arms)))
         if arms and rounds >= PAIRS_FOR_AN_INTERVAL:
             for done in range(rounds):
                 if done >= PAIRS_FOR_AN_INTERVAL and not self._affordable_rounds(len(arms)):
@@ -212,16 +215,16 @@ class Optimization:
     # --- time -----------------------------------------------------------------------------------------------------
 
     def _affordable_rounds(self, arms: int) -> int:
-        """Return how many rounds of so many arms and the baseline the time allows, if runs take as long as before."""
-        if not self._spent or math.isinf(self._plan.seconds):
-            return self._plan.rounds
-        left = self._plan.seconds - self._spent
+        """Return how many rounds of this many arms and the baseline the time allows, if runs take as long as before."""
+        if not self._spent or math.isinf(self._search.seconds):
+            return self._search.rounds
+        left = self._search.seconds - self._spent
         return max(0, math.floor(left * self._runs / self._spent / (arms + 1)))
 
     def _affords_screening(self, arms: int) -> bool:
         """Return whether a round of screening leaves the time for a whole confirmation."""
-        runs = arms + 1 + (min(FINALISTS, arms) + 1) * self._plan.rounds
-        return self._spent + runs * self._spent / self._runs <= self._plan.seconds
+        runs = arms + 1 + (min(FINALISTS, arms) + 1) * self._search.rounds
+        return self._spent + runs * self._spent / self._runs <= self._search.seconds
 
     # --- figures --------------------------------------------------------------------------------------------------
 
@@ -233,14 +236,14 @@ class Optimization:
 
     def _ranked(self, names: t.Sequence[str]) -> list[str]:
         """Return the candidates that are fit: the best of each setting first, each part from fast to slow."""
-        ratios = {name: self._ratio((name,), self._plan.figure, 1) for name in names if not self._unfit.get((name,))}
+        ratios = {name: self._ratio((name,), self._search.figure, 1) for name in names if not self._unfit.get((name,))}
         by_ratio = sorted(ratios, key=lambda name: ratio.value if (ratio := ratios[name]) else math.inf)
         best = list({self._settings[name]: name for name in reversed(by_ratio)}.values())
         return sorted(by_ratio, key=lambda name: name not in best)
 
     def _described(self, arm: Changes, first: int) -> dict[str, t.Any]:
         found: dict[str, t.Any] = {}
-        for key, figure in (("", self._plan.figure), ("guard_", self._plan.guard)):
+        for key, figure in (("", self._search.figure), ("guard_", self._search.guard)):
             ratio = self._ratio(arm, figure, first)
             found[f"{key}ratio"] = ratio and round(ratio.value, 4)
             found[f"{key}interval"] = ratio and ratio.interval
@@ -248,7 +251,7 @@ class Optimization:
         return found
 
     def _test(self, name: str, first: int) -> dict[str, t.Any]:
-        ratio = self._ratio((name,), self._plan.figure, first)
+        ratio = self._ratio((name,), self._search.figure, first)
         return {
             "candidate": name,
             "setting": self._settings[name],
@@ -268,7 +271,7 @@ class Optimization:
         elif found["ratio"] >= 1:
             why_not = "slower than the profile"
         elif found["guard_interval"][0] > 1:
-            why_not = f"the {'p99' if self._plan.guard == 'p99_us' else 'average'} becomes worse"
+            why_not = f"the {'p99' if self._search.guard == 'p99_us' else 'average'} becomes worse"
         found.update(confirmed=not why_not, why_not=why_not)
 
     def _best_of_each_setting(self, tests: t.Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:

@@ -120,6 +120,6 @@ def sentence(document: _Document, path: str | None) -> str:
             f"optimize_minutes ({definition['minutes']:g} now) or fewer candidates (optimize_settings) leave more time"
         )
     return (
-        f"Nothing beats {profile} by more than this site can see: a candidate that divides the {figure} by {seen:.2f} "
-        f"or more would have been found with a probability of 80 %"
+        f"No candidate is measurably better than {profile}. One that divides the {figure} by {seen:.2f} or more would "
+        f"have been found with a probability of 80 %"
     )

@@ -12,7 +12,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_s
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import Sequence
 
 
-class Change(t.NamedTuple):
+class RedisChange(t.NamedTuple):
     """What a probe must change first: hosts whose Redis it stops, then starts; and those that it keeps as they are."""
 
     stop: list[str]
@@ -36,11 +36,11 @@ class RunningRedis:
         self._running: set[str] = set()
         self._doubtful: set[str] = set()
 
-    def change(self, arm: str, size: int) -> Change:
+    def change(self, arm: str, size: int) -> RedisChange:
         """Return what a probe of the first hosts must change."""
         wanted = self._hosts[:size]
         kept = [host for host in wanted if host in self._running - self._doubtful and arm == self._arm]
-        return Change(
+        return RedisChange(
             stop=[host for host in self._hosts if host in self._running and host not in kept],
             start=[host for host in wanted if host not in kept],
             kept=kept,

@@ -375,7 +375,7 @@ class Sequence:
         return steps
 
     def _explain_interruption(self) -> None:
-        """Show at once what follows; nobody would wait for a terminal that is silent."""
+        """Show at once what is left to do, so that the user does not take the silence for a hang."""
         self.say("")
         if not self._hosts_changed:
             self.say("== Interrupted: nothing was changed on the hosts")
@@ -383,7 +383,7 @@ class Sequence:
         self.say("== Interrupted: the running playbook ends now, then the hosts are restored. Please wait. Left to do:")
         for name, text in self._restoring().items():
             self.say(f"   {name}.yml {text}")
-        self.say("   What was measured is kept; the same command continues with it")
+        self.say("   What was measured is kept; run the same command again to continue")
 
     def _restore(self) -> None:
         steps, failed = self._restoring(), []

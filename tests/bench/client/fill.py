@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How fast a fill is, beside one request at a time and beside what this Redis takes from redis-benchmark."""
+"""How fast a fill is, compared with one request at a time and with what this Redis takes from redis-benchmark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measure solotest beside a raw socket loop and other clients, and say which bar each figure meets.
+"""Measure solotest next to a raw socket loop and other clients, and say which bar each figure meets.
 
 What is compared is interleaved, and closed loops alternate in slices (closed_loop.py), so that a machine that changes
 its speed in the middle changes it for all. Needs redis-server, a C compiler and libhiredis; two CPUs give all rows.
@@ -310,7 +310,7 @@ def memory_pressure():
 
 
 def retry(action):
-    """The kernel lets go of a cgroup a moment after its last process has ended."""
+    """Retry: the kernel removes a cgroup a moment after its last process has ended."""
     for _attempt in range(50):
         try:
             action()
@@ -320,7 +320,7 @@ def retry(action):
 
 
 def under_pressure(server, enter, locked):
-    """A client in the hog's cgroup; the control loses the right to lock its memory, not that to be there."""
+    """A client in the hog's cgroup; the control runs in the same cgroup without the right to lock its memory."""
 
     def prepare():
         enter()

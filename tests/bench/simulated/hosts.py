@@ -35,7 +35,7 @@ from ansible_collections.memstretch.density.tests.unit.fixtures.record_tree impo
 HERE = pathlib.Path(__file__).parent
 # The directory with what prepare() has written.
 ANSWERS = "SIMULATED_ANSWERS"
-# A phase of 2 seconds; a client draws its latencies from one of so many results.
+# A phase of 2 seconds; a client draws its latencies from one of DIFFERENT_RESULTS.
 RATE, REQUESTS, POINTS = 1000, 2000, 40
 DIFFERENT_RESULTS = 32
 
@@ -73,7 +73,7 @@ def _draw(chance: random.Random) -> _Answer:
 
 
 def inventory(path: pathlib.Path, hosts: int, iterations: int, cache: pathlib.Path) -> pathlib.Path:
-    """Write an inventory of simulated hosts, each with one Redis, and a run with so many iterations of one cell."""
+    """Write an inventory of simulated hosts, each with one Redis, and a run with this many iterations of one cell."""
     variables = {
         "ansible_connection": "simulated",
         "ansible_python_interpreter": "/usr/bin/python3",

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 import redis
 
+from ..conftest import holds
+
 
 def gone(pid):
     try:
@@ -273,10 +275,6 @@ def test_bad_scalars(site):
     wrong = [(host, words) for host, (dummy, words) in zip(hosts, cases) if not holds(messages(host), words)]
     assert not wrong, {host: messages(host) for host in hosts}
     assert site.files() is None
-
-
-def holds(text, words):
-    return all(word in text for word in words)
 
 
 def test_redis_is_not_installed(site):

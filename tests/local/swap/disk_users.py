@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Situations in which somebody uses a disk or will use it."""
+"""Situations in which a disk is in use or will be used."""
 
 from __future__ import annotations
 

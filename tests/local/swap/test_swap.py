@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import json
 import os
 import re
@@ -17,6 +16,7 @@ import time
 import uuid
 
 import pytest
+from open_files import has_open
 from trial import MIB, ModuleRun, call_module, fingerprint, run
 
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
@@ -339,7 +339,7 @@ def test_foreign_swap_is_turned_off_and_on_again_with_its_priority(foreign, tmp_
 
 
 def test_foreign_swap_that_cannot_be_turned_on_does_not_stop_the_restore(foreign, tmp_path):
-    """Somebody has replaced the file by a sparse one, which is swap by its header and which swapon refuses."""
+    """The file was replaced by a sparse one, which is swap by its header and which swapon refuses."""
     file = str(tmp_path / "swap")
     swap(kind="file", file=file, file_size="16M", others="off")
     os.unlink(foreign)
@@ -554,15 +554,6 @@ with open("/var/lib/memstretch/.lock", "w") as file:
     print("held", flush=True)
     sys.stdin.readline()
 """
-
-
-def has_open(pid, path):
-    """Whether a process has a file open."""
-    for link in glob.glob(f"/proc/{pid}/fd/*"):
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            if os.readlink(link) == path:
-                return True
-    return False
 
 
 def test_a_run_waits_for_another_one_to_end(pair):

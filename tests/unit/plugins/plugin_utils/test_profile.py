@@ -124,7 +124,7 @@ def test_an_unknown_name_is_refused_with_the_list_of_names():
 @pytest.mark.parametrize(
     "content, message",
     [
-        ({"sysctls": {}}, "'sysctls' is not a key"),
+        ({"sysctls": {}}, "'sysctls' is not a known key"),
         ({"name": "swap"}, "the name of a profile of this collection"),
         ({"name": "A"}, "1 to 32 lowercase letters"),
         ({"description": 3}, "description is 3; it must be a string"),
@@ -133,7 +133,7 @@ def test_an_unknown_name_is_refused_with_the_list_of_names():
         ({"extends": "turbo"}, "no such profile"),
         ({"swap": {"device": "/dev/sda"}}, "swap has 'device'"),
         ({"swap": 3}, "swap is 3"),
-        ({"sysctl": {"vm.x": {"value": 1, "note": "x"}}}, "'note' is not a key"),
+        ({"sysctl": {"vm.x": {"value": 1, "note": "x"}}}, "'note' is not a known key"),
         ({"sysctl": {"vm.x": {"value": 1, "candidates": 2}}}, "sysctl, vm.x: candidates is 2; it must be a list"),
         ({"sysfs": {"/sys/x": {"value": 1, "candidates": []}}}, "candidates is \\[\\]; it must be a list of numbers"),
         ({"sysctl": {"vm.x": {"value": 1, "candidates": ["a\nb"]}}}, "strings of one line"),

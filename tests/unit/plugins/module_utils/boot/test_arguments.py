@@ -110,10 +110,10 @@ def test_problems(line, problems):
         ("ro quiet a=1", "ro quiet", ["a=1"], [], "ro quiet"),
         ("ro a=2", "ro a=1 quiet", ["a=2"], ["quiet"], "ro a=1 quiet"),
         ("ro a=1", "ro a=1", ["a=1"], [], "ro a=1"),  # it was there before
-        ("ro a=3", "ro a=1", ["a=2"], [], "ro a=3"),  # somebody has set another value since
+        ("ro a=3", "ro a=1", ["a=2"], [], "ro a=3"),  # another value was set since
         ("ro a=2 more", "ro a=1", ["a=2"], [], "ro more a=1"),
         ("root=new a=2", "root=old a=1", ["a=2"], [], "root=new a=1"),
-        ("ro", "ro a=1 b", ["a=2"], [], "ro a=1"),  # somebody has removed b, and our word too
+        ("ro", "ro a=1 b", ["a=2"], [], "ro a=1"),  # b was removed since, and our word too
         ("ro c=2", "ro c=1 c=2", [], ["c=1"], "ro c=1 c=2"),  # the last console is /dev/console: the order counts
         ("ro c=2 c=3", "ro c=1 c=2", [], ["c=1"], "ro c=2 c=3"),
         ("ro c=9 x", "ro c=1 c=2", ["c=9"], [], "ro x c=1 c=2"),

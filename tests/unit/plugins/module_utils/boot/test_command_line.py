@@ -189,7 +189,7 @@ def test_a_root_file_system_that_has_moved_is_in_the_restored_menu(host):
     assert [entry.words for entry in restore.predicted_entries()] == [
         ["root=/dev/vda1", "ro", "console=ttyS0", "quiet"]
     ]
-    assert "what it is made from has changed" in restore.change()[0]
+    assert "its sources have changed" in restore.change()[0]
 
     assert host.lines() == ["root=UUID=new ro console=ttyS0 quiet"]
     assert not host.command_line().change_needed()

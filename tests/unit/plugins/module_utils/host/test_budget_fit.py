@@ -15,7 +15,7 @@ FLOOR = 5 * MIB
 
 
 class Host:
-    """A group with so much memory; what is beyond its limit is stored outside of it, with a compression of ratio."""
+    """A group with this much memory; what is beyond its limit is stored outside of it, with a compression of ratio."""
 
     def __init__(self, memory, ratio, refuses_below=0):
         self.memory, self.ratio, self.refuses_below = memory, ratio, refuses_below
@@ -68,13 +68,13 @@ def test_pages_that_do_not_compress_fill_zram_and_go_on_to_the_drive_behind_it()
     assert found.fits and 0.98 <= host.charged <= 1.0 and found.steps <= 15, (host.charged, found)
     assert not Host(150 * MIB, ratios).fit().fits
     too_much = Host(250 * MIB, ratios).fit(overflows=True)  # zram alone would take more than the budget
-    assert not too_much.fits and "least limit" in too_much.why
+    assert not too_much.fits and "cannot be lowered further" in too_much.why
 
 
 def test_a_fleet_that_is_too_large_ends_at_the_floor():
     host = Host(400 * MIB, 3)
     found = host.fit()
-    assert not found.fits and "least limit" in found.why and host.limit == FLOOR
+    assert not found.fits and "cannot be lowered further" in found.why and host.limit == FLOOR
 
 
 def test_a_kernel_that_cannot_move_more_pages_ends_the_steps():

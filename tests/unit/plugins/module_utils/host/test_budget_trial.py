@@ -42,8 +42,8 @@ def test_a_budget_that_holds(group, version_1):
 @pytest.mark.parametrize(
     ("limit", "charged", "text"),
     [
-        ("max", SIZE, "the limit of .* is max, and not the budget of 1,048,576 bytes"),
-        (2 * SIZE, SIZE, "the limit of .* is 2097152, and not the budget"),
+        ("max", SIZE, "the limit of .* is max, not the budget of 1,048,576 bytes"),
+        (2 * SIZE, SIZE, "the limit of .* is 2097152, not the budget"),
         (SIZE, SIZE // 4, "a process in .* uses 512 KiB, but only 262,144 bytes are charged"),
     ],
 )

@@ -6,13 +6,9 @@
 from __future__ import annotations
 
 import os
-import signal
-import time
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.host import charged_watch
-from ansible_collections.memstretch.density.plugins.module_utils.host.background import is_running
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram, cached_bytes, in_use
 
 MIB = 2**20
@@ -160,67 +156,6 @@ def test_clients_outside_of_the_group_are_counted(host):
         }
     )
     assert client.client_bytes() == 300 * PAGE
-
-
-def test_a_watch_reads_until_its_file_is_removed():
-    charged = ChargedDram({"mechanism": "hugepages", "original_pages": 0})
-    job = charged_watch.begin(charged, None, 60)
-    while not os.path.getsize(job["path"]):
-        assert is_running(job["pid"])
-    samples = charged_watch.end(job)
-    assert samples[0]["charged_bytes"] > 0 and not os.path.exists(job["path"])
-    assert samples[0]["page_ins"] >= 0 and samples[0]["clock_s"] <= time.monotonic()
-    with pytest.raises(charged_watch.WatchError, match="cannot be read"):
-        charged_watch.end(job)
-    with pytest.raises(charged_watch.WatchError, match="is not the file of a watch"):
-        charged_watch.end({"path": "/etc/passwd", "pid": 1})
-    while is_running(job["pid"]):
-        pass
-
-
-def test_page_ins_become_rates():
-    samples = [{"clock_s": 100.0 + at, "page_ins": count} for at, count in ((0, 50), (1, 250), (2.5, 550), (3, 550))]
-    series = charged_watch.page_in_series(samples, 110.0)
-    assert series == {"age_s": 10.0, "interval_s": 1.0, "per_second": [200.0, 200.0, 0.0]}
-    assert charged_watch.page_in_series([*samples, {"clock_s": 104.0, "page_ins": None}], 110.0) is None
-
-
-def test_a_watch_that_was_killed_is_not_a_measurement():
-    job = charged_watch.begin(ChargedDram({"mechanism": "hugepages", "original_pages": 0}), None, 60)
-    while not os.path.getsize(job["path"]):
-        pass
-    os.kill(job["pid"], signal.SIGKILL)
-    while is_running(job["pid"]):
-        pass
-    with pytest.raises(charged_watch.WatchError, match="has ended before the phase did"):
-        charged_watch.end(job)
-    assert not os.path.exists(job["path"])
-
-
-def sample(charged, limit=100, **changes):
-    parts = dict.fromkeys(("group_bytes", "zram_bytes", "zram_table_bytes", "zswap_bytes", "page_cache_bytes"), charged)
-    return {
-        **parts,
-        "charged_bytes": charged,
-        "stored_bytes": 300,
-        "compressed_bytes": 100,
-        "limit_bytes": limit,
-        "limit_hits": 5,
-        "reclaim_cpu_s": 0.0,
-        **changes,
-    }
-
-
-def test_the_figures_of_a_phase_are_the_maximum_and_the_mean():
-    found = charged_watch.summary(
-        [sample(10), sample(40, client_bytes=7), sample(20, 90, limit_hits=8, reclaim_cpu_s=0.25)], "cgroup"
-    )
-    assert found["charged_bytes"] == {"maximum": 40, "mean": 23} and found["parts"]["zram_bytes"] == 40
-    assert (found["samples"], found["compression_ratio"], found["client_bytes"]) == (3, 3.0, 7)
-    assert found["limit_bytes"] == [90, 100] and found["limit_hits"] == 3
-    assert found["reclaim_cpu_s"] == 0.25
-    assert charged_watch.summary([sample(10, limit_hits=None)], "cgroup")["limit_hits"] is None
-    assert charged_watch.summary([sample(10), sample(None)], "cgroup")["charged_bytes"] is None
 
 
 def test_memory_in_use_is_unknown_without_one_of_its_figures():

@@ -72,7 +72,7 @@ def test_a_disk_is_found_by_its_stable_path(tmp_path):
     [
         ({"sysctl": {"swappiness": 1}}, "sysctl has 'swappiness'; each name must be the name of a sysctl"),
         ({"sysctl": {"vm.a": None}}, "sysctl, vm.a: the value is None"),
-        ({"sysctl": {"vm.a": {"value": 1, "why": "x"}}}, "'why' is not a key; allowed are value, reason, since"),
+        ({"sysctl": {"vm.a": {"value": 1, "why": "x"}}}, "'why' is not a known key; allowed are value, reason, since"),
         ({"sysctl": {"vm.a": "1\n2"}}, "a string of one line"),
         ({"sysctl": {"vm.a": []}}, "the value is []"),
         ({"sysctl": {"vm.a": 1.5}}, "the value is 1.5"),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an experiment changed is put back by anybody, on knobs that are files of a temporary directory."""
+"""What an experiment changed is restored by the program that changes the knobs next. The knobs are temporary files."""
 
 from __future__ import annotations
 

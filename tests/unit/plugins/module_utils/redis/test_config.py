@@ -15,7 +15,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.redis.config im
         ({"pidfile": "redis.pid"}, ["pidfile", "absolute", "redis.pid"]),
         ({"dir": "."}, ["dir", "absolute"]),
         ({"port": 0}, ["port 0", "unixsocket"]),
-        ({"port": 65536}, ["65536", "65535"]),
+        ({"port": 65536}, ["65536", "65,535"]),
         ({"bind": '"127.0.0.1'}, ["quote", "bind"]),
         ({"aclfile": "/nonexistent/users.acl"}, ["/nonexistent/users.acl"]),
     ],

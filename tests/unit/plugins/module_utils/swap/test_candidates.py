@@ -56,7 +56,7 @@ def test_every_drive_is_listed_with_what_speaks_against_it(host):
     assert found["nvme0n1"]["serial"] == "PHMB1" and found["nvme0n1"]["behind_pch"] is False
     assert len(found["nvme0n1"]["against"]) == 1 and "no path below" in found["nvme0n1"]["against"][0]
     assert [text.split(",")[0].split(":")[0] for text in found["sda"]["against"][1:]] == [
-        "is a rotating disk to the kernel",
+        "is a rotating disk according to the kernel",
         "is behind the PCH",
     ]
 

@@ -128,7 +128,7 @@ def test_what_cannot_be_restored_is_a_warning_and_the_record_is_removed(make_cha
     change.run()
     assert [text.partition(" (")[0] for text in change.warnings] == [
         f"{tmp_path}/other was swap before our first run and no longer is: it stays off",
-        f"left alone instead of made blank: {GONE} cannot be found",
+        f"left alone and not erased: {GONE} cannot be found",
         f"{tmp_path}/file is no longer our swap file and was left alone",
     ]
     assert record.read() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 import collections
 import random
 
+import hot_set
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import access_model
@@ -20,14 +21,14 @@ def exactly(keys, influence):
     """The exact distribution in the form of bands()."""
     return [
         Band(count, weight / (100 * keys))
-        for weight, count in collections.Counter(access_model.weights(keys, influence)).items()
+        for weight, count in collections.Counter(hot_set.weights(keys, influence)).items()
     ]
 
 
 @pytest.mark.parametrize("keys", [1, 2, 7, 1000, 4001])
 @pytest.mark.parametrize("influence", [0, -1, 0.5, 10, 25, 100, 1000])
 def test_every_request_is_for_one_of_the_keys(keys, influence):
-    assert sum(access_model.weights(keys, influence)) == 100 * keys
+    assert sum(hot_set.weights(keys, influence)) == 100 * keys
     spread = access_model.bands(keys, influence)
     assert sum(step.keys for step in spread) == keys
     assert sum(step.keys * step.probability for step in spread) == pytest.approx(1)
@@ -36,26 +37,26 @@ def test_every_request_is_for_one_of_the_keys(keys, influence):
 @pytest.mark.parametrize("influence", [0, -1, 0.5, 10, 25, 100])
 def test_the_bands_are_the_exact_distribution_summed_up(influence):
     keys = 10000
-    weights, spread = access_model.weights(keys, influence), access_model.bands(keys, influence)
+    weights, spread = hot_set.weights(keys, influence), access_model.bands(keys, influence)
     for width in (100, 1000, 3000, 7000):
         half, middle = width // 2, keys // 2
         exact = sum(weights[middle - half : middle + half]) / (100 * keys)
-        assert access_model.share_of_hottest(spread, width) == pytest.approx(exact, abs=0.004)
+        assert hot_set.share_of_hottest(spread, width) == pytest.approx(exact, abs=0.004)
 
 
 def test_the_briefs_influences_in_figures():
     """x = 50 alone sends one request in a hundred to the middle key; 25 leaves the outer seventh of the keys alone."""
-    assert access_model.weights(1000, 10)[500] > 1000
+    assert hot_set.weights(1000, 10)[500] > 1000
     spread = access_model.bands(3_300_000, 25)
     assert spread[-1].probability == 0 and spread[-1].keys == pytest.approx(0.135 * 3_300_000, rel=0.01)
-    assert access_model.hottest_for(spread, 0.5) < 0.25 * 3_300_000 < access_model.hottest_for(spread, 0.9)
-    assert access_model.share_of_hottest(access_model.bands(1000, 0), 250) == pytest.approx(0.25)
+    assert hot_set.hottest_for(spread, 0.5) < 0.25 * 3_300_000 < hot_set.hottest_for(spread, 0.9)
+    assert hot_set.share_of_hottest(access_model.bands(1000, 0), 250) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("influence", [0, 10, 25, 100])
 def test_the_realised_hot_set_is_that_of_drawn_requests(influence):
     keys, requests = 3000, 6000
-    weights = access_model.weights(keys, influence)
+    weights = hot_set.weights(keys, influence)
     seen = []
     for seed in range(20):
         counts = sorted(
@@ -66,7 +67,7 @@ def test_the_realised_hot_set_is_that_of_drawn_requests(influence):
             covered += counts[taken]
             taken += 1
         seen.append((len(counts), taken))
-    expected = access_model.realised_hot_set(exactly(keys, influence), requests)
+    expected = hot_set.realised_hot_set(exactly(keys, influence), requests)
     assert expected["distinct_keys"] == pytest.approx(sum(each[0] for each in seen) / 20, rel=0.01)
     assert expected["keys"][1] == pytest.approx(sum(each[1] for each in seen) / 20, rel=0.01)
 
@@ -109,7 +110,7 @@ def simulated(model, dram, moved, value_size):
     changed = chance.sample(range(keys), int(moved * keys))
     for key, place in zip(changed, chance.sample(changed, len(changed))):
         slots[key] = place
-    weights = access_model.weights(keys, 25)
+    weights = hot_set.weights(keys, 25)
     cache, capacity, missed = collections.OrderedDict(), int(dram / PAGE_BYTES), 0
     draws = chance.choices(range(keys), weights, k=40000)
     index_slots = [chance.randrange(8192) for dummy in range(keys)]  # two to a key, as the next power of two has it

@@ -9,7 +9,6 @@ from synthetic_fleets import SETTINGS
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Capacity, Demand, admit
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import plan
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.memory import compression
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
@@ -117,17 +116,6 @@ def test_compressed_memory_helps_only_with_what_compresses():
     assert "do not compress" in of(planned(capped, [20]), "zram", 20)["reasons"][0]
     most = {share: planned(capped, [20], {"compressibility": share})["largest"]["zram"] for share in (0, 0.5, 0.75)}
     assert 0 < most[0] < most[0.5] < most[0.75]
-
-
-@pytest.mark.parametrize(
-    ("value_size", "measured"),
-    [(1000, {0: 1.0, 0.5: 1.79, 0.6: 2.18, 0.75: 2.97}), (1024, {0.5: 2.08, 0.65: 2.68, 0.75: 3.37})],
-)
-def test_the_compression_is_the_one_that_zram_was_measured_with(value_size, measured):
-    """docs/plan.md has the measurement."""
-    for share, ratio in measured.items():
-        found = 1 / compression({"compressibility": share, "value_size": value_size})
-        assert found == pytest.approx(ratio, rel=0.06), share
 
 
 def test_zswap_is_between_dram_and_the_drives():

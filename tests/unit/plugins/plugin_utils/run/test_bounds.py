@@ -16,11 +16,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds impo
 SLO = {"avg_us": 50, "p99_us": 300}
 
 
+def figures(values):
+    return Histogram.from_values(values).figures()
+
+
 def result(lower, upper, lateness_us=1, wakeup_us=1, **changes):
     """Return the result of a host from the nanoseconds of its requests; lower may have fewer than upper."""
-
-    def figures(values):
-        return Histogram.from_values(values).figures()
 
     latency = {"intended": figures(upper), "lateness": figures([1000 * lateness_us])}
     if lower is not None:

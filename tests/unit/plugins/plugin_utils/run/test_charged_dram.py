@@ -44,7 +44,7 @@ def taken(share=0.99, fits=True, **changes):
 
 @pytest.fixture
 def record(tmp_path):
-    """Return a function that records a run of a fill and two iterations; the fleet takes so much in each."""
+    """Return a function that records a run of a fill and two iterations; the fleet takes C(charged) in each."""
 
     def make(*charged):
         config = run_config(requests=200, influences=[0], read_mixes=[100], warmups=0, iterations=2)

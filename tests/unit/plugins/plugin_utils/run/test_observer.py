@@ -5,18 +5,14 @@ import random
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, highest_of
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import highest_of
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import observer
 
-from .test_bounds import SLO, answer, bounds_of, result
+from .test_bounds import SLO, answer, bounds_of, figures, result
 
 QUIET = [20_000] * 6000
 RATE = 1500
 PERIOD = 1e9 / RATE
-
-
-def figures(values):
-    return Histogram.from_values(values).figures()
 
 
 def observed(server=(), intended=None, lateness_us=(), lost=0):

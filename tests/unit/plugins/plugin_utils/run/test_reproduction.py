@@ -119,7 +119,7 @@ def test_every_variable_that_the_playbooks_document_is_shown():
 
 
 def test_every_option_of_ansible_playbook_is_classified():
-    """A new option is hidden until somebody decides whether its value may be shown."""
+    """A new option is hidden until it is decided whether its value may be shown."""
     parser = PlaybookCLI(["ansible-playbook", "x.yml"])
     parser.init_parser()
     flags = reproduction._FLAGS | {f"-{letter}" for letter in reproduction._FLAG_LETTERS}

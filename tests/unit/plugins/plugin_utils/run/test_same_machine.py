@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that are one machine, as far as the inventory tells."""
+"""Hosts that are one machine, as far as the inventory shows."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_each_setting_of_a_profile_is_left_out_once():
         host_profile.changed(data, {}, arm.variables["host_tuning_without"], {})
 
 
-def test_settings_are_put_back_one_at_a_time():
+def test_settings_are_added_one_at_a_time():
     data = host_profile.load("swap", PROFILES, [])
     arms = study_arms.ablation_arms("swap", data, ["vm.page-cluster", "vm.swappiness"], True)
     assert [arm.variables["host_tuning_without"] for arm in arms] == [

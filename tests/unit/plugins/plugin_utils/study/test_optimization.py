@@ -15,7 +15,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimizat
     SCREENING,
     Optimization,
     Outcome,
-    Plan,
+    SearchSettings,
     log_means,
 )
 
@@ -53,9 +53,9 @@ def test_the_confirmation_has_only_new_rounds():
         stage: {number for _changes, number, its_stage in host.runs if its_stage == stage}
         for stage in (SCREENING, CONFIRMATION)
     }
-    assert max(rounds[SCREENING]) < min(rounds[CONFIRMATION]) and len(rounds[CONFIRMATION]) == Plan().rounds
+    assert max(rounds[SCREENING]) < min(rounds[CONFIRMATION]) and len(rounds[CONFIRMATION]) == SearchSettings().rounds
     (test,) = [each for each in result["confirmation"] if each["confirmed"]]
-    assert test["rounds"] == Plan().rounds and test["interval"][0] <= 0.8 <= test["interval"][1]
+    assert test["rounds"] == SearchSettings().rounds and test["interval"][0] <= 0.8 <= test["interval"][1]
     # Each round has the unchanged profile and each candidate once.
     for number in rounds[CONFIRMATION]:
         arms = [changes for changes, its_round, _stage in host.runs if its_round == number]
@@ -83,7 +83,7 @@ def test_settings_that_do_not_add_up_are_not_proposed_together():
     def measure(changes, round_, stage):
         return host.measure(changes[:1] if len(changes) == 1 else (), round_, stage)
 
-    result = Optimization(SETTINGS, measure, Plan()).run()
+    result = Optimization(SETTINGS, measure, SearchSettings()).run()
     assert result["proposed"] == ["s1=1"] and not result["together"]["confirmed"]
 
 
@@ -109,7 +109,7 @@ def test_an_unfit_candidate_is_set_aside_and_not_measured_again():
         outcome = host.measure(changes, round_, stage)
         return Outcome(None, 60, "refused by the kernel") if changes == ("s2=1",) else outcome
 
-    result = Optimization(SETTINGS, measure, Plan()).run()
+    result = Optimization(SETTINGS, measure, SearchSettings()).run()
     assert result["set_aside"] == [{"candidates": ["s2=1"], "reason": "refused by the kernel"}]
     assert result["proposed"] == [] and sum(run[0] == ("s2=1",) for run in host.runs) == 1
 
@@ -121,7 +121,7 @@ def test_nothing_is_left_if_all_are_unfit():
         outcome = host.measure(changes, round_, stage)
         return Outcome(None, 60, "no host has such a setting") if changes else outcome
 
-    result = Optimization(SETTINGS, measure, Plan()).run()
+    result = Optimization(SETTINGS, measure, SearchSettings()).run()
     assert result["proposed"] == result["confirmation"] == [] and result["smallest_effect"] is None
 
 
@@ -143,11 +143,11 @@ def test_an_interrupted_search_continues_from_what_was_measured():
         return measure
 
     host = Host(dataclasses.replace(STEADY, minutes=70), 1)
-    plan = Plan(seconds=70 * 60)
+    settings = SearchSettings(seconds=70 * 60)
     for most in (5, 30, 50):
         with pytest.raises(Stop):
-            Optimization(SETTINGS, through(host, most), plan).run()
-    result = Optimization(SETTINGS, through(host, 1000), plan).run()
+            Optimization(SETTINGS, through(host, most), settings).run()
+    result = Optimization(SETTINGS, through(host, 1000), settings).run()
     assert result == search(dataclasses.replace(STEADY, minutes=70), 1)[0] or result["proposed"] == ["s2=1"]
     assert len(host.runs) == len(set(host.runs)) <= 70
 

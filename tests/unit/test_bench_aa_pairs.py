@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-_BENCH = pathlib.Path(__file__).parents[4] / "bench"
+_BENCH = pathlib.Path(__file__).parents[1] / "bench"
 
 
 @pytest.fixture

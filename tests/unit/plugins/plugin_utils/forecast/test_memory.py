@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The memory of a machine under a profile, and the levels that hold a fleet's pages; test_plan.py uses them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.memory import (
+    DoesNotFit,
+    HostMemory,
+    compression,
+)
+
+GIB = 2**30
+RECORD = {
+    "memory": {"total_bytes": 10 * GIB},
+    "cpu": {"online": 8},
+    "numa": {"nodes": []},
+    "sysctl": {"vm.watermark_scale_factor": 100},
+    "imdt": {"detected": False},
+    "swap": {"areas": []},
+}
+ARM = {
+    "tuned": True,
+    "refused": "",
+    "swap": {"kind": "none"},
+    "areas": [],
+    "needs": [],
+    "sysctl": {},
+    "sysfs": {},
+    "dram_budget": {},
+}
+DRIVES = {**ARM, "swap": {"kind": "devices"}, "areas": [{"size_bytes": 20 * GIB}]}
+ZRAM = {**ARM, "swap": {"kind": "zram"}, "areas": [{"size_bytes": 8 * GIB}]}
+LOAD = {"compressibility": 0.75, "value_size": 1024, "rate": 1000, "pacing": "sleep"}
+# kswapd keeps 1.5 times the factor free, and the host's own programs get 1 GiB.
+FREE = 0.15 * GIB
+DRAM = 9 * GIB - FREE
+
+
+def memory(arm, load=None, record=None):
+    return HostMemory("kvm", {**RECORD, **(record or {})}, arm, {**LOAD, **(load or {})}, {"host_reserve": "1G"})
+
+
+def test_the_hosts_programs_and_free_memory_are_not_the_fleets():
+    assert memory(DRIVES).dram == pytest.approx(DRAM)
+    assert memory({**DRIVES, "sysctl": {"vm.watermark_scale_factor": 200}}).dram == pytest.approx(DRAM - FREE)
+
+
+@pytest.mark.parametrize(
+    "budget, dram",
+    [
+        ({"mechanism": "cgroup", "size": "4G", "group": "fleet"}, 4 * GIB),
+        ({"mechanism": "cgroup", "size": "20G", "group": "fleet"}, DRAM),
+        ({"mechanism": "hugepages", "size": "4G"}, 3 * GIB - FREE),
+    ],
+)
+def test_a_budget_by_huge_pages_is_for_the_whole_host(budget, dram):
+    assert memory({**DRIVES, "dram_budget": budget}).dram == pytest.approx(dram)
+
+
+def test_without_a_tier_kswapd_keeps_nothing_free_from_the_fleet():
+    assert memory(ARM).levels(9 * GIB) == [("dram", 9 * GIB)]
+    with pytest.raises(DoesNotFit, match="needs 9.001 GiB, but has 9 GiB of DRAM and no tier beyond it"):
+        memory(ARM).levels(9.001 * GIB)
+
+
+def test_pages_beyond_dram_are_on_the_drives_until_these_are_full():
+    assert memory(DRIVES).levels(DRAM) == [("dram", pytest.approx(DRAM))]
+    assert memory(DRIVES).levels(25 * GIB) == [("dram", pytest.approx(DRAM)), ("devices", 25 * GIB)]
+    with pytest.raises(DoesNotFit, match="of DRAM and 20 GiB of devices"):
+        memory(DRIVES).levels(DRAM + 20.01 * GIB)
+
+
+def test_zram_takes_the_dram_that_its_compressed_pages_need():
+    host = memory(ZRAM)
+    needs = DRAM + 3 * GIB
+    (dram, resident), (zram, everything) = host.levels(needs)
+    assert (dram, zram, everything) == ("dram", "zram", needs)
+    stored = needs - resident
+    assert resident + stored * host.ratio == pytest.approx(DRAM)
+    with pytest.raises(DoesNotFit, match="zram would have to store .* but holds 8 GiB"):
+        host.levels(DRAM + 8 * GIB)
+
+
+def test_zram_adds_nothing_if_the_values_do_not_compress():
+    with pytest.raises(DoesNotFit, match="do not compress .latency_benchmark_compressibility 0.$"):
+        memory(ZRAM, {"compressibility": 0}).levels(DRAM + GIB)
+
+
+def test_memory_on_a_node_without_processors_is_the_tier_and_not_dram():
+    nodes = [{"memory_only": False, "total_bytes": 6 * GIB}, {"memory_only": True, "total_bytes": 4 * GIB}]
+    host = memory({**ARM, "needs": ["memory_only_node"]}, record={"numa": {"nodes": nodes}})
+    assert (host.kind, host.capacity, host.dram) == ("memory_node", 4 * GIB, pytest.approx(DRAM - 4 * GIB))
+    assert host.notes == []
+    assert "no NUMA node without processors" in memory({**ARM, "needs": ["memory_only_node"]}).notes[0]
+
+
+def test_a_profile_that_the_host_refuses_fits_nothing():
+    with pytest.raises(DoesNotFit, match="^kvm refuses the profile's swap: no such disk$"):
+        memory({**DRIVES, "refused": "no such disk"}).levels(1)
+
+
+@pytest.mark.parametrize(
+    ("value_size", "measured"),
+    [(1000, {0: 1.0, 0.5: 1.79, 0.6: 2.18, 0.75: 2.97}), (1024, {0.5: 2.08, 0.65: 2.68, 0.75: 3.37})],
+)
+def test_the_compression_is_the_one_that_zram_was_measured_with(value_size, measured):
+    """docs/plan.md has the measurement."""
+    for share, ratio in measured.items():
+        found = 1 / compression({"compressibility": share, "value_size": value_size})
+        assert found == pytest.approx(ratio, rel=0.06), share
