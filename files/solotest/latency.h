@@ -40,7 +40,7 @@
 #include "clock.h"
 
 #define OWN_DELAY_NS NS_PER_MS /* a shorter delay is a wake-up, which every client has */
-#define STALL_PERIODS 5        /* what a server takes beyond that is a stall and not work */
+#define STALL_PERIODS 5        /* what a server takes for a request beyond that is a stall and not work */
 
 struct slot {
     uint64_t intended;
@@ -92,6 +92,7 @@ struct server_bound {
     uint64_t first_due, last_due; /* replies of several connections are read in another order */
     struct {
         bool open;
+        uint64_t replies; /* so far */
         bool late;      /* see above */
         uint64_t begin; /* when the ideal client sends the first of them */
         uint64_t sent;  /* when the client sent it */
@@ -104,10 +105,10 @@ struct latencies {
     bool stamped; /* the last three are known */
 };
 
-/* True if the server alone could not have kept up with the schedule. */
+/* True if the server alone could not have kept up with the schedule. A single due time makes none. */
 static inline bool server_is_overloaded(const struct server_bound *b)
 {
-    return b->busy > 0 && b->busy >= b->last_due - b->first_due;
+    return b->last_due > b->first_due && b->busy >= b->last_due - b->first_due;
 }
 
 /* Begins a series of replies of which only the last will have a known time. A request that was sent
@@ -117,6 +118,7 @@ static inline void server_bound_open(struct server_bound *b, const struct slot *
     if (b->unknown.open && s->sent <= b->unknown.read)
         return;
     b->unknown.open = true;
+    b->unknown.replies = 0;
     b->unknown.begin = max_u64(s->intended, b->free);
     b->unknown.late = since(s->sent, b->unknown.begin) > b->period / 2;
     b->unknown.sent = s->handed_over;
@@ -132,10 +134,11 @@ static inline void server_bound_add(struct server_bound *b, const struct slot *s
     uint64_t begin = max_u64(s->intended, b->free);
     b->free = begin;
     b->unknown.read = r->at;
+    b->unknown.replies++;
     if (is_last && r->stamped) {
         uint64_t arrived = since(r->at, r->waited);
         uint64_t took = since(arrived, max_u64(b->unknown.sent, b->arrived));
-        b->busy += min_u64(took, STALL_PERIODS * b->period);
+        b->busy += min_u64(took, STALL_PERIODS * b->period * b->unknown.replies);
         if (!b->unknown.late)
             b->free = max_u64(b->free, b->unknown.begin + took);
         b->arrived = max_u64(b->arrived, arrived);
