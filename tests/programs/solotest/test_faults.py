@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import array
 import fcntl
 import os
 import signal
 import socket
+import termios
 import time
 
 import pytest
@@ -435,18 +437,34 @@ def caught(process, number):
     return mask >> (number - 1) & 1
 
 
-def test_a_reader_slower_than_the_alarm_gets_the_whole_result(any_solotest, fresh):
-    """A request to stop is repeated each second, and must not interrupt the output."""
-    assert any_solotest.run("fill", fresh.port, 100, 1000).code == 0
-    process = any_solotest.start(
-        "--json", "--pacing", "none", "--duration", 60, "test", fresh.port, 100, 1000, 0, 1, 100
-    )
-    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
-    fresh.await_gets(20_000, process)
+def test_a_signal_while_a_slow_reader_reads_the_result(any_solotest, filled):
+    """The test is over. Neither the signal nor its repetition each second interrupts the output."""
+    process = any_solotest.start("--json", *measure(filled.port, 5000)[1:])
+    size = fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    waiting = array.array("i", [0])
+    while waiting[0] < size:
+        assert process.poll() is None
+        fcntl.ioctl(process.stdout, termios.FIONREAD, waiting)
     process.terminate()
     time.sleep(2.5)
     result = any_solotest.finish(process, timeout=10)
-    assert result.code == 143 and error(result) == "interrupted" and len(result.output) > 4096
+    assert result.code == 0 and len(result.output) > size and result.json["test"]["requests"]["ok"] == 5000
+
+
+@pytest.mark.parametrize("after", [-0.09, -0.05])
+def test_a_client_that_is_stopped_before_a_common_start_is_late(solotest, filled, after):
+    """While it rehearses, or waits: other hosts have begun."""
+    start_at = time.time() + 1
+    process = solotest.start(
+        "--json", "--start-at", start_at, "--requests", 100, "test", filled.port, 100, 1000, 0, 1000, 100
+    )
+    time.sleep(max(0, start_at + after - time.time()))
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(max(0, start_at + 0.4 - time.time()))
+    process.send_signal(signal.SIGCONT)
+    result = solotest.finish(process)
+    assert result.code == 0
+    assert result.json["test"]["latency"]["lateness"]["max_ns"] > 0.2e9
 
 
 def test_output_that_cannot_be_written(any_solotest, filled):
