@@ -133,9 +133,7 @@ def test_values_of_another_size_are_counted(any_solotest, fresh, sizes):
     """They make another load than was asked for. Small differences are not a failure."""
     filled, tested = sizes
     assert any_solotest.run("fill", fresh.port, filled, 10).code == 0
-    result = any_solotest.run(
-        "--json", "--pacing", "none", "--requests", 50, "test", fresh.port, tested, 10, 0, 1, 100
-    )
+    result = any_solotest.run("--json", "--pacing", "none", "--requests", 50, "test", fresh.port, tested, 10, 0, 1, 100)
     other = 50 if filled != tested else 0
     assert result.code == 0 and result.json["test"]["requests"]["ok"] == 50
     assert result.json["test"]["requests"]["other_size"] == other

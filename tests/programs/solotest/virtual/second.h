@@ -107,7 +107,7 @@ static void compute_upper(struct sample *samples, size_t count)
 /* The lower bound. Returns true if the server was overloaded. */
 static bool compute_lower(struct sample *samples, size_t count, int64_t period)
 {
-    int64_t ideal_free = 0, before = 0, busy = 0, last_due = 0, begin_of_first = 0;
+    int64_t ideal_free = 0, before = 0, busy = 0, last_due = 0, begin_of_first = 0, rest = 0, end_of_long = 0;
     for (size_t i = 0; i < count; i++) {
         struct sample *x = &samples[i], *first = &samples[x->first];
         int64_t begin = later(x->due, ideal_free), work = 0;
@@ -121,7 +121,16 @@ static bool compute_lower(struct sample *samples, size_t count, int64_t period)
             if (first->sent - begin_of_first <= period / 2) /* otherwise the client was late: it counts as nothing */
                 ideal_free = later(begin, begin_of_first + work);
         }
-        busy += earlier(work, 5 * period * (int64_t)(i - x->first + 1));
+        if (x->known) { /* the rest of a long one can only be the work of requests that were under way */
+            int64_t most = 5 * period * (int64_t)(i - x->first + 1);
+            int64_t usual = 2 * period * (int64_t)(i - x->first + 1);
+            int64_t claimable = first->handed_over <= end_of_long ? rest : 0;
+            int64_t own = earlier(work, most), claimed = earlier(claimable, later(0, usual - own));
+            if (work > most)
+                end_of_long = x->arrived;
+            busy += own + claimed;
+            rest = work - own + claimable - claimed;
+        }
         x->server = earlier(ideal_free, begin + period) - last_due;
         x->if_overloaded = later(x->server, samples[0].due + busy - last_due);
     }
