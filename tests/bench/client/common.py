@@ -47,7 +47,10 @@ class Table:
         self.raw.append((what, figures))
 
     def add_ratio(self, what, ratios, least=None, unit="pairs"):
-        """Add the median of the ratios of pairs, or of another unit. Its interval decides; a bar within the interval stays undecided."""
+        """Add the median of the ratios of pairs, or of another unit.
+
+        Its interval decides; a bar within the interval stays undecided.
+        """
         value, low, high = median_with_interval(ratios)
         met = None
         if least is not None:

@@ -15,7 +15,6 @@ import tempfile
 import threading
 import time
 
-
 SERVER = os.environ.get("REDIS_SERVER", "redis-server")  # such as valkey-server
 
 

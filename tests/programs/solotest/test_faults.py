@@ -403,7 +403,7 @@ def test_an_interruption_while_the_hot_set_is_counted(solotest, fresh):
 
 
 def test_an_interruption_while_raw_samples_are_written(any_solotest, filled, tmp_path):
-    """Into a pipe that nobody empties. What was measured is printed, and the status shows that the file is not whole."""
+    """Into a pipe that nobody empties. The result is printed, and the status shows that the file is not whole."""
     raw = tmp_path / "raw"
     os.mkfifo(raw)
     process = any_solotest.start(
