@@ -254,10 +254,14 @@ lane-guests: $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
 	@echo "== guests: emulated VMs that boot, on two hypervisors inside this machine"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet/test_guests.py
 
+# Then the client once more, on Valkey.
+VALKEY := && apt-get install -y -qq valkey-server >/dev/null \
+	&& REDIS_SERVER=valkey-server make -C tests/programs/solotest test-program PYTHON=../../../.venv/bin/python
+
 lane-trixie:
 	$(call install,mmdebstrap git)
-	@echo "== trixie: a bare Debian 13 with the newest Ansible and Python 3.13: static checks, units, and the demo of a user"
-	@$(AS_ROOT) python3 tests/bare/bare.py trixie make test-lint test-sanity test-unit
+	@echo "== trixie: a bare Debian 13 with the newest Ansible and Python 3.13: static checks, units, the client on Redis 8 and on Valkey, and the demo of a user"
+	@$(AS_ROOT) python3 tests/bare/bare.py trixie sh -c 'make test-lint test-sanity test-unit test-client $(VALKEY)'
 	@$(AS_ROOT) python3 tests/bare/bare.py --user trixie make demo
 
 bench: setup-test ## Measure speed claims and the claims of intervals; needs root (hours, with 1,000 simulated hosts)

@@ -42,17 +42,18 @@
 #include "solotest/signals.h"
 #include "solotest/tls.h"
 
-/* Waits until shortly before `start_at` and returns the monotonic time of the start; the pacer then waits for the rest. */
+/* Waits until shortly before `start_at` and returns the monotonic time of the start; the pacer then waits for the rest. 0 if
+ * the start is now: none was asked for, or it is over. */
 static uint64_t wait_for_start(double start_at)
 {
     if (start_at < 0)
-        return now_ns();
+        return 0;
     uint64_t wanted = seconds_to_ns(start_at);
     uint64_t now = clock_ns(CLOCK_REALTIME);
     if (now > wanted) {
         (void)fprintf(stderr, "solotest: warning: --start-at was %.3f seconds ago: starting now\n",
                       (double)(now - wanted) / 1e9);
-        return now_ns();
+        return 0;
     }
     return sleep_until_wall(wanted, 100 * NS_PER_MS);
 }
@@ -171,7 +172,7 @@ static void test_run(struct test_result *t, struct outcome *o)
     pacer_rehearse(&l->pacer, start_at < 0 ? NEVER : start);
     o->health.hybrid = l->pacer.mode == PACING_HYBRID ? &l->pacer : NULL;
     o->health.first = health_now(); /* after the wait, which would lower the share of CPU time */
-    l->pacer.start = max_u64(start, now_ns());
+    l->pacer.start = start == 0 ? now_ns() : start; /* a client that is late for a common start counts that as its own */
     l->stop_at = stop_time(s, l->pacer.start);
     if (load_is_paced(l))
         l->pacer.start += (uint64_t)((double)l->pacer.period * s->stagger);
@@ -246,8 +247,8 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
 {
     FILE *raw = NULL;
     if (s->raw_file != NULL && (raw = fopen(s->raw_file, "w")) == NULL)
-        (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file,
-                   strerror(errno));
+        (void)(interrupted ? fail_interrupted(&o->failure) : fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file,
+                   strerror(errno)));
     if (o->failure.exit_code == EXIT_OK)
         (void)server_look(s, who, &o->before, &o->failure);
     if (s->fill && o->failure.exit_code == EXIT_OK)
@@ -267,7 +268,10 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
     if (raw == NULL)
         return;
     bool written = !o->test.done || measurement_write_raw(o->test.measurement, raw);
-    if (fclose(raw) != 0 || !written)
+    written = fclose(raw) == 0 && written;
+    if (interrupted)
+        (void)fail_interrupted(&o->failure);
+    else if (!written)
         (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file,
                    strerror(errno));
 }
@@ -294,6 +298,7 @@ int main(int argc, char **argv)
     }
     if (s.help || s.version)
         return fflush(stdout) == 0 ? EXIT_OK : EXIT_OUTPUT;
+    ignore_signals();
     report(&s, &o);
     measurement_free(o.test.measurement);
     return o.failure.exit_code;

@@ -16,6 +16,6 @@ void sleep_until(clockid_t clock, uint64_t when)
 uint64_t sleep_until_wall(uint64_t wanted, uint64_t before)
 {
     sleep_until(CLOCK_REALTIME, since(wanted, before));
-    uint64_t wall = clock_ns(CLOCK_REALTIME), now = now_ns();
-    return now + since(wanted, wall);
+    int64_t start = (int64_t)(wanted - wall_offset());
+    return max_u64(now_ns(), start > 0 ? (uint64_t)start : 0);
 }

@@ -142,9 +142,11 @@ static const char *refusal_kind(const redisReply *reply, bool authenticating)
 {
     if (reply->type != REDIS_REPLY_ERROR)
         return NULL;
+    if (starts_with(reply->str, "DENIED") || starts_with(reply->str, "ERR max number of clients"))
+        return "connect"; /* whatever was asked */
     if (authenticating || starts_with(reply->str, "NOAUTH"))
         return "auth";
-    return starts_with(reply->str, "DENIED") || starts_with(reply->str, "ERR") ? "connect" : NULL;
+    return starts_with(reply->str, "ERR") ? "connect" : NULL;
 }
 
 /* There was no working connection yet. */

@@ -40,7 +40,8 @@
 #include "clock.h"
 
 #define OWN_DELAY_NS NS_PER_MS /* a shorter delay is a wake-up, which every client has */
-#define STALL_PERIODS 5        /* what a server takes beyond that is a stall and not work */
+#define STALL_PERIODS 5        /* what a server takes for a request beyond that is a stall and not work */
+#define CLAIMED_PERIODS 2      /* see server_bound_work() */
 
 struct slot {
     uint64_t intended;
@@ -77,7 +78,7 @@ struct ideal_client {
  *     period later than the ideal one would. Yet if the times of all requests add up to the length
  *     of the schedule, the server was overloaded however late the client was: then the ideal client's
  *     reply comes as long after the start of the schedule as the server was busy. Stalls are left out
- *     of that sum.
+ *     of that sum: what exceeds STALL_PERIODS for each reply whose time is known together.
  *   - A request that meets a stall longer than a period counts one period of it. Only the requests
  *     behind it, which were due during the stall, have certainly met it.
  *
@@ -88,10 +89,12 @@ struct server_bound {
     uint64_t period;     /* ns between two requests of the schedule; 0: no time stamps, no bound */
     uint64_t free;       /* when the ideal client has its latest reply */
     uint64_t busy;       /* the sum of all times that the server took, without the rest of long ones */
+    uint64_t left, left_at; /* the rest of a long one, and when it ended */
     uint64_t arrived;    /* the latest reply with a known time */
     uint64_t first_due, last_due; /* replies of several connections are read in another order */
     struct {
         bool open;
+        uint64_t replies; /* so far */
         bool late;      /* see above */
         uint64_t begin; /* when the ideal client sends the first of them */
         uint64_t sent;  /* when the client sent it */
@@ -104,10 +107,10 @@ struct latencies {
     bool stamped; /* the last three are known */
 };
 
-/* True if the server alone could not have kept up with the schedule. */
+/* True if the server alone could not have kept up with the schedule. A single due time makes none. */
 static inline bool server_is_overloaded(const struct server_bound *b)
 {
-    return b->busy > 0 && b->busy >= b->last_due - b->first_due;
+    return b->last_due > b->first_due && b->busy >= b->last_due - b->first_due;
 }
 
 /* Begins a series of replies of which only the last will have a known time. A request that was sent
@@ -117,9 +120,24 @@ static inline void server_bound_open(struct server_bound *b, const struct slot *
     if (b->unknown.open && s->sent <= b->unknown.read)
         return;
     b->unknown.open = true;
+    b->unknown.replies = 0;
     b->unknown.begin = max_u64(s->intended, b->free);
     b->unknown.late = since(s->sent, b->unknown.begin) > b->period / 2;
     b->unknown.sent = s->handed_over;
+}
+
+/* Counts as work what so many replies may have taken. The rest may be that of replies which were under way then and will
+ * be read from other connections; what nobody claims was a stall. */
+static inline void server_bound_work(struct server_bound *b, uint64_t took, uint64_t arrived)
+{
+    uint64_t most = STALL_PERIODS * b->period * b->unknown.replies;
+    uint64_t left = b->unknown.sent <= b->left_at ? b->left : 0;
+    uint64_t counted = min_u64(took, most);
+    uint64_t claimed = min_u64(left, since(CLAIMED_PERIODS * b->period * b->unknown.replies, counted));
+    b->busy += counted + claimed;
+    b->left = took - counted + left - claimed;
+    if (took > most)
+        b->left_at = arrived;
 }
 
 static inline void server_bound_add(struct server_bound *b, const struct slot *s,
@@ -132,10 +150,11 @@ static inline void server_bound_add(struct server_bound *b, const struct slot *s
     uint64_t begin = max_u64(s->intended, b->free);
     b->free = begin;
     b->unknown.read = r->at;
+    b->unknown.replies++;
     if (is_last && r->stamped) {
         uint64_t arrived = since(r->at, r->waited);
         uint64_t took = since(arrived, max_u64(b->unknown.sent, b->arrived));
-        b->busy += min_u64(took, STALL_PERIODS * b->period);
+        server_bound_work(b, took, arrived);
         if (!b->unknown.late)
             b->free = max_u64(b->free, b->unknown.begin + took);
         b->arrived = max_u64(b->arrived, arrived);

@@ -95,10 +95,11 @@ static ssize_t conn_read(struct conn *c, char *to, int flags, struct reading *r,
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
                              .msg_controllen = sizeof control};
     ssize_t n = recvmsg(c->fd, &message, flags);
+    bool full = n > 0 && (size_t)n == part.iov_len;
     if (n > 0 && c->tls != NULL)
         n = tls_open(c->tls, (size_t)n, to, &whole);
     r->at = now_ns();
-    r->more = !whole;
+    r->more = !whole || full;
     if (n > 0)
         reading_stamp(r, &message, wall);
     return n;
@@ -115,29 +116,55 @@ static bool load_receive_from(struct load *l, struct conn *c, int flags)
     return errno == EINTR || errno == EAGAIN || load_lost(l, conn_problem(c));
 }
 
+/* True if data, or the end of the connection, waits to be read. */
+static bool is_readable(const struct conn *c)
+{
+    char first;
+    return recv(c->fd, &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+
 /* A time-out of the socket would cost each request a kernel timer, 1 % of the CPU of a closed
- * loop, and would start again with every byte. So the client checks by itself. All data that had
- * arrived at the time `looked` has been read since, and only a request that was overdue at that
- * time counts: a client that was stopped does not take its own absence for the server's. */
+ * loop, and would start again with every byte. So the client checks by itself. Only a request counts that was overdue
+ * at the time `looked`, and only if all data that had arrived at that time has been read since: a client that was
+ * stopped does not take its own absence for the server's. */
 static bool load_check_timeouts(struct load *l, uint64_t looked)
 {
+    bool unread = false;
     if (looked < l->next_timeout_check)
         return true;
-    for (size_t i = 0; i < l->conn_count; i++)
-        if (l->conns[i].in_flight > 0 && since(looked, conn_slot(&l->conns[i], 0)->sent) > l->timeout)
+    for (size_t i = 0; i < l->conn_count; i++) {
+        struct conn *c = &l->conns[i];
+        if (c->in_flight == 0 || since(looked, conn_slot(c, 0)->sent) <= l->timeout)
+            continue;
+        if (!is_readable(c))
             return load_timed_out(l);
-    l->next_timeout_check = looked + l->timeout / 8 + NS_PER_MS;
+        unread = true;
+    }
+    if (!unread)
+        l->next_timeout_check = looked + l->timeout / 8 + NS_PER_MS;
     return true;
 }
 
 /* Beside a program that never sleeps, to yield costs the whole of its turn. How long one took shows when the time is
  * read next, which every turn of the load does anyway. */
-static bool load_may_yield(struct load *l, uint64_t now)
+static void load_judge_yield(struct load *l, uint64_t now)
 {
     if (l->yielded_at != 0 && since(now, l->yielded_at) > SLOW_YIELD_NS)
         l->slow_yields++;
     l->yielded_at = 0;
+}
+
+static bool load_may_yield(const struct load *l)
+{
     return l->slow_yields < SLOW_YIELDS || l->slow_yields * 4 < l->yields;
+}
+
+/* Waits for the due time if nothing else can happen. Returns the time. */
+static uint64_t load_wait(struct load *l, uint64_t due)
+{
+    uint64_t now = l->in_flight == 0 ? l->last_reply : now_ns();
+    load_judge_yield(l, now);
+    return l->in_flight == 0 ? pacer_wait(&l->pacer, due) : now;
 }
 
 /* Reads from every connection that has data, and waits for data until `deadline` at most.
@@ -152,10 +179,9 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
         l->polls[i] = (struct pollfd){.fd = c->fd,
                                       .events = (short)(POLLIN | (pending ? POLLOUT : 0))};
     }
-    uint64_t now = now_ns();
+    uint64_t now = now_ns(), looked = now;
     uint64_t wake = deadline == NEVER ? NEVER : since(deadline, l->pacer.spin);
-    bool may_yield = load_may_yield(l, now);
-    if (wake <= now && now < deadline && may_yield) {
+    if (wake <= now && now < deadline && load_may_yield(l)) {
         l->yielded_at = now;
         l->yields++;
         (void)sched_yield();
@@ -178,7 +204,7 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
             !load_receive_from(l, &l->conns[i], MSG_DONTWAIT))
             return false;
     }
-    return load_check_timeouts(l, now);
+    return load_check_timeouts(l, looked);
 }
 
 /* A single connection that can only wait for its reply needs no poll: it blocks in the read
@@ -247,7 +273,7 @@ static bool load_loop(struct load *l)
         uint64_t due = NEVER;
         if (c != NULL) {
             due = conn_slot(c, c->in_flight)->intended;
-            uint64_t now = l->in_flight == 0 ? pacer_wait(&l->pacer, due) : now_ns();
+            uint64_t now = load_wait(l, due);
             if (now >= due && !load_should_read(l, now)) {
                 if (!load_send(l, c, now))
                     return false;

@@ -47,6 +47,7 @@ struct load {
     /* results */
     uint64_t issued, sent, gets, sets, ok, in_flight;
     uint64_t not_sent; /* due when the time was over */
+    uint64_t other_size; /* GETs that returned a value of another size */
     uint64_t first_due, last_due; /* of the requests that were sent */
     uint64_t first_sent, last_sent, last_reply;
     uint64_t timeout, next_timeout_check, next_progress;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "pacer.h"
+#include "signals.h"
 
 /* The length of a schedule is known, so its series never has to be coarsened during the run. A closed loop of a number
  * of requests may be over in a fraction of a second: its series starts with the shortest interval, and is coarsened. */
@@ -75,7 +76,7 @@ void measurement_finish(struct measurement *m, const struct server_bound *b)
 
 bool measurement_write_raw(const struct measurement *m, FILE *file)
 {
-    for (uint64_t i = 0; i < m->raw_used; i++) {
+    for (uint64_t i = 0; i < m->raw_used && !interrupted && !ferror(file); i++) {
         const struct latencies *t = &m->raw[i];
         (void)fprintf(file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, t->service, t->response,
                       t->intended, t->lateness);

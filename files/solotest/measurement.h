@@ -82,6 +82,7 @@ static inline void measurement_add_lost(struct measurement *m, uint64_t age, uin
 /* Ends the measurement: records the rest, and chooses the lower bound. */
 void measurement_finish(struct measurement *m, const struct server_bound *b);
 
+/* Ends early if a signal asks the program to stop, or if writing fails. */
 bool measurement_write_raw(const struct measurement *m, FILE *file);
 
 #endif

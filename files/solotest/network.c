@@ -66,40 +66,52 @@ static void look_up(const struct settings *s, int flags, struct addresses *to)
     freeaddrinfo(found);
 }
 
+static bool fail_to_resolve(const struct settings *s, const char *why, struct failure *f)
+{
+    return fail(f, EXIT_CONNECT, "connect", "cannot resolve %s: %s", s->host, why);
+}
+
+static bool fail_to_start_helper(const struct settings *s, struct failure *f)
+{
+    return fail_resources(f, "cannot resolve %s: %s; raise the limit of open files (ulimit -n) or of processes "
+                          "(ulimit -u)", s->host, strerror(errno));
+}
+
 /* Nothing ends getaddrinfo() before its own time-outs, so another process calls it. */
-static bool look_up_until(const struct settings *s, uint64_t deadline, struct addresses *to)
+static bool look_up_until(const struct settings *s, uint64_t deadline, struct addresses *to, struct failure *f)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return false;
+        return fail_to_start_helper(s, f);
     pid_t helper = fork();
     if (helper == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         look_up(s, 0, to);
         _exit(write(ends[1], to, sizeof *to) == (ssize_t)sizeof *to ? 0 : 1);
     }
-    int error = helper < 0 ? errno : ETIMEDOUT;
+    if (helper < 0)
+        (void)fail_to_start_helper(s, f);
     (void)close(ends[1]);
-    bool answered = helper > 0 && wait_ready(ends[0], POLLIN, deadline) &&
-                    read(ends[0], to, sizeof *to) == (ssize_t)sizeof *to;
+    bool ended = helper > 0 && wait_ready(ends[0], POLLIN, deadline);
+    bool answered = ended && read(ends[0], to, sizeof *to) == (ssize_t)sizeof *to;
     (void)close(ends[0]);
     if (helper > 0) {
         (void)kill(helper, SIGKILL);
         while (waitpid(helper, NULL, 0) < 0 && errno == EINTR)
             ;
     }
-    errno = error;
-    return answered;
+    if (answered)
+        return true;
+    return interrupted ? fail_interrupted(f)
+                       : fail_to_resolve(s, ended ? "the process that looks it up has crashed" : strerror(ETIMEDOUT), f);
 }
 
 static bool resolve(const struct settings *s, uint64_t deadline, struct addresses *to, struct failure *f)
 {
     look_up(s, AI_NUMERICHOST, to); /* an address needs no server */
-    if (to->error == EAI_NONAME && !look_up_until(s, deadline, to))
-        return interrupted ? fail_interrupted(f)
-                           : fail(f, EXIT_CONNECT, "connect", "cannot resolve %s: %s", s->host, strerror(errno));
-    return to->error == 0 ||
-           fail(f, EXIT_CONNECT, "connect", "cannot resolve %s: %s", s->host, gai_strerror(to->error));
+    if (to->error == EAI_NONAME && !look_up_until(s, deadline, to, f))
+        return false;
+    return to->error == 0 || fail_to_resolve(s, gai_strerror(to->error), f);
 }
 
 /* Waits for a connection that was begun, and returns its error. */

@@ -235,7 +235,7 @@ static bool delete_batch(struct conn *c, const struct settings *s, int64_t first
         (void)snprintf(names[i], sizeof names[i], "%" PRId64, first + (int64_t)i);
         argv[1 + i] = names[i];
     }
-    redisReply *reply = conn_command(c, s->timeout, f, 1 + (int)count, argv);
+    redisReply *reply = conn_command(c, slow_timeout(s), f, 1 + (int)count, argv);
     if (reply == NULL)
         return false;
     bool done = reply->type == REDIS_REPLY_INTEGER;

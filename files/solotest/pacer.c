@@ -24,12 +24,14 @@ void pacer_rehearse(struct pacer *p, uint64_t until)
 {
     uint64_t late[REHEARSALS];
     size_t count = 0;
+    uint64_t worst = 0; /* the longest sleep */
     while (p->mode == PACING_HYBRID && count < REHEARSALS && !interrupted) {
-        uint64_t wake = now_ns() + REHEARSAL_NS;
-        if (wake + SPIN_MAX_NS > until)
+        uint64_t now = now_ns(), wake = now + REHEARSAL_NS;
+        if (now + max_u64(REHEARSAL_NS + SPIN_MAX_NS, 2 * worst) > until)
             break;
         sleep_until(CLOCK_MONOTONIC, wake);
-        late[count++] = since(now_ns(), wake);
+        late[count] = since(now_ns(), wake);
+        worst = max_u64(worst, REHEARSAL_NS + late[count++]);
     }
     pacer_settle(p, late, count);
 }

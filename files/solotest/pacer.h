@@ -70,7 +70,8 @@ static inline void pacer_learn(struct pacer *p, uint64_t overslept, uint64_t spu
 
 enum { REHEARSALS = 100, REHEARSAL_NS = 200000 };
 
-/* Hybrid pacing learns from some sleeps before the start, as many as end before `until`. */
+/* Hybrid pacing learns from some sleeps before the start, as many as end before `until`, even if the
+ * next took twice as long as the longest so far. */
 void pacer_rehearse(struct pacer *p, uint64_t until);
 
 /* Sets `spin` to where pacer_learn() would settle if sleeps went on to end so late. Sorts `late`. */

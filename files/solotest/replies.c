@@ -40,6 +40,8 @@ bool load_take_reply(struct load *l, struct conn *c, const char *data, size_t si
         return false;
     if (!c->reply.complete)
         return true;
+    l->other_size += c->reply.type == '$' && !c->reply.is_nil && c->reply.length != l->settings->value_size &&
+                     !conn_slot(c, 0)->is_set;
     bool goes_on = load_complete(l, c, r, *taken == size && !r->more, reply_error(conn_slot(c, 0), &c->reply, kind));
     reply_begin(&c->reply);
     return goes_on;

@@ -122,6 +122,7 @@ static void report_server(struct json *j, const char *name, const struct server_
     }
     json_open(j, "{");
     json_key_text(j, "redis_version", state->version);
+    json_key_text(j, "valkey_version", state->valkey_version[0] != '\0' ? state->valkey_version : NULL);
     json_key_u64_if_given(j, "process_id", state->process_id);
     json_key_u64_if_given(j, "dbsize", state->dbsize);
     json_key_u64_if_given(j, "used_memory", state->used_memory);
@@ -174,6 +175,7 @@ static void report_requests(struct json *j, const struct load *l, const struct m
     json_key_u64(j, "sets", l->sets);
     json_key_u64(j, "lost", m->lost);
     json_key_u64(j, "not_sent", l->not_sent);
+    json_key_u64(j, "other_size", l->other_size);
     json_key(j, "errors");
     json_open(j, "{");
     for (size_t i = 0; i < l->errors.used; i++)
@@ -375,6 +377,10 @@ void report(const struct settings *s, struct outcome *o)
         report_six_lines(stdout, &o->test.measurement->service);
     if (fflush(stdout) != 0 || ferror(stdout))
         (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write the result: %s", strerror(errno));
+    if (o->test.load.other_size > 0)
+        (void)fprintf(stderr, "solotest: warning: %" PRIu64 " of %" PRIu64 " GETs returned a value whose size is not "
+                      "VALUE_SIZE, %" PRId64 " bytes: fill and test with the same size\n", o->test.load.other_size,
+                      o->test.load.gets, s->value_size);
     if (!s->json && o->fill.done)
         report_fill_for_people(&o->fill);
     if (o->failure.exit_code != EXIT_OK)

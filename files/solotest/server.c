@@ -71,18 +71,37 @@ bool server_count_keys(struct conn *c, const struct settings *s, int64_t *keys, 
     return true;
 }
 
-/* A cluster or Sentinel answers PING, and would then fail in ways that look like a broken Redis. */
-static bool check_mode(const char *info, struct failure *f)
+enum server_mode info_mode(const char *info)
 {
     char mode[32];
     info_text(info, "redis_mode", mode, sizeof mode);
-    if (strcmp(mode, "cluster") == 0)
-        return fail(f, EXIT_CONNECT, "unsupported",
-                    "this Redis is a node of a cluster (redis_mode:cluster); measure one without cluster-enabled");
+    if (mode[0] == '\0')
+        info_text(info, "server_mode", mode, sizeof mode); /* Valkey */
     if (strcmp(mode, "sentinel") == 0)
+        return MODE_SENTINEL;
+    if (strcmp(mode, "cluster") == 0 || info_number(info, "cluster_enabled") == 1)
+        return MODE_CLUSTER;
+    return mode[0] == '\0' ? MODE_UNKNOWN : MODE_ALONE;
+}
+
+/* A cluster or Sentinel answers PING, and would then fail in ways that look like a broken Redis. A fill would empty
+ * one node of a cluster, so it wants to know. */
+static bool check_mode(const struct settings *s, const redisReply *info, struct failure *f)
+{
+    bool told = info->str != NULL && info->type != REDIS_REPLY_ERROR;
+    switch (told ? info_mode(info->str) : MODE_UNKNOWN) {
+    case MODE_CLUSTER:
         return fail(f, EXIT_CONNECT, "unsupported",
-                    "this is a Sentinel (redis_mode:sentinel); connect to the Redis that it watches");
-    return true;
+                    "this Redis is a node of a cluster; measure one without cluster-enabled");
+    case MODE_SENTINEL:
+        return fail(f, EXIT_CONNECT, "unsupported", "this is a Sentinel; connect to the Redis that it watches");
+    case MODE_UNKNOWN:
+        return !s->fill || fail(f, EXIT_REFUSED, "refused_foreign_data",
+                                "refused to empty this Redis: cannot inspect its data, nor tell if it is a node of a "
+                                "cluster: %.100s", told || info->str == NULL ? "INFO has no mode" : info->str);
+    default:
+        return true;
+    }
 }
 
 static bool server_ask(struct conn *c, const struct settings *s, struct server_state *state,
@@ -92,9 +111,11 @@ static bool server_ask(struct conn *c, const struct settings *s, struct server_s
     int64_t keys = -1;
     redisReply *info = conn_command(c, s->timeout, f, 1, ask_info);
     bool answered = info != NULL && server_count_keys(c, s, &keys, f);
+    answered = answered && check_mode(s, info, f);
     if (answered && info->str != NULL && info->type != REDIS_REPLY_ERROR) {
         state->known = true;
         info_text(info->str, "redis_version", state->version, sizeof state->version);
+        info_text(info->str, "valkey_version", state->valkey_version, sizeof state->valkey_version);
         state->process_id = info_number(info->str, "process_id");
         state->used_memory = info_number(info->str, "used_memory");
         state->used_memory_rss = info_number(info->str, "used_memory_rss");
@@ -102,7 +123,6 @@ static bool server_ask(struct conn *c, const struct settings *s, struct server_s
         state->evicted_keys = info_number(info->str, "evicted_keys");
         state->cpu_seconds = server_cpu_seconds(info->str);
         state->dbsize = keys;
-        answered = check_mode(info->str, f);
     }
     if (info != NULL)
         freeReplyObject(info);
@@ -119,12 +139,15 @@ bool server_look(const struct settings *s, const struct credentials *who,
     return answered;
 }
 
-#define FLUSH_TIMEOUT 600 /* seconds; freeing gigabytes of swapped memory is slow */
+double slow_timeout(const struct settings *s)
+{
+    return fmax(s->timeout, 600);
+}
 
 bool server_flush(struct conn *c, const struct settings *s, struct failure *f)
 {
     const char *argv[] = {"FLUSHALL"};
-    redisReply *reply = conn_command(c, fmax(s->timeout, FLUSH_TIMEOUT), f, 1, argv);
+    redisReply *reply = conn_command(c, slow_timeout(s), f, 1, argv);
     if (reply == NULL)
         return false;
     bool flushed = reply->type == REDIS_REPLY_STATUS;

@@ -17,14 +17,18 @@
 struct server_state {
     bool known;
     char version[32];
+    char valkey_version[32]; /* empty unless it is Valkey, whose `version` is that of the Redis that it is compatible with */
     int64_t process_id, dbsize, used_memory, used_memory_rss, maxmemory, evicted_keys; /* -1: unknown */
     double cpu_seconds; /* of the main thread (since Redis 6.2) or else of the process; < 0: unknown */
 };
 
 /* Uses a connection of its own. A user who may not call INFO gets no figures; that is not a
- * failure. A cluster and Sentinel are. */
+ * failure, unless a fill would then empty what may be a node of a cluster. A cluster and Sentinel are. */
 bool server_look(const struct settings *s, const struct credentials *who,
                  struct server_state *state, struct failure *f);
+
+/* How long a command that frees memory may take, in seconds: gigabytes that were swapped out are slow. */
+double slow_timeout(const struct settings *s);
 
 /* Deletes all data, whoever wrote it. */
 bool server_flush(struct conn *c, const struct settings *s, struct failure *f);
@@ -33,6 +37,11 @@ bool server_flush(struct conn *c, const struct settings *s, struct failure *f);
 
 /* Counts the keys of database 0 without the note; -1 if the server does not tell. */
 bool server_count_keys(struct conn *c, const struct settings *s, int64_t *keys, struct failure *f);
+
+enum server_mode { MODE_UNKNOWN, MODE_ALONE, MODE_CLUSTER, MODE_SENTINEL };
+
+/* What kind of server a reply to INFO is from. */
+enum server_mode info_mode(const char *info);
 
 /* Copies the value of the line "name:value\r\n" of INFO; an empty text if there is none. */
 void info_text(const char *info, const char *name, char *to, size_t size);

@@ -33,6 +33,14 @@ void catch_signals(void)
     (void)sigaction(SIGPIPE, &action, NULL);
 }
 
+void ignore_signals(void)
+{
+    struct sigaction action = {.sa_handler = SIG_IGN};
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGALRM, &action, NULL);
+}
+
 void heartbeat_every(double seconds)
 {
     struct timeval period = seconds > 0 ? to_timeval(seconds) : (struct timeval){0};

@@ -15,6 +15,9 @@ extern volatile sig_atomic_t heartbeat;   /* time to look for overdue replies */
 
 void catch_signals(void);
 
+/* From now on, no signal of these interrupts a system call: the result is written, however slowly it is read. */
+void ignore_signals(void);
+
 /* Sets `heartbeat` every so many seconds; 0 stops that. */
 void heartbeat_every(double seconds);
 

@@ -46,14 +46,24 @@ class Table:
     def note(self, what, figures):
         self.raw.append((what, figures))
 
-    def add_ratio(self, what, ratios, least=None):
-        """Add the median of paired ratios. Its interval decides; a bar within the interval stays undecided."""
+    def add_ratio(self, what, ratios, least=None, unit="pairs"):
+        """Add the median of the ratios of pairs, or of another unit.
+
+        Its interval decides; a bar within the interval stays undecided.
+        """
         value, low, high = median_with_interval(ratios)
         met = None
         if least is not None:
             met = True if low >= least else False if high < least else "undecided"
         wanted = "" if least is None else f">= {least:g}"
-        self.add(what, f"{value:.3f} ({low:.3f} to {high:.3f}, {len(ratios)} pairs)", wanted, met)
+        self.add(what, f"{value:.3f} ({low:.3f} to {high:.3f}, {len(ratios)} {unit})", wanted, met)
+
+    def totals(self):
+        """Count the bars; name those that are missed, and those that the interval leaves open."""
+        named = {word: [row[0] for row in self.rows if row[3] == word] for word in ("yes", "NO", "undecided")}
+        lines = [f"{len(named['yes'])} bars met, {len(named['NO'])} missed, {len(named['undecided'])} undecided"]
+        lines += [f"  {word}: {what}" for word in ("NO", "undecided") for what in named[word]]
+        return "\n".join(lines)
 
     def markdown(self):
         lines = ["| what | measured | bar | met |", "| --- | --- | --- | --- |"]

@@ -15,6 +15,8 @@ import tempfile
 import threading
 import time
 
+SERVER = os.environ.get("REDIS_SERVER", "redis-server")  # such as valkey-server
+
 
 def free_port():
     """Return a TCP port that nothing listens on. Somebody may take it before we do: callers try again."""
@@ -47,7 +49,7 @@ class Redis:
                 self.tls_port = free_port()
             self.process = subprocess.Popen(
                 [
-                    "redis-server",
+                    SERVER,
                     *([self.configuration, "--sentinel"] if self.configuration else []),
                     "--port",
                     str(self.port),
@@ -72,7 +74,7 @@ class Redis:
             if self._answers():
                 return self
         self.__exit__()
-        raise RuntimeError("redis-server does not start")
+        raise RuntimeError(f"{SERVER} does not start")
 
     def _tls_options(self):
         if not self.certificates:
@@ -208,6 +210,14 @@ def requests(connection):
         yield words
 
 
+def bulk(text):
+    """Return a text as a reply."""
+    return b"$%d\r\n%s\r\n" % (len(text), text)
+
+
+INFO = b"# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n"
+
+
 def good_reply(words, value_size=10):
     """What a Redis with every key filled would answer."""
     name = words[0].upper()
@@ -216,7 +226,7 @@ def good_reply(words, value_size=10):
     if name == b"PING":
         return b"+PONG\r\n"
     if name == b"INFO":
-        return b"$0\r\n\r\n"
+        return bulk(INFO)
     if name == b"DBSIZE":
         return b":0\r\n"
     return b"+OK\r\n"

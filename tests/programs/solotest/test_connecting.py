@@ -6,13 +6,14 @@ from __future__ import annotations
 import os
 import pathlib
 import resource
+import signal
 import socket
 import sys
 import time
 
 import pytest
 from conftest import Client, error, measure
-from servers import FakeServer, Redis, good_reply, requests
+from servers import FakeServer, Redis, bulk, good_reply, requests
 
 PASSWORD = "correct horse"
 
@@ -49,6 +50,14 @@ def test_too_few_open_files(any_solotest, filled):
     assert result.code == 7 and error(result) == "resources" and "ulimit -n" in result.messages
 
 
+def test_too_few_open_files_to_look_up_a_name(any_solotest):
+    """The process that looks it up needs a pipe."""
+    result = any_solotest.run(
+        "--host", "no-such-host.invalid", *measure(6379), preexec_fn=limited(resource.RLIMIT_NOFILE, 4)
+    )
+    assert result.code == 7 and error(result) == "resources" and "ulimit -n" in result.messages
+
+
 def test_too_little_memory(solotest, fresh):
     result = solotest.run(
         "--json", "fill", fresh.port, 500_000_000, 10, preexec_fn=limited(resource.RLIMIT_AS, 200 << 20)
@@ -74,10 +83,14 @@ os.execv(command[0], command)
 """
 
 
-def resolving(client, directory, network, *arguments, **files):
+def resolving_process(client, directory, network, *arguments, **files):
     for name, text in files.items():
         (directory / name.replace("_", ".")).write_text(text)
-    return Client(sys.executable).run("-c", RESOLVING, directory, network, client.program, *arguments)
+    return Client(sys.executable).start("-c", RESOLVING, directory, network, client.program, *arguments)
+
+
+def resolving(client, *arguments, **files):
+    return client.finish(resolving_process(client, *arguments, **files))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a network with another name server")
@@ -98,6 +111,28 @@ def test_a_name_server_that_does_not_answer(solotest, tmp_path):
     )
     assert result.code == 3 and error(result) == "connect" and "cannot resolve redis.example" in result.messages
     assert "timed out" in result.messages and time.monotonic() - begin < 8
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a network with another name server")
+def test_a_process_that_looks_up_a_name_and_crashes(solotest, tmp_path):
+    """A static client loads the resolver's modules of the machine, which may be of another C library."""
+    process = resolving_process(
+        solotest,
+        tmp_path,
+        "silent",
+        "--host",
+        "redis.example",
+        *measure(6379),
+        resolv_conf="nameserver 127.0.0.1\n",
+        nsswitch_conf="hosts: dns\n",
+    )
+    helpers = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    program = pathlib.Path(f"/proc/{process.pid}/exe")
+    while program.readlink().name != "solotest" or not (helper := helpers.read_text().split()):
+        assert process.poll() is None
+    os.kill(int(helper[0]), signal.SIGSEGV)
+    result = solotest.finish(process)
+    assert result.code == 3 and error(result) == "connect" and "has crashed" in result.messages
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a name two addresses")
@@ -146,14 +181,18 @@ def test_a_server_that_never_says_anything(any_solotest):
     assert result.code == 3 and error(result) == "connect"
 
 
-def test_a_server_that_has_no_room(solotest):
+@pytest.mark.parametrize("password", [None, PASSWORD])
+@pytest.mark.parametrize("why", ["ERR max number of clients reached", "DENIED Redis is running in protected mode"])
+def test_a_server_that_lets_nobody_in(solotest, why, password):
+    """With a password, too, that is not a matter of the password."""
+
     def script(connection, _number):
-        connection.sendall(b"-ERR max number of clients reached\r\n")
+        connection.sendall(f"-{why}\r\n".encode())
         connection.recv(1000)
 
     with FakeServer(script) as server:
-        result = solotest.run(*measure(server.port))
-    assert result.code == 3 and error(result) == "connect" and "max number of clients" in result.messages
+        result = solotest.run(*measure(server.port), environment={"SOLOTEST_PASSWORD": password} if password else {})
+    assert result.code == 3 and error(result) == "connect" and why in result.messages
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +254,66 @@ def test_a_sentinel_is_refused_by_name(any_solotest, tmp_path):
     with Redis(configuration=configuration) as server:
         result = any_solotest.run("--json", "ping", server.port)
     assert result.code == 3 and error(result) == "unsupported" and "Sentinel" in result.messages
+
+
+def answering_info(text):
+    """A script of a server whose reply to INFO is this. It counts as empty, and takes every key."""
+
+    def script(connection, _number):
+        for words in requests(connection):
+            commands.append(words[0])
+            connection.sendall(text if words[0] == b"INFO" else good_reply(words))
+
+    commands = []
+    script.commands = commands
+    return script
+
+
+VALKEY = b"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:"
+
+
+@pytest.mark.parametrize("mode", ["fill", "test", "ping"])
+@pytest.mark.parametrize(
+    ("info", "name"),
+    [
+        (VALKEY + b"cluster\r\n", "node of a cluster"),
+        (VALKEY + b"standalone\r\n# Cluster\r\ncluster_enabled:1\r\n", "node of a cluster"),
+        (VALKEY + b"sentinel\r\n", "Sentinel"),
+    ],
+)
+def test_a_valkey_that_is_not_alone_is_refused_by_name(any_solotest, info, name, mode):
+    """Valkey calls its mode server_mode."""
+    script = answering_info(bulk(info))
+    with FakeServer(script) as server:
+        result = any_solotest.run("--json", mode, server.port, 10, 100)
+    assert result.code == 3 and error(result) == "unsupported" and name in result.messages
+    assert not {b"FLUSHALL", b"SET", b"GET"} & set(script.commands)
+
+
+def test_a_valkey_tells_both_versions(any_solotest):
+    with FakeServer(answering_info(bulk(VALKEY + b"standalone\r\n# Cluster\r\ncluster_enabled:0\r\n"))) as server:
+        result = any_solotest.run(*measure(server.port))
+    assert result.code == 0
+    assert result.json["server_before"]["redis_version"] == "7.2.4"
+    assert result.json["server_before"]["valkey_version"] == "8.1.1"
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (b"-NOPERM this user has no permissions to run the 'info' command\r\n", "NOPERM"),
+        (b"$-1\r\n", "no mode"),
+        (bulk(b"# Server\r\nredis_version:7.0.15\r\n"), "no mode"),
+    ],
+)
+def test_a_server_that_does_not_tell_its_mode_is_not_emptied(any_solotest, reply, why):
+    """It may be a node of a cluster. A test may go on."""
+    script = answering_info(reply)
+    with FakeServer(script) as server:
+        result = any_solotest.run("--json", "fill", server.port, 10, 100)
+        assert result.code == 5 and error(result) == "refused_foreign_data" and why in result.messages
+        assert not {b"FLUSHALL", b"SET"} & set(script.commands)
+        assert any_solotest.run(*measure(server.port)).code == 0
 
 
 def test_a_user_of_an_access_list_on_every_kind_of_socket(any_solotest):

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import os
 import signal
 import socket
+import termios
 import time
 
 import pytest
@@ -125,6 +128,18 @@ def test_values_above_64_kb(any_solotest, fresh, size):
     assert result.json["test"]["requests"]["ok"] == 20 and fresh.command("STRLEN", 7) == f":{size}\r\n"
 
 
+@pytest.mark.parametrize("sizes", [(100, 101), (100_000, 100), (10, 10)])
+def test_values_of_another_size_are_counted(any_solotest, fresh, sizes):
+    """They make another load than was asked for. Small differences are not a failure."""
+    filled, tested = sizes
+    assert any_solotest.run("fill", fresh.port, filled, 10).code == 0
+    result = any_solotest.run("--json", "--pacing", "none", "--requests", 50, "test", fresh.port, tested, 10, 0, 1, 100)
+    other = 50 if filled != tested else 0
+    assert result.code == 0 and result.json["test"]["requests"]["ok"] == 50
+    assert result.json["test"]["requests"]["other_size"] == other
+    assert (f"{other} of 50 GETs" in result.messages) == (other > 0)
+
+
 def test_no_reply_is_a_time_out(any_solotest):
     with FakeServer(serving(lambda n, words: good_reply(words) if n < 7 else b"")) as server:
         result = any_solotest.run("--timeout", 1, *measure(server.port), timeout=20)
@@ -194,8 +209,11 @@ def test_a_redis_that_is_killed_in_the_middle(any_solotest, fresh, extra):
     assert result.json["test"]["latency"]["response"]["count"] == result.json["test"]["requests"]["ok"]
 
 
+@pytest.mark.parametrize("size", [100, 200_000])
 @pytest.mark.parametrize("extra", [[], ["--connections", 3], ["--pacing", "none"]])
-def test_a_client_that_was_stopped_does_not_blame_the_server(any_solotest, filled, extra):
+def test_a_client_that_was_stopped_does_not_blame_the_server(any_solotest, fresh, extra, size):
+    """What waits for it may be more than it reads at once."""
+    assert any_solotest.run("fill", fresh.port, size, 100).code == 0
     process = any_solotest.start(
         "--json",
         "--timeout",
@@ -206,11 +224,12 @@ def test_a_client_that_was_stopped_does_not_blame_the_server(any_solotest, fille
         "--requests",
         10000000,
         "test",
-        filled.port,
+        fresh.port,
+        size,
         100,
-        1000,
         0,
-        2000,
+        2000 if size == 100 else 500,
+        -1 if size == 100 else 100,
     )
     for _stop in range(2):
         time.sleep(0.2)
@@ -381,6 +400,69 @@ def test_an_interruption_while_the_hot_set_is_counted(solotest, fresh):
     assert result.code == 143 and error(result) == "interrupted"
     assert result.json["test"]["requests"]["ok"] == count and result.json["test"]["hot_set"] is None
     assert 0 < result.json["server_after"]["dbsize"] <= count
+
+
+def test_an_interruption_while_raw_samples_are_written(any_solotest, filled, tmp_path):
+    """Into a pipe that nobody empties. The result is printed, and the status shows that the file is not whole."""
+    raw = tmp_path / "raw"
+    os.mkfifo(raw)
+    process = any_solotest.start(
+        "--json", "--raw", raw, "--pacing", "none", "--requests", 20_000, "test", filled.port, 100, 1000, 0, 1, 100
+    )
+    with open(raw, "rb") as reader:
+        reader.read(1)  # the samples come after the test
+        process.terminate()
+        result = any_solotest.finish(process, timeout=10)
+    assert result.code == 143 and error(result) == "interrupted"
+    assert result.json["test"]["requests"]["ok"] == 20_000
+
+
+def test_an_interruption_while_nobody_opens_the_pipe_of_raw_samples(any_solotest, filled, tmp_path):
+    raw = tmp_path / "raw"
+    os.mkfifo(raw)
+    process = any_solotest.start("--json", "--raw", raw, *measure(filled.port)[1:])
+    while not caught(process, signal.SIGTERM):
+        assert process.poll() is None
+    process.terminate()
+    result = any_solotest.finish(process, timeout=10)
+    assert result.code == 143 and error(result) == "interrupted"
+
+
+def caught(process, number):
+    """True if a process has a handler for a signal."""
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+        mask = next(int(line.split()[1], 16) for line in status if line.startswith("SigCgt"))
+    return mask >> (number - 1) & 1
+
+
+def test_a_signal_while_a_slow_reader_reads_the_result(any_solotest, filled):
+    """The test is over. Neither the signal nor its repetition each second interrupts the output."""
+    process = any_solotest.start("--json", *measure(filled.port, 5000)[1:])
+    size = fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    waiting = array.array("i", [0])
+    while waiting[0] < size:
+        assert process.poll() is None
+        fcntl.ioctl(process.stdout, termios.FIONREAD, waiting)
+    process.terminate()
+    time.sleep(2.5)
+    result = any_solotest.finish(process, timeout=10)
+    assert result.code == 0 and len(result.output) > size and result.json["test"]["requests"]["ok"] == 5000
+
+
+@pytest.mark.parametrize("after", [-0.09, -0.05])
+def test_a_client_that_is_stopped_before_a_common_start_is_late(solotest, filled, after):
+    """While it rehearses, or waits: other hosts have begun."""
+    start_at = time.time() + 1
+    process = solotest.start(
+        "--json", "--start-at", start_at, "--requests", 100, "test", filled.port, 100, 1000, 0, 1000, 100
+    )
+    time.sleep(max(0, start_at + after - time.time()))
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(max(0, start_at + 0.4 - time.time()))
+    process.send_signal(signal.SIGCONT)
+    result = solotest.finish(process)
+    assert result.code == 0
+    assert result.json["test"]["latency"]["lateness"]["max_ns"] > 0.2e9
 
 
 def test_output_that_cannot_be_written(any_solotest, filled):

@@ -157,6 +157,7 @@ def test_every_part_of_the_json_is_there(solotest, filled):
         "sets": 0,
         "lost": 0,
         "not_sent": 0,
+        "other_size": 0,
         "errors": {},
     }
     assert test["ready_at"] <= test["started_at"] < test["finished_at"]

@@ -6,9 +6,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 
 import pytest
-from servers import Redis
+from servers import INFO, FakeServer, Redis, bulk, good_reply, requests
 
 NOTE = "memstretch:fill"
 KEYS, SIZE = 1000, 100
@@ -182,6 +183,39 @@ def test_a_fill_with_evicted_keys_is_replaced(any_solotest):
             replaced(any_solotest, server)
         else:
             refused(any_solotest, server, "no note")
+
+
+def test_deleting_may_take_longer_than_a_reply(any_solotest):
+    """Large values, or swapped memory: freeing them has the time of FLUSHALL."""
+
+    def script(connection, _number):
+        for words in requests(connection):
+            name, *rest = words
+            if name == b"INFO":
+                answer = bulk(INFO + b"role:master\r\nconnected_slaves:0\r\n")
+            elif name == b"DBSIZE":
+                answer = b":%d\r\n" % len(data)
+            elif name in (b"EXISTS", b"DEL"):
+                answer = b":%d\r\n" % sum(key in data for key in rest)
+            elif name == b"STRLEN":
+                answer = b":%d\r\n" % len(data.get(rest[0], b""))
+            elif name == b"GETRANGE":
+                answer = bulk(data[rest[0]])
+            else:
+                answer = good_reply(words)
+            if name == b"SET":
+                data[rest[0]] = rest[1]
+            if name == b"DEL":
+                time.sleep(1.5)
+                for key in rest:
+                    data.pop(key, None)
+            connection.sendall(answer)
+
+    data = {NOTE.encode(): b"solotest 1: keys 0 to 1, values of 10 to 10 bytes", b"0": b"x" * 10, b"1": b"x" * 10}
+    with FakeServer(script) as server:
+        result = any_solotest.run("--json", "--timeout", 0.5, "--protect", "fill", server.port, 10, 2)
+    assert result.code == 0, result
+    assert len(data) == 3
 
 
 # ---- not ours ----

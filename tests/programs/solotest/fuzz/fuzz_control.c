@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void search(const char *received, size_t size, size_t room)
 {
-    static const char *const names[] = {"redis_version", "process_id", "used_memory", "redis_mode", ""};
+    static const char *const names[] = {"redis_version", "process_id", "used_memory", "redis_mode", "server_mode", "cluster_enabled",
+                                        "valkey_version", ""};
     char *info = malloc(size + 1), *value = malloc(room);
     memcpy(info, received, size);
     info[size] = '\0';
@@ -29,6 +30,7 @@ static void search(const char *received, size_t size, size_t room)
         if (strlen(value) >= room || strpbrk(value, "\r\n") != NULL || info_number(info, names[i]) < -1)
             abort();
     }
+    (void)info_mode(info);
     (void)find_foreign_database(info);
     (void)find_expiring_keys(info);
     free(info);

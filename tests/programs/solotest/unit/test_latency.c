@@ -164,6 +164,17 @@ static void test_an_overloaded_server_stays_blamed_however_late_the_client_is(vo
     CHECK(!server_is_overloaded(&c.bound)); /* without the client's own time, it would have kept up */
 }
 
+static void test_one_due_time_overloads_no_server(void)
+{
+    struct client c = new_client();
+    (void)request(&c, 1000, 1000, 1050, 0);
+    CHECK(!server_is_overloaded(&c.bound));
+    (void)request(&c, 1000, 1050, 1100, 0); /* due at the same time */
+    CHECK(!server_is_overloaded(&c.bound));
+    (void)request(&c, 1010, 1100, 1150, 0);
+    CHECK(server_is_overloaded(&c.bound));
+}
+
 static void test_a_time_stamp_is_of_the_last_reply_of_a_read(void)
 {
     struct client c = new_client();
@@ -217,6 +228,7 @@ TEST_MAIN(
     TEST(test_the_lower_bound_leaves_out_what_the_client_added),
     TEST(test_the_lower_bound_blames_no_server_while_the_client_catches_up),
     TEST(test_an_overloaded_server_stays_blamed_however_late_the_client_is),
+    TEST(test_one_due_time_overloads_no_server),
     TEST(test_a_time_stamp_is_of_the_last_reply_of_a_read),
     TEST(test_replies_in_another_order_than_the_schedule),
     TEST(test_replies_without_a_time_stamp_take_no_time),

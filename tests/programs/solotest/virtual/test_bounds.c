@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "../unit/check.h"
+#include "second.h"
 #include "virtual.h"
 
 #define PERIOD (200 * NS_PER_US)
@@ -48,6 +49,7 @@ static void new_machine(struct stops client, struct stops server, uint64_t wakeu
 static void bounds_of(const struct virtual_run *run, uint64_t count)
 {
     CHECK(run->complete && run->measurement->raw_used == count && run->measurement->lost == 0);
+    check_second(run);
     ideal_latencies(run, count, truth);
     for (uint64_t i = 0; i < count; i++) {
         lower[i] = run->measurement->raw[i].server;
@@ -310,6 +312,67 @@ static void test_an_overloaded_server_misses_the_slo(void)
     }
 }
 
+/* 500,000 a second over 128 slots: the client reads many replies at once, of which only the last has a known time. */
+static struct virtual_run a_rush(size_t connections, uint64_t service)
+{
+    enum { RUSH_REQUESTS = 100000, AWAY = 6000 };
+    static struct stop away[AWAY]; /* the client has its CPU for 20 of 80 us, and then finds 20 replies of 3 us */
+    struct virtual_run run;
+    struct schedule s = {.connections = connections, .pipeline = 128 / connections, .requests = RUSH_REQUESTS, .period = 2000, .seed = 6,
+                         .pacing = PACING_SLEEP};
+    for (size_t i = 0; i < RUSH_REQUESTS; i++)
+        services[i] = service;
+    for (size_t i = 0; i < AWAY; i++)
+        away[i] = (struct stop){VIRTUAL_START + i * 80000, VIRTUAL_START + i * 80000 + 60000};
+    new_machine((struct stops){away, AWAY}, (struct stops){0}, 5000, RUSH_REQUESTS);
+    virtual_run(&run, &s);
+    bounds_of(&run, RUSH_REQUESTS);
+    return run;
+}
+
+static void test_an_overloaded_server_whose_replies_are_read_many_at_once(void)
+{
+    static const size_t connections[] = {1, 8};
+    for (size_t i = 0; i < COUNT_OF(connections); i++) {
+        struct virtual_run run = a_rush(connections[i], 3000);
+        CHECK(server_is_overloaded(&run.load.bound));
+        double low = mean_of(lower, run.load.planned) / mean_of(truth, run.load.planned);
+        CHECK(low > 0.9 && low <= 1.02);
+        virtual_end(&run);
+        run = a_rush(connections[i], 1500);
+        CHECK(!server_is_overloaded(&run.load.bound));
+        CHECK(mean_of(lower, run.load.planned) <= mean_of(truth, run.load.planned) * 1.02);
+        virtual_end(&run);
+    }
+}
+
+/* A read of all the room that there is may end in the middle of what the kernel has joined and stamped with the time of
+ * its last byte. */
+static void test_a_read_that_ends_because_it_is_full(void)
+{
+    enum { FULL_REQUESTS = 2380, FULL_PERIOD = 10000 }; /* all are due before the client is stopped */
+    uint64_t begin = VIRTUAL_START + 5 * NS_PER_MS;
+    struct stop stall = {begin, begin + 20 * NS_PER_MS}, stop = {begin + 19900000, begin + 25 * NS_PER_MS};
+    struct virtual_run run;
+    struct schedule s = {.connections = 1, .pipeline = 4096, .requests = FULL_REQUESTS, .period = FULL_PERIOD,
+                         .pacing = PACING_SPIN};
+    size_t exceeded = 0, full = 0;
+    for (size_t i = 0; i < FULL_REQUESTS; i++)
+        services[i] = 1000;
+    new_machine((struct stops){&stop, 1}, (struct stops){&stall, 1}, 5000, FULL_REQUESTS);
+    vm.value_size = 57; /* 1,024 replies of 64 bytes fill a read */
+    virtual_run(&run, &s);
+    for (size_t i = 0; i < vm.reads.count; i++)
+        full += vm.reads.list[i].count == 1024;
+    CHECK(full > 0);
+    bounds_of(&run, FULL_REQUESTS);
+    ideal_latencies(&run, FULL_REQUESTS, truth); /* again in the order of requests */
+    for (size_t i = 0; i < FULL_REQUESTS; i++)
+        exceeded += run.measurement->raw[i].server > truth[i] + SEND_NS + FULL_PERIOD;
+    CHECK(exceeded == 0);
+    virtual_end(&run);
+}
+
 /* The server takes 60 % of the time, and the client needs more than the rest. */
 static void test_a_client_that_cannot_keep_up_is_not_the_servers_fault(void)
 {
@@ -338,6 +401,20 @@ static void test_a_program_that_never_sleeps_gets_few_turns(void)
     virtual_run(&run, &s);
     CHECK(run.complete && vm.yields > 0 && vm.yields < 20);
     CHECK(hist_percentile(&run.measurement->lateness, 500) < 20000);
+    virtual_end(&run);
+}
+
+/* The turn in which it yields sends the next request, and then it sleeps: that is no slow turn. */
+static void test_a_sleep_after_a_turn_that_yields_is_not_the_turns(void)
+{
+    struct virtual_run run;
+    struct schedule s = {.connections = 1, .pipeline = 2, .requests = SECOND_REQUESTS, .period = NS_PER_MS,
+                         .pacing = PACING_HYBRID};
+    for (size_t i = 0; i < SECOND_REQUESTS; i++)
+        services[i] = i % 2 == 0 ? 1005000 : 20000;
+    new_machine((struct stops){0}, (struct stops){0}, 5000, SECOND_REQUESTS);
+    virtual_run(&run, &s);
+    CHECK(run.complete && vm.yields > SECOND_REQUESTS && run.load.slow_yields == 0);
     virtual_end(&run);
 }
 
@@ -390,7 +467,10 @@ TEST_MAIN(
     TEST(test_a_stopped_client_is_never_the_servers_fault),
     TEST(test_a_stalled_server_misses_the_slo),
     TEST(test_an_overloaded_server_misses_the_slo),
+    TEST(test_an_overloaded_server_whose_replies_are_read_many_at_once),
+    TEST(test_a_read_that_ends_because_it_is_full),
     TEST(test_a_client_that_cannot_keep_up_is_not_the_servers_fault),
     TEST(test_a_program_that_never_sleeps_gets_few_turns),
+    TEST(test_a_sleep_after_a_turn_that_yields_is_not_the_turns),
     TEST(test_requests_that_were_not_sent_are_in_the_upper_bound),
     TEST(test_a_wall_clock_that_is_set_harms_one_request))

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "../unit/check.h"
+#include "second.h"
 #include "virtual.h"
 
 enum { REQUESTS = 4000, STOPS = 10, WORK_NS = 50000, PLANS_EACH = 40 };
@@ -53,6 +54,7 @@ static struct virtual_run run_plan(struct stops client, struct stops server, enu
         .client = client, .server = server, .services = services, .service_count = REQUESTS};
     virtual_run(&run, &s);
     CHECK(run.complete && run.measurement->raw_used == REQUESTS && run.measurement->lost == 0);
+    check_second(&run);
     return run;
 }
 
@@ -157,6 +159,7 @@ static struct virtual_run stopped_in_a_rush(size_t connections, size_t pipeline)
         .client = {list, COUNT_OF(list)}, .services = services, .service_count = REQUESTS};
     virtual_run(&run, &s);
     CHECK(run.complete && run.measurement->raw_used == REQUESTS);
+    check_second(&run);
     return run;
 }
 

@@ -7,12 +7,16 @@
  * The server takes a given time for each request, in the order of arrival. The client's CPU and the server's can be
  * stopped; if both are stopped at the same time, the machine is frozen. Data that arrives is time-stamped when it arrives.
  * A reply may arrive in two parts, and with TLS, which takes no time here.
+ *
+ * What crosses the border between engine and kernel is logged: sends and reads, with the times that the engine was told
+ * around them. second.h computes all latencies from that alone.
  */
 #ifndef VIRTUAL_H
 #define VIRTUAL_H
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -37,8 +41,28 @@ struct stops {
     size_t count;
 };
 
+/* A call of the engine that sent requests, or that returned data. */
+struct logged {
+    size_t connection, count; /* requests sent, or replies completed */
+    uint64_t before, after;   /* the last reading of the monotonic clock before it, and the first one after it */
+    uint64_t wall, stamp;     /* read: of the wall clock, right after `after`, and by the kernel */
+    bool stamped;             /* the engine did read the wall clock */
+    bool to_the_end;          /* read: it ended with a reply, and there was room for more */
+};
+
+struct log {
+    struct logged *list;
+    size_t count, room;
+};
+
 struct virtual_machine {
     uint64_t now;
+    struct log sends, reads;
+    uint64_t told;               /* the last reading of the monotonic clock */
+    bool sending, reading, read; /* waits for the reading of the clock after a send, after a read, of the wall clock */
+    size_t value_size;           /* 0: 5 bytes */
+    char reply[128];             /* what the server answers */
+    size_t reply_size;
     struct stops client, server;
     uint64_t wakeup; /* how late a sleep ends */
     const uint64_t *late; /* if not NULL, how late the sleeps of the pacer end instead, again and again */
@@ -126,10 +150,45 @@ ssize_t __wrap_recv(int fd, void *to, size_t size, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 int __wrap_ppoll(struct pollfd *polls, nfds_t count, const struct timespec *left, const sigset_t *mask);
 
+static inline struct logged *log_last(struct log *log)
+{
+    return &log->list[log->count - 1];
+}
+
+static inline struct logged *log_add(struct log *log, int fd)
+{
+    if (log->count == log->room) {
+        log->room = log->room * 2 + 1024;
+        log->list = realloc(log->list, log->room * sizeof *log->list);
+    }
+    log->list[log->count++] = (struct logged){.connection = (size_t)(fd - FIRST_FD), .before = vm.told};
+    return log_last(log);
+}
+
+static inline void log_clock(clockid_t clock)
+{
+    if (clock == CLOCK_REALTIME) {
+        if (vm.read) {
+            log_last(&vm.reads)->stamped = true;
+            log_last(&vm.reads)->wall = wall_at(vm.now);
+        }
+    } else {
+        vm.told = vm.now;
+        if (vm.sending)
+            log_last(&vm.sends)->after = vm.now;
+        if (vm.reading)
+            log_last(&vm.reads)->after = vm.now;
+    }
+    vm.read = vm.reading && clock != CLOCK_REALTIME;
+    vm.sending = vm.sending && clock == CLOCK_REALTIME;
+    vm.reading = vm.reading && clock == CLOCK_REALTIME;
+}
+
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 {
     client_works(CLOCK_NS);
     *t = to_timespec(clock == CLOCK_REALTIME ? wall_at(vm.now) : vm.now);
+    log_clock(clock);
     return 0;
 }
 
@@ -184,9 +243,13 @@ ssize_t __wrap_send(int fd, const void *data, size_t size, int flags)
     client_works(SEND_NS);
     const char *commands = tls->ssl != NULL ? text : data;
     size_t count = tls->ssl != NULL ? tls_server_receive(tls, data, size, text, sizeof text) : size;
+    struct logged *logged = log_add(&vm.sends, fd);
     for (size_t i = 0; i < count; i++)
-        if (commands[i] == '*') /* a command begins */
+        if (commands[i] == '*') { /* a command begins */
             serve(fd);
+            logged->count++;
+        }
+    vm.sending = true;
     return (ssize_t)size;
 }
 
@@ -199,12 +262,11 @@ static inline uint64_t next_arrival(const struct virtual_connection *c)
 /* Writes the next part of the next reply. */
 static inline size_t take_part(struct virtual_connection *c, char *to)
 {
-    static const char reply[] = "$5\r\nhello\r\n";
     if (!c->begun) {
-        c->sealed_size = sizeof reply - 1;
-        memcpy(c->sealed, reply, c->sealed_size);
+        c->sealed_size = vm.reply_size;
+        memcpy(c->sealed, vm.reply, c->sealed_size);
         if (c->tls.ssl != NULL)
-            c->sealed_size = tls_server_seal(&c->tls, reply, sizeof reply - 1, c->sealed, sizeof c->sealed);
+            c->sealed_size = tls_server_seal(&c->tls, vm.reply, vm.reply_size, c->sealed, sizeof c->sealed);
     }
     size_t size = c->begun ? c->sealed_size : c->sealed_size / 2;
     memcpy(to, c->sealed, size);
@@ -215,7 +277,23 @@ static inline size_t take_part(struct virtual_connection *c, char *to)
     return size;
 }
 
-/* Returns all that has arrived. */
+/* The room that the next part needs. */
+static inline size_t part_size(const struct virtual_connection *c)
+{
+    if (c->tls.ssl != NULL)
+        return sizeof c->sealed;
+    return c->begun ? c->sealed_size : vm.reply_size / 2;
+}
+
+/* The latest data that is there. The kernel joins what waits, and stamps all of it with the time of the last. */
+static inline uint64_t last_arrival(const struct virtual_connection *c, uint64_t arrived)
+{
+    for (size_t i = c->head; i < c->tail && c->replies[i] <= vm.now; i++)
+        arrived = c->replies[i];
+    return arrived;
+}
+
+/* Returns all that has arrived, as far as there is room. */
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 {
     struct cmsghdr *header = message->msg_control;
@@ -224,7 +302,8 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
     struct virtual_connection *c = &vm.conns[fd - FIRST_FD];
     if (next_arrival(c) > vm.now && c->head < c->tail && (flags & MSG_DONTWAIT) == 0)
         client_sleeps_until(next_arrival(c));
-    while (next_arrival(c) <= vm.now && size + sizeof c->sealed <= message->msg_iov->iov_len) {
+    size_t before = c->head;
+    while (next_arrival(c) <= vm.now && size + part_size(c) <= message->msg_iov->iov_len) {
         arrived = next_arrival(c);
         size += take_part(c, (char *)message->msg_iov->iov_base + size);
     }
@@ -232,7 +311,15 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
         errno = EAGAIN;
         return -1;
     }
+    bool full = size == message->msg_iov->iov_len;
+    if (full)
+        arrived = last_arrival(c, arrived);
     struct timespec stamp = to_timespec(wall_at(arrived));
+    struct logged *logged = log_add(&vm.reads, fd);
+    logged->count = c->head - before;
+    logged->stamp = wall_at(arrived);
+    logged->to_the_end = !c->begun && !full;
+    vm.reading = true;
     *header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof stamp), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_TIMESTAMPNS};
     memcpy(CMSG_DATA(header), &stamp, sizeof stamp);
     return (ssize_t)size;
@@ -245,7 +332,10 @@ ssize_t __wrap_recv(int fd, void *to, size_t size, int flags)
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control};
     if ((flags & MSG_PEEK) == 0)
         return __wrap_recvmsg(fd, &message, flags);
-    errno = EAGAIN; /* only looked at before the load, when nothing has been sent */
+    client_works(CALL_NS);
+    if (next_arrival(&vm.conns[fd - FIRST_FD]) <= vm.now)
+        return 1;
+    errno = EAGAIN;
     return -1;
 }
 
@@ -302,7 +392,9 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule *s
 {
     memset(run, 0, sizeof *run);
     run->settings = default_settings;
-    run->settings.value_size = 5;
+    size_t value_size = vm.value_size > 0 ? vm.value_size : 5;
+    vm.reply_size = (size_t)snprintf(vm.reply, sizeof vm.reply, "$%zu\r\n%0*d\r\n", value_size, (int)value_size, 0);
+    run->settings.value_size = (int64_t)value_size;
     run->settings.key_count = 1000;
     run->settings.requests = (int64_t)s->requests;
     run->settings.rate = 1e9 / (double)s->period;
@@ -325,7 +417,7 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule *s
         .conns = calloc(s->connections, sizeof *run->load.conns), .polls = calloc(s->connections, sizeof *run->load.polls),
         .input = malloc(65536), .pacer = pacer};
     struct load *l = &run->load;
-    l->value_head_size = (size_t)(put_length(l->value_head, 5) - l->value_head);
+    l->value_head_size = (size_t)(put_length(l->value_head, value_size) - l->value_head);
     for (size_t i = 0; i < s->connections; i++) {
         vm.conns[i] = (struct virtual_connection){0};
         l->conns[i].tls = s->tls ? tls_server_open(&vm.conns[i].tls) : NULL;
@@ -351,6 +443,9 @@ static inline void virtual_end(struct virtual_run *run)
         free(vm.conns[i].parts);
         SSL_free(vm.conns[i].tls.ssl);
     }
+    free(vm.sends.list);
+    free(vm.reads.list);
+    vm.sends = vm.reads = (struct log){0};
     free(run->due);
     measurement_free(run->measurement);
     load_close(&run->load);
