@@ -62,8 +62,8 @@ def _check_memory(capacity: Capacity, demand: Demand) -> tuple[list[str], list[s
         detail = (
             f"its DRAM budget; the host has {size_text(capacity.memory)}"
             if capacity.budget is not None and capacity.budget <= unreserved
-            else f"{size_text(capacity.memory)}, less {reserved}{size_text(capacity.foreign)} for VMs outside the fleet "
-            f"and {size_text(capacity.reserve)} for the host itself"
+            else f"{size_text(capacity.memory)}, less {reserved}{size_text(capacity.foreign)} for VMs outside the "
+            f"fleet and {size_text(capacity.reserve)} for the host itself"
         )
         refusals.append(
             f"memory: {demand.vms} VMs of {size_text(demand.memory)} need {size_text(demand.vms * each)}, including "
