@@ -46,7 +46,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 LANES := lint sanity fleet unit membw report client molecule local
 LONG_LANES := host redis guests trixie
 
-.PHONY: help setup setup-test docs demo restore stretched headline headline-page lab lab-study test test-long lint bench clean \
+.PHONY: help setup setup-test docs demo restore stretched headline headline-page lab lab-site test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
 
 help: ## Show this list
@@ -140,23 +140,25 @@ $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE):
 	@mkdir -p $(@D)
 	@python3 playbooks/files/debian_image.py $(IMAGE_OPTIONS) $@
 
-lab: ## The whole experiment on emulated VMs inside this machine; needs root, leaves it as it was
-lab: LAB_HYPERVISORS := lab1
-lab: LAB_INVENTORY := inventories/lab/hosts.yml
-lab: LAB_PLAYBOOK = site.yml -e profile=$(LAB_PROFILE)
+lab: ## A study on emulated VMs of two hypervisors inside this machine; needs root, leaves it as it was
+lab: LAB_HYPERVISORS := lab1 lab2
+lab: LAB_INVENTORY := inventories/lab/study.yml
+lab: LAB_PLAYBOOK = playbooks/study.yml -e profiles=$(LAB_PROFILES) -e study_rounds=$(LAB_ROUNDS)
+lab: LAB_CHECK = $(LAB) pressure results $(LAB_HYPERVISORS)
 
-lab-study: ## A study on emulated VMs of two hypervisors inside this machine; needs root, leaves it as it was
-lab-study: LAB_HYPERVISORS := lab1 lab2
-lab-study: LAB_INVENTORY := inventories/lab/study.yml
-lab-study: LAB_PLAYBOOK = playbooks/study.yml -e profiles=$(LAB_PROFILES) -e study_rounds=$(LAB_ROUNDS)
+lab-site: ## One run of site.yml on emulated VMs of one hypervisor inside this machine; needs root, leaves it as it was
+lab-site: LAB_HYPERVISORS := lab1
+lab-site: LAB_INVENTORY := inventories/lab/hosts.yml
+lab-site: LAB_PLAYBOOK = site.yml -e profile=$(LAB_PROFILE)
+lab-site: LAB_CHECK := true
 
-lab lab-study: setup $(GOLDEN_IMAGE)
+lab lab-site: setup $(GOLDEN_IMAGE)
 	$(call install,$$(python3 tools/lab.py packages))
 	@trap 'exit 130' INT TERM; \
 	trap 'status=$$?; $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/teardown.yml && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/restore.yml || status=1; \
 		$(LAB) down || status=1; \
 		[ ! -e results/index.html ] || echo "Open $(CURDIR)/results/index.html"; exit $$status' EXIT; \
-	$(LAB) up $(LAB_HYPERVISORS) && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) $(LAB_PLAYBOOK)
+	$(LAB) up $(LAB_HYPERVISORS) && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) $(LAB_PLAYBOOK) && $(LAB_CHECK)
 
 # These lanes use one CPU each, so two of them run at the same time. The others use both CPUs.
 ONE_CPU := lint sanity fleet unit membw report

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -285,6 +286,32 @@ def down() -> None:
         DIRECTORY.rmdir()
 
 
+def check_pressure(results: Path, names: t.Sequence[str]) -> str:
+    """Return the page-ins of each hypervisor that the newest comparison below results has, as a table.
+
+    Raises:
+        LabError: there is none, or the memory pressure of a hypervisor is unknown in one of its cells.
+    """
+    comparisons = sorted(results.glob("*/comparison.json"), key=lambda path: path.stat().st_mtime)
+    if not comparisons:
+        raise LabError(f"there is no comparison below {results}")
+    cells = json.loads(comparisons[-1].read_text(encoding="utf-8"))["cells"]
+    lines = [f"{'cell':<20} {'profile':<12} {'hypervisor':<12} {'page-ins/s':>10} {'available MB':>12}"]
+    for cell in cells:
+        title = f"influence {cell['influence']:g}, {cell['read_mix']:g} %"
+        for name in names:
+            found = cell.get("pressure", {}).get(name, {})
+            page_ins, available = found.get("page_ins"), found.get("available_mb")
+            if page_ins is None or available is None:
+                raise LabError(
+                    f"{comparisons[-1]}: the memory pressure of {name} under {cell['name']} is unknown ({title})"
+                )
+            lines.append(f"{title:<20} {cell['name']:<12} {name:<12} {page_ins:>10,.0f} {available:>12,.0f}")
+    if not cells:
+        raise LabError(f"{comparisons[-1]} has no cells")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -292,6 +319,9 @@ def main() -> None:
     up_command = commands.add_parser("up", help="start hypervisors, and print the path of their ssh_config")
     up_command.add_argument("names", nargs="+")
     commands.add_parser("down", help="stop all hypervisors, and remove their files")
+    pressure = commands.add_parser("pressure", help="check that the newest comparison has the hypervisors' pressure")
+    pressure.add_argument("results", type=Path)
+    pressure.add_argument("names", nargs="+")
     for name, text in (
         ("exec", "run a command in the namespaces of a hypervisor"),
         ("sshd", "serve one ssh connection on standard input and output"),
@@ -309,6 +339,8 @@ def main() -> None:
                 up(options.names)
             case "down":
                 down()
+            case "pressure":
+                print(check_pressure(options.results, options.names))
             case "exec":
                 words = Hypervisor(options.name).inside(*options.words)
                 os.execvp(words[0], words)

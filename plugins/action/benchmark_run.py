@@ -89,9 +89,7 @@ class ActionModule(ControllerAction):
                 "guest_bytes": GUEST_SYSTEM_BYTES,
             }
         pacing = config["load"]["pacing"]
-        ticks = guests.coarse(options["fleet"])
-        if ticks and pacing in ("sleep", "hybrid") and options["coarse_timers"] == "refuse":
-            raise RunError(guests.coarse_choices(ticks, options["option_prefix"]))
+        _check_timers(options, pacing)
         options["labels"] = options["labels"] + guests.labels(options["fleet"], pacing, options["guests"])
         return {"changed": True, "benchmark_run": {**_begin(options, config, phases), **reproduction.record(task_vars)}}
 
@@ -118,6 +116,17 @@ def _check_fleet(options: t.Mapping[str, t.Any]) -> None:
                 f"{host}: the clock differs from the controller's by {each['clock_offset']:+.3f} s, at most "
                 f"{limit:g} s is allowed ({options['option_prefix']}max_clock_offset); set it, for example with chrony"
             )
+
+
+def _check_timers(options: t.Mapping[str, t.Any], pacing: str) -> None:
+    """Show what each choice about coarse timers costs, if the clients sleep; raise a RunError if they are refused."""
+    ticks = guests.coarse(options["fleet"])
+    if not ticks or pacing not in ("sleep", "hybrid"):
+        return
+    choices = guests.coarse_choices(ticks, options["option_prefix"])
+    if options["coarse_timers"] == "refuse":
+        raise RunError(choices)
+    Display().warning(choices)
 
 
 def _begin(

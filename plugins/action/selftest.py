@@ -49,10 +49,11 @@ class ActionModule(ControllerAction):
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         refuse_questions()
+        began = time.monotonic()
         if self._task.check_mode:
             with tempfile.TemporaryDirectory(prefix="selftest-") as path:
                 _run_checks(RunDirectory.at(path), options, check=True)
-                return _conclude(RunDirectory.at(path), options, None)
+                return _conclude(RunDirectory.at(path), options, None, began)
         directory = own_directory("results_dir", options["results_dir"], NAME)
         os.makedirs(directory.path, exist_ok=True)
         with directory.lock():
@@ -60,7 +61,7 @@ class ActionModule(ControllerAction):
             try:
                 _run_checks(parts, options, check=False)
             finally:
-                result = _conclude(parts, options, directory)
+                result = _conclude(parts, options, directory, began)
                 shutil.rmtree(parts.path)
         return result
 
@@ -108,19 +109,30 @@ def _put_back(playbooks: ChildPlaybooks, variables: t.Mapping[str, t.Any]) -> No
         )
 
 
-def _conclude(parts: RunDirectory, options: t.Mapping[str, t.Any], directory: RunDirectory | None) -> dict[str, t.Any]:
-    """Show what was found, write it to the directory if there is one, and fail if a check failed."""
+def _conclude(
+    parts: RunDirectory, options: t.Mapping[str, t.Any], directory: RunDirectory | None, began: float
+) -> dict[str, t.Any]:
+    """Show what was found, write it to the directory if there is one, and fail if a check failed.
+
+    Args:
+        parts: the findings of the hosts.
+        options: of the action.
+        directory: of the file; None in check mode.
+        began: when the self-test began, on the monotonic clock.
+    """
+    seconds = round(time.monotonic() - began, 1)
     checks, check_mode = options["checks"], directory is None
     hosts = {host: selftest.recorded(parts, host) for host in options["hosts"]}
     judged = {host: selftest.judge(found, checks, check_mode) for host, found in hosts.items()}
     for host, found in hosts.items():
         for line in selftest.lines(host, found, judged[host]):
             Display().display(line)
+    Display().display(f"The self-test took {seconds:.0f} s")
     result: dict[str, t.Any] = {"changed": False, "selftest": {"failed": selftest.failures(judged), "path": None}}
     if directory is None:
         Display().display("Check mode: only checks that change nothing have run, and no file was written")
     else:
-        document = selftest.document(hosts, checks, options["host_names"], _controller())
+        document = selftest.document(hosts, checks, options["host_names"], _controller(), seconds)
         directory.write_text(FILE, json.dumps(document, indent=1, sort_keys=True) + "\n")
         result["selftest"]["path"] = directory.file(FILE)
         result["changed"] = True

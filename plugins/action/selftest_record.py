@@ -24,6 +24,7 @@ class ActionModule(ControllerAction):
         "reason": {"type": "str", "default": ""},
         "advice": {"type": "str", "default": ""},
         "found": {"type": "dict", "default": {}},
+        "seconds": {"type": "float", "default": 0},
     }
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -34,6 +35,7 @@ class ActionModule(ControllerAction):
                 "reason": " ".join(message(options["reason"]).split()),
                 "advice": options["advice"],
                 "found": options["found"],
+                "seconds": round(options["seconds"], 1),
             }
         path = os.path.abspath(os.path.expanduser(options["directory"]))
         os.makedirs(path, mode=0o700, exist_ok=True)

@@ -30,4 +30,4 @@ class FilterModule:
     """Filters of the role vm_fleet."""
 
     def filters(self) -> dict[str, t.Callable]:
-        return {"vm_members": members, "dhcp_range": dhcp_range}
+        return {"vm_members": members, "vm_moves": vm_members.moves, "dhcp_range": dhcp_range}

@@ -78,8 +78,8 @@ options:
     default: []
   coarse_timers:
     description:
-      - What to do if sleeps end only at the ticks of a host's kernel, and the clients sleep. V(accept) labels the run;
-        V(refuse) fails, and lists the choices with their costs.
+      - What to do if sleeps end only at the ticks of a host's kernel, and the clients sleep. Both list the choices with
+        their costs, V(accept) in a warning, V(refuse) in an error. V(accept) labels the run.
     type: str
     choices: [accept, refuse]
     default: accept

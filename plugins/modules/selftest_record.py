@@ -62,6 +62,10 @@ options:
     description: Figures.
     type: dict
     default: {}
+  seconds:
+    description: How long the check took. Kept together with O(result).
+    type: float
+    default: 0
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying the target.

@@ -254,6 +254,15 @@ pending:
   returned: success
   type: list
   elements: str
+surplus:
+  description: Names of the fleet's VMs that the host had beyond O(vms).
+  returned: success
+  type: list
+  elements: str
+base:
+  description: Path of the golden image, or of the master's disk. C(null) if no VM should exist.
+  returned: success
+  type: str
 """
 
 import typing as t
@@ -335,6 +344,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     fleet = Fleet(options["fleet"], vms, options["directory"], VmHost(options["uri"]))
     # Without an owner file there is nothing to lock. The run that would create it compares first, so that a refusal
     # creates nothing.
+    surplus = sorted(fleet.members.keys() - options["vms"].keys())
     unlocked = module.check_mode or not fleet.owner.exists()
     difference = compare(module, fleet) if unlocked else None
     if difference is None or (difference.changes and not module.check_mode):
@@ -349,6 +359,8 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         "actions": [str(action) for action in difference.actions],
         "pending": [action.vm.name for action in difference.actions],
         "vms": fleet.describe(template, addresses),
+        "surplus": surplus,
+        "base": template.base if template else None,
     }
 
 

@@ -82,7 +82,7 @@ def _file_of(host: str) -> str:
 
 
 def judge(found: _Document, checks: t.Sequence[str], check_mode: bool = False) -> dict[str, dict[str, t.Any]]:
-    """Return C(result), C(reason), C(advice) and C(found) of each check of a host, in the order of CHECKS.
+    """Return C(result), C(reason), C(advice), C(found) and C(seconds) of each check of a host, in the order of CHECKS.
 
     Args:
         found: from recorded().
@@ -98,7 +98,7 @@ def judge(found: _Document, checks: t.Sequence[str], check_mode: bool = False) -
 
 def _judged(found: _Document, name: str) -> dict[str, t.Any]:
     if name in found:
-        result = {key: found[name][key] for key in ("result", "reason", "advice", "found")}
+        result = {key: found[name][key] for key in ("result", "reason", "advice", "found", "seconds")}
         if result["result"] == FAILED:
             result["advice"] = result["advice"] or CHECKS[name]
         return result
@@ -147,7 +147,12 @@ def _put_back(found: _Document) -> dict[str, t.Any]:
 
 
 def _finding(result: str, reason: str, advice: str) -> dict[str, t.Any]:
-    return {"result": result, "reason": reason, "advice": advice, "found": {}}
+    return {"result": result, "reason": reason, "advice": advice, "found": {}, "seconds": 0.0}
+
+
+def seconds_of(judged: t.Mapping[str, _Document]) -> float:
+    """Return how long the checks of a host took together."""
+    return round(sum(each["seconds"] for each in judged.values()), 1)
 
 
 def _flat(document: t.Any, name: str = "") -> dict[str, t.Any]:
@@ -173,7 +178,11 @@ def about(found: _Document) -> dict[str, t.Any]:
 
 
 def document(
-    hosts: t.Mapping[str, _Document], checks: t.Sequence[str], host_names: bool, controller: _Document
+    hosts: t.Mapping[str, _Document],
+    checks: t.Sequence[str],
+    host_names: bool,
+    controller: _Document,
+    seconds: float = 0.0,
 ) -> dict[str, t.Any]:
     """Return the file of a self-test.
 
@@ -182,13 +191,17 @@ def document(
         checks: names of the checks that were to run.
         host_names: whether names and addresses of hosts, and serial numbers and paths of drives, stay in.
         controller: its versions.
+        seconds: how long the self-test took, with what is not a check.
     """
     found = copy.deepcopy({host: {**about(each), "results": judge(each, checks)} for host, each in hosts.items()})
     for each in found.values():
+        each["seconds"] = seconds_of(each["results"])
         drives = each["results"].get("drives", {}).get("found", {})
         drives.pop("serials", None)
         for drive in [] if host_names else drives.get("drives", []):
             drive.update(path=None, serial=None)
+        for drive in [] if host_names else each["results"].get("page_in", {}).get("found", {}).get("drives", []):
+            drive.update(path=None)
     if not host_names:
         hidden = _aliases(hosts)
         found = {hidden.get(host, host): _without(each, hidden) for host, each in found.items()}
@@ -196,6 +209,7 @@ def document(
         "schema": SCHEMA,
         "controller": dict(controller),
         "checks": [name for name in CHECKS if name in checks],
+        "seconds": round(seconds, 1),
         "hosts": found,
     }
 
@@ -253,7 +267,8 @@ def lines(host: str, found: _Document, judged: t.Mapping[str, _Document]) -> lis
     width = max(map(len, judged), default=0)
     for name, each in judged.items():
         result = each["result"].upper() if each["result"] == FAILED else each["result"]
-        text.append(f"  {result:7}  {name:{width}}  {each['reason']}".rstrip())
+        took = f"({each['seconds']:g} s)" if each["seconds"] and each["result"] != SKIPPED else ""
+        text.append(f"  {result:7}  {name:{width}}  {each['reason']} {took}".rstrip())
         if each["result"] != PASSED and each["advice"]:
             text.append(f"  {'':7}  {'':{width}}  -> {each['advice']}")
     return text

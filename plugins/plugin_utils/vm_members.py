@@ -21,7 +21,7 @@ def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[di
     """Return C(name), C(number) and C(hypervisor) of each VM, ordered by number.
 
     VMs are assigned to the hypervisors in turn. When a fleet grows or shrinks, every VM that stays keeps its name, its
-    number and its hypervisor.
+    number and its hypervisor. Another list of hypervisors moves VMs, which the role refuses.
 
     Args:
         count: number of VMs on all hypervisors together.
@@ -57,6 +57,21 @@ def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[di
                 "1 to 63 letters, digits and '-', with no '-' at either end"
             )
     return found
+
+
+def moves(members_of_all: t.Sequence[t.Mapping[str, t.Any]], surplus: t.Mapping[str, t.Sequence[str]]) -> list[str]:
+    """Return the VMs that exist on another hypervisor than the one that members() gives them, with both.
+
+    Args:
+        members_of_all: from members().
+        surplus: the names of the fleet's VMs that each hypervisor has and is not to carry.
+    """
+    return [
+        f"{vm['name']} (on {host}, not {vm['hypervisor']})"
+        for vm in members_of_all
+        for host, names in surplus.items()
+        if vm["name"] in names and host != vm["hypervisor"]
+    ]
 
 
 def dhcp_range(address: str) -> dict[str, str]:

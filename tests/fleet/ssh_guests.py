@@ -195,6 +195,16 @@ class SshGuests:
         )
         return path
 
+    def end_jumps(self) -> dict[str, t.Any]:
+        """Return a play that ends the connections that carry those to the guests."""
+        end = f"for each in {self.path}/cp/*j; do ssh -o ControlPath=$each -O exit jump || exit; done"
+        return {
+            "hosts": "localhost",
+            "gather_facts": False,
+            "connection": "local",
+            "tasks": [{"ansible.builtin.shell": end}],
+        }
+
     def playbook(self, plays: list[dict[str, t.Any]], *arguments: str, **group: t.Any) -> tuple[int, str]:
         """Run plays on the guests, after the role has added them to the group fleet; return status and output."""
         variables = {
@@ -219,6 +229,18 @@ class SshGuests:
             ],
         }
         (self.path / "play.yml").write_text(yaml.safe_dump([add, *plays]), encoding="utf-8")
+        return self._play(*arguments)
+
+    def playbook_of_guests(self, plays: list[dict[str, t.Any]], *arguments: str, **group: t.Any) -> tuple[int, str]:
+        """Run plays on guests that the inventory lists, as those that somebody else has created."""
+        hosts = {name: {"ansible_host": address} for jump in self.jumps for name, address in jump.guests.items()}
+        own = {"ansible_user": "root", "ansible_ssh_private_key_file": str(self.path / "key"), **group}
+        inventory = {"fleet": {"hosts": hosts, "vars": own}}
+        (self.path / "hosts.yml").write_text(yaml.safe_dump(inventory, width=10_000), encoding="utf-8")
+        (self.path / "play.yml").write_text(yaml.safe_dump(plays), encoding="utf-8")
+        return self._play(*arguments)
+
+    def _play(self, *arguments: str) -> tuple[int, str]:
         done = subprocess.run(
             [
                 *("nsenter", f"--net=/run/netns/{CONTROLLER}", str(ANSIBLE_PROGRAMS / "ansible-playbook")),

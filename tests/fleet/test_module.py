@@ -355,6 +355,32 @@ def test_a_changed_golden_image_is_refused(lab: Lab) -> None:
     assert "has changed since try-001 was cloned" in lab.run_module(count=2, image=image)["msg"]
 
 
+def test_a_master_on_a_block_device_is_the_same_after_a_boot_of_its_host(lab: Lab) -> None:
+    """The node of a device gets another time at each boot; what is written to the device is noticed all the same."""
+    host = lab.hypervisors[0]
+    image = f"{IMAGES}/device.raw"
+    host.run("qemu-img", "create", "-q", "-f", "raw", image, "64M")
+    device = host.run("losetup", "--find", "--show", image).strip()
+    disk = (
+        f"<disk type='block'><driver name='qemu' type='raw'/><source dev='{device}'/>"
+        "<target dev='vda' bus='virtio'/></disk>"
+    )
+    define_foreign_vm(lab, "master", devices=disk)
+    options: dict[str, t.Any] = {"image": None, "master": "master", "memory": None, "count": 1}
+    try:
+        assert lab.run_module(**options)["changed"]
+        host.run("touch", "--date=2001-01-01", device)
+        again = lab.run_module(**options)
+        assert again.get("changed") is False, again
+        host.run("dd", "if=/dev/urandom", f"of={device}", "bs=1M", "count=1", "conv=notrunc,fsync", "status=none")
+        assert "has changed since try-001 was cloned" in lab.run_module(**options)["msg"]
+        lab.run_module(state="absent", image=None, memory=None)
+    finally:
+        host.virsh("undefine", "master")
+        host.run("losetup", "--detach", device)
+        host.run("rm", image)
+
+
 def test_clones_of_a_master(lab: Lab) -> None:
     host = lab.hypervisors[0]
     host.run("qemu-img", "create", "-q", "-f", "raw", f"{IMAGES}/master.raw", "64M")

@@ -12,8 +12,9 @@ import tempfile
 import typing as t
 
 import pytest
+import yaml
 
-from .ssh_guests import SshGuests
+from .ssh_guests import ROOT, SshGuests
 
 Start = t.Callable[..., SshGuests]
 # As after a phase that was longer than ControlPersist: Ansible's own connections to the guests have ended.
@@ -54,9 +55,28 @@ def reached(output: str) -> dict[str, str]:
     return dict(re.findall(r'"msg": "([a-z0-9-]+)=([0-9a-f-]{36})"', output))
 
 
-def test_64_guests_come_back_at_once_through_one_sshd_with_its_default_limits(start: Start) -> None:
-    guests = start({"kvm1": 64})
-    status, output = guests.playbook([CLOSE, READ_BOOT_ID])
+@pytest.mark.parametrize("count", [64, 128])
+def test_guests_come_back_at_once_through_one_sshd_with_its_default_limits(start: Start, count: int) -> None:
+    """The connection to the hypervisor has ended, too, as after a phase that was longer than its own ControlPersist."""
+    guests = start({"kvm1": count})
+    status, output = guests.playbook([CLOSE, guests.end_jumps(), READ_BOOT_ID], "--forks", str(count))
+    assert status == 0, output[-3000:]
+    assert reached(output) == guests.boot_ids()
+    log = guests.log("kvm1")
+    # The first connection, and the one after its end.
+    assert "drop connection" not in log and len(re.findall("Accepted publickey", log)) == 2, log[-3000:]
+
+
+def test_the_recipe_for_guests_that_already_exist_opens_one_connection(start: Start) -> None:
+    """As docs/howto.md has it, with the files and the user of this test."""
+    page = (ROOT / "docs" / "howto.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n# group_vars/fleet.yml\n(.*?)```", page, re.DOTALL)
+    guests = start({"kvm1": 16})
+    text = block.replace("~/.ssh/", f"{guests.path}/")
+    text = text.replace("user@jump.example.com", f"-F {guests.ssh_config()} {guests.jumps[0].address}")
+    recipe = yaml.safe_load(text)
+    recipe["ansible_ssh_common_args"] += " -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    status, output = guests.playbook_of_guests([CLOSE, READ_BOOT_ID], "--forks", "16", **recipe)
     assert status == 0, output[-3000:]
     assert reached(output) == guests.boot_ids()
     log = guests.log("kvm1")

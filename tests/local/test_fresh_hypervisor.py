@@ -83,9 +83,17 @@ def test_kvm_that_does_not_work_is_refused_unless_emulation_is_chosen(fleet: Loc
         "emulated": {"ansible_python_interpreter": with_broken, "vm_fleet_accelerator": "qemu"},
         "without": {"ansible_python_interpreter": without, "vm_fleet_accelerator": "auto"},
     }
+    # The disk of a master is tried like an image. Without anything to try, KVM needs its device at least.
+    clones = {"vm_fleet_accelerator": "auto", "vm_fleet_image": "", "vm_fleet_master": "golden"}
+    compared = {**clones, "__vm_fleet_result": {"base": "/golden.qcow2"}}
+    hosts["master-broken"] = {**compared, "ansible_python_interpreter": with_broken}
+    hosts["master-without"] = {**compared, "ansible_python_interpreter": without}
+    hosts["nothing-to-try"] = {**clones, "ansible_python_interpreter": without}
     outcome = fleet.run_playbook(playbook=playbook, inventory=write_hypervisors(fleet, **hosts))
     told = " ".join(outcome.output.split())
     assert outcome.status != 0 and "broken has KVM, but it does not work: /dev/kvm exists, but its permissions" in told
-    for host, failed in (("broken", 1), ("emulated", 0), ("without", 0)):
-        assert re.search(rf"{host} : ok=\d+ .*? failed={failed} ", told), told
-    assert told.count("chosen: qemu") == 2, told
+    assert "master-broken has KVM, but it does not work" in told, told
+    for host in hosts:
+        failed = int(host.endswith("broken"))
+        assert re.search(rf" {host} : ok=\d+ .*? failed={failed} ", told), told
+    assert told.count("chosen: qemu") == 4 and "chosen: kvm" not in told, told

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import sys
 import typing as t
 
@@ -67,7 +68,7 @@ def test_a_host_with_an_old_python_gets_one_sentence(fleet: LocalFleet) -> None:
         "vm_fleet_image": "/golden.qcow2",
         "vm_fleet_memory": "1G",
     }
-    roles = ("client_program", "host_tuning", "redis", "vm_fleet")
+    roles = ("client_program", "host_tuning", "kernel_cmdline", "redis", "swap_space", "vm_fleet")
     cases = [
         *((role, python, "a has Python 2.7 only at") for role in roles),
         ("redis", fleet.path / "none", "a has no Python that starts at"),
@@ -82,3 +83,20 @@ def test_a_host_with_an_old_python_gets_one_sentence(fleet: LocalFleet) -> None:
     inventory = write_inventory(fleet.path / "hosts.yml", {"fleet": {"hosts": {"a": {}}}})
     for (role, _interpreter, text), message in zip(cases, fleet.messages(tasks, inventory)):
         assert message.startswith(text) and "needs Python 3.8 or newer" in message, f"{role}: {message}"
+    hosts = {"hypervisors": {"hosts": {"a": {"ansible_python_interpreter": str(python)}}}}
+    outcome = fleet.run_playbook(playbook="drives", inventory=write_inventory(fleet.path / "kvm.yml", hosts))
+    assert outcome.status != 0 and "a has Python 2.7 only at" in " ".join(outcome.output.split()), outcome.output
+
+
+def test_the_drives_are_listed_with_all_that_decides_about_them(fleet: LocalFleet) -> None:
+    hosts = write_inventory(fleet.path / "hosts.yml", {"hypervisors": {"hosts": {"a": {}}}})
+    outcome = fleet.run_playbook(playbook="drives", inventory=hosts)
+    assert outcome.status == 0 and "changed=0" in outcome.output, outcome.output
+    disks = [path.parent.name for path in pathlib.Path("/sys/block").glob("*/device")]
+    lines = [line for line in outcome.output.splitlines() if " | serial " in line]
+    assert len(lines) == len(disks) or "this host has no disks" in outcome.output, outcome.output
+    for line in lines:
+        path, _model, _serial, size, node, pch, judgement = line.strip(' ",').split(" | ")
+        assert path.startswith("/dev/") and size.endswith(" GB") and float(size.split()[0]) >= 0, line
+        assert node.startswith("NUMA node ") and pch.split(": ")[1] in ("yes", "no", "unknown"), line
+        assert judgement.startswith(("can be used", "it ")), line

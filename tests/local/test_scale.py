@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "tests" / "bench" / "simulated"))
 
 import hosts as simulated
 
-FEW, MANY = 1, 3
+FEW, MANY = 4, 12
 
 
 def lookups(directory: pathlib.Path, hosts: int, environment: dict[str, str]) -> collections.Counter[str]:

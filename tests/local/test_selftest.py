@@ -15,6 +15,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.record imp
 
 from .conftest import LocalFleet, wait_for, write_inventory
 from .machine import differences, snapshot
+from .test_page_in import loop_device
 
 HOST = "hypervisor-of-this-test"
 LEFT = pathlib.Path("/var/lib/memstretch-selftest")
@@ -89,9 +90,26 @@ def test_a_failed_check_is_named_and_hides_no_other(fleet: LocalFleet, machine: 
     assert results["budget"]["found"]["limit_bytes"] == SIZE <= 2 * results["budget"]["found"]["charged_bytes"]
     assert len(results["pressure"]["found"]["latency"]["blocks"]) == 3
     assert results["pressure"]["found"]["pressure"]["counters"]["clock_s"] > 3
+    host = made["hosts"]["host-1"]
+    assert results["pressure"]["seconds"] > 3 and host["seconds"] == round(
+        sum(each["seconds"] for each in results.values()), 1
+    )
+    assert host["seconds"] < made["seconds"] < 600 and f"The self-test took {made['seconds']:.0f} s" in outcome.output
     skipped = [each for each in results.values() if each["result"] == "skipped"]
     assert all(each["reason"] for each in skipped) and "golden image" in results["vm"]["reason"]
     assert made["controller"]["collection"] and made["hosts"]["host-1"]["kernel"]["release"]
+
+
+def test_the_drives_of_the_inventory_are_read_one_after_another(fleet: LocalFleet, machine: None) -> None:
+    """Without selftest_drive these are the role swap_space's, each a path or a dictionary."""
+    with loop_device(fleet.path) as first, loop_device(fleet.path) as second:
+        hosts = inventory(fleet, swap_space_devices=[first, {"path": second, "serial": "X1"}])
+        outcome = fleet.run_playbook("-e", "selftest_checks=page_in", playbook="selftest", inventory=hosts)
+    assert outcome.status == 0, outcome.output
+    found = report(fleet)["hosts"]["host-1"]["results"]["page_in"]
+    assert [drive["path"] for drive in found["found"]["drives"]] == [None, None]
+    assert all(drive["latency"]["page_ins"] > 0 for drive in found["found"]["drives"])
+    assert "from drive 1 of 2 p50 " in found["reason"] and "; from drive 2 of 2 p50 " in found["reason"], found
 
 
 def test_check_mode_touches_nothing(fleet: LocalFleet, machine: None) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import subprocess
 
-from .conftest import LocalFleet, write_inventory
+import yaml
+
+from .conftest import ROOT, LocalFleet, write_inventory
 
 
 def test_names_that_lead_to_one_vm_are_refused(fleet: LocalFleet) -> None:
@@ -62,3 +64,32 @@ def test_variables_of_the_command_line_that_would_apply_to_the_vms_are_refused(f
     assert outcome.status != 0 and "-e ansible_port, -e ansible_ssh_common_args: variables" in told, told
     allowed = fleet.run_playbook("--user", "root", "--ssh-common-args=-v", playbook=playbook, inventory=inventory)
     assert allowed.status == 0, allowed.output
+
+
+def test_the_example_inventory_is_complete_but_for_the_checksum_of_the_image(fleet: LocalFleet) -> None:
+    """Its variables are read as an operator's copy of it is, up to the first task that needs the hypervisor."""
+    check = {"ansible.builtin.include_role": {"name": "memstretch.density.vm_fleet", "tasks_from": "check"}}
+    count = {
+        "ansible.builtin.debug": {
+            "msg": "{{ groups['fleet'] | length }} VMs of {{ groups['hypervisors'] | length }} hypervisor"
+        }
+    }
+    playbook = fleet.custom_playbook([check, count], hosts="hypervisors")
+    example = ROOT / "inventories" / "example"
+    outcome = fleet.run_playbook(playbook=playbook, inventory=example)
+    assert outcome.status != 0 and "copy the checksum of your image here" in outcome.output, outcome.output
+    checksum = f"vm_fleet_image_checksum=sha512:{'0' * 128}"
+    outcome = fleet.run_playbook("-e", checksum, playbook=playbook, inventory=example)
+    assert outcome.status == 0 and "20 VMs of 1 hypervisor" in outcome.output, outcome.output
+
+
+def test_every_variable_of_the_example_inventory_is_one_of_a_role() -> None:
+    known = {
+        name
+        for path in (ROOT / "roles").glob("*/meta/argument_specs.yml")
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values()
+        for name in entry.get("options", {})
+    }
+    for path in (ROOT / "inventories" / "example" / "group_vars").glob("*.yml"):
+        names = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert [name for name in names if name not in known and not name.startswith("ansible_")] == [], path

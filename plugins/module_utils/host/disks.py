@@ -84,12 +84,22 @@ def pci_addresses(files: HostFiles, disk: str) -> set[str]:
 
 
 def behind_pch(files: HostFiles, disk: str) -> bool | None:
-    """Return whether a disk is behind the platform controller hub of an Intel platform; None if that is unknown.
+    """Return whether a disk, on one of its paths, is behind the platform controller hub of an Intel platform.
+
+    None if that is unknown.
 
     The hub's own controllers and root ports are the devices 11 to 1f of the first bus. Those of the processors have
     lower numbers, or are on other root buses.
     """
-    path = _device_directories(files, disk)[0]
+    # A multipath NVMe disk is below its subsystem, which is no PCI device, and has a controller on each path.
+    paths = [path for path in _device_directories(files, disk) if any(map(_PCI_ADDRESS.match, path.split("/")))]
+    answers = [_path_behind_pch(files, path) for path in paths]
+    if True in answers:
+        return True
+    return None if None in answers or not answers else False
+
+
+def _path_behind_pch(files: HostFiles, path: str) -> bool | None:
     root = next((name for name in path.split("/") if _PCI_ADDRESS.match(name)), None)
     if root is None or files.text(path[: path.index(root)] + f"{root}/vendor") != "0x8086":
         return None

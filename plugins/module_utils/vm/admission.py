@@ -25,6 +25,7 @@ class Capacity(t.NamedTuple):
     cpus: int
     disk_free: int
     addresses: int | None  # that the network can assign; None if unknown
+    huge_pages: int = 0  # part of the memory that is reserved as huge pages, which these VMs do not use
 
 
 class Demand(t.NamedTuple):
@@ -53,15 +54,16 @@ def admit(capacity: Capacity, demand: Demand) -> tuple[list[str], list[str]]:
 def _check_memory(capacity: Capacity, demand: Demand) -> tuple[list[str], list[str]]:
     refusals = []
     each = demand.memory + demand.overhead
-    unreserved = capacity.memory - capacity.reserve - capacity.foreign
+    unreserved = capacity.memory - capacity.huge_pages - capacity.reserve - capacity.foreign
     budget = capacity.budget if capacity.budget is not None else capacity.memory
     dram = min(unreserved, budget)
     if demand.vms * each > dram + capacity.swap:
+        reserved = f"{size_text(capacity.huge_pages)} reserved as huge pages, " if capacity.huge_pages else ""
         detail = (
             f"its DRAM budget; the host has {size_text(capacity.memory)}"
             if capacity.budget is not None and capacity.budget <= unreserved
-            else f"{size_text(capacity.memory)}, less {size_text(capacity.foreign)} for VMs outside the fleet "
-            f"and {size_text(capacity.reserve)} for the host itself"
+            else f"{size_text(capacity.memory)}, less {reserved}{size_text(capacity.foreign)} for VMs outside the "
+            f"fleet and {size_text(capacity.reserve)} for the host itself"
         )
         refusals.append(
             f"memory: {demand.vms} VMs of {size_text(demand.memory)} need {size_text(demand.vms * each)}, including "

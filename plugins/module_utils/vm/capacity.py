@@ -46,6 +46,7 @@ def check_admission(
 
 def _read_capacity(fleet: Fleet, template: Template, options: Options) -> Capacity:
     memory = meminfo(HostFiles())
+    uses_huge_pages = ET.fromstring(template.xml(fleet.vms[0])).find("./memoryBacking/hugepages") is not None
     others = (each for name, each in fleet.domains.items() if name not in fleet.members)
     return Capacity(
         memory=memory["MemTotal"],
@@ -56,7 +57,14 @@ def _read_capacity(fleet: Fleet, template: Template, options: Options) -> Capaci
         cpus=os.cpu_count() or 1,
         disk_free=_free_space(options["directory"]),
         addresses=_address_count(fleet.host, template.network),
+        huge_pages=0 if uses_huge_pages else huge_pages(memory),
     )
+
+
+def huge_pages(memory: t.Mapping[str, int]) -> int:
+    """Return the bytes that are reserved as huge pages, such as by a DRAM budget, from /proc/meminfo."""
+    # Linux before 4.20 shows those of the default size alone.
+    return memory.get("Hugetlb", memory.get("HugePages_Total", 0) * memory.get("Hugepagesize", 0))
 
 
 def _demand(

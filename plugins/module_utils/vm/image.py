@@ -5,21 +5,46 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import stat
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_checked
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHostError
 
+# A block device has no size and no time that mean anything: the kernel makes its node again at each boot. Its beginning
+# holds the partition table and, behind 1 MiB, the start of a first file system, which changes when that is mounted.
+_HEAD_BYTES = 4 * 2**20
+_TAIL_BYTES = 2**20
+
 
 def file_state(path: str) -> str:
-    """Return the size and modification time of a golden image, which change whenever somebody writes to it."""
+    """Return what changes whenever somebody writes to a golden image.
+
+    Of a file these are size and modification time; of a block device, its size and a digest of its beginning and end.
+
+    Raises:
+        VmHostError: it cannot be read.
+    """
     try:
         status = os.stat(path)
+        if stat.S_ISBLK(status.st_mode):
+            return _device_state(path)
     except OSError as error:
         raise VmHostError(f"golden image: cannot read {path}: {error.strerror}") from error
     return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+def _device_state(path: str) -> str:
+    with open(path, "rb") as device:
+        size = device.seek(0, os.SEEK_END)
+        digest = hashlib.sha256()
+        for place, length in ((0, _HEAD_BYTES), (max(0, size - _TAIL_BYTES), _TAIL_BYTES)):
+            device.seek(place)
+            digest.update(device.read(length))
+    return f"{size}-{digest.hexdigest()[:32]}"
 
 
 class GoldenImage:

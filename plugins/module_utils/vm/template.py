@@ -79,7 +79,7 @@ class Mark(t.NamedTuple):
     number: int
     digest: str  # of the definition
     base: str  # golden image
-    base_state: str  # size and modification time of the golden image when the VM was cloned
+    base_state: str  # from file_state() of the golden image when the VM was cloned
 
 
 def mark_of(xml: str) -> Mark | None:

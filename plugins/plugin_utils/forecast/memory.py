@@ -150,8 +150,20 @@ class HostMemory:
         if self._budget:
             size = size_in_bytes("host_tuning_dram_budget.size", self._budget["size"], self.total)
         swap = self.capacity if self.kind not in ("none", "memory_node") else 0
+        # The other mechanism of a budget reserves the rest of the memory as huge pages.
+        huge_pages = 0 if self._in_cgroup else max(0, self.total - size)
         refused, _warnings = admit(
-            Capacity(self.total, size if self._in_cgroup else None, int(swap), self._reserve, 0, vms, 0, None),
+            Capacity(
+                memory=self.total,
+                budget=size if self._in_cgroup else None,
+                swap=int(swap),
+                reserve=self._reserve,
+                foreign=0,
+                cpus=vms,
+                disk_free=0,
+                addresses=None,
+                huge_pages=huge_pages,
+            ),
             Demand(vms, 0, vm_memory, OVERHEAD, 1, 0, 0, ""),
         )
         return [f"{self.name}: {text}" for text in refused]

@@ -49,7 +49,7 @@ class RunCharts:
                 "seconds": _seconds(document),
                 "latency": merged and {name: merged[UPPER][name] for name in ("avg_us", "p99_us", "max_us")},
                 "series": time_series.merged(hosts.values()),
-                "pressure": pressure.figures(pressure.of_carriers(document).values()),
+                "pressure": pressure.figures(pressure.of_carrying_machines(document)),
                 "p99_us": {name: each["latency"][UPPER]["p99_us"] for name, each in hosts.items()} if merged else {},
                 "client": example.get("client"),
                 "stolen": _stolen_share(document),

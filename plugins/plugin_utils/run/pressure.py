@@ -87,6 +87,17 @@ def of_carriers(document: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[str, t.A
     return {name: document["pressure"].get(each["machine"]) for name, each in hypervisors.items()}
 
 
+def of_carrying_machines(document: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any] | None]:
+    """Return what of_carriers() returns, but each machine once: two hypervisors may share a kernel, as in the lab.
+
+    Sums over machines need this. A hypervisor without a known machine is None.
+    """
+    hypervisors = document.get("hypervisors")
+    if not hypervisors:
+        return list(document["pressure"].values())
+    return [document["pressure"].get(machine) for machine in {each["machine"]: None for each in hypervisors.values()}]
+
+
 def of_guests(document: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
     """Return the pressure of the machines of the fleet that are on hypervisors; none without hypervisors."""
     carriers = {each["machine"] for each in document.get("hypervisors", {}).values()}
@@ -187,7 +198,7 @@ class PressureByMachine:
             if guests:
                 cell.setdefault(f"{len(guests)} guest{'s' if len(guests) > 1 else ''}", []).append(figures(guests))
         else:
-            cell.setdefault(_title(len(carriers)), []).append(figures(carriers.values()))
+            cell.setdefault(_title(len(carriers)), []).append(figures(of_carrying_machines(document)))
 
     def of(self, cell: t.Mapping[str, t.Any]) -> dict[str, dict[str, float | None]]:
         """Return the figures of a cell by machine, each the mean over its iterations; None where one is unknown."""

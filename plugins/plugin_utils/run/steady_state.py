@@ -20,6 +20,7 @@ import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import student, time_series
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.pressure import of_carrying_machines
 
 BLOCKS = 12
 # The probability of a false warning for a cell, shared by its figures.
@@ -135,9 +136,9 @@ def logarithms(hosts: t.Iterable[_Mapping]) -> dict[str, list[float]]:
     }
 
 
-def page_ins(pressure: t.Iterable[_Mapping]) -> float | None:
-    """Return the page-ins per second of all machines of a phase; None if they are not known."""
-    counters = [each.get("counters", {}) for each in pressure]
+def page_ins(pressure: t.Iterable[_Mapping | None]) -> float | None:
+    """Return the page-ins per second of all machines of a phase; None if those of one of them are not known."""
+    counters: list[_Mapping] = [(each or {}).get("counters", {}) for each in pressure]
     if not counters or any("pswpin" not in each or not each.get("clock_s") for each in counters):
         return None
     return sum((each["pswpin"] + each.get("zswpin", 0)) / each["clock_s"] for each in counters)
@@ -174,7 +175,7 @@ class SteadyState:
     def add(self, document: _Mapping, run: int) -> None:
         """Add a measured iteration of a run, given by its number."""
         rates = self._page_ins.setdefault(run, [])
-        rates.append(page_ins(document["pressure"].values()))
+        rates.append(page_ins(of_carrying_machines(document)))
         series = {**logarithms(document["hosts"].values()), "page_ins_within": page_ins_within(document)}
         changes = {name: change_of(values) for name, values in series.items()}
         self._phases.append((run, len(rates), changes))

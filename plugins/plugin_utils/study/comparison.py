@@ -293,7 +293,7 @@ class _PageIns:
         phase = document["phase"]
         self._runs += phase["index"] == 1
         if phase["kind"] == "iteration":
-            rate = pressure.figures(pressure.of_carriers(document).values())["page_ins"]
+            rate = pressure.figures(pressure.of_carrying_machines(document))["page_ins"]
             self._rates.setdefault(_key(phase), {}).setdefault(self._runs, []).append(rate)
 
     def _by_round(self, cell: t.Mapping[str, t.Any]) -> dict[int, float]:

@@ -65,3 +65,20 @@ def test_a_run_on_hosts_with_other_settings_is_begun_again_and_kept(record, choo
     other_load = {**changed, "load": {**config["load"], "rate": 1}}
     with pytest.raises(RunError, match="load.rate"):
         choose(hashed=other_load, run_id="run", new_attempt=True)
+
+
+@pytest.mark.parametrize("choice", ["accept", "refuse"])
+def test_coarse_timers_always_come_with_the_costs_of_each_choice(choice, capsys):
+    fleet = {name: {"kernel": {"timer_resolution_ns": ns}} for name, ns in (("fine", 1), (choice, 4_000_000))}
+    options = {"fleet": fleet, "option_prefix": "latency_benchmark_", "coarse_timers": choice}
+    for pacing in ("spin", "none"):
+        benchmark_run._check_timers(options, pacing)
+    assert capsys.readouterr().err == ""
+    if choice == "refuse":
+        with pytest.raises(RunError, match="takes a whole CPU of each guest"):
+            benchmark_run._check_timers(options, "sleep")
+        return
+    benchmark_run._check_timers(options, "sleep")
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "every 4 ms on accept" in shown and "spin is on time, and takes a whole CPU of each guest" in shown
+    assert "may stay undecided" in shown and "vm_fleet_kernel_arguments: []" in shown

@@ -19,7 +19,7 @@ ROLE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "selftest"
 
 
 def finding(result, reason="a reason", advice="", **found):
-    return {"result": result, "reason": reason, "advice": advice, "found": found}
+    return {"result": result, "reason": reason, "advice": advice, "found": found, "seconds": 0.0}
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +145,30 @@ def test_names_addresses_and_serial_numbers_are_not_in_the_file(named):
     text = json.dumps(made)
     assert not any(word in text for word in ("S123", "192.0.2.7 ", "example.com"))
     assert named == before
+
+
+def test_the_file_and_the_text_have_the_seconds_of_each_check_and_of_all(host):
+    for number, name in enumerate(ALL):
+        host[name]["seconds"] = 0.5 + number
+    host["kvm"]["result"] = "skipped"
+    made = selftest.document({"kvm01": host}, ALL, True, {}, seconds=61.26)
+    results_of_host = made["hosts"]["kvm01"]["results"]
+    assert results_of_host["transport"]["seconds"] == 1.5
+    assert made["hosts"]["kvm01"]["seconds"] == sum(0.5 + number for number in range(len(ALL)))
+    assert made["seconds"] == 61.3
+    text = selftest.lines("kvm01", host, selftest.judge(host, ALL))
+    assert text[2].endswith("a reason (1.5 s)") and text[3].endswith("a reason")
+
+
+@pytest.mark.parametrize("host_names", [False, True])
+def test_paths_of_drives_that_were_read_are_hidden(host, host_names):
+    drive = {"path": "/dev/disk/by-id/nvme-X_S123", "latency": {"p50_us": 80.0}}
+    host["page_in"] = finding("passed", drive=drive["latency"], drives=[drive])
+    made = selftest.document({"kvm01": host}, ALL, host_names, {})
+    assert ("S123" in json.dumps(made)) == host_names
+    assert made["hosts"][list(made["hosts"])[0]]["results"]["page_in"]["found"]["drives"][0]["latency"] == {
+        "p50_us": 80.0
+    }
 
 
 def test_names_stay_if_they_are_wanted(named):

@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import MembersError, dhcp_range, members
+from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import (
+    MembersError,
+    dhcp_range,
+    members,
+    moves,
+)
 
 
 def test_vms_are_assigned_in_turn():
@@ -52,3 +57,15 @@ def test_addresses_follow_the_hypervisor():
 def test_address_is_checked(address):
     with pytest.raises(MembersError, match="vm_fleet_network: address"):
         dhcp_range(address)
+
+
+def test_vms_that_another_list_of_hypervisors_would_move_are_named():
+    before = members(7, "r-%d", ["a", "b"])
+    after = members(5, "r-%d", ["a", "b", "c"])
+    surplus = {
+        host: [vm["name"] for vm in before if vm["hypervisor"] == host and {**vm} not in after] for host in ("a", "b")
+    }
+    moved = moves(after, {**surplus, "c": []})
+    # 6 and 7 are beyond the count: they are removed, not moved.
+    assert moved == ["r-3 (on a, not c)", "r-4 (on b, not a)", "r-5 (on a, not b)"]
+    assert moves(before, {"a": [], "b": []}) == []

@@ -48,6 +48,28 @@ def test_which_disks_are_behind_the_pch(host, addresses, vendor, behind):
     assert behind_pch(host("nvme0n1", *addresses, vendor=vendor), "nvme0n1") is behind
 
 
+@pytest.mark.parametrize(
+    ("controllers", "behind"),
+    [
+        ((("0000:00:1d.0", "0000:04:00.0"),), True),
+        ((("0000:17:00.0", "0000:18:00.0"), ("0000:00:1d.0", "0000:04:00.0")), True),
+        ((("0000:17:00.0", "0000:18:00.0"), ("0000:65:00.0", "0000:66:00.0")), False),
+        ((), None),
+    ],
+)
+def test_a_multipath_drive_is_behind_the_pch_if_one_of_its_controllers_is(host, tmp_path, controllers, behind):
+    subsystem = tmp_path / "sys/devices/virtual/nvme-subsystem/nvme-subsys0"
+    (subsystem / "nvme0n1").mkdir(parents=True)
+    files = HostFiles(str(tmp_path))
+    for number, addresses in enumerate(controllers):
+        files = host(f"path{number}", *addresses)
+        (subsystem / f"nvme{number}").symlink_to((tmp_path / "sys/block" / f"path{number}" / "device").resolve())
+    (tmp_path / "sys/block").mkdir(parents=True, exist_ok=True)
+    (subsystem / "nvme0n1/device").symlink_to(subsystem)
+    (tmp_path / "sys/block/nvme0n1").symlink_to(subsystem / "nvme0n1")
+    assert behind_pch(files, "nvme0n1") is behind
+
+
 def test_every_drive_is_listed_with_what_speaks_against_it(host):
     host("sda", "0000:00:17.0", rotational=1)
     files = host("nvme0n1", "0000:17:00.0", "0000:18:00.0")

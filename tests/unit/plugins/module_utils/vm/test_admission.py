@@ -34,6 +34,7 @@ def test_a_fleet_that_fits():
         ({}, {"vms": 32}, "memory: 32 VMs"),
         ({"foreign": 100 * GIB}, {}, "less 100 GiB for VMs outside the fleet"),
         ({"budget": 10 * GIB}, {}, "its DRAM budget"),
+        ({"huge_pages": 150 * GIB}, {}, "less 150 GiB reserved as huge pages, 0 B for VMs outside the fleet"),
         ({"swap": GIB}, {"unswappable": "its memory is locked"}, "its memory is locked"),
         ({"disk_free": 30 * GIB}, {}, "disk: 31 new clones"),
         ({"addresses": 30}, {}, "the network can assign only 30"),

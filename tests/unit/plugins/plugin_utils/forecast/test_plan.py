@@ -8,6 +8,7 @@ from synthetic_fleets import SETTINGS
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Capacity, Demand, admit
+from ansible_collections.memstretch.density.plugins.module_utils.vm.capacity import huge_pages
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
@@ -260,6 +261,23 @@ def test_the_fleets_of_the_brief_fit_the_plan_and_the_admission(total, vms):
     largest = document["largest"]["dram"]
     assert admit(capacity, demand._replace(vms=largest))[0] == []
     assert admit(capacity, demand._replace(vms=largest + 1))[0] != []
+
+
+def test_plan_and_admission_agree_under_a_budget_of_huge_pages():
+    """A host of 188 GiB whose budget leaves 64 GiB: the other 124 GiB are in MemTotal, and no VM can have them."""
+    total, left = 188 * GIB, 64 * GIB
+    record = {"memory": {"total_bytes": total}, "cpu": {"online": 1000}}
+    options = {"settings": BRIEF, "record": record, "vm_memory": VM, "host_reserve": "512M"}
+    budget = {"size": str(left), "mechanism": "hugepages"}
+    shown = {"MemTotal": total, "Hugepagesize": 2 << 20, "HugePages_Total": (total - left) // (2 << 20)}
+    for meminfo in (shown, {**shown, "Hugetlb": total - left}):
+        capacity = Capacity(total, None, 0, 512 << 20, 0, 1000, 0, None, huge_pages=huge_pages(meminfo))
+        demand = Demand(0, 0, VM, OVERHEAD, 1, 0, 0, "")
+        fits = max(vms for vms in range(1, 40) if not admit(capacity, demand._replace(vms=vms))[0])
+        assert fits == (left - (512 << 20)) // (VM + OVERHEAD)
+        document = planned({"dram": {**ARM, "dram_budget": budget}}, [fits + 1], **options)
+        refused = of(document, "dram", fits + 1)
+        assert refused["verdict"] == "does not fit" and "reserved as huge pages" in refused["reasons"][0], refused
 
 
 def test_the_plan_refuses_what_the_admission_refuses_also_under_imdt():

@@ -35,6 +35,21 @@ def test_one_unknown_machine_makes_a_sum_unknown_never_smaller():
     assert pressure.figures([])["page_ins"] is None
 
 
+def test_a_machine_under_two_names_is_added_up_once():
+    """Two hypervisors of the lab share a kernel, and thus a boot id."""
+    document = {
+        **phase(host=of(pswpin=8000), other=of(pswpin=2000), guest=of(pswpin=0)),
+        "hypervisors": {name: {"machine": machine} for name, machine in (("lab1", "host"), ("lab2", "host"))},
+    }
+    assert pressure.figures(pressure.of_carrying_machines(document))["page_ins"] == 4000
+    document["hypervisors"]["kvm"] = {"machine": "other"}
+    assert pressure.figures(pressure.of_carrying_machines(document))["page_ins"] == 5000
+    document["hypervisors"]["away"] = {"machine": None, "unknown": "no route"}
+    assert pressure.figures(pressure.of_carrying_machines(document))["page_ins"] is None
+    assert set(pressure.of_carriers(document)) == {"lab1", "lab2", "kvm", "away"}
+    assert pressure.of_carrying_machines(phase(a=of(pswpin=2), b=of(pswpin=2))) == [of(pswpin=2), of(pswpin=2)]
+
+
 @pytest.mark.parametrize(
     ("machine", "expected"),
     [

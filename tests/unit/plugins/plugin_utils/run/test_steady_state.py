@@ -39,7 +39,7 @@ def test_a_steady_cell_is_rarely_reported(world):
     assert bench.false_warnings(world, chance, 20, iterations=5) <= 0.1
 
 
-def phases(averages, pswpin=()):
+def phases(averages, pswpin=(), **more):
     """Return iterations whose average in us is a function of the point, with a little noise."""
     chance = random.Random(3)
     for number, of in enumerate(averages):
@@ -49,6 +49,7 @@ def phases(averages, pswpin=()):
         yield {
             "hosts": {"a": {"series": {"interval_s": 0.5, "points": points}}},
             "pressure": {"m": {"counters": counters}},
+            **more,
         }
 
 
@@ -104,6 +105,13 @@ def test_page_ins_are_tested_from_iteration_to_iteration():
     assert steady["steady"] and steady["smallest_change"] > 0.1
     assert summary(*flat[:4], pswpin=[8000, 4000, 2000, 1000])["page_ins"] is None
     assert summary(*flat, pswpin=[0] * 8)["page_ins"] is None
+
+
+def test_a_part_of_the_hypervisors_is_not_judged_as_the_whole():
+    flat, rates = [lambda place: 50] * 8, [8000, 7200, 8500, 7700, 8100, 7700, 8200, 7900]
+    known, unknown = {"machine": "m"}, {"machine": None, "unknown": "no route"}
+    assert summary(*flat, pswpin=rates, hypervisors={"kvm1": known, "kvm2": known})["page_ins"]["steady"]
+    assert summary(*flat, pswpin=rates, hypervisors={"kvm1": known, "kvm2": unknown})["page_ins"] is None
 
 
 def watched(rates, started_at=0.0, interval=1.0):
