@@ -114,16 +114,21 @@ class Reader:
         assert arguments == ["clone", GALAXY["repository"]]
 
     def play_ansible_galaxy(self, arguments: list[str]) -> None:
-        assert arguments == ["collection", "install", COLLECTION]
+        assert arguments[:2] == ["collection", "install"] and arguments[2:] in (
+            [COLLECTION],
+            [f"git+{GALAXY['repository']}"],
+        )
 
     def play_cp(self, arguments: list[str]) -> None:
         subprocess.run(["cp", *arguments], check=True)
 
     def play_export(self, arguments: list[str]) -> None:
-        (assignment,) = arguments
-        variable, _equals, value = assignment.partition("=")
-        assert variable == "ANSIBLE_CALLBACKS_ENABLED" and value.startswith(COLLECTION + ".")
-        assert (ROOT / "plugins" / "callback" / f"{value.rpartition('.')[2]}.py").is_file()
+        for assignment in arguments:
+            variable, _equals, value = assignment.partition("=")
+            assert value.startswith(COLLECTION + ".")
+            plugin = (ROOT / "plugins" / "callback" / f"{value.rpartition('.')[2]}.py").read_text(encoding="utf-8")
+            kind = {"ANSIBLE_CALLBACKS_ENABLED": "aggregate", "ANSIBLE_STDOUT_CALLBACK": "stdout"}[variable]
+            assert f'CALLBACK_TYPE = "{kind}"' in plugin, f"{variable}: {value} is of another type"
 
     def play_make(self, arguments: list[str]) -> None:
         done = subprocess.run(["make", "--dry-run", *arguments], capture_output=True, text=True, check=False)
@@ -197,6 +202,9 @@ def test_the_commands_of_a_page(page, tmp_path, monkeypatch):
         "nothing",
         "make nothing",
         "git clone https://example.com/nothing",
+        "ansible-galaxy collection install nothing",
+        "export ANSIBLE_STDOUT_CALLBACK=memstretch.density.fleet_latency",
+        "export ANSIBLE_STDOUT_CALLBACK=memstretch.density.nothing",
         "ansible-playbook playbooks/nothing.yml",
         "ansible-playbook -i nothing.yml site.yml",
         "ansible-playbook site.yml --nothing",
@@ -207,7 +215,7 @@ def test_the_commands_of_a_page(page, tmp_path, monkeypatch):
 def test_a_wrong_command_is_noticed(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     reader = Reader()
-    with pytest.raises((AssertionError, SystemExit)):
+    with pytest.raises((AssertionError, SystemExit, OSError)):
         reader.type(command.split())
         reader.check_syntax()
 
