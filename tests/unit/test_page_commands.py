@@ -32,9 +32,10 @@ PROFILES = {path.stem for path in ROOT.glob("roles/host_tuning/profiles/*.yml")}
 # Commands that are not played, and why.
 LEFT_OUT = {
     "install -m 644 results/latest/metrics.prom /var/lib/prometheus/node-exporter/memstretch.prom": "writes outside",
-    "ansible-playbook -i hosts.yml -i '~/.local/share/memstretch/fleets/redis/inventory.yml' playbooks/benchmark.yml": (
-        "the role writes that inventory"
-    ),
+    "ansible-playbook -i hosts.yml -i '~/.local/share/memstretch/fleets/redis/inventory.yml' "
+    "memstretch.density.benchmark": "the role writes that inventory",
+    "ansible-navigator run benchmark.yml --execution-environment-image memstretch-density --mode stdout "
+    "--inventory hosts.yml": "needs a container engine",
 }
 OF_ANSIBLE = {"ansible_become", "ansible_connection", "ansible_python_interpreter", "ansible_ssh_common_args"}
 OPTIONS = {
@@ -118,6 +119,15 @@ class Reader:
             [COLLECTION],
             [f"git+{GALAXY['repository']}"],
         )
+
+    def play_ansible_builder(self, arguments: list[str]) -> None:
+        """Check the definition; tests/sanity/galaxy.sh builds a context with the same base image, and no image."""
+        assert arguments[:2] == ["build", "--tag"] and arguments[3] == "--file", arguments
+        definition = yaml.safe_load(pathlib.Path(arguments[4]).read_text(encoding="utf-8"))
+        image = definition["images"]["base_image"]["name"]
+        assert f"name: {image}\n" in (ROOT / "tests" / "sanity" / "galaxy.sh").read_text(encoding="utf-8")
+        assert "fedora" in image or "centos" in image, "ansible-builder needs dnf"
+        assert definition["dependencies"]["galaxy"]["collections"] == [COLLECTION]
 
     def play_cp(self, arguments: list[str]) -> None:
         subprocess.run(["cp", *arguments], check=True)
@@ -203,6 +213,7 @@ def test_the_commands_of_a_page(page, tmp_path, monkeypatch):
         "make nothing",
         "git clone https://example.com/nothing",
         "ansible-galaxy collection install nothing",
+        "ansible-builder build --tag image --file nothing.yml",
         "export ANSIBLE_STDOUT_CALLBACK=memstretch.density.fleet_latency",
         "export ANSIBLE_STDOUT_CALLBACK=memstretch.density.nothing",
         "ansible-playbook playbooks/nothing.yml",
