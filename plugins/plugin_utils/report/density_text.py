@@ -35,13 +35,7 @@ def ratio(found: _Found) -> str:
     if found["ratio"] is None:
         return "-"
     low, high = found["ratio"]["interval"]
-    span = (
-        f"{low:.2f} to {high:.2f}"
-        if high is not None
-        else f"{low:.2f} or more"
-        if low
-        else "anything, nothing is known"
-    )
+    span = f"{low:.2f} to {high:.2f}" if high is not None else f"{low:.2f} or more" if low else "unknown"
     if found["ratio"]["indicative"]:
         return f"indicative: {span}"
     estimate = found["ratio"]["estimate"]
@@ -123,7 +117,7 @@ def notes(found: _Found, shared: t.Collection[str] = ()) -> list[str]:
         lines.append("too many probes could not be judged in any of their attempts; see their reasons")
     lines += [
         f"{each['name']} missed the SLO in all {counted(each['probes'], 'probe')} that held it, while most other "
-        "hosts met it: it is sick, and the density is its own more than the profile's"
+        "hosts met it: it is sick, and limits the density more than the profile does"
         for each in found["sick"]
     ]
     return [*lines, *(label for label in found["labels"] if label not in shared)]
