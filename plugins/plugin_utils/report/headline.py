@@ -227,9 +227,9 @@ def _gain(found: _Document) -> str:
     if ratio is None:
         return ""
     low, high = ratio["interval"]
-    if high is None:
-        return f": at least {_times(low)} times as many" if low else ""
-    span, estimate = f"{_times(low)} to {_times(high)}", ratio["estimate"]
+    if high is None and not low:
+        return ""
+    span, estimate = f"{_times(low)} {'or more' if high is None else f'to {_times(high)}'}", ratio["estimate"]
     if estimate is None:
         return f": {span} times as many"
     return f": {_times(estimate)} times as many (95 % interval {span})"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import re
+
 import pytest
 from synthetic_densities import empty, entry
 
@@ -170,6 +172,13 @@ def test_undecided_probes_leave_two_densities():
         f"In all of the DRAM, zram carries between {least} and {most} Redis servers (some probes were undecided), "
         f"DRAM alone 4: {low:.1f} to {high:.1f} times as many."
     )
+
+
+def test_a_density_at_the_maximum_has_an_open_interval():
+    found = headline.density(density({"dram": DRAM, "zram": [(8, "pass"), *20 * [(16, "pass")]]}))
+    assert re.fullmatch(
+        r".*carries 16 .*, DRAM alone 4: 4\.0 times as many \(95 % interval [34]\.\d or more\)\.", found
+    ), found
 
 
 def test_a_first_profile_that_carries_nothing_gives_no_multiple():
