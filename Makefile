@@ -46,7 +46,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 LANES := lint sanity fleet unit membw report client molecule local
 LONG_LANES := host redis guests trixie
 
-.PHONY: help setup setup-test docs demo restore stretched headline headline-page lab lab-site test test-long lint bench clean \
+.PHONY: help setup setup-test docs demo restore stretched headline headline-page pictures lab lab-site test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
 
 help: ## Show this list
@@ -126,12 +126,17 @@ stretched: setup ## Compare profiles on this machine under a DRAM budget and fin
 	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/density.yml -e profiles=$(DENSITY_PROFILES))
 
 # For example HEADLINE='--minutes 600 --only 3to1-influence25'.
-headline: setup ## Measure how far this machine stretches its DRAM, row by row of docs/headline.md; needs root, restores the machine (2 hours)
+headline: setup ## Measure how far this machine stretches its DRAM: the first rows of docs/headline.md, in 2 hours; needs root, restores the machine
 	@test "$$(id -u)" = 0 || { echo "headline: tuning this machine needs root; run it with sudo" >&2; exit 1; }
 	$(call as_root,$(BIN)/python tools/headline.py measure $(HEADLINE))
 
 headline-page: setup ## Write the tables of docs/headline.md from the results
 	@$(BIN)/python tools/headline.py page $(HEADLINE)
+
+# After "make headline-page", and after a change of how charts look.
+pictures: setup-test ## Draw the pictures of README and docs again, from the kept results
+	$(call install,$(REPORT_PACKAGES))
+	@$(BIN)/python tools/pictures.py
 
 # Built once; needs root.
 $(CLOUD_INIT_IMAGE): IMAGE_OPTIONS := --cloud-init

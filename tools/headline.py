@@ -5,7 +5,7 @@
 
 `measure` runs playbooks/density.yml row by row, and playbooks/plan.yml after each. The searches restore the machine.
 The same command continues after an interruption, or where the time of a row was over, and leaves the other rows alone.
-`page` writes the tables, and keeps the documents of finished rows in docs/bench/headline.
+`page` writes the tables and docs/bench/headline.md, and keeps the documents of finished rows in docs/bench/headline.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import typing as t
 from pathlib import Path
 
 from headline_rows import ROOT, HeadlineError, Published, Results, Row, chosen, rows
-from headline_tables import answer, tables, written
+from headline_tables import answer, bench, tables, written
 
 # pylint: disable=wrong-import-order
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
@@ -33,6 +33,7 @@ ROWS = ROOT / "tools" / "headline.yml"
 INVENTORY = ROOT / "inventories" / "headline" / "hosts.yml"
 PAGE = ROOT / "docs" / "headline.md"
 PUBLISHED = ROOT / "docs" / "bench" / "headline"
+BENCH = PUBLISHED.with_suffix(".md")
 # Where a tuned machine keeps what it was before.
 RECORDS = Path("/var/lib/memstretch")
 
@@ -224,8 +225,9 @@ def main() -> int:
         published = Published(PUBLISHED)
         for row in all_rows:
             published.keep(results.of(row))
-        new = tables([published.of(row) for row in all_rows])
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), new), encoding="utf-8")
+        kept = [published.of(row) for row in all_rows]
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables(kept)), encoding="utf-8")
+        BENCH.write_text(bench(kept), encoding="utf-8")
         return 0
     if not math.isfinite(arguments.minutes) or arguments.minutes < AROUND_MINUTES + SHORTEST_MINUTES:
         raise HeadlineError(

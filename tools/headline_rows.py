@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
 # pylint: disable=wrong-import-position
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result  # noqa: E402
 
 _Document = dict[str, t.Any]
 
@@ -147,7 +148,10 @@ class Published:
         """Return what is known about a row."""
         if not self._file(row).exists():
             return Found(row, None, None, "", None)
-        return Found(row, **json.loads(self._file(row).read_text(encoding="utf-8")))
+        kept = json.loads(self._file(row).read_text(encoding="utf-8"))
+        # What an earlier version has concluded from the probes may be wrong.
+        density_result.conclude(kept["density"])
+        return Found(row, **kept)
 
     def _file(self, row: Row) -> Path:
         return self._directory / f"{row.name}.json"

@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 import typing as t
 
-from headline_rows import Found, HeadlineError
+from headline_rows import Found, HeadlineError, Row
 
 # pylint: disable=wrong-import-order
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import density_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import density_text, headline
 
 BEGIN, END = "<!-- headline.py -->\n", "<!-- end of headline.py -->\n"
-NOT_MEASURED = "not measured yet"
 # How far the density may be from what the plan expected.
 PLAN_TOLERANCE = 0.15
 REACHED, NOT_REACHED, UNDECIDED = "reached", "not reached", "undecided"
@@ -25,8 +24,6 @@ _Document = dict[str, t.Any]
 
 def result(found: Found) -> str:
     """Return whether the target of a row was reached, by the interval of the best profile."""
-    if not found.finished:
-        return NOT_MEASURED
     target, ratio = found.row.target, (found.best or {}).get("ratio")
     if target is None:
         return "-"
@@ -50,7 +47,7 @@ def times(arm: _Document | None) -> str:
 def predicted(found: Found) -> str:
     """Return the densities that the plan expected, and how far they were off."""
     if not found.plan:
-        return "-" if found.finished else NOT_MEASURED
+        return "-"
     texts = []
     for arm in found.arms:
         size = found.plan["largest"].get(arm["name"])
@@ -78,7 +75,7 @@ def compression(found: Found) -> str:
 
 def objective(found: Found) -> str:
     slo = (found.density or {}).get("slo")
-    return f"{slo['avg_us']:g} / {slo['p99_us']:g}" if found.finished and slo else "-"
+    return f"{slo['avg_us']:g} / {slo['p99_us']:g}" if slo else "-"
 
 
 _COLUMNS: tuple[tuple[str, t.Callable[[Found], str]], ...] = (
@@ -88,7 +85,7 @@ _COLUMNS: tuple[tuple[str, t.Callable[[Found], str]], ...] = (
     ("profiles", lambda found: ", ".join(found.row.profiles)),
     ("objective, avg / p99 us", objective),
     ("density", lambda found: ", ".join(f"{arm['name']} {density_text.density(arm)}" for arm in found.arms) or "-"),
-    ("best over the first", lambda found: times(found.best) if found.finished else NOT_MEASURED),
+    ("best over the first", lambda found: times(found.best)),
     ("target", lambda found: "-" if found.row.target is None else f"{found.row.target:g}"),
     ("result", result),
     ("the plan expected", predicted),
@@ -132,13 +129,37 @@ def _line(cells: t.Sequence[str]) -> str:
 
 
 def answer(all_found: t.Sequence[Found]) -> list[str]:
-    """Return the table of the searches, and that of the fleets of given overcommit."""
-    searches = [found for found in all_found if not found.row.overcommit]
-    lines = _table(
-        [name for name, _fill in _COLUMNS], ([fill(found) for _name, fill in _COLUMNS] for found in searches)
-    )
-    beyond = [line for found in all_found if found.row.overcommit for line in _beyond(found)]
-    return [*lines, "", "### Latency beyond DRAM", "", *_table(_BEYOND_COLUMNS, beyond)] if beyond else lines
+    """Return the table of the searches, that of the fleets of given overcommit, and what is planned."""
+    searches = [found for found in all_found if found.finished and not found.row.overcommit]
+    lines = [line for found in searches for line in (_sentence(found), "")]
+    if searches:
+        lines += _table(
+            [name for name, _fill in _COLUMNS], ([fill(found) for _name, fill in _COLUMNS] for found in searches)
+        )
+    beyond = [line for found in all_found if found.finished and found.row.overcommit for line in _beyond(found)]
+    if beyond:
+        lines += ["", "### Latency beyond DRAM", "", *_table(_BEYOND_COLUMNS, beyond)]
+    planned = [found.row for found in all_found if not found.finished]
+    if planned:
+        lines += ["", "### Planned, and not measured", ""] if lines else []
+        lines += _table(_PLANNED_COLUMNS, map(_planned, planned))
+    return lines
+
+
+def _sentence(found: Found) -> str:
+    """Return the answer of a search, as on its page."""
+    sentences = headline.all_of_density(t.cast("_Document", found.density))
+    return f"- values {found.row.values}, influence {found.row.influence:g}: {' '.join(sentences)}"
+
+
+_PLANNED_COLUMNS = ("values", "influence", "profiles", "x what fits", "target", "minutes", "what decides")
+
+
+def _planned(row: Row) -> list[str]:
+    """Return the line of a row that is not measured yet."""
+    fleets = ", ".join(f"{each:g}" for each in row.overcommit) or "-"
+    target = "-" if row.target is None else f"{row.target:g}"
+    return [row.values, f"{row.influence:g}", ", ".join(row.profiles), fleets, target, f"{row.minutes:g}", row.expected]
 
 
 _BEYOND_COLUMNS = (
@@ -149,16 +170,12 @@ _BEYOND_COLUMNS = (
 
 def _beyond(found: Found) -> list[list[str]]:
     """Return the lines of a row of given overcommit: DRAM alone, then each size and profile."""
-    row = found.row
-    if not found.finished or not found.density:
-        asked = ", ".join(f"{each:g}" for each in row.overcommit)
-        of_row = [row.values, f"{row.influence:g}", asked, "-", ", ".join(row.profiles)]
-        return [[*of_row, NOT_MEASURED, *["-"] * (len(_BEYOND_COLUMNS) - len(of_row) - 1)]]
-    in_dram, calibration = cpu_of(found.dram), found.density["calibration"]
+    row, density = found.row, t.cast("_Document", found.density)
+    in_dram, calibration = cpu_of(found.dram), density["calibration"]
     half = [f"{calibration['hosts'] / calibration['fitting']:.2f}", str(calibration["hosts"]), "dram", "1"]
     figures = [_figure(calibration[name]) for name in ("avg_us", "p99_us")]
     lines = [[row.values, f"{row.influence:g}", *half, *figures, cpu(in_dram, None), "-", "-", "-"]]
-    for each in found.density["overcommit"]:
+    for each in density["overcommit"]:
         place = [f"{each['times']:.2f}", str(each["size"]), each["name"], str(each["probes"])]
         figures = [_figure(each[name]) for name in ("avg_us", "p99_us")]
         shares = [density_text.closed(each["closed"] and each["closed"][name]) for name in ("avg_us", "p99_us", "both")]
@@ -231,9 +248,8 @@ def _prices(all_found: t.Iterable[Found]) -> str:
     return ""
 
 
-def tables(all_found: t.Sequence[Found]) -> str:
-    """Return the tables of the page, as Markdown."""
-    measured = [found for found in all_found if found.finished]
+def _where(measured: t.Sequence[Found]) -> list[str]:
+    """Return where, when and with how much DRAM rows were measured."""
     lines = []
     for machine in sorted({found.machine for found in measured}):
         of_machine = [t.cast("dict[str, t.Any]", found.density) for found in measured if found.machine == machine]
@@ -241,6 +257,13 @@ def tables(all_found: t.Sequence[Found]) -> str:
         budgets = sorted({each["calibration"]["budget_bytes"] or 0 for each in of_machine if "calibration" in each})
         sizes = ", ".join(size_text(each) for each in budgets)
         lines += [f"Measured on {machine or 'an unknown machine'}, {', '.join(days)}, with {sizes} of DRAM.", ""]
+    return lines
+
+
+def tables(all_found: t.Sequence[Found]) -> str:
+    """Return the tables of the page, as Markdown."""
+    measured = [found for found in all_found if found.finished]
+    lines = _where(measured)
     lines += answer(all_found)
     labels = sorted({label for found in measured for label in (found.density or {}).get("labels", [])})
     lines += ["", *(f"- {label}" for label in labels)] if labels else []
@@ -254,6 +277,28 @@ def tables(all_found: t.Sequence[Found]) -> str:
         lines += ["Average and p99 are the upper bounds of the worst server, medians over the probes of a size.", ""]
         lines += _table(_PROBE_COLUMNS, probes)
     return "\n".join(lines) + "\n"
+
+
+def bench(all_found: t.Sequence[Found]) -> str:
+    """Return the page of the bench, which the sentences of other pages are checked against."""
+    measured = [found for found in all_found if found.finished]
+    searched = [found for found in measured if not found.row.overcommit]
+    lines = ["# How far a present kernel stretches DRAM", ""]
+    lines += [
+        "`make headline-page` writes this page from the results kept in [headline](headline).",
+        "[The headline](../headline.md) has their tables and the method.",
+        "",
+    ]
+    lines += _where(measured)
+    for found in searched:
+        lines += [_sentence(found), f"  Values compressed {compression(found)}; {_spans(found)}.", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _spans(found: Found) -> str:
+    """Return the densities of a row, and what the multiple is."""
+    densities = ", ".join(f"{arm['name']} {density_text.density(arm)}" for arm in found.arms)
+    return f"N90 with 95 % intervals: {densities}; the multiple: {times(found.best)}"
 
 
 def written(page: str, new: str) -> str:

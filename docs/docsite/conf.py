@@ -21,8 +21,6 @@ html_css_files = ["site.css"]
 html_title = project
 html_show_sourcelink = False
 root_doc = "index"
-# The diagram would need a script from the network.
-suppress_warnings = ["misc.highlighting_failure"]
 
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 

@@ -102,7 +102,7 @@ def test_root_gets_an_answer_after_a_kill_and_the_machine_is_as_before(demo, fle
     assert document["slo"]["avg_us"] == pytest.approx(1000 * calibration["avg_us"], rel=0.01)
     assert {run["outcome"] for run in document["runs"]} == {"pass"}, outcome.output
     sentence = (
-        rf"^Under 40 MiB of DRAM, {tier} carried 2 of these Redis servers and .*, dram alone carried [12] of these"
+        rf"^In 40 MiB of DRAM, {tier} passed with 2 Redis servers, the .*; DRAM alone passed with [12], .* are too few"
     )
     assert re.search(sentence, outcome.output, re.MULTILINE), outcome.output
     assert re.fullmatch(r"Open .*/density.html; all results: .*/index.html", outcome.output.splitlines()[-1])

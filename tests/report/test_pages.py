@@ -122,8 +122,14 @@ def test_a_search_for_the_density_draws_its_curve(browser, density, look):
     ), "wider than its screen"
     header = browser.driver.find_element("tag name", "header").text
     first = browser.driver.find_element("tag name", "h1").text
-    assert first.startswith("Under this DRAM, zram carries 16 of these Redis servers, DRAM alone 4: 4.0 times (")
-    assert "swap carries 4 of these Redis servers, DRAM alone 4: indicative, " in header
+    assert first.startswith("In all of the DRAM, zram carries 16 Redis servers, DRAM alone 4: 4.0 times as many (")
+    swap = (
+        "swap passed with 4 Redis servers and failed with 9 (a fleet of 8 was undecided); DRAM alone passed with 4 and"
+    )
+    assert swap in header
+    terminal = (density / "density.txt").read_text(encoding="utf-8")
+    index = (density.parent / "index.html").read_text(encoding="utf-8")
+    assert first in terminal and swap in terminal and first in index, "one result has one headline"
     assert "swap is indicative: too little is known" in header
     assert "no larger fleet was allowed" in header and "1 of 18 attempts could not be judged" in header
     assert header.count("DRAM budget of 130 MiB by cgroup fleet") == 1

@@ -177,10 +177,10 @@ def test_a_target_is_reached_or_missed_by_the_whole_interval(found, zram, target
     assert headline_tables.result(found(zram=zram, target=target)) == result
 
 
-def test_a_row_without_a_result_is_not_measured_yet(found, tmp_path):
+def test_a_row_without_a_result_is_planned(found, tmp_path):
     for each in (found(finished=False, plan=False), headline.Results(tmp_path, "other").of(headline_rows.Row(**ROW))):
         text = headline.tables([each])
-        assert text.count(headline_tables.NOT_MEASURED) == 3 and "| 3:1 | " in text
+        assert "| 3:1 | 25 | dram, zram | - | 2.5 | 30 | a test |" in text
         assert "All probes" not in text and "Measured on" not in text and "nan" not in text
 
 
@@ -196,7 +196,8 @@ def test_a_row_whose_time_was_over_is_measured_further(found, tmp_path):
 def test_the_page_has_figures_intervals_the_plan_and_every_size(found):
     text = headline.tables([found()])
     assert text.startswith("Measured on A processor, 2 CPUs, Linux 6.12, 1970-01-01, with 680 MiB of DRAM.\n")
-    (row,) = [line for line in text.splitlines() if "dram, zram" in line]
+    (sentence, row) = [line for line in text.splitlines() if "dram, zram" in line or line.startswith("- values")]
+    assert sentence.startswith("- values 3:1, influence 25: In 680 MiB of DRAM, zram "), sentence
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[:2] == ["3:1", "3.05:1"] and cells[4] == "50 / 300" and cells[7:9] == ["2.5", "undecided"]
     assert cells[5].startswith("dram 16 (") and ", zram 4" in cells[5]
@@ -234,6 +235,16 @@ def test_the_tables_of_the_page_are_those_of_the_published_rows():
     page = headline.PAGE.read_text(encoding="utf-8")
     tables = headline.tables([published.of(row) for row in headline.rows(headline.ROWS)])
     assert headline.written(page, tables) == page, "write them with make headline-page"
+    bench = headline.bench([published.of(row) for row in headline.rows(headline.ROWS)])
+    assert headline.BENCH.read_text(encoding="utf-8") == bench, "write it with make headline-page"
+
+
+def test_a_kept_result_gets_the_conclusions_of_this_version(found, tmp_path):
+    published, made = headline_rows.Published(tmp_path / "published"), found()
+    right = made.density["density"][1]["seen"]
+    made.density["density"][1]["seen"] = {"passed": 1, "missed": 2}
+    published.keep(made)
+    assert published.of(made.row).density["density"][1]["seen"] == right
 
 
 def test_the_page_shows_every_row():
@@ -323,7 +334,7 @@ def test_the_page_has_what_a_request_and_a_vm_cost(found):
 def test_the_page_has_the_latency_beyond_dram_and_the_share_of_the_gap(found, tmp_path):
     series = {"overcommit": [2, 3.5], "target": None, "profiles": ["swap_2018", "zram"]}
     waiting = headline.tables([found(finished=False, plan=False, **series)])
-    assert "| 3:1 | 25 | 2, 3.5 | - | swap_2018, zram | not measured yet | - | - | - | - | - | - |" in waiting
+    assert "| 3:1 | 25 | swap_2018, zram | 2, 3.5 | - | 30 | a test |" in waiting
 
     path = tmp_path / "headline-packed" / "density.json"
     document = {**json.loads(path.read_text(encoding="utf-8")), "finished": True, "runs": []}

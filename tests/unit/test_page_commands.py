@@ -32,9 +32,10 @@ PROFILES = {path.stem for path in ROOT.glob("roles/host_tuning/profiles/*.yml")}
 # Commands that are not played, and why.
 LEFT_OUT = {
     "install -m 644 results/latest/metrics.prom /var/lib/prometheus/node-exporter/memstretch.prom": "writes outside",
-    "ansible-playbook -i hosts.yml -i '~/.local/share/memstretch/fleets/redis/inventory.yml' playbooks/benchmark.yml": (
-        "the role writes that inventory"
-    ),
+    "ansible-playbook -i hosts.yml -i '~/.local/share/memstretch/fleets/redis/inventory.yml' "
+    "memstretch.density.benchmark": "the role writes that inventory",
+    "ansible-navigator run benchmark.yml --execution-environment-image memstretch-density --mode stdout "
+    "--inventory hosts.yml": "needs a container engine",
 }
 OF_ANSIBLE = {"ansible_become", "ansible_connection", "ansible_python_interpreter", "ansible_ssh_common_args"}
 OPTIONS = {
@@ -114,7 +115,19 @@ class Reader:
         assert arguments == ["clone", GALAXY["repository"]]
 
     def play_ansible_galaxy(self, arguments: list[str]) -> None:
-        assert arguments == ["collection", "install", COLLECTION]
+        assert arguments[:2] == ["collection", "install"] and arguments[2:] in (
+            [COLLECTION],
+            [f"git+{GALAXY['repository']}"],
+        )
+
+    def play_ansible_builder(self, arguments: list[str]) -> None:
+        """Check the definition; tests/sanity/galaxy.sh builds a context with the same base image, and no image."""
+        assert arguments[:2] == ["build", "--tag"] and arguments[3] == "--file", arguments
+        definition = yaml.safe_load(pathlib.Path(arguments[4]).read_text(encoding="utf-8"))
+        image = definition["images"]["base_image"]["name"]
+        assert f"name: {image}\n" in (ROOT / "tests" / "sanity" / "galaxy.sh").read_text(encoding="utf-8")
+        assert "fedora" in image or "centos" in image, "ansible-builder needs dnf"
+        assert definition["dependencies"]["galaxy"]["collections"] == [COLLECTION]
 
     def play_ansible(self, arguments: list[str]) -> None:
         assert arguments[:3] == ["localhost", "-m", "ansible.builtin.debug"]
@@ -126,10 +139,12 @@ class Reader:
         subprocess.run(["cp", *arguments], check=True)
 
     def play_export(self, arguments: list[str]) -> None:
-        (assignment,) = arguments
-        variable, _equals, value = assignment.partition("=")
-        assert variable == "ANSIBLE_CALLBACKS_ENABLED" and value.startswith(COLLECTION + ".")
-        assert (ROOT / "plugins" / "callback" / f"{value.rpartition('.')[2]}.py").is_file()
+        for assignment in arguments:
+            variable, _equals, value = assignment.partition("=")
+            assert value.startswith(COLLECTION + ".")
+            plugin = (ROOT / "plugins" / "callback" / f"{value.rpartition('.')[2]}.py").read_text(encoding="utf-8")
+            kind = {"ANSIBLE_CALLBACKS_ENABLED": "aggregate", "ANSIBLE_STDOUT_CALLBACK": "stdout"}[variable]
+            assert f'CALLBACK_TYPE = "{kind}"' in plugin, f"{variable}: {value} is of another type"
 
     def play_make(self, arguments: list[str]) -> None:
         done = subprocess.run(["make", "--dry-run", *arguments], capture_output=True, text=True, check=False)
@@ -203,6 +218,10 @@ def test_the_commands_of_a_page(page, tmp_path, monkeypatch):
         "nothing",
         "make nothing",
         "git clone https://example.com/nothing",
+        "ansible-galaxy collection install nothing",
+        "ansible-builder build --tag image --file nothing.yml",
+        "export ANSIBLE_STDOUT_CALLBACK=memstretch.density.fleet_latency",
+        "export ANSIBLE_STDOUT_CALLBACK=memstretch.density.nothing",
         "ansible-playbook playbooks/nothing.yml",
         "ansible-playbook -i nothing.yml site.yml",
         "ansible-playbook site.yml --nothing",
@@ -213,7 +232,7 @@ def test_the_commands_of_a_page(page, tmp_path, monkeypatch):
 def test_a_wrong_command_is_noticed(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     reader = Reader()
-    with pytest.raises((AssertionError, SystemExit)):
+    with pytest.raises((AssertionError, SystemExit, OSError)):
         reader.type(command.split())
         reader.check_syntax()
 

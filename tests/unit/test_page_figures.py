@@ -14,7 +14,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES, name
+from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES, ROOT, blocks, name
 
 MARKED = re.compile(r"<!-- figures -->\n(.*?)<!-- end of figures -->", re.DOTALL)
 BENCH = re.compile(r"\]\(([\w./-]*bench/(?:[\w-]+\.md|experiments/[\w-]+\.txt))(?:#[\w-]+)?\)")
@@ -97,6 +97,15 @@ def test_the_pages_quote_benches():
         "experiments.md",
         "charged_dram.md",
     }
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_the_output_of_the_demos_is_that_of_their_bench(page):
+    kept = " ".join((ROOT / "docs/bench/demo.md").read_text(encoding="utf-8").split())
+    lines = [line for block in blocks(ROOT / page, "") for line in block.text.splitlines() if line != "..."]
+    assert len(lines) > 5
+    for line in lines:
+        assert " ".join(line.removesuffix(" ...").split()) in kept, line
 
 
 def test_a_paragraph_that_quotes_a_bench_needs_no_mark(tmp_path):

@@ -19,7 +19,7 @@ CHART_HEIGHT, CHART_HEIGHT_OF_PROFILE = 516, 34
 
 def density_page(document: t.Mapping[str, t.Any]) -> str:
     """Return the page of a search for the density, from density.json."""
-    found, slo, first = document["density"], document["slo"], headline.density(document)
+    found, slo, (first, *others) = document["density"], document["slo"], headline.all_of_density(document)
     data = {
         "kind": "density",
         "slo_text": f"SLO: average ≤ {slo['avg_us']:g} µs and p99 ≤ {slo['p99_us']:g} µs",
@@ -44,7 +44,7 @@ def density_page(document: t.Mapping[str, t.Any]) -> str:
         site_lines=site_check.lines(document.get("site_checks", [])),
         text=density_text,
         headline=first,
-        others=[text for each in found[1:] if (text := headline.more_than_first(document, each)) != first],
+        others=others,
         chart_height=CHART_HEIGHT + CHART_HEIGHT_OF_PROFILE * len(found),
     )
 

@@ -1,15 +1,14 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A density in words, from density.json: the same on the terminal and on the page."""
+"""A density in words, from density.json: the same on the terminal and on the page. headline.py has its sentence."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import grid, microseconds
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 
 _Found = t.Mapping[str, t.Any]
 
@@ -36,55 +35,11 @@ def ratio(found: _Found) -> str:
     if found["ratio"] is None:
         return "-"
     low, high = found["ratio"]["interval"]
-    span = (
-        f"{low:.2f} to {high:.2f}"
-        if high is not None
-        else f"{low:.2f} or more"
-        if low
-        else "anything, nothing is known"
-    )
+    span = f"{low:.2f} to {high:.2f}" if high is not None else f"{low:.2f} or more" if low else "unknown"
     if found["ratio"]["indicative"]:
         return f"indicative: {span}"
     estimate = found["ratio"]["estimate"]
     return span if estimate is None else f"{estimate:.2f} ({span})"
-
-
-def headlines(document: _Found) -> list[str]:
-    """Return the answer in one sentence for each profile but the first."""
-    base, *others = document["density"]
-    budgets = {run["dram"]["budget_bytes"] for run in document["runs"] if run.get("dram")}
-    under = f"Under {size_text(budgets.pop())} of DRAM" if len(budgets) == 1 else "Under this DRAM"
-    return [f"{under}, {_compared(each, base)}." for each in others]
-
-
-def _compared(found: _Found, base: _Found) -> str:
-    """Return how many hosts a profile carries, and how many times as many as the first one.
-
-    Where too little is known for that, return what its probes have shown so far.
-    """
-    ratio_ = found["ratio"] or {"indicative": True}
-    if not ratio_["indicative"] and ratio_["interval"][1] is not None:
-        low, high = ratio_["interval"]
-        span = f"{low:.1f} to {high:.1f} times as many"
-        estimate = ratio_["estimate"]
-        times = span if estimate is None else f"{estimate:.1f} times as many ({low:.1f} to {high:.1f})"
-        ours, theirs = density(found), density(base)
-        return f"{found['name']} carries {ours} of these Redis servers, {base['name']} alone {theirs}: {times}"
-    seen, of_base = found["seen"], base["seen"]
-    low = seen["passed"] / (of_base["missed"] - 1) if of_base["missed"] not in (None, 1) else 0
-    text = f"{found['name']} {_seen(seen)}, {base['name']} alone {_seen(of_base)}"
-    if seen["missed"] and of_base["passed"] and low:
-        text += f": {low:.1f} to {(seen['missed'] - 1) / of_base['passed']:.1f} times as many"
-    probes = found["probes"] + base["probes"]
-    return f"{text}, in {probes} probes; a 95 % interval needs more of them"
-
-
-def _seen(seen: _Found) -> str:
-    undecided = f" ({listed([str(size) for size in seen['undecided']])} undecided)" if seen["undecided"] else ""
-    if not seen["passed"]:
-        return f"carried no fleet that was tried{undecided}"
-    beyond = f" and not {seen['missed']}" if seen["missed"] else "" if undecided else " and no larger fleet was tried"
-    return f"carried {seen['passed']} of these Redis servers{beyond}{undecided}"
 
 
 def closed(share: _Found | None) -> str:
@@ -162,7 +117,7 @@ def notes(found: _Found, shared: t.Collection[str] = ()) -> list[str]:
         lines.append("too many probes could not be judged in any of their attempts; see their reasons")
     lines += [
         f"{each['name']} missed the SLO in all {counted(each['probes'], 'probe')} that held it, while most other "
-        "hosts met it: it is sick, and the density is its own more than the profile's"
+        "hosts met it: it is sick, and limits the density more than the profile does"
         for each in found["sick"]
     ]
     return [*lines, *(label for label in found["labels"] if label not in shared)]

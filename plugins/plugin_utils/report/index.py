@@ -4,7 +4,7 @@
 """The index of all results: index.html in the results directory, the newest result first.
 
 Each published result keeps its row in a small file, so that the index of a thousand results is read in a moment. The
-index itself is always made from what the directory holds. A lock makes whoever publishes last see all others.
+index itself is always made from what the directory holds. Under a lock, the last writer sees all earlier results.
 """
 
 from __future__ import annotations

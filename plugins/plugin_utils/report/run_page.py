@@ -159,7 +159,7 @@ def _sentence(summary: _Mapping) -> str:
     if summary["verdict"] == UNDECIDED:
         return (
             f"Whether all hosts meet the SLO ({limits}) is undecided in {_of_cells(missed, cells)}: with the "
-            f"delays of the clients they miss it, without them they may meet it. The reasons below tell what to do."
+            f"delays of the clients they miss it, without them they may meet it. See the reasons below for what to do."
         )
     died = summary["fleet"]["failed"]
     if died:
@@ -237,7 +237,7 @@ def _stolen_time(iterations: t.Sequence[_Mapping]) -> _Check:
         return True, "No CPU time was stolen by a hypervisor."
     share = f"A hypervisor stole up to {100 * stolen:.2g} % of the time of a CPU in an iteration"
     if stolen <= _STOLEN_KEPT:
-        return True, f"{share}; up to {100 * _STOLEN_KEPT:g} % cannot decide a p99."
+        return True, f"{share}; up to {100 * _STOLEN_KEPT:g} % is too little to change a p99."
     return False, f"{share}, which may explain a part of the latency ({100 * _STOLEN_KEPT:g} % is accepted)."
 
 

@@ -256,7 +256,7 @@ def noise_sentence(noise: t.Mapping[str, t.Any]) -> str:
     return (
         f"The spread is the standard deviation of the logarithm over the runs of a profile. The smallest effect is the "
         f"ratio (or 1 / ratio) that {noise['rounds']} rounds find with a probability of 80 %, if runs differ as "
-        f"much as in {source}, without what rounds have in common. It is that of a single ratio; a star takes more."
+        f"much as in {source}, without what rounds have in common. It is for a single ratio; a star needs a larger one."
     )
 
 
@@ -327,7 +327,7 @@ def _notes(labels: t.Sequence[str]) -> list[str]:
 
 
 def _remark(labels: t.Sequence[str]) -> str:
-    """Return a remark for the verdict, so that nobody reads it without the notes."""
+    """Return the note behind the verdict, or where to find the notes if there are several."""
     return f" ({labels[0]})" if len(labels) == 1 else f" (see the {len(labels)} notes above)" if labels else ""
 
 

@@ -104,7 +104,7 @@ def publish(
     document["attempts_summary"] = attempts.summary(document.get("attempts", []), ("arm", "size"))
     lines = density_text.lines(document) + site_check.lines(document.get("site_checks", []))
     lines += attempts.lines(document["attempts_summary"]) + cost_text.lines(document["cost"])
-    lines += ["", *density_text.headlines(document)]
+    lines += ["", *headline.all_of_density(document)]
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join(lines).strip() + "\n")
     directory.write_text("density.html", density_page(document))

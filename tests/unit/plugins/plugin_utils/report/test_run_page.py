@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import run_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import unsteady
 
@@ -39,3 +40,18 @@ def test_page_ins_that_changed_are_named():
         "influence 0, 100 % GET: not in a steady state; the page-ins of an iteration fell by 40 % from the first to "
         "the last iteration.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("shares", "fine", "text"),
+    [
+        ([0, 0], True, "No CPU time was stolen by a hypervisor."),
+        ([], True, "No CPU time was stolen by a hypervisor."),
+        ([0.0001, 0.001], True, "stole up to 0.1 % of the time of a CPU in an iteration; up to 0.1 % is too little"),
+        ([0.02, 0.0011, 0], False, "stole up to 2 % of the time of a CPU in an iteration, which may explain a part of"),
+        ([0.0011], False, "stole up to 0.11 % of the time"),
+    ],
+)
+def test_only_stolen_time_that_can_change_a_p99_is_a_doubt(shares, fine, text):
+    is_fine, sentence = run_page._stolen_time([{"stolen": share} for share in shares])
+    assert is_fine is fine and text in sentence, sentence

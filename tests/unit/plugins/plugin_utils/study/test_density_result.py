@@ -87,47 +87,6 @@ def test_the_text_shows_intervals_and_what_was_discarded():
     assert "the budget of 3 probes is used, and the interval is wider than a factor of 1.25" in text
 
 
-def test_the_answer_is_one_sentence():
-    dram = {"budget_bytes": 150 * 2**20}
-    probes = [entry(arm, size, "pass", dram=dram) for arm, size in (("dram", 4), ("zram", 11)) for _probe in range(10)]
-    probes += [entry(arm, size, "fail", dram=dram) for arm, size in (("dram", 5), ("zram", 12)) for _probe in range(10)]
-    (sentence,) = density_text.headlines(concluded(*probes, arms=("dram", "zram"), maximum=16))
-    assert sentence.startswith("Under 150 MiB of DRAM, zram carries 11 (")
-    assert "of these Redis servers, dram alone 4 (" in sentence and "times as many (2." in sentence, sentence
-    assert density_text.headlines(concluded(entry("dram", 4, "pass"))) == []
-
-
-def test_few_probes_say_what_they_have_shown():
-    def sentence(*probes):
-        found = [entry(*each) for each in probes]
-        return density_text.headlines(concluded(*found, arms=("dram", "zram"), maximum=16))[0]
-
-    both = [
-        ("dram", 4, "pass"),
-        ("dram", 5, "fail"),
-        ("zram", 11, "pass"),
-        ("zram", 13, "undecided"),
-        ("zram", 16, "fail"),
-    ]
-    assert sentence(*both) == (
-        "Under this DRAM, zram carried 11 of these Redis servers and not 16 (13 undecided), dram alone carried 4 of "
-        "these Redis servers and not 5: 2.8 to 3.8 times as many, in 5 probes; a 95 % interval needs more of them."
-    )
-    assert "zram carried 11 of these Redis servers (13 and 14 undecided), dram alone carried 4" in sentence(
-        *both[:4], ("zram", 14, "undecided")
-    )
-    assert "zram carried 8 of these Redis servers and not 16 (11 and 13 undecided)" in sentence(
-        *both, ("zram", 11, "undecided"), ("zram", 8, "pass")
-    )
-    assert "zram carried no fleet that was tried (13 undecided), dram alone" in sentence(*both[:2], both[3])
-    assert "zram carried 8 of these Redis servers and not 11" in sentence(
-        *both, ("zram", 11, "fail"), ("zram", 8, "pass")
-    )
-    assert "zram carried 11 of these Redis servers and no larger fleet was tried, dram" in sentence(*both[:3])
-    assert "zram carried no fleet that was tried, dram alone" in sentence(*both[:2], both[4])
-    assert "times as many" not in sentence(*both[1:]) + sentence(*both[:3]) + sentence(both[0], *both[2:])
-
-
 def test_a_search_that_ran_out_of_time_says_so():
     document = empty(("dram",))
     document.update(runs=[entry("dram", 2, "pass")], out_of_time=True)

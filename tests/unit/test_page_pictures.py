@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each picture of the pages names its source and shows what that has now."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import headline
+from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import pictures  # noqa: E402
+
+SHOWN = re.compile(r"!\[([^]]*)\]\(([^)]*docs/images/|images/|\.\./images/)([\w.-]+)\)")
+
+
+def test_no_picture_is_without_a_source():
+    assert {path.name for path in pictures.IMAGES.iterdir()} == {*pictures.PICTURES, *pictures.DIAGRAMS}
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_a_picture_is_drawn_from_the_source_that_it_names(name):
+    picture, texts = pictures.PICTURES[name], pictures.texts(pictures.IMAGES / name)
+    assert texts[pictures.SOURCE] == picture.source and (ROOT / picture.source).exists()
+    if picture.kept:
+        assert texts[pictures.CHECKSUM] == pictures.checksum(picture.source), "draw it again with make pictures"
+    else:
+        assert picture.title.startswith("Synthetic example"), "only figures of a kept result were measured"
+
+
+@pytest.mark.parametrize("name", pictures.DIAGRAMS)
+def test_a_diagram_is_that_of_the_tool(name):
+    text = (pictures.IMAGES / name).read_text(encoding="utf-8")
+    assert text == pictures.svg(pictures.DIAGRAMS[name]), "draw it again with make pictures"
+    ElementTree.fromstring(text)
+
+
+def test_each_picture_is_shown_with_words_for_those_who_cannot_see_it():
+    shown = [found for page in PAGES for found in SHOWN.findall(page.read_text(encoding="utf-8"))]
+    assert {name for _words, _place, name in shown} == {*pictures.PICTURES, *pictures.DIAGRAMS}
+    assert all(len(words) > 20 for words, _place, _name in shown)
+
+
+def test_the_readme_begins_with_the_answer_of_its_picture():
+    source = pictures.PICTURES["density.png"].source
+    (row,) = [each for each in pictures.rows(ROOT / "tools" / "headline.yml") if each.name in source]
+    document = pictures.Published(ROOT / "docs" / "bench" / "headline").of(row).density
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    answer, _dot, few = headline.density(document).partition(". ")
+    assert answer in readme and few, "write the sentence of docs/bench/headline.md"
+
+
+def test_a_text_in_a_picture_is_read_back(tmp_path):
+    path = tmp_path / "picture.png"
+    old = (pictures.IMAGES / "density.png").read_bytes()
+    path.write_bytes(pictures.with_texts(old, {"Comment": "new"}))
+    assert pictures.texts(path) == {**pictures.texts(pictures.IMAGES / "density.png"), "Comment": "new"}
+    # A reader of pictures checks the checksums of the parts.
+    assert path.read_bytes().endswith(old[-12:]) and len(path.read_bytes()) == len(old) + 12 + len("Comment\0new")
+
+
+def test_the_page_of_each_picture_has_the_part_that_is_shown():
+    for name, picture in pictures.PICTURES.items():
+        assert f'id="{picture.part}"' in picture.page(ROOT / picture.source), name
