@@ -20,7 +20,7 @@ MAKERS = [
     ("Invalid", "plugin_utils/run/fleet_phase.py", {"_invalid_because", "_other_settings", "_cut_short"}),
     ("Invalid", "plugin_utils/run/clocks.py", {"_set", "_moved", "_outside", "changes"}),
     ("Invalid", "plugin_utils/run/charged_dram.py", {"reasons"}),
-    ("Invalid", "plugin_utils/run/measurement.py", {"result"}),
+    ("Invalid", "plugin_utils/run/accepted.py", {"unusable"}),
     ("Invalid", "plugin_utils/recorder/run.py", {"add"}),
     ("Invalid", "module_utils/solotest/client.py", {"explain"}),
     ("Fail", "plugin_utils/run/verdict.py", {"add", "_sentences"}),
