@@ -154,23 +154,25 @@ def run_to_its_end(command: t.Sequence[str], environment: t.Mapping[str, str], k
     Args:
         kept: file descriptors that the program keeps open.
     """
+    process: subprocess.Popen[bytes] | None = None
     interrupted = False
 
-    def pass_on(_number: int, _frame: t.Any) -> None:
-        process.send_signal(signal.SIGINT)
-        raise KeyboardInterrupt
+    # It raises nothing, so that no signal can end the wait for the program, however early it comes.
+    def note(number: int, _frame: t.Any) -> None:
+        nonlocal interrupted
+        interrupted = True
+        if number == signal.SIGTERM and process is not None:
+            process.send_signal(signal.SIGINT)
 
-    with subprocess.Popen(command, env=environment, pass_fds=kept) as process:
-        before = signal.signal(signal.SIGTERM, pass_on)
-        try:
-            while True:
-                try:
-                    status = process.wait()
-                    break
-                except KeyboardInterrupt:
-                    interrupted = True
-        finally:
-            signal.signal(signal.SIGTERM, before)
+    before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        process = subprocess.Popen(command, env=environment, pass_fds=kept)
+        if interrupted:  # before it could get the signal
+            process.send_signal(signal.SIGINT)
+        status = process.wait()
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
     if interrupted:
         raise KeyboardInterrupt
     return status
