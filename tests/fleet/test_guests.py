@@ -71,6 +71,13 @@ class Guests:
         )
         return {name: text.strip() for name, text in blocks}
 
+    def runs(self, name: str, program: str) -> bool:
+        """Return whether a VM runs a program."""
+        pattern = f"{program[:-1]}[{program[-1]}]"  # does not match the command line of this search
+        process = self.start("ansible", name, "-m", "ansible.builtin.raw", "-a", f"pgrep -f '{pattern}'")
+        process.communicate(timeout=BOOT_TIMEOUT_S)
+        return process.returncode == 0
+
     def remove(self) -> None:
         outcome = self.run_playbook("teardown")
         assert outcome.status == 0, outcome.output
@@ -177,14 +184,19 @@ def test_coarse_timers_are_refused_before_the_fill_or_end_with_a_labelled_verdic
 
 
 def test_a_vm_is_killed_in_the_middle_of_a_phase(guests: Guests, tmp_path: pathlib.Path) -> None:
-    variables = json.dumps({**LOAD, "results_dir": str(tmp_path), "run_id": "killed", "profile": "swap_2018"})
+    # Longer, so that the client runs while it is looked for.
+    load = {**LOAD, "latency_benchmark_requests": 4000}
+    variables = json.dumps({**load, "results_dir": str(tmp_path), "run_id": "killed", "profile": "swap_2018"})
     process = guests.start("ansible-playbook", str(ROOT / "playbooks" / "site.yml"), "-e", variables)
     deadline = time.monotonic() + BOOT_TIMEOUT_S
     while not (tmp_path / "killed" / "phases" / "02-i0-r100-1.json").exists():
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline, "the first phase has not ended"
         time.sleep(0.5)
-    time.sleep(5)  # into the second phase
+    while not guests.runs(f"{FLEET}-002", "solotest"):
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, "the client of the second phase has not begun"
+    time.sleep(5)  # until the controller has the answer to the launch, too
     guests.lab.hypervisors[1].virsh("destroy", f"{FLEET}-002")
     output, _errors = process.communicate(timeout=BOOT_TIMEOUT_S)
     assert process.returncode != 0, output

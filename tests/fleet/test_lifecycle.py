@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+
 import pytest
 
 from .conftest import IMAGES, Lab, define_foreign_vm
@@ -87,3 +90,19 @@ def test_vms_are_distributed_over_two_hypervisors(lab: Lab) -> None:
     lab.create_fleet(vm_fleet_count=3, hypervisors=2)
     assert [each.vms() for each in lab.hypervisors] == [{"try-001", "try-003"}, {"try-002"}]
     assert lab.create_fleet(vm_fleet_count=3, hypervisors=2).changed == 0
+
+
+def test_the_self_test_removes_a_vm_that_does_not_boot(lab: Lab, tmp_path: pathlib.Path) -> None:
+    """The golden image is that of the inventory's own fleet, and empty."""
+    settings = {"selftest_emulation": True, "selftest_vm_memory": "64M", "selftest_vm_timeout": 2}
+    variables = json.dumps({"results_dir": str(tmp_path), "selftest_checks": ["vm", "guest_arguments"]})
+    outcome = lab.run_playbook("selftest", "-e", variables, **settings)
+    assert outcome.status != 0 and "1 of 3 checks failed: vm on try1" in outcome.output, outcome.output
+    text = (tmp_path / "selftest" / "selftest.json").read_text(encoding="utf-8")
+    results = json.loads(text)["hosts"]["host-1"]["results"]
+    assert "No address within 2 s" in results["vm"]["reason"], results["vm"]
+    assert results["guest_arguments"]["result"] == "skipped"
+    assert results["put_back"]["result"] == "passed", results["put_back"]
+    host = lab.hypervisors[0]
+    assert host.vms() == set() and "fleet-memstretch-selftest" not in host.files(IMAGES)
+    assert not pathlib.Path("/var/lib/memstretch-selftest").exists()
