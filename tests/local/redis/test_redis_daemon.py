@@ -447,8 +447,8 @@ def test_simultaneous_runs_start_one_server(make):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"timeout": 0}, ["timeout", "0", "1 to 3600"]),
-        ({"timeout": 3601}, ["timeout", "3601", "1 to 3600"]),
+        ({"timeout": 0}, ["timeout", "0", "1 to 3,600"]),
+        ({"timeout": 3601}, ["timeout", "3601", "1 to 3,600"]),
         ({"config": "redis.conf"}, ["config", "redis.conf", "absolute"]),
         ({"executable": "no-such-redis"}, ["executable", "no-such-redis"]),
         ({"state": "running"}, ["state", "running", "started"]),
