@@ -167,7 +167,7 @@ lab lab-site: setup $(GOLDEN_IMAGE)
 
 # These lanes use one CPU each, so two of them run at the same time. The others use both CPUs.
 ONE_CPU := lint sanity fleet unit membw report
-test: setup-test ## Run all tests that boot no machine (25 minutes on two quiet CPUs, 50 on busy ones)
+test: setup-test ## Run all tests that boot no machine (27 minutes on two quiet CPUs, 50 on busy ones)
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target UNIT_WORKERS=1 $(addprefix test-,$(ONE_CPU))
 	@$(MAKE) --no-print-directory $(addprefix test-,$(filter-out $(ONE_CPU),$(LANES)))
 	@echo "All lanes passed: $(LANES)"

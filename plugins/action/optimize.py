@@ -13,8 +13,10 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
     CHECKED_RUN,
     RESULTS_DIR,
+    SITE,
     ControllerAction,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import optimized_profile
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import split_names
@@ -51,6 +53,7 @@ class ActionModule(ControllerAction):
         "minutes": {"type": "raw", "default": 240},
         "attempts": {"type": "raw", "default": 3},
         "run": CHECKED_RUN,
+        "site": SITE,
     }
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -61,7 +64,7 @@ class ActionModule(ControllerAction):
             options["results_dir"], FILE, "optimize", options["optimize_id"], definition, options["resume"]
         )
         tried = [Candidate(**each) for each in definition["candidates"]]
-        for line in _opening(directory, document, tried):
+        for line in _opening(directory, document, tried) + site_check.added(document, options["site"]):
             Display().display(line)
         search = {"id": document["id"], "directory": directory.path}
         if self._task.check_mode:

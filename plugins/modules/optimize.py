@@ -28,6 +28,7 @@ extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
   - memstretch.density.checked_run
+  - memstretch.density.checked_site
 options:
   profile:
     description: Name or path of the profile.

@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import index
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import grid
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.candidates import (
@@ -37,7 +38,9 @@ def publish(
         directory.write_text(f"{name}.yml", optimized(document, name))
     ledger = attempts.summary(document.get("attempts", []))
     directory.write_json(file_name, {**document, "attempts_summary": ledger, "profile": path})
-    lines = [*table(document), "", sentence(document, path), *attempts.lines(ledger)]
+    checks = document.get("site_checks", [])
+    notes = [f"  note: {label}" for label in site_check.labels(checks)]
+    lines = [*table(document), "", sentence(document, path), *notes, *attempts.lines(ledger), *site_check.lines(checks)]
     directory.write_text("optimize.txt", "\n".join(lines).strip() + "\n")
     index.enter(directory, "optimize.txt", document["created_at"], sentence(document, path))
     for line in lines:

@@ -22,7 +22,7 @@ OURS = str(pathlib.Path(__file__).resolve().parents[5] / "roles/host_tuning/prof
 def search(tmp_path):
     """A function that searches the candidates of zram in a world, and returns the path, the lines and the directory."""
 
-    def publish_search(effects, **settings):
+    def publish_search(effects, site=(), **settings):
         data = load("zram", OURS, [])
         tried = candidates("zram", data, [])
         host = Host(World("host", effects, spread=0.02), 1)
@@ -36,6 +36,7 @@ def search(tmp_path):
             "created_at": 1_793_000_000.0,
             "definition": {**definition, "figure": "avg_us", "rounds": 12, "minutes": 240},
             "attempts": [],
+            "site_checks": list(site),
             "result": result,
         }
         directory, lines = RunDirectory(str(tmp_path), "optimize-1"), []
@@ -57,6 +58,19 @@ def test_what_is_confirmed_becomes_a_profile_with_its_effect_as_the_reason(searc
     assert made["swap"] == unchanged["swap"]
     assert "vm.swappiness=200 beats zram: average" in text and f"-e profile={path}" in text and "confirmed" in text
     assert directory.read_json("optimize.json")["profile"] == path
+
+
+def test_a_site_that_was_too_noisy_is_named_with_the_result(search):
+    judged = {
+        "median_us": {"avg_us": 40, "p99_us": 100},
+        "smallest_effect": {"avg_us": 1.1, "p99_us": 1.2},
+        "gap_us": 5,
+        "stolen": 0.07,
+        "reasons": ["7.0% of its CPU time was stolen"],
+    }
+    text = search({}, site=[{"rounds": 12, "hosts": {"kvm01": judged}, "unmeasured": {}}])[1]
+    assert "  note: the site was too noisy: kvm01: 7.0% of its CPU time was stolen" in text
+    assert "Site check of kvm01: avg 40" in text
 
 
 def test_two_settings_are_proposed_with_what_they_do_together(search):
