@@ -12,6 +12,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.memory
     HostMemory,
     compression,
 )
+from ansible_collections.memstretch.density.tests.unit.fixtures.arms import ARM
 
 GIB = 2**30
 RECORD = {
@@ -21,16 +22,6 @@ RECORD = {
     "sysctl": {"vm.watermark_scale_factor": 100},
     "imdt": {"detected": False},
     "swap": {"areas": []},
-}
-ARM = {
-    "tuned": True,
-    "refused": "",
-    "swap": {"kind": "none"},
-    "areas": [],
-    "needs": [],
-    "sysctl": {},
-    "sysfs": {},
-    "dram_budget": {},
 }
 DRIVES = {**ARM, "swap": {"kind": "devices"}, "areas": [{"size_bytes": 20 * GIB}]}
 ZRAM = {**ARM, "swap": {"kind": "zram"}, "areas": [{"size_bytes": 8 * GIB}]}

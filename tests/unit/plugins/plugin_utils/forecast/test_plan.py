@@ -12,6 +12,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.capacity imp
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import plan
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.tests.unit.fixtures.arms import ARM
 
 GIB = 2**30
 LOAD = {**SETTINGS, "key_count": 100_000, "rate": 2000, "influences": [0, 25]}
@@ -22,16 +23,6 @@ RECORD = {
     "sysctl": {"vm.watermark_scale_factor": 10},
     "imdt": {"detected": False},
     "swap": {"areas": []},
-}
-ARM = {
-    "tuned": True,
-    "refused": "",
-    "swap": {"kind": "none"},
-    "areas": [],
-    "needs": [],
-    "sysctl": {},
-    "sysfs": {},
-    "dram_budget": {},
 }
 DRIVES = {**ARM, "swap": {"kind": "devices"}, "areas": [{"size_bytes": 50 * 10**9}]}
 ZRAM = {**ARM, "swap": {"kind": "zram"}, "areas": [{"size_bytes": 4 * GIB}]}

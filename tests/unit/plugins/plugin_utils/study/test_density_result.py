@@ -6,6 +6,7 @@ from synthetic_densities import empty, entry
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import density_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.density_page import density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
+from ansible_collections.memstretch.density.tests.unit.fixtures.sites import NOISY_SITE
 
 
 def concluded(*runs, arms=("dram",), **changes):
@@ -16,16 +17,8 @@ def concluded(*runs, arms=("dram",), **changes):
 
 
 def test_a_site_that_was_too_noisy_is_named_with_the_result():
-    judged = {
-        "median_us": {"avg_us": 40, "p99_us": 100},
-        "smallest_effect": {"avg_us": 1.1, "p99_us": 1.2},
-        "gap_us": 5,
-        "stolen": 0.07,
-        "reasons": ["7.0% of its CPU time was stolen"],
-    }
-    site = {"rounds": 5, "hosts": {"kvm01": judged}, "unmeasured": {}}
     document = empty(("dram",))
-    document.update(runs=[entry("dram", 2, "pass")], site_checks=[site])
+    document.update(runs=[entry("dram", 2, "pass")], site_checks=[NOISY_SITE])
     density_result.conclude(document)
     assert document["labels"] == ["the site was too noisy: kvm01: 7.0% of its CPU time was stolen"]
     assert "  note: the site was too noisy: kvm01: 7.0% of its CPU time was stolen" in density_text.lines(document)

@@ -14,6 +14,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.candidates import candidates
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimization import Optimization, SearchSettings
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimized_profile import publish
+from ansible_collections.memstretch.density.tests.unit.fixtures.sites import NOISY_SITE
 
 OURS = str(pathlib.Path(__file__).resolve().parents[5] / "roles/host_tuning/profiles")
 
@@ -61,14 +62,7 @@ def test_what_is_confirmed_becomes_a_profile_with_its_effect_as_the_reason(searc
 
 
 def test_a_site_that_was_too_noisy_is_named_with_the_result(search):
-    judged = {
-        "median_us": {"avg_us": 40, "p99_us": 100},
-        "smallest_effect": {"avg_us": 1.1, "p99_us": 1.2},
-        "gap_us": 5,
-        "stolen": 0.07,
-        "reasons": ["7.0% of its CPU time was stolen"],
-    }
-    text = search({}, site=[{"rounds": 12, "hosts": {"kvm01": judged}, "unmeasured": {}}])[1]
+    text = search({}, site=[NOISY_SITE])[1]
     assert "  note: the site was too noisy: kvm01: 7.0% of its CPU time was stolen" in text
     assert "Site check of kvm01: avg 40" in text
 
