@@ -89,6 +89,40 @@ def test_a_profile_is_applied_changed_and_restored(tune):
     assert changed(tune("restore", "zram")) == 0
 
 
+@pytest.fixture
+def damon_thread():
+    """The state of a DAMON thread that runs; without a scheme it only watches."""
+    threads = pathlib.Path("/sys/kernel/mm/damon/admin/kdamonds")
+    if not threads.is_dir():
+        pytest.skip("this kernel has no DAMON")
+    own = value(threads / "nr_kdamonds") == ["0"]
+    if own:
+        for name, text in (
+            ("nr_kdamonds", "1"),
+            ("0/contexts/nr_contexts", "1"),
+            ("0/contexts/0/operations", "paddr"),
+            ("0/contexts/0/targets/nr_targets", "1"),
+            ("0/state", "on"),
+        ):
+            (threads / name).write_text(text, encoding="ascii")
+    yield threads / "0/state"
+    if own:
+        (threads / "0/state").write_text("off", encoding="ascii")
+        (threads / "nr_kdamonds").write_text("0", encoding="ascii")
+
+
+def test_damon_is_stopped_and_started_again(tune, damon_thread):
+    """It pages out what it finds cold, which is no merit of a profile."""
+    before = snapshot()
+    assert value(damon_thread) == ["on"]
+    assert tune("tune", "dram").status == 0
+    assert value(damon_thread) == ["off"]
+    assert changed(tune("tune", "dram")) == 0
+
+    assert tune("restore", "dram").status == 0
+    assert value(damon_thread) == ["on"] and differences(before, snapshot()) == {}
+
+
 def test_what_can_no_longer_be_restored_does_not_stop_the_rest(tune, fleet):
     """The kernel refuses one original, lacks the knob of another one, and the unit of a service is gone."""
     before = snapshot()

@@ -86,6 +86,16 @@ class Setting:
             return [self.pattern] if os.path.exists(knob_path(self.pattern)) else []
         return sorted(glob.glob(self.pattern))
 
+    def is_absent(self) -> bool:
+        """Return whether this kernel lacks the setting.
+
+        It does not if the pattern is for things of which there are none just now, such as threads of DAMON.
+        """
+        above, star, rest = self.pattern.partition("*")
+        directories = f"{above}{star}{rest.partition('/')[0]}/"
+        has_none = star and os.path.isdir(os.path.dirname(above)) and not glob.glob(directories)
+        return not self.knobs() and not has_none
+
 
 def knob_path(knob: str) -> str:
     """Return the file of a knob.

@@ -364,7 +364,7 @@ class HostTuner:
             "before": values(self._before.get),
             "effective": values(read_knob),
             "original": values(self._stored["originals"].get),
-            "absent": not knobs,
+            "absent": setting.is_absent(),
             "since": setting.since,
             "reason": setting.reason,
             "also_set_by": other_writers(setting, files),

@@ -107,6 +107,25 @@ def test_valid_settings_have_no_mistakes():
     )
 
 
+def test_a_setting_of_things_that_do_not_exist_just_now_is_not_absent(tmp_path):
+    """A kernel with DAMON has no directory of a DAMON thread until one is made."""
+    pattern = f"{tmp_path}/kdamonds/*/state"
+
+    def knobs_and_absent():
+        setting = Setting("sysfs", pattern, ("off",))
+        return setting.knobs(), setting.is_absent()
+
+    assert knobs_and_absent() == ([], True), "the kernel has no DAMON"
+    (tmp_path / "kdamonds").mkdir()
+    (tmp_path / "kdamonds" / "nr_kdamonds").touch()
+    assert knobs_and_absent() == ([], False), "it has, and no thread"
+    (tmp_path / "kdamonds" / "0").mkdir()
+    assert knobs_and_absent() == ([], True), "a thread without this knob"
+    (tmp_path / "kdamonds" / "0" / "state").write_text("on\n", encoding="utf-8")
+    assert knobs_and_absent() == ([f"{tmp_path}/kdamonds/0/state"], False)
+    assert Setting("sysfs", f"{tmp_path}/none", ("1",)).is_absent()
+
+
 def test_settings_are_persistent_by_files_of_the_system():
     settings = [
         Setting("sysctl", "vm.swappiness", ("100",)),
