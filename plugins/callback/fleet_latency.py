@@ -16,6 +16,9 @@ description:
   - Works with the role P(memstretch.density.latency_benchmark#role). In any other playbook, each task that returns a
     result of the module becomes a phase of an ad-hoc run called C(adhoc-<time>). The SLO of ad-hoc runs is set by the
     options below, and their table is printed at the end of the playbook.
+  - While a task waits for the load to end, measures a host, or runs other playbooks, C(ansible-playbook) looks for its
+    result twice a second, and not every C(internal_poll_interval) seconds. Each look takes a CPU for a moment, from
+    Redis or its client where the controller is a measured machine.
 requirements:
   - Enable it with C(callbacks_enabled = memstretch.density.fleet_latency) in the section C([defaults]) of ansible.cfg.
 options:
@@ -57,6 +60,7 @@ import typing as t
 
 from ansible.plugins.callback import CallbackBase
 
+from ansible_collections.memstretch.density.plugins.plugin_utils import polling
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder import adhoc
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import index
@@ -109,7 +113,11 @@ class CallbackModule(CallbackBase):
         self._guard(self._take_failure, result, True)
 
     def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
+        polling.begin_task(task)
         self._guard(self._end_adhoc_phase)
+
+    def v2_playbook_on_handler_task_start(self, task: t.Any) -> None:
+        polling.begin_task(task)
 
     def v2_playbook_on_stats(self, stats: t.Any) -> None:
         self._guard(self._finish)

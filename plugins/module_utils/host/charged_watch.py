@@ -8,7 +8,6 @@ The same process reclaims memory of the budget's control group in the background
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -79,8 +78,10 @@ def _write_samples(
 
 
 def _sample(charged: ChargedDram, group: CgroupFiles | None, reclaim: GroupReclaim | None) -> dict[str, t.Any]:
-    with group.locked() if group else contextlib.nullcontext():
-        sample: dict[str, t.Any] = dict(charged.read())
+    sample: dict[str, t.Any] = dict(charged.read())
+    if group:
+        with group.locked():  # the reclaim lowers the limit for a moment
+            sample["limit_bytes"] = group.limit()
     return {
         **sample,
         "limit_hits": group.limit_hits() if group else None,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import subprocess
@@ -14,6 +15,9 @@ from ansible.module_utils.common.text.converters import to_native
 
 # AnsibleModule.run_command: exit status, standard output, standard error.
 RunCommand = t.Callable[..., "tuple[int, str, str]"]
+
+# How often to look whether a program has ended, where nothing reports it.
+_LOOK_SECONDS = 1
 
 
 def run_to_end(
@@ -27,7 +31,8 @@ def run_to_end(
 
     run_command waits up to a second for output, and then looks whether the program has ended. It loses the output of a
     program that prints and ends between the two, which happens on busy machines to programs that work for whole
-    seconds. Here the pipes are read after the program is known to have ended, before run_command looks at them.
+    seconds. Here the pipes are read after the program is known to have ended, before run_command looks at them. Until
+    then this process sleeps: where a machine runs many clients, one for each would disturb what they measure.
 
     Args:
         run_command: AnsibleModule.run_command.
@@ -42,22 +47,40 @@ def run_to_end(
             before_communicate_callback(process)
         if process.stdin is not None:
             return  # run_command writes to it only after this; what such programs print matters only if they fail
-        with selectors.DefaultSelector() as open_pipes:
+        with _end_of(process) as end, selectors.DefaultSelector() as waiting:
             for name, content in pipes.items():
-                open_pipes.register(getattr(process, name), selectors.EVENT_READ, content)
-            while open_pipes.get_map():
+                waiting.register(getattr(process, name), selectors.EVENT_READ, content)
+            if end is not None:
+                waiting.register(end, selectors.EVENT_READ)
+            open_pipes = len(pipes)
+            while open_pipes:
                 ended = process.poll() is not None
-                ready = open_pipes.select(0 if ended else 1)
-                for key, _events in ready:
+                events = waiting.select(0 if ended else _LOOK_SECONDS if end is None else None)
+                ready = [key for key, _events in events if key.data is not None]
+                for key in ready:
                     piece = os.read(key.fd, 1 << 16)
                     key.data.extend(piece)
                     if not piece:
-                        open_pipes.unregister(key.fileobj)
+                        waiting.unregister(key.fileobj)
+                        open_pipes -= 1
                 if ended and not ready:
                     return  # a daemon keeps a pipe open
 
     status, output, errors = run_command(command, before_communicate_callback=read_all, **options)
     return status, to_native(bytes(pipes["stdout"])) + output, to_native(bytes(pipes["stderr"])) + errors
+
+
+@contextlib.contextmanager
+def _end_of(process: subprocess.Popen[bytes]) -> t.Iterator[int | None]:
+    """Open a descriptor that becomes readable when the process ends; None where Python or the kernel has no pidfd."""
+    descriptor = None
+    with contextlib.suppress(AttributeError, OSError):  # Python 3.8, Linux 5.2, or a container that forbids it
+        descriptor = os.pidfd_open(process.pid)
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def run_checked(run_command: RunCommand, command: list[str], error: type[Exception]) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from ansible import constants
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.inventory.host import Host
 from ansible.playbook.task import Task
@@ -15,9 +16,15 @@ from synthetic_fleets import START, begun_run, run_config
 HOSTS = ["a", "b"]
 
 
-def task_result(host, data, action="memstretch.density.solotest_result", name="Measure"):
+def begun_task(action="ansible.builtin.debug"):
     task = Task()
-    task.action, task.name = action, name
+    task.action = action
+    return task
+
+
+def task_result(host, data, action="memstretch.density.solotest_result", name="Measure"):
+    task = begun_task(action)
+    task.name = name
     if "utr" in inspect.signature(CallbackTaskResult).parameters:  # ansible-core 2.21
         from ansible._internal._task import UnifiedTaskResult
 
@@ -138,7 +145,7 @@ def test_other_tasks_are_ignored(callback, tmp_path):
     callback.v2_runner_on_failed(
         task_result("a", {"msg": "no", "solotest": {"mode": "ping"}}, action="memstretch.density.solotest")
     )
-    callback.v2_playbook_on_task_start(None, False)
+    callback.v2_playbook_on_task_start(begun_task(), False)
     callback.v2_playbook_on_stats(None)
     assert list(tmp_path.iterdir()) == []
 
@@ -147,7 +154,7 @@ def test_an_ad_hoc_run_of_a_custom_playbook(callback, tmp_path, make_result, cap
     action = "memstretch.density.solotest"
     for number, host in enumerate(HOSTS):
         callback.v2_runner_on_ok(task_result(host, fill(make_result, number), action, "Fill"))
-    callback.v2_playbook_on_task_start(None, False)
+    callback.v2_playbook_on_task_start(begun_task(), False)
     for number, host in enumerate(HOSTS):
         callback.v2_runner_on_ok(task_result(host, measured(make_result, number), action, "Measure"))
     callback.v2_playbook_on_stats(None)
@@ -213,3 +220,11 @@ def test_a_long_message_of_a_host_is_cut_off_and_harmless_on_a_terminal(run, beg
         run.v2_runner_on_failed(task_result(host, {"msg": "\x1b[2J" + "x" * 10_000_000, "failed": True}))
     message = read(tmp_path, "phases", "01-fill.json")["failed"]["a"]
     assert message.startswith("?[2Jxx") and len(message) == 4000
+
+
+def test_ansible_rarely_looks_for_the_result_of_a_long_task(callback):
+    before = constants.DEFAULT_INTERNAL_POLL_INTERVAL
+    callback.v2_playbook_on_task_start(begun_task("ansible.builtin.wait_for"), False)
+    assert constants.DEFAULT_INTERNAL_POLL_INTERVAL == 0.5
+    callback.v2_playbook_on_handler_task_start(begun_task())
+    assert constants.DEFAULT_INTERNAL_POLL_INTERVAL == before < 0.5

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import time
@@ -14,6 +15,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.host import charged_watch
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import is_running
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
 
 
 def test_a_watch_reads_until_its_file_is_removed():
@@ -30,6 +32,34 @@ def test_a_watch_reads_until_its_file_is_removed():
         charged_watch.end({"path": "/etc/passwd", "pid": 1})
     while is_running(job["pid"]):
         pass
+
+
+def test_only_the_limit_is_read_under_the_lock(tmp_path, monkeypatch):
+    """The reclaim in the background lowers the limit for a moment, and needs the lock for each look."""
+    for name, number in (("memory.limit_in_bytes", 100), ("memory.usage_in_bytes", 90), ("memory.failcnt", 3)):
+        (tmp_path / name).write_text(str(number), encoding="ascii")
+    group, holds = CgroupFiles(str(tmp_path), version_1=True), []
+
+    def is_free():
+        other = os.open(tmp_path, os.O_RDONLY)
+        try:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(other)
+
+    class Charged:
+        def read(self):
+            holds.append(("sum", not is_free()))
+            return {"charged_bytes": 90, "limit_bytes": 70}  # it was read while the limit was lowered
+
+    limit = CgroupFiles.limit
+    monkeypatch.setattr(CgroupFiles, "limit", lambda self: holds.append(("limit", not is_free())) or limit(self))
+    sample = charged_watch._sample(Charged(), group, None)
+    assert holds == [("sum", False), ("limit", True)]
+    assert (sample["charged_bytes"], sample["limit_bytes"], sample["limit_hits"]) == (90, 100, 3)
 
 
 def test_page_ins_become_rates():

@@ -11,12 +11,21 @@ import subprocess
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.module_utils.host import commands
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_checked, run_to_end
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
 
 class CommandError(Exception):
     """The error that the caller asks for."""
+
+
+@pytest.fixture(params=[True, False], ids=["the kernel reports the end", "nothing reports the end"], autouse=True)
+def reports_the_end(request, monkeypatch):
+    """A host whose kernel and Python have pidfd, or one of them has not."""
+    if not request.param:
+        monkeypatch.delattr(os, "pidfd_open")
+    return request.param
 
 
 def test_the_output_is_returned():
@@ -60,3 +69,19 @@ def test_the_callback_of_the_caller_gets_the_process():
 
 def test_a_program_gets_its_input():
     assert run_to_end(run_command, ["cat"], data="in") == (0, "in\n", "")
+
+
+def test_nothing_wakes_up_while_the_program_runs(monkeypatch, reports_the_end):
+    looks = []
+    poll = subprocess.Popen.poll
+    monkeypatch.setattr(subprocess.Popen, "poll", lambda process: looks.append(process) or poll(process))
+    monkeypatch.setattr(commands, "_LOOK_SECONDS", 0.001)
+    assert run_to_end(run_command, ["sleep", "0.5"]) == (0, "", "")
+    # At the start; when the process ends and when each of its pipes is closed; and what run_command looks itself.
+    assert (len(looks) <= 6) is reports_the_end
+
+
+def test_no_descriptor_is_left_open():
+    before = os.listdir("/proc/self/fd")
+    run_to_end(run_command, ["true"])
+    assert os.listdir("/proc/self/fd") == before

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller sleeps while it loads its own machine: the wake-ups of its processes during a probe are counted."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import signal
+import time
+
+import redis
+
+from .conftest import SMALL, SMALL_SEARCH, free_ports, wait_for, write_inventory
+
+HOSTS = ("a", "b")
+# Requests to one Redis, at the 1,000 per second of SMALL: until the task that waits has started, and while wake-ups are
+# counted.
+STARTING, COUNTED = 1000, 4000
+# Wake-ups per second. The limit of ansible-playbook leaves room for the end of its start; it looked for results 100
+# times a second. A process that waits for a client looked once a second.
+MOST = {"ansible-playbook": 10, "waits for a client": 0.5}
+
+
+@dataclasses.dataclass
+class Process:
+    """What /proc tells of a process."""
+
+    parent: int
+    started: int
+    words: list[str]
+
+
+def processes() -> dict[int, Process]:
+    """Return all processes of this machine by their ids."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+                words = (entry / "cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            found[int(entry.name)] = Process(int(stat[1]), int(stat[19]), words)
+    return found
+
+
+def wakeups(pid: int) -> int:
+    """Return how often the threads of a process have gone to sleep and woken up."""
+    threads = [
+        (thread / "status").read_text(encoding="utf-8") for thread in pathlib.Path(f"/proc/{pid}/task").iterdir()
+    ]
+    return sum(int(thread.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for thread in threads)
+
+
+class Controller:
+    """The processes of a playbook, and those that it has left next to the clients.
+
+    Args:
+        playbook: id of its first process.
+        ports: of the Redis servers that it loads.
+    """
+
+    def __init__(self, playbook: int, ports: range) -> None:
+        self._playbook, self._ports = playbook, {str(port) for port in ports}
+
+    def waits(self) -> bool:
+        """Return whether the clients are there, and the playbook has begun the task after their launch."""
+        now = processes()
+        clients = self._clients(now)
+        launched = max((now[pid].started for pid in clients), default=0)
+        return len(clients) == len(self._ports) and any(now[pid].started > launched for pid in self._descendants(now))
+
+    def wakeups(self) -> dict[tuple[str, int], int]:
+        """Return how often each process has woken up so far, by what it is and its id."""
+        now = processes()
+        found = [("ansible-playbook", pid) for pid in self._descendants(now)]
+        found += [("waits for a client", now[client].parent) for client in self._clients(now)]
+        return {each: wakeups(each[1]) for each in found}
+
+    def _clients(self, now: dict[int, Process]) -> list[int]:
+        return [
+            pid
+            for pid, each in now.items()
+            if "/solotest-" in each.words[0] and "test" in each.words and self._ports & set(each.words)
+        ]
+
+    def _descendants(self, now: dict[int, Process]) -> list[int]:
+        def descends(pid: int) -> bool:
+            return pid == self._playbook or (pid in now and descends(now[pid].parent))
+
+        return [pid for pid in now if descends(pid)]
+
+
+def test_the_controller_sleeps_while_a_probe_loads_its_machine(fleet, tmp_path):
+    first = free_ports(len(HOSTS))
+    ports = range(first, first + len(HOSTS))
+    hosts = {name: {"redis_port": port, "latency_benchmark_port": port} for name, port in zip(HOSTS, ports)}
+    common = {**SMALL, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state")}
+    inventory = write_inventory(tmp_path / "hosts.yml", {"fleet": {"hosts": hosts, "vars": common}})
+    # The test interrupts the load, which must not end before.
+    probe = {**SMALL_SEARCH["density_probe"], "latency_benchmark_duration": 1200}
+    size = {"profiles": "dram", "density_start": len(HOSTS), "density_max": len(HOSTS)}
+    variables = {**SMALL_SEARCH, **size, "density_probe": probe}
+    playbook = fleet.start("-e", json.dumps(variables), playbook="density", inventory=inventory)
+    controller = Controller(playbook.pid, ports)
+    wait_for("the load", controller.waits, playbook)
+
+    with redis.Redis(port=ports[0]) as loaded:
+
+        def wait_for_requests(number: int) -> None:
+            enough = requests() + number
+            wait_for(f"{number} requests", lambda: requests() > enough, playbook)
+
+        def requests() -> int:
+            return loaded.info("stats")["total_commands_processed"]
+
+        wait_for_requests(STARTING)
+        before, began = controller.wakeups(), time.monotonic()
+        wait_for_requests(COUNTED)
+        after, seconds = controller.wakeups(), time.monotonic() - began
+
+    playbook.send_signal(signal.SIGINT)
+    output, _none = playbook.communicate()
+    assert playbook.returncode != 0 and "The hosts are restored" in output, output
+
+    assert before.keys() == after.keys(), "all of them sleep until the load has ended"
+    assert sorted({name for name, _pid in before}) == sorted(MOST)
+    rates = {each: (after[each] - before[each]) / seconds for each in before}
+    print(rates)
+    assert {each: rate for each, rate in rates.items() if rate > MOST[each[0]]} == {}
