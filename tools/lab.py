@@ -118,9 +118,25 @@ class Hypervisor:
             raise LabError(f"hypervisor {self.name} is not up")
         return ["nsenter", f"--target={pid}", "--net", "--mount", *map(str, command)]
 
+    def _refuse_another_lab(self) -> None:
+        """Two labs with hypervisors of one name would share their network, and end each other's VMs.
+
+        Raises:
+            LabError: processes that are not of this lab are in the network namespace.
+        """
+        if self.directory.exists() or not Path(f"/run/netns/{self.namespace}").exists():
+            return
+        pids = run("ip", "netns", "pids", self.namespace).split()
+        if pids:
+            raise LabError(
+                f"another lab uses the network namespace {self.namespace}; wait for its end, or end its processes: "
+                f"{', '.join(pids)}"
+            )
+
     def up(self) -> None:
         if self.daemon("libvirtd"):
             return
+        self._refuse_another_lab()
         for name, path in MOUNTS.items():
             Path(path).mkdir(parents=True, exist_ok=True)
             (self.directory / name).mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     COST_EXAMPLE,
     PRICES,
     RESULTS_DIR,
+    RESUME,
     SITE,
     ControllerAction,
 )
@@ -58,7 +59,7 @@ class ActionModule(ControllerAction):
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
         "density_id": {"type": "str"},
-        "resume": {"type": "bool", "default": True},
+        "resume": RESUME,
         "profiles": {"type": "raw", "required": True},
         "maximum": {"type": "raw"},
         "start": {"type": "raw"},
@@ -118,6 +119,12 @@ def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) ->
     groups = task_vars["groups"]
     fleet = len(groups.get("fleet", []))
     grows = any("vm_fleet_count" in task_vars["hostvars"][name] for name in groups.get("hypervisors", []))
+    others = sorted(set(groups.get("fleet", [])) - set(groups.get("fleet_vms", []))) if grows else []
+    if others:
+        raise SettingError(
+            f"vm_fleet_count: is set, so the search is over VMs, but the group fleet also holds {', '.join(others[:5])}"
+            f"{' and others' if others[5:] else ''}. Its hosts must be either VMs or static hosts; leave the others out"
+        )
     if options["maximum"] in (None, "") and (grows or not fleet):
         raise SettingError("density_max: no value is given; a fleet of VMs needs the largest number to probe")
     is_given = options["maximum"] not in (None, "")
@@ -177,7 +184,7 @@ def _overcommit(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _variables(arm: Arm, size: int, definition: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the variables of site.yml for a probe of a fleet of this size: its first hosts, or this many VMs."""
+    """Return the variables of a probe of a fleet of this size: its first hosts, or this many VMs."""
     of_vms = {"vm_fleet_count": size} if definition["vms"] else {}
     return {**arm.variables, **definition["probe"], "fleet_size": size, **of_vms}
 
@@ -219,7 +226,7 @@ class _Search:
         self._document, self._definition = sequence.document, sequence.document["definition"]
         self._began = time.monotonic()
         self._longest = 0.0
-        self._fleet = (
+        self._fleet: VmFleet | StaticFleet = (
             VmFleet(sequence)
             if self._definition["vms"]
             else StaticFleet(sequence, hosts[: self._definition["maximum"]])
@@ -242,7 +249,7 @@ class _Search:
         arm = Arm(calibration.PROFILE, {"profile": calibration.PROFILE}, None)
         variables = {**_variables(arm, size, self._definition), **calibration.VARIABLES}
         run_id = f"{self._document['id']}-calibration-n{size:04d}"
-        self._fleet.prepare(variables)
+        self._fleet.prepare(size, variables)
         self._sequence.announce(f"Measuring the SLO: a fleet of {size} in DRAM alone")
         # The ledger must not count it as a probe of the profile.
         measured = self._fleet.measure(run_id, "calibration", size, variables)
@@ -273,7 +280,7 @@ class _Search:
         variables = _variables(arm, size, self._definition)
         if "calibration" in document:
             variables.update(calibration.variables(document["calibration"]))
-        self._fleet.prepare(variables)
+        self._fleet.prepare(size, variables)
         sequence.announce(f"{name}: probe {search.probed + 1} of at most {search.budget}, a fleet of {size}")
         measured = self._fleet.measure(run_id, name, size, variables)
         if measured["state"] == FAILED:

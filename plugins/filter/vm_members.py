@@ -8,21 +8,21 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils import vm_members
-from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import MembersError
 
 
 def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[dict[str, t.Any]]:
     try:
         return vm_members.members(count, pattern, hypervisors)
-    except MembersError as error:
+    except SettingError as error:
         raise AnsibleFilterError(str(error)) from error
 
 
 def dhcp_range(address: str) -> dict[str, str]:
     try:
         return vm_members.dhcp_range(address)
-    except MembersError as error:
+    except SettingError as error:
         raise AnsibleFilterError(str(error)) from error
 
 

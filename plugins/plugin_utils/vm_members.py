@@ -9,12 +9,10 @@ import ipaddress
 import re
 import typing as t
 
-COUNT_RANGE = (0, 65535)
+from ansible_collections.memstretch.density.plugins.module_utils.options import Range, SettingError, number
+
+COUNT = Range(int, 0, 65_535, "VMs on all hypervisors together")
 _NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$")
-
-
-class MembersError(Exception):
-    """A variable of the role vm_fleet cannot be used. The text names it, its value and what is allowed."""
 
 
 def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[dict[str, t.Any]]:
@@ -28,31 +26,25 @@ def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[di
         pattern: the name, with %d or for example %03d for the number.
 
     Raises:
-        MembersError: an argument cannot be used.
+        SettingError: an argument cannot be used.
     """
-    try:
-        number = int(str(count))
-    except ValueError:
-        number = -1
-    low, high = COUNT_RANGE
-    if not low <= number <= high:
-        raise MembersError(f"vm_fleet_count: {count!r} is not allowed; it must be a whole number from {low} to {high}")
+    total = number("vm_fleet_count", count, COUNT)
     if not re.match(r"^[^%]*%0?[0-9]?d[^%]*$", pattern):
-        raise MembersError(
+        raise SettingError(
             f"vm_fleet_pattern: {pattern!r} is not allowed; it must be a name with %d, or for example %03d, in place "
             "of the number"
         )
-    if number and not hypervisors:
-        raise MembersError(
+    if total and not hypervisors:
+        raise SettingError(
             "vm_fleet_count: there are no hypervisors to carry the VMs; add at least one host to the group hypervisors"
         )
     found: list[dict[str, t.Any]] = [
         {"name": pattern % each, "number": each, "hypervisor": hypervisors[(each - 1) % len(hypervisors)]}
-        for each in range(1, number + 1)
+        for each in range(1, total + 1)
     ]
     for each in found[:1] + found[-1:]:
         if not _NAME.match(each["name"]):
-            raise MembersError(
+            raise SettingError(
                 f"vm_fleet_pattern: {pattern!r} gives {each['name']!r}, which is not a valid host name; it must have "
                 "1 to 63 letters, digits and '-', with no '-' at either end"
             )
@@ -81,17 +73,17 @@ def dhcp_range(address: str) -> dict[str, str]:
         address: the hypervisor's address with the prefix length of the network.
 
     Raises:
-        MembersError: this is not such an address, or no addresses follow it.
+        SettingError: this is not such an address, or no addresses follow it.
     """
     try:
         own = ipaddress.IPv4Interface(address)
     except ValueError as error:
-        raise MembersError(
+        raise SettingError(
             f"vm_fleet_network: address {address!r} is not allowed ({error}); it must be one such as 10.77.0.1/22"
         ) from error
     first, last = own.ip + 1, own.network.broadcast_address - 1
     if own.network.prefixlen > 29 or first >= last or own.ip == own.network.network_address:
-        raise MembersError(
+        raise SettingError(
             f"vm_fleet_network: address {address!r} leaves no addresses for VMs; it must be one such as 10.77.0.1/22"
         )
     return {"address": str(own.ip), "netmask": str(own.netmask), "first": str(first), "last": str(last)}

@@ -132,7 +132,7 @@ class Lab:
         """Run a playbook on the first hypervisors."""
         process = self.start(
             "ansible-playbook",
-            str(self._write_inventory(hypervisors, variables)),
+            str(self.write_inventory(hypervisors, variables)),
             str(ROOT / "playbooks" / f"{playbook}.yml"),
             *arguments,
         )
@@ -143,19 +143,22 @@ class Lab:
             pytest.fail(f"{playbook} has not ended within {timeout:g} s: {process.communicate()[0]}")
         return Outcome(process.returncode, output)
 
-    def start(self, command: str, inventory: str, *arguments: str) -> subprocess.Popen[str]:
+    def start(
+        self, command: str, inventory: str, *arguments: str, environment: t.Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
         """Start a command of Ansible."""
         return subprocess.Popen(
             [str(ANSIBLE_PROGRAMS / command), "-i", inventory, *arguments],
             cwd=ROOT,
-            env=self.environment,
+            env={**self.environment, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
 
-    def _write_inventory(self, hypervisors: int, variables: dict[str, t.Any]) -> pathlib.Path:
+    def write_inventory(self, hypervisors: int, variables: dict[str, t.Any]) -> pathlib.Path:
+        """Write an inventory with the first hypervisors."""
         group = {
             "hosts": {each.name: {} for each in self.hypervisors[:hypervisors]},
             "vars": {

@@ -5,6 +5,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
+from .conftest import LAB_TOOL
+
 
 def test_only_root_may_open_the_sockets_of_libvirt(lab):
     """There is no authentication behind them, and libvirtd runs as root of this machine."""
@@ -19,3 +25,17 @@ def test_only_root_may_open_the_sockets_of_libvirt(lab):
         as_nobody = "virsh --connect qemu:///system uri 2>&1 || echo refused"
         told = hypervisor.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", as_nobody)
         assert "Permission denied" in told and "refused" in told, told
+
+
+def test_a_second_lab_with_the_same_names_is_refused(lab, tmp_path):
+    """It would share the networks of the first one, and the tests of each would end the VMs of the other."""
+    name = lab.hypervisors[0].name
+    second = subprocess.run(
+        [sys.executable, LAB_TOOL, "up", name],
+        env={**os.environ, "LAB_DIRECTORY": str(tmp_path / "lab")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert second.returncode != 0 and f"another lab uses the network namespace memstretch-{name}" in second.stderr
+    assert not (tmp_path / "lab" / name).exists()

@@ -5,15 +5,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    Range,
+    Ranges,
+    SettingError,
+    check_numbers,
+    number,
+    size_in_bytes,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import Domain, VmHostError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.image import file_state
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
-    NUMBER_RANGE,
     Template,
     allowed_cpus,
     disk_of_master,
@@ -22,17 +29,26 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.template imp
 Options = t.Mapping[str, t.Any]
 
 SMALLEST_MEMORY = 64 * 2**20
-_RANGES = {"parallel": (1, 256), "stop_timeout": (0, 86400), "address_timeout": (0, 86400), "vcpus": (1, 1024)}
+RANGES: Ranges = {
+    "parallel": Range(int, 1, 256, "VMs"),
+    "stop_timeout": Range(int, 0, 86_400, "seconds"),
+    "address_timeout": Range(int, 0, 86_400, "seconds"),
+}
+VCPUS = Range(int, 1, 1024, "VCPUs")
+# The MAC address of a VM has two bytes for its number.
+NUMBER = Range(int, 1, 65_535, "the VM's number in the fleet")
+NUMA_NODE = Range(int, 0, 1023, "NUMA node")  # Linux has at most 1024
+FIRST_PORT = Range(int, 1, 65_535, "port")
 
 
 def check_options(options: Options) -> None:
     """Raise SettingError for a value that no host can use."""
-    for name, (low, high) in _RANGES.items():
-        if options[name] is not None and not low <= options[name] <= high:
-            raise SettingError(
-                f"{name}: {options[name]} is out of range; it must be a whole number from {low} to {high}"
-            )
-    _check_numbers(options["vms"])
+    check_numbers(options, RANGES)
+    if options["vcpus"] is not None:
+        number("vcpus", options["vcpus"], VCPUS)
+    for node in options["numa_nodes"]:
+        number("numa_nodes", node, NUMA_NODE)
+    _check_first_port(options["network"] or {}, _check_numbers(options["vms"]))
     if options["pin"] and not options["cpus"]:
         raise SettingError("pin: true needs cpus, such as 0-15")
     if options["cpus"]:
@@ -45,16 +61,21 @@ def check_options(options: Options) -> None:
         raise SettingError("memory: image needs it, as a size such as 6G")
 
 
-def _check_numbers(vms: t.Mapping[str, t.Any]) -> None:
-    low, high = NUMBER_RANGE
-    for name, number in vms.items():
-        if not str(number).isdigit() or not low <= int(number) <= high:
-            raise SettingError(
-                f"vms: number {number!r} of {name} is not allowed; it must be a whole number from {low} to {high}"
-            )
-    numbers = list(vms.values())
-    if len(set(numbers)) != len(numbers):
-        raise SettingError(f"vms: two VMs have the same number: {numbers}")
+def _check_numbers(vms: t.Mapping[str, t.Any]) -> list[int]:
+    """Return the VMs' numbers."""
+    found = [number(f"vms.{name}", value, NUMBER) for name, value in vms.items()]
+    if len(set(found)) != len(found):
+        raise SettingError(f"vms: two VMs have the same number: {found}; each needs its own")
+    return found
+
+
+def _check_first_port(network: t.Mapping[str, t.Any], vms: t.Sequence[int]) -> None:
+    if network.get("type") != "user":
+        return
+    last = max(vms, default=NUMBER.low)
+    unit = FIRST_PORT.unit if last == NUMBER.low else f"the VM with the number {last} has the last port, 65,535 at most"
+    allowed = dataclasses.replace(FIRST_PORT, high=FIRST_PORT.high - (last - NUMBER.low), unit=unit)
+    number("network.first_port", network["first_port"], allowed)
 
 
 def build_template(options: Options, domains: t.Mapping[str, Domain]) -> Template:

@@ -24,7 +24,6 @@ NAMESPACE = "https://github.com/memstretch/density/vm"
 QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
 # The namespace of our VMs' UUIDs: any fixed value serves.
 _IDENTITIES = uuid.UUID("6d656d73-7472-4574-8368-64656e736974")
-NUMBER_RANGE = (1, 65535)
 _SEED_TARGET = "vdz"
 # libvirt numbers the slots of its devices from 1; a network card that it does not manage goes far behind them.
 _USER_NETWORK_SLOT = "0x1e"

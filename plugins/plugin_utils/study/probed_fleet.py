@@ -58,59 +58,107 @@ class RunningRedis:
         self._doubtful = set(self._hosts)
 
 
-class VmFleet:
-    """A fleet of VMs, which site.yml creates for each probe."""
+class _PreparedFleet:
+    """A fleet whose hosts are prepared once; a probe touches those that it loads, and starts or stops what it must."""
+
+    RESTARTED = ""  # what is started again after an error
 
     def __init__(self, sequence: Sequence) -> None:
         self._sequence = sequence
-        self._arm: str | None = None
-
-    def prepare(self, variables: t.Mapping[str, t.Any]) -> None:
-        """Do nothing: the VMs do not exist yet."""
 
     def measure(self, run_id: str, arm: str, size: int, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Measure a probe and return its outcome."""
-        # The fleet of one profile may grow and shrink; another profile must not meet what it left.
-        clean, self._arm = arm != self._arm, arm
-        return self._sequence.measure_until_valid(run_id, {"arm": arm, "size": size}, variables, ATTEMPTS, clean)
+        while True:
+            keeps, change = self._change(arm, size)
+            measured = self._sequence.measure_until_valid(
+                run_id,
+                {"arm": arm, "size": size},
+                {**variables, **change},
+                ATTEMPTS,
+                clean=False,
+                playbook="parts/probe",
+            )
+            if measured["state"] != FAILED or not keeps:
+                return measured
+            self._failed(size)
+            self._sequence.announce(f"The probe failed; measuring it again with every {self.RESTARTED} started again")
 
-    def probed(self, arm: str, size: int, lost: t.Collection[str]) -> None:
-        """Do nothing: site.yml looks after each VM."""
+    def _change(self, arm: str, size: int) -> tuple[bool, dict[str, t.Any]]:
+        """Return whether a probe of this size keeps anything as it is, and the variables of what it changes."""
+        raise NotImplementedError
+
+    def _failed(self, size: int) -> None:
+        """Note that a probe ended with an error, so that nothing may be kept."""
+        raise NotImplementedError
 
 
-class StaticFleet:
-    """A fleet whose hosts are prepared once; a probe touches those that it loads, and starts or stops what it must."""
+class StaticFleet(_PreparedFleet):
+    """A fleet whose hosts are in the inventory. The Redis of those beyond the size of a probe is stopped."""
+
+    RESTARTED = "Redis"
 
     def __init__(self, sequence: Sequence, hosts: t.Sequence[str]) -> None:
-        self._sequence = sequence
+        super().__init__(sequence)
         self._hosts = hosts
         self._running = RunningRedis(hosts)
         self._prepared = False
 
-    def prepare(self, variables: t.Mapping[str, t.Any]) -> None:
+    def prepare(self, size: int, variables: t.Mapping[str, t.Any]) -> None:
         """Prepare the hosts, once."""
         if not self._prepared:
             self._sequence.announce(f"Preparing {len(self._hosts)} hosts for all probes")
             self._sequence.prepare("parts/prepare_probes", {**variables, "probe_hosts": self._hosts})
             self._prepared = True
 
-    def measure(self, run_id: str, arm: str, size: int, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """Measure a probe and return its outcome."""
-        while True:
-            change = self._running.change(arm, size)
-            measured = self._sequence.measure_until_valid(
-                run_id,
-                {"arm": arm, "size": size},
-                {**variables, "probe_stop": change.stop, "probe_start": change.start},
-                ATTEMPTS,
-                clean=False,
-                playbook="parts/probe",
-            )
-            if measured["state"] != FAILED or not change.kept:
-                return measured
-            self._running.failed(size)
-            self._sequence.announce("The probe failed; measuring it again with every Redis started again")
+    def _change(self, arm: str, size: int) -> tuple[bool, dict[str, t.Any]]:
+        change = self._running.change(arm, size)
+        return bool(change.kept), {"probe_stop": change.stop, "probe_start": change.start}
+
+    def _failed(self, size: int) -> None:
+        self._running.failed(size)
 
     def probed(self, arm: str, size: int, lost: t.Collection[str]) -> None:
         """Note which Redis runs after a probe."""
         self._running.probed(arm, size, lost)
+
+
+class VmFleet(_PreparedFleet):
+    """A fleet of VMs, which is made as large as the largest probe so far. VMs beyond the size of a probe are stopped.
+
+    A VM runs on from one probe to the next under the same profile. Under another one every VM is stopped before the
+    hypervisors are tuned, because its memory still lies as the earlier profile has placed it, and after one has died.
+    """
+
+    RESTARTED = "VM"
+
+    def __init__(self, sequence: Sequence) -> None:
+        super().__init__(sequence)
+        self._prepared = 0
+        self._arm: str | None = None
+        self._running = 0  # the first VMs, started under this arm
+
+    def prepare(self, size: int, variables: t.Mapping[str, t.Any]) -> None:
+        """Make the VMs that are still missing, and install in them what they need. No VM runs afterwards."""
+        if size <= self._prepared:
+            return
+        self._sequence.announce(f"Preparing VMs {self._prepared + 1} to {size} for all probes")
+        change = {"vm_fleet_surplus": "stopped", "probe_new": f"fleet[{self._prepared}:{size - 1}]"}
+        self._sequence.prepare("parts/prepare_vms", {**variables, **change})
+        self._prepared, self._running = size, 0
+
+    def _change(self, arm: str, size: int) -> tuple[bool, dict[str, t.Any]]:
+        kept = min(size, self._running) if arm == self._arm else 0
+        started = f"fleet[{kept}:{size - 1}]" if kept < size else []
+        return kept > 0, {
+            "vm_fleet_surplus": "stopped",
+            "probe_stop_vms": kept == 0,
+            "vms_started": started,
+            "probe_start": started,
+        }
+
+    def _failed(self, size: int) -> None:
+        self._running = 0
+
+    def probed(self, arm: str, size: int, lost: t.Collection[str]) -> None:
+        """Note which VMs run after a probe, and whether they may run on."""
+        self._arm, self._running = arm, 0 if lost else size

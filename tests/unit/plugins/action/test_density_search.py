@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 from synthetic_fleets import START, latencies
 
-from ansible_collections.memstretch.density.plugins.action.density_search import _figures
+from ansible_collections.memstretch.density.plugins.action.density_search import _bounds, _figures
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 
@@ -73,3 +74,19 @@ def test_a_late_client_leaves_the_probe_undecided(probe, make_result):
 
     found = probe(late)
     assert (found["outcome"], found["missed"]) == ("undecided", []), "the server was not slow for certain"
+
+
+@pytest.mark.parametrize("others", [[], ["redis-1"]])
+def test_a_search_over_vms_refuses_hosts_that_are_none(others):
+    """Its first hosts would be those, next to VMs that nobody loads."""
+    vms = ["fleet-001", "fleet-002"]
+    task_vars = {
+        "groups": {"hypervisors": ["kvm1"], "fleet": [*others, *vms], "fleet_vms": vms},
+        "hostvars": {"kvm1": {"vm_fleet_count": 2}},
+    }
+    options = {"maximum": 8, "start": None, "probes": 4, "factor": 1.25}
+    if not others:
+        assert _bounds(options, task_vars)["vms"]
+        return
+    with pytest.raises(SettingError, match="also holds redis-1. Its hosts must be either VMs or static hosts"):
+        _bounds(options, task_vars)

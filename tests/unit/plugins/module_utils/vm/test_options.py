@@ -46,12 +46,28 @@ def test_defaults_are_accepted(options):
 @pytest.mark.parametrize(
     "changes, reason",
     [
-        ({"parallel": 0}, "parallel: 0 is out of range; it must be a whole number from 1 to 256"),
-        ({"vcpus": 1025}, "vcpus: 1025"),
-        ({"stop_timeout": -1}, "stop_timeout: -1"),
+        ({"parallel": 0}, "parallel: 0 is out of range; it must be a whole number from 1 to 256 (VMs)"),
+        ({"parallel": None}, "parallel: None is not allowed; it must be a whole number from 1 to 256 (VMs)"),
+        ({"vcpus": 1025}, "vcpus: 1025 is out of range; it must be a whole number from 1 to 1,024 (VCPUs)"),
+        (
+            {"stop_timeout": -1},
+            "stop_timeout: -1 is out of range; it must be a whole number from 0 to 86,400 (seconds)",
+        ),
         ({"address_timeout": 86401}, "address_timeout: 86401"),
-        ({"vms": {"r": 0}}, "vms: number 0 of r is not allowed; it must be a whole number from 1 to 65535"),
-        ({"vms": {"r": "one"}}, "vms: number 'one' of r"),
+        (
+            {"numa_nodes": [0, -1]},
+            "numa_nodes: -1 is out of range; it must be a whole number from 0 to 1,023 (NUMA node)",
+        ),
+        ({"vms": {"r": 0}}, "vms.r: 0 is out of range; it must be a whole number from 1 to 65,535 (the VM's number"),
+        ({"vms": {"r": "one"}}, "vms.r: 'one' is not allowed"),
+        ({"vms": {"r": "²"}}, "vms.r: '²' is not allowed"),
+        ({"vms": {"a": 3, "b": "3"}}, "vms: two VMs have the same number"),
+        ({"network": {"type": "user", "first_port": 0}}, "network.first_port: 0 is out of range"),
+        (
+            {"network": {"type": "user", "first_port": 65535}},
+            "network.first_port: 65535 is out of range; it must be a whole number from 1 to 65,534 "
+            "(the VM with the number 2 has the last port, 65,535 at most)",
+        ),
         ({"vms": {"a": 3, "b": 3}}, "vms: two VMs have the same number"),
         ({"pin": True}, "pin: true needs cpus"),
         ({"free_page_reporting": True, "balloon": False}, "needs balloon: true"),
@@ -64,6 +80,10 @@ def test_bad_values_are_refused(options, changes, reason):
     with pytest.raises(SettingError) as error:
         check_options({**options, **changes})
     assert reason in str(error.value)
+
+
+def test_the_last_port_is_the_last_vm_s(options):
+    check_options({**options, "network": {"type": "user", "first_port": 65534}})
 
 
 def test_template_of_an_image(options, image):
