@@ -52,14 +52,21 @@ static bool send_sealed(struct conn *c, const char *data, size_t size, uint64_t 
     return sent;
 }
 
+static ssize_t receive_stamped(struct conn *c, struct iovec room, int flags)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
+    struct msghdr message = {.msg_iov = &room, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(c->fd, &message, flags);
+    c->stamp_seen = c->stamp_seen || (n > 0 && stamp_in(&message) != NULL);
+    return n;
+}
+
 ssize_t conn_receive(struct conn *c, char *to, int flags)
 {
     bool whole;
-    if (c->tls == NULL)
-        return recv(c->fd, to, READ_SIZE, flags);
-    struct iovec room = tls_room(c->tls);
-    ssize_t n = recv(c->fd, room.iov_base, room.iov_len, flags);
-    return n > 0 ? tls_open(c->tls, (size_t)n, to, &whole) : n;
+    struct iovec room = c->tls != NULL ? tls_room(c->tls) : (struct iovec){.iov_base = to, .iov_len = READ_SIZE};
+    ssize_t n = c->stamped ? receive_stamped(c, room, flags) : recv(c->fd, room.iov_base, room.iov_len, flags);
+    return n > 0 && c->tls != NULL ? tls_open(c->tls, (size_t)n, to, &whole) : n;
 }
 
 const char *conn_problem(const struct conn *c)
@@ -240,6 +247,21 @@ void conn_stamp(struct conn *c)
 {
     int on = 1;
     c->stamped = setsockopt(c->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) == 0;
+}
+
+bool conn_await_stamp(struct conn *c, const struct settings *s, struct failure *f)
+{
+    const char *ping = "PING";
+    uint64_t deadline = now_ns() + seconds_to_ns(STAMP_WAIT);
+    while (c->stamped && !c->stamp_seen && now_ns() < deadline) {
+        redisReply *reply = conn_command(c, s->timeout, f, 1, &ping); /* any answer will do */
+        if (reply == NULL)
+            return false;
+        freeReplyObject(reply);
+        if (!c->stamp_seen)
+            sleep_until(CLOCK_MONOTONIC, now_ns() + NS_PER_MS);
+    }
+    return true;
 }
 
 bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share,

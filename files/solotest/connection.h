@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "failure.h"
 #include "latency.h"
@@ -25,6 +26,7 @@ struct conn {
     bool open;
     struct tls *tls; /* NULL without TLS */
     bool stamped; /* the kernel time-stamps incoming data */
+    bool stamp_seen;
     struct slot *slots; /* a ring of `depth`: from `head` on those in flight, then those staged */
     size_t depth, head, in_flight, staged;
     char *out; /* commands that are staged, or that the socket has not yet accepted */
@@ -53,6 +55,19 @@ bool conn_authenticate(struct conn *c, const struct credentials *who, const stru
  * throughput, so only schedules do it, where it matters who was late. Unix sockets do not
  * support it. */
 void conn_stamp(struct conn *c);
+
+/* Waits until stamps come, since the kernel begins with them for the whole machine, and later where it is busy. Gives up
+ * after STAMP_WAIT seconds: a run without them has no lower bound and is still valid. */
+#define STAMP_WAIT 2.0
+bool conn_await_stamp(struct conn *c, const struct settings *s, struct failure *f);
+
+/* The kernel's time stamp in what recvmsg() returned; NULL if there is none. */
+static inline struct cmsghdr *stamp_in(struct msghdr *message)
+{
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    bool found = header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS;
+    return found ? header : NULL;
+}
 
 bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share,
                    struct failure *f);

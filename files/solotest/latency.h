@@ -47,6 +47,7 @@ struct slot {
     uint64_t intended;
     uint64_t sent;
     uint64_t handed_over; /* `sent`, or later if the client may have been away before it sent */
+    uint64_t looked;      /* when the client had last looked for replies and read all that were there */
     uint64_t replied;     /* of the slot's previous request */
     bool is_set;
 };
@@ -57,6 +58,7 @@ struct reading {
     uint64_t waited; /* how long its last byte had been in the socket then */
     bool stamped;    /* the kernel told `waited` */
     bool more;       /* bytes followed that are no plain text yet: the read did not end with a reply */
+    bool full;       /* there was no room for more: bytes may be left in the socket */
 };
 
 /* The client that `response` is about, for all slots. */
@@ -70,7 +72,8 @@ struct ideal_client {
  * the arrival of replies by the kernel's time stamps: an ideal client, served in the same order and with
  * these times alone, has the reply at `free`; `server` is that minus the intended start. A time stamp tells when the last reply of a read arrived. For those before it no
  * time is known, so they take none, and the time of all of them counts from where the first could
- * have started.
+ * have started. Before each of the others was sent, the server may have been idle since the client had last
+ * looked and not found the replies before it: that time does not count.
  *
  * An ideal client sends earlier than a real one, so it need not meet the same stall. Therefore:
  *
@@ -98,6 +101,8 @@ struct server_bound {
         bool late;      /* see above */
         uint64_t begin; /* when the ideal client sends the first of them */
         uint64_t sent;  /* when the client sent it */
+        uint64_t idle;  /* how long the server may have been idle since then */
+        uint64_t asked; /* until when that is counted: the latest send */
         uint64_t read;  /* the latest read */
     } unknown;          /* the replies since then */
 };
@@ -113,17 +118,30 @@ static inline bool server_is_overloaded(const struct server_bound *b)
     return b->last_due > b->first_due && b->busy >= b->last_due - b->first_due;
 }
 
+/* Adds a reply to a series. Those before it were certainly under way only until the client looked. */
+static inline void server_bound_join(struct server_bound *b, const struct slot *s)
+{
+    uint64_t idle_from = max_u64(s->looked, max_u64(b->unknown.sent, b->arrived));
+    if (s->handed_over >= b->unknown.asked) /* always so on one connection */
+        idle_from = max_u64(idle_from, b->unknown.asked);
+    b->unknown.idle += since(s->handed_over, idle_from);
+    b->unknown.asked = max_u64(b->unknown.asked, s->handed_over);
+}
+
 /* Begins a series of replies of which only the last will have a known time. A request that was sent
  * after the latest read was not in flight then, so the server may have been idle in between. */
 static inline void server_bound_open(struct server_bound *b, const struct slot *s)
 {
-    if (b->unknown.open && s->sent <= b->unknown.read)
+    if (b->unknown.open && s->sent <= b->unknown.read) {
+        server_bound_join(b, s);
         return;
+    }
     b->unknown.open = true;
     b->unknown.replies = 0;
     b->unknown.begin = max_u64(s->intended, b->free);
     b->unknown.late = since(s->sent, b->unknown.begin) > b->period / 2;
-    b->unknown.sent = s->handed_over;
+    b->unknown.sent = b->unknown.asked = s->handed_over;
+    b->unknown.idle = 0;
 }
 
 /* Counts as work what so many replies may have taken. The rest may be that of replies which were under way then and will
@@ -153,7 +171,7 @@ static inline void server_bound_add(struct server_bound *b, const struct slot *s
     b->unknown.replies++;
     if (is_last && r->stamped) {
         uint64_t arrived = since(r->at, r->waited);
-        uint64_t took = since(arrived, max_u64(b->unknown.sent, b->arrived));
+        uint64_t took = since(since(arrived, max_u64(b->unknown.sent, b->arrived)), b->unknown.idle);
         server_bound_work(b, took, arrived);
         if (!b->unknown.late)
             b->free = max_u64(b->free, b->unknown.begin + took);

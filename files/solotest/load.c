@@ -69,8 +69,8 @@ static bool load_timed_out(struct load *l)
  * unknown. */
 static void reading_stamp(struct reading *r, struct msghdr *message, struct wall *wall)
 {
-    struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    if (header == NULL || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_TIMESTAMPNS)
+    struct cmsghdr *header = stamp_in(message);
+    if (header == NULL)
         return;
     struct timespec t;
     memcpy(&t, CMSG_DATA(header), sizeof t);
@@ -100,17 +100,20 @@ static ssize_t conn_read(struct conn *c, char *to, int flags, struct reading *r,
         n = tls_open(c->tls, (size_t)n, to, &whole);
     r->at = now_ns();
     r->more = !whole || full;
+    r->full = full;
     if (n > 0)
         reading_stamp(r, &message, wall);
     return n;
 }
 
-static bool load_receive_from(struct load *l, struct conn *c, int flags)
+static bool load_receive_from(struct load *l, struct conn *c, int flags, struct reading *r)
 {
-    struct reading r;
-    ssize_t n = conn_read(c, l->input, flags, &r, &l->wall);
-    if (n > 0)
-        return load_consume(l, c, l->input, (size_t)n, &r);
+    ssize_t n = conn_read(c, l->input, flags, r, &l->wall);
+    if (n > 0) {
+        if (flags == 0 && !r->full && r->stamped == c->stamped)
+            l->looked = max_u64(l->looked, since(r->at, r->waited)); /* it took all that had arrived until then */
+        return load_consume(l, c, l->input, (size_t)n, r);
+    }
     if (n == 0)
         return load_lost(l, "closed by the server");
     return errno == EINTR || errno == EAGAIN || load_lost(l, conn_problem(c));
@@ -167,6 +170,25 @@ static uint64_t load_wait(struct load *l, uint64_t due)
     return l->in_flight == 0 ? pacer_wait(&l->pacer, due) : now;
 }
 
+/* Reads from every connection that had data when the client looked, which was at `looked` or later. */
+static bool load_receive_ready(struct load *l, uint64_t looked)
+{
+    struct reading r;
+    bool left = false;
+    for (size_t i = 0; i < l->conn_count; i++) {
+        if ((l->polls[i].revents & POLLOUT) != 0 && !load_flush(l, &l->conns[i]))
+            return false;
+        if ((l->polls[i].revents & ~POLLOUT) != 0) {
+            if (!load_receive_from(l, &l->conns[i], MSG_DONTWAIT, &r))
+                return false;
+            left = left || r.full;
+        }
+    }
+    if (!left)
+        l->looked = looked;
+    return true;
+}
+
 /* Reads from every connection that has data, and waits for data until `deadline` at most.
  * Shortly before a deadline it polls without waiting, as pacer_wait() does, and yields the CPU
  * each time: a Redis on the same CPU has a request to answer. Where that is expensive it waits
@@ -197,23 +219,18 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
     }
     if (ready < 0)
         return errno == EINTR || load_lost(l, strerror(errno));
-    for (size_t i = 0; i < l->conn_count; i++) {
-        if ((l->polls[i].revents & POLLOUT) != 0 && !load_flush(l, &l->conns[i]))
-            return false;
-        if ((l->polls[i].revents & ~POLLOUT) != 0 &&
-            !load_receive_from(l, &l->conns[i], MSG_DONTWAIT))
-            return false;
-    }
-    return load_check_timeouts(l, looked);
+    /* A wait that nothing ended has looked once more at its end. */
+    return load_receive_ready(l, ready == 0 ? max_u64(looked, until) : looked) && load_check_timeouts(l, looked);
 }
 
 /* A single connection that can only wait for its reply needs no poll: it blocks in the read
  * itself, which a heartbeat ends. */
 static bool load_receive(struct load *l, uint64_t deadline)
 {
+    struct reading r;
     l->unread_since = 0;
     if (l->conn_count == 1 && deadline == NEVER && l->conns[0].out_used == 0 && !heartbeat)
-        return load_receive_from(l, &l->conns[0], 0);
+        return load_receive_from(l, &l->conns[0], 0, &r);
     heartbeat = 0;
     return load_receive_any(l, deadline);
 }
@@ -253,9 +270,12 @@ static struct conn *load_prepare(struct load *l)
 }
 
 /* True if replies may have waited for too long: a client that catches up must not send all that it is late
- * with before it reads again. */
-static bool load_should_read(const struct load *l, uint64_t now)
+ * with before it reads again. On a schedule it reads even before the first of it, if that connection waits for others: a
+ * reply from before the client was away would be read together with one from after, and its time stamp be lost. */
+static bool load_should_read(const struct load *l, const struct conn *c, uint64_t now)
 {
+    if (load_is_paced(l) && c->in_flight > 0 && since(now, l->looked) > READ_EVERY_NS)
+        return true;
     return l->unread_since != 0 && l->in_flight > 0 && since(now, l->unread_since) > READ_EVERY_NS;
 }
 
@@ -274,7 +294,7 @@ static bool load_loop(struct load *l)
         if (c != NULL) {
             due = conn_slot(c, c->in_flight)->intended;
             uint64_t now = load_wait(l, due);
-            if (now >= due && !load_should_read(l, now)) {
+            if (now >= due && !load_should_read(l, c, now)) {
                 if (!load_send(l, c, now))
                     return false;
                 if (l->in_flight < l->slots)
@@ -366,7 +386,7 @@ bool load_open(struct load *l, size_t connections, size_t depth,
         if (load_is_paced(l) && s->socket == NULL)
             conn_stamp(c);
     }
-    return true;
+    return conn_await_stamp(&l->conns[0], s, l->failure); /* the others are stamped from then on, too */
 }
 
 void load_close(struct load *l)

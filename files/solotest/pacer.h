@@ -59,8 +59,8 @@ static inline void pacer_learn(struct pacer *p, uint64_t overslept, uint64_t spu
     if (p->mode != PACING_HYBRID)
         return;
     bool cheap = p->spin <= SPIN_CHEAP_NS;
-    p->spun += ((double)spun - p->spun) / SPIN_MEMORY;
-    if (p->spun > (double)p->period / SPIN_SHARE)
+    p->spun += ((double)spun - p->spun) / (double)SPIN_MEMORY;
+    if (p->spun > (double)p->period / (double)SPIN_SHARE)
         p->spin = max_u64(since(p->spin, SPIN_DOWN_NS), p->spin_min);
     else if (overslept > p->spin)
         p->spin = min_u64(p->spin + (cheap ? SPIN_CHEAP_UP_NS : SPIN_UP_NS), max_u64(SPIN_MAX_NS, p->spin_min));

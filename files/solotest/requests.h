@@ -123,9 +123,12 @@ static inline bool load_send(struct load *l, struct conn *c, uint64_t now)
         load_stage(l, c);
     if (c->staged > 1)
         now = now_ns(); /* staging took time that the server did not cause */
+    if (l->in_flight == 0)
+        l->looked = now; /* no reply can wait */
     for (size_t i = 0; i < c->staged; i++) {
         struct slot *slot = conn_slot(c, c->in_flight + i);
         slot->sent = slot->handed_over = now;
+        slot->looked = l->looked;
         if (slot->is_set)
             l->sets++;
         else

@@ -123,7 +123,7 @@ static void set_problem(struct tls *t, const char *problem)
 /* Keeps the reason why OpenSSL failed. */
 static void keep_reason(struct tls *t)
 {
-    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+    const char *reason = ERR_reason_error_string(ERR_peek_error()); // the first one is the cause, later ones say where it was met
     set_problem(t, reason != NULL ? reason : "not enough memory");
 }
 

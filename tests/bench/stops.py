@@ -20,7 +20,9 @@ import typing as t
 TRACING = pathlib.Path("/sys/kernel/tracing")
 # Shorter stops are a part of what a request takes.
 LEAST_NS = 50_000
-# Of one CPU: some ten seconds of a client with 1,000 requests a second.
+# A shorter wait of a reply for the client is a wake-up, which every client has (OWN_DELAY_NS of latency.h).
+WAKE_UP_NS = 1_000_000
+# Of one CPU: some ten seconds of a client with 1,000 requests a second. Each request makes some 300 bytes.
 _BUFFER_KB = 16_384
 
 _EVENT = re.compile(r"^ *(?P<task>.+)-(?P<pid>\d+) +\[\d+\] \S+ +(?P<at>[\d.]+): sched_(?P<name>\w+): (?P<rest>.*)$")
@@ -52,8 +54,9 @@ class _Sleep(t.NamedTuple):
 class SchedulerTrace(contextlib.AbstractContextManager):
     """Records when processes are switched to and from the CPUs, and woken."""
 
-    def __init__(self, *pids: int) -> None:
+    def __init__(self, *pids: int, buffer_kb: int = _BUFFER_KB) -> None:
         self._pids = pids
+        self._buffer_kb = buffer_kb
         self._instance = TRACING / "instances" / f"memstretch-bench-{os.getpid()}"
         self._text = ""
 
@@ -65,7 +68,7 @@ class SchedulerTrace(contextlib.AbstractContextManager):
         switched = " || ".join(f"prev_pid == {pid} || next_pid == {pid}" for pid in self._pids)
         self._set("events/sched/sched_switch/filter", switched)
         self._set("events/sched/sched_waking/filter", " || ".join(f"pid == {pid}" for pid in self._pids))
-        self._set("buffer_size_kb", str(_BUFFER_KB))
+        self._set("buffer_size_kb", str(self._buffer_kb))
         self._set("trace_clock", "mono")
         self._set("set_event", "sched:sched_switch\nsched:sched_waking\n")
         return self
@@ -167,6 +170,32 @@ def expected(columns: t.Sequence[t.Sequence[int]], period: float, stops: t.Seque
         free = free if is_kept else max(free, replied)
         waits.append(free - due)
     return waits
+
+
+def expected_response(
+    columns: t.Sequence[t.Sequence[int]], period: float, server: t.Sequence[Stop], client: t.Sequence[Stop]
+) -> list[float]:
+    """Return what C(response) of each request must have been, by the server's stops and Lindley's recursion.
+
+    A request takes what the client measured as its service, less the stops of either process in it. The server begins
+    with it when it is due, or after the request before, and does nothing in a stop of its own. A stop of the client
+    alone counts for nothing, unless it is so short that the client takes it for a wake-up.
+
+    Args:
+        columns: the raw samples of the client, which has one request in flight; see truth.read_raw().
+        period: of the schedule in ns.
+        server: its stops in order.
+        client: its stops in order.
+    """
+    service, _response, intended = columns[:3]
+    both = _joined([*server, *(stop for stop in client if stop[1] - stop[0] > WAKE_UP_NS)])
+    responses, free = [], 0.0
+    for number, (took, delay) in enumerate(zip(service, intended)):
+        due = number * period
+        replied = due + delay
+        free = _finished(server, max(free, due), took - _overlap(both, replied - took, replied))
+        responses.append(free - due)
+    return responses
 
 
 def _overlap(stops: t.Sequence[Stop], begin: float, end: float) -> float:

@@ -98,3 +98,19 @@ def test_a_delay_that_is_left_out_is_noticed():
     """A client that measures from when it sent leaves out the wait."""
     truth = stops.expected(columns((50, 50), (60, 60)), PERIOD, [(900_000, 1_500_000)])
     assert truth[1] >= 500_000
+
+
+def test_a_response_has_the_stops_of_the_server_and_those_behind_them():
+    measured = columns((50, 50), (1730, 1730), (40, 770), (50, 60))
+    # Request 1 was under way when the server was stopped after 20 us, and then the client for 1.3 ms.
+    server, client = [(1_020_000, 1_420_000)], [(1_400_000, 2_700_000)]
+    assert stops.expected_response(measured, PERIOD, server, client) == [50_000, 450_000, 40_000, 50_000]
+    long = columns((50, 50), (1730, 1730), (40, 770), (50, 60))
+    assert stops.expected_response(long, PERIOD, [(1_020_000, 2_700_000)], []) == [50_000, 1_730_000, 770_000, 50_000]
+
+
+def test_a_response_has_no_stop_of_the_client():
+    """It is stopped before it sends request 1, and while reply 2 waits; after that only for a wake-up."""
+    measured = columns((50, 50), (60, 860), (1600, 1600), (650, 1250))
+    stopped = [(900_000, 1_800_000), (2_030_000, 3_580_000), (3_630_000, 4_230_000)]
+    assert stops.expected_response(measured, PERIOD, [], stopped) == [50_000, 60_000, 50_000, 650_000]

@@ -16,7 +16,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
 TESTS = ROOT / "tests" / "programs" / "solotest"
 sys.path.insert(0, str(TESTS))
+sys.path.insert(0, str(HERE.parent))
 
+import stops  # noqa: E402, F401  pylint: disable=wrong-import-position,unused-import
 import truth  # noqa: E402, F401  pylint: disable=wrong-import-position,unused-import
 from servers import Connection, Redis  # noqa: E402, F401  pylint: disable=wrong-import-position,unused-import
 

@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import platform
-import random
 import re
 import shutil
 import statistics
@@ -42,6 +41,7 @@ from common import (
     truth,
 )
 from fill import bench_fill
+from stopped import bench_truth
 
 PACED_RATE = 5000
 PROMPT_US = 10  # sleeps that end later do so because the CPU has to be woken
@@ -124,79 +124,6 @@ def report_pacing(table, name, reports, barred):
     table.add(f"{name}: lateness p99", f"{p99:.2f} us", "<= 1 us" if barred else "", p99 <= 1 if barred else None)
     table.add(f"{name}: CPU", f"{share:.1%}", "<= 15 %" if barred else "", share <= 0.15 if barred else None)
     table.add(f"{name}: rate off by", f"{off:.4%}", "<= 0.1 %" if barred else "", off <= 0.001 if barred else None)
-
-
-def worst(errors):
-    return max(abs(error) for error in errors.values())
-
-
-def bench_truth(table, options):
-    plans = {
-        "9 x 50 ms": [(0.5 + i, 0.05) for i in range(9)],
-        "random 20-300 ms": [(0.5 + 1.5 * i, random.Random(i).uniform(0.02, 0.3)) for i in range(6)],
-    }
-    repetitions = max(3, options.repetitions // 5)
-    with Redis(cpu=REDIS_CPU) as server:
-        solotest("fill", server.port, VALUE_SIZE, KEYS)
-        for name, plan in plans.items():
-            measured = {"server": [], "client": []}
-            for _repetition in range(repetitions):
-                for stop, runs in measured.items():
-                    runs.append(
-                        truth.measure_with_stalls(
-                            str(PROGRAM),
-                            server.port,
-                            stop,
-                            plan,
-                            5000,
-                            10,
-                            server.process.pid,
-                            ["--cpu", str(OTHER_CPU)],
-                        )
-                    )
-            report_truth(table, name, measured, 1e9 * min(length for _at, length in plan))
-
-
-def report_truth(table, name, measured, shortest_stop):
-    errors = [truth.errors(run.truth(), run.report["test"]["latency"]["response"]) for run in measured["server"]]
-    table.note(
-        f"server stalls {name}: relative error of response", [{k: round(v, 4) for k, v in e.items()} for e in errors]
-    )
-    for key in truth.PERMILLES:
-        error = statistics.median(abs(e[key]) for e in errors)
-        table.add(
-            f"server stalls {name}: {key[:-3]} of response against truth", f"{error:.2%}", "<= 2 %", error <= 0.02
-        )
-    latency = measured["server"][0].report["test"]["latency"]
-    table.add(
-        f"server stalls {name}: p99 of service, of response",
-        f"{latency['service']['p99_ns'] / 1e3:,.0f} us, {latency['response']['p99_ns'] / 1e3:,.0f} us",
-        "",
-        None,
-    )
-    errors = []
-    for run in measured["client"]:
-        own = truth.errors(run.truth(), run.report["test"]["latency"]["intended"])
-        errors.append({key: own[key] for key in ("p99_ns", "p999_ns", "max_ns")})
-    error = statistics.median(worst(e) for e in errors)
-    table.note(
-        f"client stops {name}: relative error of intended", [{k: round(v, 4) for k, v in e.items()} for e in errors]
-    )
-    table.add(f"client stops {name}: p99 .. max of intended against truth", f"{error:.2%}", "<= 2 %", error <= 0.02)
-    # Every repetition has every planned stop, so a stop that leaked into `response` would show in all of them. Time
-    # that the machine takes from the server belongs there, but only in some: hence the minimum, not the median.
-    responses = [run.report["test"]["latency"]["response"] for run in measured["client"]]
-    cleanest = min(responses, key=lambda response: response["max_ns"])
-    table.note(
-        f"client stops {name}: p99.9, maximum of response in ms",
-        [(round(response["p999_ns"] / 1e6, 2), round(response["max_ns"] / 1e6, 2)) for response in responses],
-    )
-    table.add(
-        f"client stops {name}: p99.9, max of response, least of {len(responses)}",
-        f"{cleanest['p999_ns'] / 1e6:.2f} ms, {cleanest['max_ns'] / 1e6:.2f} ms",
-        f"< {shortest_stop / 2e6:.0f} ms, half a stop",
-        cleanest["max_ns"] < shortest_stop / 2,
-    )
 
 
 def bench_histogram(table):
@@ -387,6 +314,9 @@ def write_document(path, machine, table, options):
         "anew; the median of the blocks' medians and its 95 % interval (sign test); fewer pairs with redis-benchmark",
         "- the least latency client: the raw loop with a random key, two looks at the clock and a histogram",
         "- closed loops and stalls: with CPUs kept awake by a loop of the lowest priority on each",
+        "- fill: pipelined SETs over 8 connections, no MSET; redis-benchmark sends both with as many keys in flight",
+        "- stalls and stops: the truth is made of all stops of Redis and of the client that the kernel's scheduler "
+        "recorded, planned or not",
         f"- all else: {max(3, options.repetitions // 5)} interleaved repetitions or more, medians in the table; "
         f"1 KB values, {KEYS:,} keys",
         "",

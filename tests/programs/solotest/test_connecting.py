@@ -152,6 +152,23 @@ def test_names_and_addresses_of_both_kinds(any_solotest):
     assert result.json["test"]["latency"]["server"]["count"] > 0  # the kernel stamps IPv6, too
 
 
+@pytest.mark.parametrize("pacing", ["sleep", "none"])
+def test_a_schedule_waits_for_time_stamps(any_solotest, pacing):
+    """The kernel switches them on in the background; `virtual/test_start.c` has a kernel that takes long."""
+    connections = {}
+
+    def script(connection, number):
+        for words in requests(connection):
+            connections.setdefault(number, []).append(words[0])
+            connection.sendall(good_reply(words))
+
+    with FakeServer(script) as server:
+        result = any_solotest.run("--pacing", pacing, "--requests", 3, "test", server.port, 10, 100, 0, 1000)
+    assert result.code == 0, result
+    pings = next(words for words in connections.values() if b"GET" in words).count(b"PING")
+    assert pings == 1 if pacing == "none" else pings > 1
+
+
 def test_a_host_that_does_not_answer(solotest):
     """A full backlog drops what comes, as a host that is gone would."""
     with socket.socket() as listener:
@@ -365,10 +382,23 @@ def test_a_server_that_falls_silent_before_the_load(any_solotest):
     assert result.code == 4 and error(result) == "not_ready" and "no reply in time" in result.messages
 
 
+def test_a_server_that_falls_silent_before_the_first_time_stamp(any_solotest):
+    def script(connection, _number):
+        for number, words in enumerate(requests(connection)):
+            if number == 0 or words[0] != b"PING":
+                connection.sendall(good_reply(words))
+
+    with FakeServer(script) as server:
+        result = any_solotest.run("--json", "--timeout", 0.3, "--requests", 3, "test", server.port, 10, 100, 0, 1000)
+    assert result.code == 4 and error(result) == "not_ready" and "PING: no reply in time" in result.messages
+
+
 @pytest.mark.parametrize(("mode", "connections"), [("test", 1), ("fill", 8)])
 def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode, connections):
     start_at = time.time() + 3
-    process = any_solotest.start("--json", "--start-at", start_at, mode, fresh.port, 100, 1000, 0, 100)
+    # Without a schedule: with one, more PINGs may follow, until the first time stamp.
+    arguments = ["--json", "--pacing", "none", "--duration", 1, "--start-at", start_at, mode, fresh.port, 100, 1000, 0]
+    process = any_solotest.start(*arguments)
     # The load's connections wait after their PING; the one before them has counted the keys.
     while (
         "cmdstat_exists" not in fresh.command("INFO", "commandstats")

@@ -7,13 +7,13 @@ for that: they hold on any machine, and are strict on one that is free.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 import os
 import pathlib
 import signal
-import statistics
 import subprocess
 import tempfile
 import threading
@@ -26,41 +26,6 @@ def percentile(values, permille):
     """The value at rank ceil(n * permille / 1000)."""
     ordered = sorted(values)
     return ordered[max(1, -(-len(ordered) * permille // 1000)) - 1]
-
-
-def queue(count, period, services, stalls):
-    """Return each request's wait and service on a schedule whose server is stalled at times.
-
-    Times are in ns since the schedule's start. The server answers one request after the other, each in its
-    service time, and does nothing during a stall (from, to): Lindley's recursion with holes in it.
-    """
-    responses = []
-    free = 0
-    for i in range(count):
-        due = round(i * period)
-        begin = max(due, free)
-        end = begin + services[i]
-        for stall_begin, stall_end in stalls:
-            if begin < stall_end and end > stall_begin:
-                end = max(begin, stall_end) + services[i]
-        free = end
-        responses.append(end - due)
-    return responses
-
-
-def usual_services(columns, period, stalls):
-    """Return how long the server took for each request, without the stalls that were made.
-
-    A request in flight during a stall gets the median instead of what it took. All others keep theirs: what
-    else happens on the machine is as true as the plan.
-    """
-    usual = statistics.median(columns[0])
-    services = []
-    for i, (service, _response, intended, *_others) in enumerate(zip(*columns)):
-        replied = i * period + intended
-        stalled = any(replied - service < end and replied > begin for begin, end in stalls)
-        services.append(usual if stalled else service)
-    return services
 
 
 def read_raw(path):
@@ -118,11 +83,9 @@ class Measured:
     stops: list  # when each began and ended
     client_waited: float  # for a CPU, by the kernel's account, with all that the hypervisor took
     server_waited: float
-
-    def truth(self):
-        """Return what `intended` would have been if nothing else had been on the machine."""
-        services = usual_services(self.columns, self.period, self.stops)
-        return queue(len(services), self.period, services, self.stops)
+    start: int  # of the schedule, by the monotonic clock
+    client: int  # the process that was the client
+    watched: object  # what the caller's `watch` gave
 
     def least_waits(self):
         """Return how long each request has waited for certain: who is due during a stop waits for its end."""
@@ -190,8 +153,13 @@ def stolen_ns():
     return int(pathlib.Path("/proc/stat").read_text(encoding="ascii").split()[8]) * TICK_NS
 
 
-def measure_with_stalls(program, port, stop, plan, rate, seconds, server_pid, options=()):
-    """Run the client, with one connection, while the "server" or the "client" is stopped by a plan."""
+def measure_with_stalls(
+    program, port, stop, plan, rate, seconds, server_pid, options=(), watch=lambda client: contextlib.nullcontext()
+):
+    """Run the client, with one connection, while the "server" or the "client" is stopped by a plan.
+
+    `watch` is called with the client's pid; the context manager that it returns is open until the client has ended.
+    """
     start_at = time.time() + 0.5
     server_waited = waited_for_cpu(server_pid)
     with tempfile.TemporaryDirectory() as directory:
@@ -204,10 +172,12 @@ def measure_with_stalls(program, port, stop, plan, rate, seconds, server_pid, op
             ],
             stdout=subprocess.PIPE,
         )
-        stalls = Stalls(server_pid if stop == "server" else client.pid, plan, round(start_at * 1e9) - wall_offset())
-        stalls.start()
-        output = client.communicate(timeout=seconds * 10 + 60)[0]
-        stalls.join()
+        with watch(client.pid) as watched:
+            start = round(start_at * 1e9) - wall_offset()
+            stalls = Stalls(server_pid if stop == "server" else client.pid, plan, start)
+            stalls.start()
+            output = client.communicate(timeout=seconds * 10 + 60)[0]
+            stalls.join()
         server_waited = waited_for_cpu(server_pid) - server_waited
         report = json.loads(output)
         columns = read_raw(raw)
@@ -223,4 +193,7 @@ def measure_with_stalls(program, port, stop, plan, rate, seconds, server_pid, op
         stops=[(begin - late, end - late) for begin, end in stalls.happened],
         client_waited=stolen + (waited * 1e9 if waited is not None else math.inf),
         server_waited=server_waited + stolen,
+        start=start + round(late),
+        client=client.pid,
+        watched=watched,
     )

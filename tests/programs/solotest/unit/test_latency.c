@@ -186,6 +186,18 @@ static void test_a_time_stamp_is_of_the_last_reply_of_a_read(void)
     CHECK(c.bound.free == 1500);
 }
 
+/* The client looks at 1010, is away until 4000, sends the second request and reads both replies. */
+static void test_the_time_between_two_replies_of_a_read_may_be_idle(void)
+{
+    struct client c = new_client();
+    struct reading r = {.at = 4030, .stamped = true};
+    c.slot = (struct slot){.intended = 1000, .sent = 1000, .handed_over = 1000, .looked = 1000};
+    (void)slot_complete(&c.slot, &c.ideal, &c.bound, &r, false);
+    c.slot = (struct slot){.intended = 1200, .sent = 3900, .handed_over = 4000, .looked = 1010};
+    (void)slot_complete(&c.slot, &c.ideal, &c.bound, &r, true);
+    CHECK(c.bound.busy == 10 + 30);
+}
+
 static void test_replies_in_another_order_than_the_schedule(void)
 {
     struct client c = new_client();
@@ -230,6 +242,7 @@ TEST_MAIN(
     TEST(test_an_overloaded_server_stays_blamed_however_late_the_client_is),
     TEST(test_one_due_time_overloads_no_server),
     TEST(test_a_time_stamp_is_of_the_last_reply_of_a_read),
+    TEST(test_the_time_between_two_replies_of_a_read_may_be_idle),
     TEST(test_replies_in_another_order_than_the_schedule),
     TEST(test_replies_without_a_time_stamp_take_no_time),
     TEST(test_a_wall_clock_that_is_set_is_noticed))

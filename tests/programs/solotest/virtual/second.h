@@ -12,7 +12,7 @@
 
 /* One reply. */
 struct sample {
-    int64_t due, sent, handed_over, read, waited, arrived;
+    int64_t due, sent, handed_over, looked, read, waited, arrived;
     bool stamped, known; /* known: by the stamp, this reply arrived at `arrived` */
     bool last;           /* the read ended with it */
     size_t first, end;   /* the replies, one after the other, whose times are known only together */
@@ -29,6 +29,52 @@ static inline int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Adds to each read how long its last byte had waited. A wall clock that moved by more than 20 us, and one part in eight of
+ * the time since, was set: then that is not known. */
+static void judge_stamps(void)
+{
+    int64_t offset = 0, at = 0;
+    bool first = true;
+    for (size_t i = 0; i < vm.reads.count; i++) {
+        struct logged *r = &vm.reads.list[i];
+        int64_t new_offset = (int64_t)r->wall - (int64_t)r->after;
+        r->steady = r->stamped && (first || llabs(new_offset - offset) <= 20000 + ((int64_t)r->after - at) / 8);
+        r->waited = r->steady ? later(0, (int64_t)r->wall - (int64_t)r->stamp) : 0;
+        if (r->stamped) {
+            first = false;
+            offset = new_offset;
+            at = (int64_t)r->after;
+        }
+    }
+}
+
+/* Adds to each send when no reply waited for the client, for certain: when it had last looked and then read all that was
+ * there, when the last byte of a read arrived that had waited for it, or at the send, if nothing was under way. */
+static void find_looks(void)
+{
+    size_t look = 0, send = 0, read = 0, under_way = 0;
+    int64_t looked = 0, all_read = 0;
+    for (size_t order = 0; order < vm.logged; order++) {
+        if (look < vm.looks.count && vm.looks.list[look].order == order) {
+            looked = all_read;
+            all_read = (int64_t)vm.looks.list[look++].after;
+        } else if (read < vm.reads.count && vm.reads.list[read].order == order) {
+            const struct logged *r = &vm.reads.list[read++];
+            if (r->full)
+                all_read = looked;
+            else if (r->blocking && r->steady)
+                all_read = later(all_read, (int64_t)r->after - r->waited);
+            under_way -= r->count;
+        } else {
+            struct logged *s = &vm.sends.list[send++];
+            if (under_way == 0)
+                all_read = (int64_t)s->before;
+            s->looked = all_read;
+            under_way += s->count;
+        }
+    }
+}
+
 /* Finds the request of each reply, in the order in which replies were read. */
 static size_t match(const struct virtual_run *run, struct sample *samples)
 {
@@ -36,21 +82,11 @@ static size_t match(const struct virtual_run *run, struct sample *samples)
     size_t *place = calloc(vm.sends.count + 1, sizeof *place); /* the first request of each send */
     size_t *taken = calloc(vm.sends.count + 1, sizeof *taken);
     size_t total = 0;
-    int64_t offset = 0, at = 0;
-    bool first = true;
     for (size_t i = 0; i < vm.sends.count; i++)
         place[i + 1] = place[i] + vm.sends.list[i].count;
     memset(next, 0, sizeof next);
     for (size_t i = 0; i < vm.reads.count; i++) {
         const struct logged *r = &vm.reads.list[i];
-        int64_t new_offset = (int64_t)r->wall - (int64_t)r->after;
-        /* A wall clock that moved by more than 20 us, and one part in eight of the time since, was set. */
-        bool steady = first || llabs(new_offset - offset) <= 20000 + ((int64_t)r->after - at) / 8;
-        if (r->stamped) {
-            first = false;
-            offset = new_offset;
-            at = (int64_t)r->after;
-        }
         for (size_t k = 0; k < r->count; k++) {
             size_t *send = &next[r->connection];
             while (vm.sends.list[*send].connection != r->connection || taken[*send] == vm.sends.list[*send].count)
@@ -58,11 +94,10 @@ static size_t match(const struct virtual_run *run, struct sample *samples)
             const struct logged *s = &vm.sends.list[*send];
             struct sample *x = &samples[total++];
             *x = (struct sample){.due = (int64_t)run->due[place[*send] + taken[*send]++], .sent = (int64_t)s->before,
-                                 .handed_over = (int64_t)s->before, .read = (int64_t)r->after};
+                                 .handed_over = (int64_t)s->before, .looked = s->looked, .read = (int64_t)r->after,
+                                 .stamped = r->steady, .waited = r->waited};
             if (s->after - s->before > 1000000) /* away for more than 1 ms while it sent */
                 x->handed_over = (int64_t)s->after;
-            x->stamped = r->stamped && steady;
-            x->waited = x->stamped ? later(0, (int64_t)r->wall - (int64_t)r->stamp) : 0;
             x->last = r->to_the_end && k == r->count - 1;
             x->known = x->last && x->stamped;
             x->arrived = x->read - x->waited;
@@ -104,6 +139,22 @@ static void compute_upper(struct sample *samples, size_t count)
     }
 }
 
+/* How long the server may have been idle among the replies up to `end` whose times are known only together: before each
+ * send but the first, since the client had last looked. No time counts twice. */
+static int64_t idle(const struct sample *samples, size_t end, int64_t before)
+{
+    const struct sample *first = &samples[samples[end].first];
+    int64_t sum = 0, counted = first->handed_over;
+    for (const struct sample *x = first + 1; x <= &samples[end]; x++) {
+        int64_t from = later(x->looked, later(first->handed_over, before));
+        if (x->handed_over >= counted)
+            from = later(from, counted);
+        sum += later(0, x->handed_over - from);
+        counted = later(counted, x->handed_over);
+    }
+    return sum;
+}
+
 /* The lower bound. Returns true if the server was overloaded. */
 static bool compute_lower(struct sample *samples, size_t count, int64_t period)
 {
@@ -116,7 +167,7 @@ static bool compute_lower(struct sample *samples, size_t count, int64_t period)
             begin_of_first = begin;
         ideal_free = begin;
         if (x->known) {
-            work = later(0, x->arrived - later(first->handed_over, before));
+            work = later(0, x->arrived - later(first->handed_over, before) - idle(samples, i, before));
             before = later(before, x->arrived);
             if (first->sent - begin_of_first <= period / 2) /* otherwise the client was late: it counts as nothing */
                 ideal_free = later(begin, begin_of_first + work);
@@ -193,6 +244,8 @@ static void check_second(const struct virtual_run *run)
 {
     const struct measurement *m = run->measurement;
     struct sample *samples = calloc((size_t)run->load.planned + 1, sizeof *samples);
+    judge_stamps();
+    find_looks();
     size_t count = match(run, samples);
     join(samples, count);
     compute_upper(samples, count);

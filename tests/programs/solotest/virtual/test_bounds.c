@@ -130,7 +130,7 @@ static void check_plans(int plans, bool tls, uint64_t tear, double least)
             CHECK(upper[i] + CLOCK_NS >= truth[i]);
         double low = mean_of(lower, PLAN_REQUESTS), true_mean = mean_of(truth, PLAN_REQUESTS);
         CHECK(low <= true_mean * 1.02);
-        /* By chance, a late client meets a stall that the ideal one does not. One plan exceeds the truth by 2.4 %. */
+        /* By chance, a late client meets a stall that the ideal one does not. One plan exceeds the truth by 2.8 %. */
         CHECK((double)p99_of(lower, PLAN_REQUESTS) <= (double)p99_of(truth, PLAN_REQUESTS) * 1.03);
         decided += low / true_mean / plans;
         virtual_end(&run);
@@ -404,14 +404,15 @@ static void test_a_program_that_never_sleeps_gets_few_turns(void)
     virtual_end(&run);
 }
 
-/* The turn in which it yields sends the next request, and then it sleeps: that is no slow turn. */
+/* The turn in which it yields sends the next request. Then both slots are full, and it sleeps in the read for 700 us, until
+ * the reply to the request before: that is no slow turn. */
 static void test_a_sleep_after_a_turn_that_yields_is_not_the_turns(void)
 {
     struct virtual_run run;
     struct schedule s = {.connections = 1, .pipeline = 2, .requests = SECOND_REQUESTS, .period = NS_PER_MS,
                          .pacing = PACING_HYBRID};
     for (size_t i = 0; i < SECOND_REQUESTS; i++)
-        services[i] = i % 2 == 0 ? 1005000 : 20000;
+        services[i] = i % 2 == 0 ? 1700000 : 20000;
     new_machine((struct stops){0}, (struct stops){0}, 5000, SECOND_REQUESTS);
     virtual_run(&run, &s);
     CHECK(run.complete && vm.yields > SECOND_REQUESTS && run.load.slow_yields == 0);

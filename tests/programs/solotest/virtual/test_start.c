@@ -71,7 +71,35 @@ static void test_a_rehearsal_where_sleeps_end_very_late(void)
     }
 }
 
+/* The kernel begins to stamp at this time. Returns the number of PINGs until the client has seen a stamp or given up. */
+static uint64_t pings_until_stamped(uint64_t unstamped)
+{
+    static uint64_t services[4000], replies[4000], parts[4000];
+    struct settings settings = default_settings;
+    struct failure failure = {0};
+    struct conn c = {.fd = FIRST_FD, .reader = redisReaderCreate(), .stamped = true};
+    vm = (struct virtual_machine){.now = VIRTUAL_START, .wakeup = 5000, .services = services, .service_count = COUNT_OF(services),
+                                  .reply = "+PONG\r\n", .reply_size = 7, .unstamped = unstamped};
+    vm.conns[0] = (struct virtual_connection){.replies = replies, .parts = parts};
+    CHECK(conn_await_stamp(&c, &settings, &failure) && failure.exit_code == EXIT_OK);
+    CHECK(c.stamp_seen == (unstamped <= vm.now));
+    free(vm.sends.list);
+    free(vm.reads.list);
+    free(vm.looks.list);
+    conn_close(&c);
+    return vm.served;
+}
+
+/* The kernel switches stamps on in the background, and a short run on a busy machine had none. */
+static void test_the_client_waits_for_the_first_time_stamp(void)
+{
+    CHECK(pings_until_stamped(0) == 1);
+    CHECK(pings_until_stamped(VIRTUAL_START + 300 * NS_PER_MS) > 250 && vm.now < VIRTUAL_START + 302 * NS_PER_MS);
+    CHECK(pings_until_stamped(NEVER) > 1 && vm.now < VIRTUAL_START + seconds_to_ns(STAMP_WAIT) + 2 * NS_PER_MS);
+}
+
 TEST_MAIN(
+    TEST(test_the_client_waits_for_the_first_time_stamp),
     TEST(test_a_clock_that_nobody_sets),
     TEST(test_a_clock_that_is_set_while_waiting),
     TEST(test_a_clock_that_is_set_beyond_the_start),

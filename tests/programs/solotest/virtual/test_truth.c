@@ -182,9 +182,53 @@ static void test_a_client_that_catches_up_reads_in_between(void)
     virtual_end(&run);
 }
 
+enum { MOMENT_REQUESTS = 60, MOMENT_STEP = 100, MOMENT_PERIODS = 3 };
+
+/* The client is stopped for 3 ms, at each moment of three periods in turn. Of three requests one is under way until the next
+ * is due, and the others are answered before the client reads again. Returns in how many moments a `response` holds
+ * more of the stop than the client leaves in it. */
+static size_t moments_charged_to_the_server(size_t connections, size_t pipeline, enum pacing pacing)
+{
+    size_t charged = 0, exceeded = 0;
+    for (uint64_t moment = 0; moment < MOMENT_PERIODS * SHORT_PERIOD; moment += MOMENT_STEP) {
+        uint64_t begin = FIRST_DUE + 20 * SHORT_PERIOD + moment;
+        struct stop stop = {begin, begin + 3 * NS_PER_MS};
+        struct virtual_run run;
+        struct schedule s = {.connections = connections, .pipeline = pipeline, .requests = MOMENT_REQUESTS,
+                             .period = SHORT_PERIOD, .pacing = pacing, .seed = 1};
+        for (size_t i = 0; i < MOMENT_REQUESTS; i++)
+            services[i] = i % 3 == 0 ? 48000 : 500;
+        vm = (struct virtual_machine){
+            .client = {&stop, 1}, .services = services, .service_count = MOMENT_REQUESTS, .wakeup = 4000};
+        virtual_run(&run, &s);
+        CHECK(run.complete && run.measurement->raw_used == MOMENT_REQUESTS);
+        check_second(&run);
+        ideal_latencies(&run, MOMENT_REQUESTS, truth);
+        for (size_t i = 0; i < MOMENT_REQUESTS; i++)
+            exceeded += run.measurement->raw[i].server > truth[i] + CLOCK_NS;
+        charged += run.measurement->response.max > OWN_DELAY_NS + 100000;
+        virtual_end(&run);
+    }
+    CHECK(exceeded == 0);
+    return charged;
+}
+
+/* With several slots it sends what is overdue while replies from before the stop wait for it: one read must not make the
+ * time in between the server's. `response` cannot tell a stop between the reading of the clock and the kernel's taking
+ * the request, see above. */
+static void test_a_stop_at_any_moment_is_never_the_servers(void)
+{
+    static const size_t slots[][2] = {{1, 8}, {1, 64}, {4, 1}, {2, 8}};
+    for (size_t i = 0; i < COUNT_OF(slots); i++)
+        for (enum pacing pacing = PACING_HYBRID; pacing <= PACING_SPIN; pacing++)
+            CHECK(moments_charged_to_the_server(slots[i][0], slots[i][1], pacing) <=
+                  MOMENT_PERIODS * (SEND_NS + CLOCK_NS) / MOMENT_STEP);
+}
+
 TEST_MAIN(
     TEST(test_many_slots_that_catch_up_do_not_blame_the_server),
     TEST(test_a_client_that_catches_up_reads_in_between),
+    TEST(test_a_stop_at_any_moment_is_never_the_servers),
     TEST(test_stalls_of_the_server_are_in_response),
     TEST(test_stops_of_the_client_are_in_intended_and_lateness),
     TEST(test_a_reply_that_waits_for_a_stopped_client_is_the_clients))

@@ -41,13 +41,19 @@ struct stops {
     size_t count;
 };
 
-/* A call of the engine that sent requests, or that returned data. */
+/* A call of the engine that sent requests, that returned data, or that looked for data (`after`: when it looked last,
+ * for certain). */
 struct logged {
     size_t connection, count; /* requests sent, or replies completed */
     uint64_t before, after;   /* the last reading of the monotonic clock before it, and the first one after it */
     uint64_t wall, stamp;     /* read: of the wall clock, right after `after`, and by the kernel */
     bool stamped;             /* the engine did read the wall clock */
     bool to_the_end;          /* read: it ended with a reply, and there was room for more */
+    bool full, blocking;      /* read: there was no room for more; it waited for data */
+    size_t order;             /* among all that is logged */
+    bool steady;              /* read: what second.h finds: the stamp is known, and how long the last byte had waited */
+    int64_t waited;
+    int64_t looked;           /* send: what second.h finds: when the client had last looked for replies */
 };
 
 struct log {
@@ -57,9 +63,11 @@ struct log {
 
 struct virtual_machine {
     uint64_t now;
-    struct log sends, reads;
+    struct log sends, reads, looks;
+    size_t logged;
     uint64_t told;               /* the last reading of the monotonic clock */
     bool sending, reading, read; /* waits for the reading of the clock after a send, after a read, of the wall clock */
+    uint64_t unstamped;          /* what arrives before this time has no time stamp */
     size_t value_size;           /* 0: 5 bytes */
     char reply[128];             /* what the server answers */
     size_t reply_size;
@@ -161,7 +169,8 @@ static inline struct logged *log_add(struct log *log, int fd)
         log->room = log->room * 2 + 1024;
         log->list = realloc(log->list, log->room * sizeof *log->list);
     }
-    log->list[log->count++] = (struct logged){.connection = (size_t)(fd - FIRST_FD), .before = vm.told};
+    log->list[log->count++] = (struct logged){
+        .connection = (size_t)(fd - FIRST_FD), .before = vm.told, .after = vm.told, .order = vm.logged++};
     return log_last(log);
 }
 
@@ -319,9 +328,13 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
     logged->count = c->head - before;
     logged->stamp = wall_at(arrived);
     logged->to_the_end = !c->begun && !full;
+    logged->full = full;
+    logged->blocking = (flags & MSG_DONTWAIT) == 0;
     vm.reading = true;
     *header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof stamp), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_TIMESTAMPNS};
     memcpy(CMSG_DATA(header), &stamp, sizeof stamp);
+    if (arrived < vm.unstamped)
+        message->msg_controllen = 0;
     return (ssize_t)size;
 }
 
@@ -329,7 +342,7 @@ ssize_t __wrap_recv(int fd, void *to, size_t size, int flags)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
     struct iovec part = {.iov_base = to, .iov_len = size};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     if ((flags & MSG_PEEK) == 0)
         return __wrap_recvmsg(fd, &message, flags);
     client_works(CALL_NS);
@@ -354,15 +367,18 @@ static inline int ready_of(struct pollfd *polls, nfds_t count, uint64_t *next)
 
 int __wrap_ppoll(struct pollfd *polls, nfds_t count, const struct timespec *left, const sigset_t *mask)
 {
-    uint64_t next, until = vm.now + (uint64_t)left->tv_sec * NS_PER_S + (uint64_t)left->tv_nsec;
-    bool waits = left->tv_sec > 0 || left->tv_nsec > 0;
+    uint64_t timeout = (uint64_t)left->tv_sec * NS_PER_S + (uint64_t)left->tv_nsec, next, until = vm.now + timeout;
     (void)mask;
+    struct logged *logged = log_add(&vm.looks, polls[0].fd);
     client_works(CALL_NS);
     int ready = ready_of(polls, count, &next);
-    if (ready > 0 || !waits)
-        return ready;
-    client_sleeps_until(min_u64(next, until));
-    return ready_of(polls, count, &next);
+    if (ready == 0 && timeout > 0) {
+        client_sleeps_until(min_u64(next, until));
+        ready = ready_of(polls, count, &next);
+    }
+    if (ready == 0)
+        logged->after += timeout; /* what was left of it at `before` */
+    return ready;
 }
 
 /* A schedule of requests on the virtual machine. */
@@ -445,7 +461,9 @@ static inline void virtual_end(struct virtual_run *run)
     }
     free(vm.sends.list);
     free(vm.reads.list);
-    vm.sends = vm.reads = (struct log){0};
+    free(vm.looks.list);
+    vm.sends = vm.reads = vm.looks = (struct log){0};
+    vm.logged = 0;
     free(run->due);
     measurement_free(run->measurement);
     load_close(&run->load);
