@@ -13,6 +13,7 @@ import subprocess
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import flood, writeback
+from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
 from .conftest import STRETCHED, wait_for
 from .machine import RECORDS
@@ -102,7 +103,7 @@ def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
 
 def test_the_flood_rewrites_the_blocks_that_are_laid_out(disk):
     """If fio wrote a new file, the first cells would meet a slower flood than the last ones."""
-    water = flood.Flood(shutil.which("fio"), str(disk / "flood"), 32 << 20)
+    water = flood.Flood(shutil.which("fio"), str(disk / "flood"), 32 << 20, run_command)
     water.lay_out()
 
     def blocks():

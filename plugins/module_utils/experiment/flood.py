@@ -12,6 +12,7 @@ import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import BackgroundProgram
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 
@@ -154,8 +155,8 @@ class Flood:
     what is measured last.
     """
 
-    def __init__(self, fio: str, path: str, size: int) -> None:
-        self.path, self.size, self.started = path, size, 0.0
+    def __init__(self, fio: str, path: str, size: int, run_command: RunCommand) -> None:
+        self.path, self.size, self.started, self._run = path, size, 0.0, run_command
         self._command = [
             "env",
             f"--chdir={os.path.dirname(path)}",  # fio leaves files in its working directory
@@ -191,7 +192,7 @@ class Flood:
         """
         files = HostFiles()
         before, self.started = _vmstat(files)["nr_written"], time.monotonic()
-        self._program = BackgroundProgram(self._command)
+        self._program = BackgroundProgram(self._run, self._command)
         wanted = _BLOCK if self.size > thresholds(files)[1] else 0
         piled = 0
         while time.monotonic() < self.started + _LEAD_SECONDS and self.runs():

@@ -277,11 +277,11 @@ class Bench:
         options: t.Mapping[str, t.Any],
         fio: str,
         run_command: RunCommand,
+        water: flood.Flood,
         drive: slow_drive.SlowDrive | None,
     ) -> None:
         self.directory, self.disk, self.options, self.fio = directory, disk, options, fio
-        self._run, self._drive, self._files = run_command, drive, HostFiles()
-        self._flood = flood.Flood(fio, os.path.join(directory, "flood"), options["flood_size"])
+        self._run, self._flood, self._drive, self._files = run_command, water, drive, HostFiles()
 
     def lay_out(self) -> None:
         """Write all files once, so that no measurement has to allocate their blocks, neither here nor below a VM."""
@@ -411,7 +411,8 @@ def measure(
             else:
                 place_of_files = place
             knobs.record_originals(options)
-            bench = Bench(place_of_files, knobs.disk, options, fio, run_child, drive)
+            water = flood.Flood(fio, os.path.join(place_of_files, "flood"), options["flood_size"], run_command)
+            bench = Bench(place_of_files, knobs.disk, options, fio, run_child, water, drive)
             bench.lay_out()
             return _rounds(bench, knobs, options)
         finally:

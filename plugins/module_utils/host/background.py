@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
+import subprocess
+import threading
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 
 
@@ -43,30 +47,41 @@ def is_running(pid: int) -> bool:
 
 
 class BackgroundProgram:
-    """A program without input and output that runs next to the module until it ends or is stopped.
+    """A program without output that runs next to the module until it ends or is stopped.
 
-    Not subprocess.Popen, which Ansible forbids in modules; AnsibleModule.run_command waits for the end of a program.
+    AnsibleModule.run_command starts it, the only way that Ansible allows, and waits for its end in a thread.
 
     Args:
+        run_command: AnsibleModule's method.
         command: name or path of the program, and its arguments.
 
     Raises:
         OSError: the program cannot be started.
     """
 
-    def __init__(self, command: list[str]) -> None:
-        nowhere = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in (0, 1, 2)]
-        self.pid = os.posix_spawnp(command[0], command, os.environ, file_actions=nowhere)
-        self._ended = False
+    def __init__(self, run_command: RunCommand, command: list[str]) -> None:
+        started: queue.SimpleQueue[subprocess.Popen[bytes] | OSError] = queue.SimpleQueue()
+
+        def run() -> None:
+            try:
+                run_command(command, before_communicate_callback=started.put, handle_exceptions=False)
+            except OSError as error:
+                started.put(error)
+
+        self._end = threading.Thread(target=run, daemon=True)
+        self._end.start()
+        first = started.get()
+        if isinstance(first, OSError):
+            raise first
+        self._process = first
+        self.pid = first.pid
 
     def runs(self) -> bool:
         """Return whether the program has not ended."""
-        self._ended = self._ended or os.waitpid(self.pid, os.WNOHANG)[0] != 0
-        return not self._ended
+        return self._process.poll() is None
 
     def stop(self, signal_number: int = signal.SIGKILL) -> None:
         """Send the program a signal, and wait until it has ended."""
-        if self.runs():
-            os.kill(self.pid, signal_number)
-            os.waitpid(self.pid, 0)
-            self._ended = True
+        self._process.send_signal(signal_number)  # does nothing to a program that has ended
+        self._process.wait()
+        self._end.join()

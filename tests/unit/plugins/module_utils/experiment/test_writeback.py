@@ -143,7 +143,8 @@ class TestBench:
             }
             return 0, json.dumps({"jobs": [job]}), ""
 
-        found = writeback.Bench(str(tmp_path), "sda", self.OPTIONS, "fio", run, None)
+        water = writeback.flood.Flood("fio", str(tmp_path / "flood"), self.OPTIONS["flood_size"], run)
+        found = writeback.Bench(str(tmp_path), "sda", self.OPTIONS, "fio", run, water, None)
         found.commands = commands
         return found
 
