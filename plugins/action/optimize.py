@@ -11,8 +11,10 @@ from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, choice, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    ATTEMPTS,
     CHECKED_RUN,
     RESULTS_DIR,
+    RESUME,
     SITE,
     ControllerAction,
 )
@@ -43,7 +45,7 @@ class ActionModule(ControllerAction):
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
         "optimize_id": {"type": "str"},
-        "resume": {"type": "bool", "default": True},
+        "resume": RESUME,
         "profile": {"type": "str", "required": True},
         "data": {"type": "dict", "required": True},
         "settings": {"type": "raw"},
@@ -51,7 +53,7 @@ class ActionModule(ControllerAction):
         "screening_rounds": {"type": "raw", "default": 2},
         "rounds": {"type": "raw", "default": 12},
         "minutes": {"type": "raw", "default": 240},
-        "attempts": {"type": "raw", "default": 3},
+        "attempts": ATTEMPTS,
         "run": CHECKED_RUN,
         "site": SITE,
     }

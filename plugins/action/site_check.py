@@ -56,7 +56,7 @@ class ActionModule(ControllerAction):
                 f"the site is too noisy for a study: {'; '.join(noisy)}. Nothing was measured. To measure "
                 f"anyway, raise site_check_max_stolen or site_check_max_gap"
             )
-        return {"changed": changed, "site_check": document}
+        return {"changed": changed, "site_check": document, "labels": site_check.labels([document])}
 
 
 def _document(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -10,10 +10,12 @@ from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, choice, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
+    ATTEMPTS,
     CHECKED_RUN,
     COST_EXAMPLE,
     PRICES,
     RESULTS_DIR,
+    RESUME,
     SITE,
     ControllerAction,
 )
@@ -52,7 +54,7 @@ class ActionModule(ControllerAction):
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
         "study_id": {"type": "str"},
-        "resume": {"type": "bool", "default": True},
+        "resume": RESUME,
         "profiles": {"type": "raw"},
         "ablation": {
             "type": "dict",
@@ -66,7 +68,7 @@ class ActionModule(ControllerAction):
         },
         "order": {"type": "str", "default": "interleaved"},
         "rounds": {"type": "raw", "default": 5},
-        "attempts": {"type": "raw", "default": 3},
+        "attempts": ATTEMPTS,
         "run": CHECKED_RUN,
         "site": SITE,
         "prices": PRICES,

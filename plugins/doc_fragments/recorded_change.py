@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The option of modules that record a host's original settings before they change them."""
+    """The option of modules that write or read the record of a host's original settings."""
 
     DOCUMENTATION = r"""
 options:

@@ -57,12 +57,10 @@ options:
         required: true
   record_directory:
     description: The directory of the record of M(memstretch.density.dram_budget).
-    type: path
-    default: /var/lib/memstretch
+extends_documentation_fragment:
+  - memstretch.density.checked_answer
+  - memstretch.density.recorded_change
 attributes:
-  async:
-    support: none
-    description: The answer of the host must pass through the action of this module.
   check_mode:
     support: full
     description: Measures, and changes no limit.

@@ -30,6 +30,7 @@ extends_documentation_fragment:
   - memstretch.density.prices
   - memstretch.density.checked_run
   - memstretch.density.checked_site
+  - memstretch.density.resumed
 options:
   profiles:
     description: Names or paths of profiles, as a list or one text with commas. Densities are also given as multiples
@@ -97,10 +98,6 @@ options:
       - By default the newest search is continued if it is unfinished and has the same settings; otherwise a new one
         starts.
     type: str
-  resume:
-    description: Whether to continue an unfinished search.
-    type: bool
-    default: true
 author:
   - The memstretch.density contributors (@memstretch)
 """

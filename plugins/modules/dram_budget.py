@@ -19,6 +19,7 @@ description:
     O(record_directory).
 extends_documentation_fragment:
   - memstretch.density.recorded_change
+  - memstretch.density.predicted_change
 options:
   state:
     description:
@@ -66,13 +67,6 @@ options:
         a warning and RV(kept) give the reason. What can be restored is restored anyway.
     type: bool
     default: false
-attributes:
-  check_mode:
-    description: Can run in check mode and return changed status prediction without modifying the target.
-    support: full
-  diff_mode:
-    description: Returns details on what has changed, or would change in check mode, when in diff mode.
-    support: full
 author:
   - The memstretch.density contributors (@memstretch)
 """

@@ -19,15 +19,8 @@ description:
     C(--long), for at most 10 seconds, and only if the file contains the text C(vsmpversion).
   - The result has about 4 KB as JSON, plus 150 bytes for each NUMA node and 250 bytes for each disk.
 options: {}
-attributes:
-  check_mode:
-    description: Can run in check mode and return changed status prediction without modifying the target.
-    support: full
-    details: It only reads in either mode.
-  diff_mode:
-    description: Returns details on what has changed, or would change in check mode, when in diff mode.
-    support: none
-    details: It never changes anything.
+extends_documentation_fragment:
+  - memstretch.density.read_only
 notes:
   - A fixed key is always present; it is null if this kernel lacks the knob. A list, or a dictionary of discovered
     things by name (nodes, tiers, devices, page sizes, parameters of zswap), has only those that exist.

@@ -27,15 +27,8 @@ options:
     description: Whether to return C(/proc/meminfo) and all of C(/sys/kernel/mm) too.
     type: bool
     default: false
-attributes:
-  check_mode:
-    description: Can run in check mode and return changed status prediction without modifying the target.
-    support: full
-    details: It only reads in either mode.
-  diff_mode:
-    description: Returns details on what has changed, or would change in check mode, when in diff mode.
-    support: none
-    details: It never changes anything.
+extends_documentation_fragment:
+  - memstretch.density.read_only
 requirements:
   - Linux
   - Python 3.8 or later on the host

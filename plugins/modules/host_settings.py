@@ -21,6 +21,7 @@ description:
   - A knob that this kernel lacks is reported and is not an error.
 extends_documentation_fragment:
   - memstretch.density.recorded_change
+  - memstretch.density.predicted_change
 options:
   state:
     description:
@@ -79,12 +80,7 @@ options:
     default: []
 attributes:
   check_mode:
-    description: Can run in check mode and return changed status prediction without modifying the target.
-    support: full
     details: Which of several values the kernel accepts is not known before it is set; the first one is predicted.
-  diff_mode:
-    description: Returns details on what has changed, or would change in check mode, when in diff mode.
-    support: full
 notes:
   - Without systemd the settings last until the next reboot; RV(persistent) is then false.
 seealso:

@@ -19,27 +19,9 @@ description:
   - Starts no Python on the host, because that would disturb what other clients measure there.
 extends_documentation_fragment:
   - memstretch.density.controller_action
+  - memstretch.density.client_result
 options:
   job:
-    description: What P(memstretch.density.solotest#module) returned as C(job).
-    type: dict
-    required: true
-    suboptions:
-      path:
-        description: File on the host for the result.
-        type: str
-        required: true
-      pid:
-        description: Process on the host that writes the file.
-        type: int
-        required: true
-  not_before:
-    description: When the phase should be over, in seconds since the epoch.
-    type: float
-    default: 0
-  timeout:
-    description: Seconds after O(not_before) within which the result must be there.
-    type: float
     required: true
 author:
   - The memstretch.density contributors (@memstretch)

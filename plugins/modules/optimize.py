@@ -29,6 +29,8 @@ extends_documentation_fragment:
   - memstretch.density.results_dir
   - memstretch.density.checked_run
   - memstretch.density.checked_site
+  - memstretch.density.resumed
+  - memstretch.density.run_attempts
 options:
   profile:
     description: Name or path of the profile.
@@ -60,10 +62,6 @@ options:
         A run that has begun is finished.
     type: raw
     default: 240
-  attempts:
-    description: Attempts at each run, 1 to 99, of which all but the last may be invalid.
-    type: raw
-    default: 3
   optimize_id:
     description:
       - Name of the directory. An existing directory is refused, unless it holds an unfinished search with the same
@@ -71,10 +69,6 @@ options:
       - By default the newest search is continued if it is unfinished and has the same settings; otherwise a new one
         starts.
     type: str
-  resume:
-    description: Whether to continue an unfinished search.
-    type: bool
-    default: true
 author:
   - The memstretch.density contributors (@memstretch)
 """

@@ -38,15 +38,11 @@ options:
     description: The longest time of timing, in seconds, 0.1 to 3600.
     type: float
     default: 10
+extends_documentation_fragment:
+  - memstretch.density.read_only
 attributes:
   check_mode:
-    description: Can run in check mode and return changed status prediction without modifying the target.
-    support: full
-    details: It measures in either mode, since nothing lasts.
-  diff_mode:
-    description: Returns details on what has changed, or would change in check mode, when in diff mode.
-    support: none
-    details: It never changes anything.
+    description: It measures in either mode, since nothing lasts.
 requirements:
   - Linux 5.4 or later; any Linux with O(drive)
   - Python 3.8 or later on the host

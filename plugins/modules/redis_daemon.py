@@ -65,22 +65,9 @@ options:
       - A server with persistence answers only after it has loaded its data, and ends only after it has saved them.
     type: int
     default: 30
-attributes:
-  check_mode:
-    support: full
-    description: Reports what would change, and changes nothing.
-  diff_mode:
-    support: full
-    description: Shows the state before and after.
-  idempotent:
-    support: partial
-    details:
-      - O(state=restarted) always restarts.
-    description: A second run changes nothing.
-  platform:
-    platforms: linux
-    description: Systems with C(/proc).
-    support: full
+extends_documentation_fragment:
+  - memstretch.density.redis_state
+  - memstretch.density.predicted_change
 notes:
   - A Redis without persistence loses its data when it is restarted.
   - The server runs as the user of the task.

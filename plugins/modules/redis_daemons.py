@@ -25,22 +25,13 @@ options:
     description: The passwords of the servers that need one, by C(config).
     type: dict
     default: {}
+extends_documentation_fragment:
+  - memstretch.density.redis_state
+  - memstretch.density.predicted_change
 attributes:
-  check_mode:
-    support: full
-    description: Reports what would change, and changes nothing.
   diff_mode:
     support: none
     description: P(memstretch.density.redis_daemon#module) has it.
-  idempotent:
-    support: partial
-    details:
-      - C(state=restarted) always restarts.
-    description: A second run changes nothing.
-  platform:
-    platforms: linux
-    description: Systems with C(/proc).
-    support: full
 seealso:
   - module: memstretch.density.redis_daemon
 """

@@ -80,4 +80,9 @@ site_check:
       C(measured) has the blocks, C(unmeasured) why a host has none.
   returned: always
   type: dict
+labels:
+  description: The sentences that results of this site must show, one for each reason and doubt.
+  returned: always
+  type: list
+  elements: str
 """

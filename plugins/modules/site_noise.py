@@ -59,10 +59,9 @@ options:
     description: Length of a block in seconds, 0.1 to 600.
     type: float
     default: 2
+extends_documentation_fragment:
+  - memstretch.density.checked_answer
 attributes:
-  async:
-    support: none
-    description: The answer of the host must pass through the action of this module.
   check_mode:
     support: full
     description: Measures nothing in check mode.

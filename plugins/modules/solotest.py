@@ -223,20 +223,8 @@ options:
         (P(memstretch.density.observer_result#module)).
     type: bool
     default: false
-attributes:
-  async:
-    support: none
-    description: The answer of the host must pass through the action of this module. Use O(detach) instead.
-  check_mode:
-    support: full
-    description: Checks the options and returns whether Redis would be written to; sends nothing.
-  diff_mode:
-    support: none
-    description: The values are random bytes.
-  platform:
-    support: full
-    description: Any architecture. Each needs its own build of the client.
-    platforms: linux
+extends_documentation_fragment:
+  - memstretch.density.latency_client
 seealso:
   - plugin: memstretch.density.fleet_latency
     plugin_type: callback

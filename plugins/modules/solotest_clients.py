@@ -27,20 +27,8 @@ options:
     description: The passwords of the endpoints that need one, by the same names.
     type: dict
     default: {}
-attributes:
-  async:
-    support: none
-    description: The answer of the host must pass through the action of this module. Use C(detach) instead.
-  check_mode:
-    support: full
-    description: Checks the options and returns whether a Redis would be written to; sends nothing.
-  diff_mode:
-    support: none
-    description: The values are random bytes.
-  platform:
-    support: full
-    description: Any architecture. Each needs its own build of the client.
-    platforms: linux
+extends_documentation_fragment:
+  - memstretch.density.latency_client
 seealso:
   - module: memstretch.density.solotest
   - module: memstretch.density.solotest_answer

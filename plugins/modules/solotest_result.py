@@ -17,31 +17,14 @@ description:
   - Starts no Python on the host, because that would disturb what other clients measure there.
 extends_documentation_fragment:
   - memstretch.density.controller_action
+  - memstretch.density.client_result
 options:
   job:
     description: What P(memstretch.density.solotest#module) returned as C(job). This or O(answers) is required.
-    type: dict
-    suboptions:
-      path:
-        description: File on the host for the result.
-        type: str
-        required: true
-      pid:
-        description: Process on the host that writes the file.
-        type: int
-        required: true
   answers:
     description: >-
       The registered result of P(memstretch.density.solotest_clients#module), by inventory names, instead of O(job).
     type: dict
-  not_before:
-    description: When the phase should be over, in seconds since the epoch.
-    type: float
-    default: 0
-  timeout:
-    description: Seconds after O(not_before) within which the result must be there.
-    type: float
-    required: true
   observed:
     description:
       - What P(memstretch.density.observer_result#module) returned as C(observed) for the same host and phase. It is

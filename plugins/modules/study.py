@@ -28,6 +28,8 @@ extends_documentation_fragment:
   - memstretch.density.prices
   - memstretch.density.checked_run
   - memstretch.density.checked_site
+  - memstretch.density.resumed
+  - memstretch.density.run_attempts
 options:
   profiles:
     description: Names or paths of two or more profiles, as a list or one text with commas. The others are compared
@@ -67,12 +69,6 @@ options:
     description: Runs of each arm, 1 to 1000. A ratio has an interval only with three or more.
     type: raw
     default: 5
-  attempts:
-    description:
-      - Attempts at each run, 1 to 99, of which all but the last may be invalid. Not a setting of the study; a larger
-        number continues it.
-    type: raw
-    default: 3
   study_id:
     description:
       - Name of the study's directory. An existing directory is refused, unless it holds an unfinished study with the
@@ -80,10 +76,6 @@ options:
       - By default the newest study is continued if it is unfinished and has the same settings; otherwise a new one
         starts.
     type: str
-  resume:
-    description: Whether to continue an unfinished study.
-    type: bool
-    default: true
 author:
   - The memstretch.density contributors (@memstretch)
 """

@@ -16,16 +16,11 @@ description:
     variable, at the places where Ansible looks for one. Modules would end with a traceback there.
   - Runs one line of shell on the host, and no module.
 extends_documentation_fragment:
-  - ansible.builtin.action_common_attributes
+  - memstretch.density.read_only
 attributes:
-  check_mode:
-    support: full
-    description: Changes nothing, with or without check mode.
-  diff_mode:
-    support: none
-    description: There are no settings to compare.
   platform:
     support: full
+    description: Any host with a shell.
     platforms: posix
 author:
   - The memstretch.density contributors (@memstretch)

@@ -15,15 +15,8 @@ description:
   - What speaks against a disk is found by the checks with which P(memstretch.density.swap_space#module) refuses it.
   - It reads disks, and writes nothing.
 options: {}
-attributes:
-  check_mode:
-    description: Can run in check mode and return changed status prediction without modifying the target.
-    support: full
-    details: It only reads in either mode.
-  diff_mode:
-    description: Returns details on what has changed, or would change in check mode, when in diff mode.
-    support: none
-    details: It never changes anything.
+extends_documentation_fragment:
+  - memstretch.density.read_only
 requirements:
   - Linux, root, and the tools of util-linux
 seealso:

@@ -105,7 +105,7 @@ options:
     type: bool
     default: false
   numa_nodes:
-    description: NUMA nodes to bind the VMs' memory to, round robin; empty for no policy.
+    description: NUMA nodes, 0 to 1023, to bind the VMs' memory to, round robin; empty for no policy.
     type: list
     elements: int
     default: []
@@ -136,7 +136,9 @@ options:
             need not exist yet.
         type: str
       first_port:
-        description: With V(user), the port of the host that is forwarded to the ssh of VM number 1; the others follow.
+        description:
+          - With V(user), the port of the host that is forwarded to the ssh of VM number 1, from 1 to 65535. The ports
+            of the others follow, so that of the last one must not be above 65535 either.
         type: int
         default: 22001
   locked:
@@ -179,20 +181,18 @@ options:
     type: int
     default: 4
   stop_timeout:
-    description: Seconds for a VM to shut down before it is switched off; 0 switches it off at once.
+    description: Seconds for a VM to shut down before it is switched off, 0 to 86400; 0 switches it off at once.
     type: int
     default: 60
   address_timeout:
-    description: Seconds to wait for the addresses of running VMs; 0 does not wait.
+    description: Seconds to wait for the addresses of running VMs, 0 to 86400; 0 does not wait.
     type: int
     default: 0
+extends_documentation_fragment:
+  - memstretch.density.predicted_change
 attributes:
-  check_mode:
-    description: Reports what would change, and changes nothing.
-    support: full
   diff_mode:
     description: Shows the state of each VM before and after.
-    support: full
 requirements:
   - python3-libvirt on the host
   - qemu-img on the host

@@ -96,10 +96,8 @@ options:
     description: Bytes per second that the emulated drive writes, at least 1M.
     type: str
     default: 150M
-  record_directory:
-    description: Directory on the host for the record of the original settings.
-    type: path
-    default: /var/lib/memstretch
+extends_documentation_fragment:
+  - memstretch.density.recorded_change
 attributes:
   check_mode:
     support: full
@@ -111,8 +109,6 @@ attributes:
     support: full
     description: Needs fio.
     platforms: linux
-notes:
-  - Needs root.
 author:
   - The memstretch.density contributors (@memstretch)
 """

@@ -19,6 +19,8 @@ PRICES = {"type": "dict", "default": {}}
 COST_EXAMPLE = {"type": "bool", "default": False}
 CHECKED_RUN = {"type": "dict", "required": True}
 SITE = {"type": "dict", "default": {}}
+RESUME = {"type": "bool", "default": True}
+ATTEMPTS = {"type": "raw", "default": 3}
 
 
 class ControllerAction(ActionBase):

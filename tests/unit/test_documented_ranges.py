@@ -12,11 +12,14 @@ import yaml
 
 from ansible_collections.memstretch.density.plugins.action import clock_offset
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, page_in, writeback
+from ansible_collections.memstretch.density.plugins.module_utils.redis import config as redis_config
 from ansible_collections.memstretch.density.plugins.module_utils.redis import state as redis
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import options as client
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import site
 from ansible_collections.memstretch.density.plugins.module_utils.swap import options as swap
+from ansible_collections.memstretch.density.plugins.module_utils.vm import options as vm
 from ansible_collections.memstretch.density.plugins.modules import charged_dram, kvm_info
+from ansible_collections.memstretch.density.plugins.plugin_utils import vm_members
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import options as forecast
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
@@ -24,7 +27,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study import op
 from ansible_collections.memstretch.density.plugins.plugin_utils.throughput import steps as throughput
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MODULES = "ansible_collections.memstretch.density.plugins.modules"
+PLUGINS = "ansible_collections.memstretch.density.plugins"
+FRAGMENTS = "memstretch.density."
 NUMBER = r"(-?\d[\d,]*(?:\.\d+)?(?:e\d+)?)"
 
 MODULE_RANGES = {
@@ -71,6 +75,17 @@ MODULE_RANGES = {
     },
     "site_noise": {**site.RANGES, **{name: client.RANGES[name] for name in ("rate", "key_count", "value_size")}},
     "study": {"rounds": study.RANGES["study_rounds"], "attempts": study.RANGES["study_attempts"]},
+    "vm_fleet": {
+        **vm.RANGES,
+        "vcpus": vm.VCPUS,
+        "vms": vm.NUMBER,
+        "numa_nodes": vm.NUMA_NODE,
+        "network.first_port": vm.FIRST_PORT,
+    },
+}
+FILTER_RANGES = {
+    "throughput_schedule": {"rounds": study.RANGES["study_rounds"]},
+    "vm_members": {"_input": vm_members.COUNT},
 }
 ROLE_RANGES = {
     "latency_benchmark": {
@@ -93,10 +108,17 @@ ROLE_RANGES = {
     "writeback_benchmark": MODULE_RANGES["writeback_benchmark"],
     "density_plan": forecast.RANGES,
     "density_report": MODULE_RANGES["density_report"],
-    "redis": {"start_timeout": redis.TIMEOUT},
+    "redis": {"start_timeout": redis.TIMEOUT, "port": redis_config.PORT},
     "swap_space": swap.RANGES,
     "selftest": {"max_clock_offset": run.RANGES["max_clock_offset"]},
     "site_check": {**MODULE_RANGES["site_check"], **site.RANGES, "rate": client.RANGES["rate"]},
+    "vm_fleet": {
+        **vm.RANGES,
+        "count": vm_members.COUNT,
+        "vcpus": vm.VCPUS,
+        "numa_nodes": vm.NUMA_NODE,
+        "network": vm.FIRST_PORT,
+    },
 }
 
 # What is not the range of a number that one of these tables could hold.
@@ -105,10 +127,10 @@ OTHER_RANGES = {
     "host_settings.sysfs": "what the kernel accepts as a percentage",
     "redis.name": "a length",
     "redis.username": "a length",
+    "redis.systemd_oom_score_adjust": "checked in YAML, see test_a_range_that_a_role_checks_in_yaml",
     "kernel_cmdline.reboot_timeout": "checked in YAML, see test_a_range_that_a_role_checks_in_yaml",
+    "vm_fleet.name": "a length",
 }
-# Their options are checked by module_utils/vm/options.py and plugin_utils/vm_members.py.
-WITH_OTHER_TESTS = ("vm_fleet",)
 
 
 def ranges_in(option):
@@ -118,8 +140,31 @@ def ranges_in(option):
     return {tuple(float(end.replace(",", "")) for end in ends) for ends in re.findall(f"{NUMBER} to {NUMBER}", text)}
 
 
+def with_suboptions(options):
+    """Return the options, and those in them by both names, such as network.first_port."""
+    inner = {
+        f"{name}.{each}": option
+        for name, outer in options.items()
+        for each, option in with_suboptions(outer.get("suboptions", {})).items()
+    }
+    return {**options, **inner}
+
+
 def options_of_module(module):
-    return yaml.safe_load(importlib.import_module(f"{MODULES}.{module}").DOCUMENTATION).get("options", {})
+    """Return a module's options, with those of the collection's doc fragments."""
+    documentation = yaml.safe_load(importlib.import_module(f"{PLUGINS}.modules.{module}").DOCUMENTATION)
+    options = documentation.get("options", {})
+    for fragment in documentation.get("extends_documentation_fragment", []):
+        if fragment.startswith(FRAGMENTS):
+            shared = importlib.import_module(f"{PLUGINS}.doc_fragments.{fragment.removeprefix(FRAGMENTS)}")
+            for name, option in yaml.safe_load(shared.ModuleDocFragment.DOCUMENTATION).get("options", {}).items():
+                options[name] = {**option, **options.get(name, {})}
+    return with_suboptions(options)
+
+
+def options_of_filter(name):
+    text = (ROOT / "plugins" / "filter" / f"{name}.yml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)["DOCUMENTATION"]["options"]
 
 
 def options_of_role(role):
@@ -144,32 +189,45 @@ def test_role(role, name):
     assert ranges_in(options_of_role(role)[name]) == {(allowed.low, allowed.high)}
 
 
-def unchecked(kind, options_of, table):
+@pytest.mark.parametrize("name, option", [(name, each) for name, ranges in FILTER_RANGES.items() for each in ranges])
+def test_filter(name, option):
+    allowed = FILTER_RANGES[name][option]
+
+    assert ranges_in(options_of_filter(name)[option]) == {(allowed.low, allowed.high)}
+
+
+def unchecked(pattern, options_of, table):
     """Return the options whose documentation names a range that the table lacks."""
-    names = sorted(path.stem for path in (ROOT / kind).iterdir() if not path.name.startswith("_"))
+    names = sorted(path.stem for path in ROOT.glob(pattern) if not path.name.startswith("_"))
     return {
         f"{each}.{name}"
         for each in names
-        if each not in WITH_OTHER_TESTS
         for name, option in options_of(each).items()
         if ranges_in(option) and name not in table.get(each, {})
     }
 
 
 def test_every_documented_range_is_checked_here():
-    of_modules = unchecked("plugins/modules", options_of_module, MODULE_RANGES)
-    assert of_modules | unchecked("roles", options_of_role, ROLE_RANGES) == set(OTHER_RANGES)
+    found = unchecked("plugins/modules/*", options_of_module, MODULE_RANGES)
+    found |= unchecked("plugins/filter/*.yml", options_of_filter, FILTER_RANGES)
+    assert found | unchecked("roles/*", options_of_role, ROLE_RANGES) == set(OTHER_RANGES)
+
+
+def test_every_vm_of_the_largest_fleet_has_a_number():
+    assert (vm_members.COUNT.high, vm.NUMBER.low) == (vm.NUMBER.high, 1)
 
 
 @pytest.mark.parametrize(
-    "role, name, file",
+    "role, name, checked, unit, file",
     [
-        ("kernel_cmdline", "reboot_timeout", "tasks/check.yml"),
-        ("redis", "start_timeout", "templates/problems.j2"),
+        ("kernel_cmdline", "reboot_timeout", "kernel_cmdline_reboot_timeout | int", " (seconds)", "tasks/check.yml"),
+        ("redis", "start_timeout", "redis_start_timeout | int", " (seconds)", "templates/problems.j2"),
+        ("redis", "systemd_oom_score_adjust", "redis_systemd_oom_score_adjust | int", "", "templates/problems.j2"),
+        ("redis", "port", "i.port", "; 0 is no TCP", "templates/problems.j2"),
     ],
 )
-def test_a_range_that_a_role_checks_in_yaml(role, name, file):
+def test_a_range_that_a_role_checks_in_yaml(role, name, checked, unit, file):
     text = (ROOT / "roles" / role / file).read_text(encoding="utf-8")
-    low, high = re.search(rf"(-?\d+) <= {role}_{name} \| int <= (\d+)", text).groups()
-    assert f"it must be from {low} to {high} (seconds)" in text
+    low, high = re.search(rf"(-?\d+) <= {re.escape(checked)} <= (\d+)", text).groups()
+    assert f"it must be from {low} to {high}{unit}" in text
     assert ranges_in(options_of_role(role)[name]) == {(float(low), float(high))}
