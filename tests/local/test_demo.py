@@ -115,7 +115,9 @@ def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_pag
     hosts = {
         name: {"redis_port": port, "latency_benchmark_port": port} for name, port in (("a", first), ("b", first + 1))
     }
-    common = {**SMALL, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state")}
+    # Every site is too noisy for this check; that must not stop the demo, but be in its answer.
+    site_check = {**QUICK_CHECK, "site_check": True, "site_check_max_gap": 0}
+    common = {**SMALL, **site_check, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state")}
     inventory = write_inventory(
         tmp_path / "fleet.yml",
         {"hypervisors": {}, "fleet": {"hosts": hosts, "vars": common}},
@@ -141,6 +143,14 @@ def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_pag
     (path,) = fleet.results.glob("*/calibration.json")
     assert path.parent.name != outcome.run.name, "the calibration is a run of its own"
     assert outcome.summary["slo"] == json.loads(path.read_text(encoding="utf-8"))["slo"]
+    checked = fleet.document("site_check", "site_check")
+    assert checked["slo"] == {"factor": 1000} and list(checked["hosts"]) == ["a"], "one host of the machine is enough"
+    assert outcome.output.index("Site check of a: avg ") < outcome.output.index("The SLO is avg ")
+    (label,) = [
+        each for each in outcome.summary["labels"] if each.startswith("the site was too noisy: a: the bounds of")
+    ]
+    assert f"note: {label}" in outcome.output
+    assert "the site was too noisy: a: the bounds of" in (outcome.run / "report.html").read_text(encoding="utf-8")
 
 
 def test_what_root_measures_belongs_to_the_user_of_the_checkout(tmp_path):

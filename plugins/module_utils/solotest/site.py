@@ -49,7 +49,7 @@ class SiteError(Exception):
 
 
 @contextlib.contextmanager
-def small_redis(executable: str) -> t.Iterator[int]:
+def small_redis(executable: str, run_command: RunCommand) -> t.Iterator[int]:
     """Run a Redis without persistence, and yield its port.
 
     Raises:
@@ -62,7 +62,7 @@ def small_redis(executable: str) -> t.Iterator[int]:
         options = {"port": port, "bind": _HOST, "save": "", "appendonly": "no", "dir": directory, "logfile": log}
         command = [executable, *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
         try:
-            program = BackgroundProgram(command)
+            program = BackgroundProgram(run_command, command)
         except OSError as error:
             raise SiteError(
                 f"cannot run {executable}: {error.strerror}; install a Redis server on this host"
@@ -120,7 +120,7 @@ def measure(
         SiteError: Redis or the client failed.
         CpuIdleError: the CPUs cannot be kept awake.
     """
-    with kept_awake() if cpu_idle == "awake" else contextlib.nullcontext(), small_redis(redis) as port:
+    with kept_awake() if cpu_idle == "awake" else contextlib.nullcontext(), small_redis(redis, run_command) as port:
         where = [str(port), str(load.value_size), str(load.key_count)]
         _run([executable, "--json", "fill", *where], run_command)
         options = ["--json", "--arrivals=jitter", f"--pacing={load.pacing}", f"--duration={block_seconds:f}"]
