@@ -26,7 +26,7 @@ VOLATILE = re.compile(
             r"/proc/sys/(user|net)/.*",  # no profile sets one, and many are counters
             r"/proc/sys/vm/(stat_refresh|user_reserve_kbytes|admin_reserve_kbytes)",
             r"/sys/kernel/mm/(ksm/(pages_|full_scans|stable_|zero_|general_profit|ksm_zero|pages_skipped).*)",
-            r"/sys/kernel/mm/(damon/.*|swap/.*stats.*)",
+            r"/sys/kernel/mm/(damon/(?!admin/kdamonds/\d+/state$).*|swap/.*stats.*)",
             r"/sys/kernel/mm/hugepages/[^/]*/(free|resv|surplus)_hugepages",
             r"/sys/kernel/mm/transparent_hugepage/(khugepaged/(pages_collapsed|full_scans)|hugepages-[^/]*/stats/.*)",
             r"/sys/block/[^/]*/queue/(iosched/async_depth|wbt_lat_usec)",

@@ -172,9 +172,10 @@ def test_persistence_and_extra_config(site, ports, ask):
     host = {
         "redis_port": ports[0],
         "redis_persistence": True,
-        "redis_extra_config": {"io-threads": 2, "appendonly": True, "save": ["900 1", "300 10"]},
+        "redis_extra_config": {"io-threads": 2, "server_cpulist": "0", "appendonly": True, "save": ["900 1", "300 10"]},
     }
     site.ok(host)
+    assert ask(ports[0], "CONFIG GET server_cpulist").split()[-1] == "0"
     assert "900 1 300 10" in ask(ports[0], "CONFIG GET save") and "2" in ask(ports[0], "CONFIG GET io-threads")
     assert ask(ports[0], "SET survivor yes") == "+OK"
     host["redis_extra_config"]["io-threads"] = 1
@@ -207,7 +208,7 @@ def test_hosts_that_share_one_redis_are_refused(site, ports):
 
 BAD = [
     ({"port": 65536}, ["redis_port: 65536", "65535"]),
-    ({"port": -1}, ["redis_port: -1", "0 (no TCP)"]),
+    ({"port": -1}, ["redis_port: -1", "from 0 to 65535; 0 is no TCP"]),
     ({"port": 0}, ["redis_port: 0", "redis_socket"]),
     ({"bind": []}, ["redis_bind", "at least one"]),
     ({"bind": ["0.0.0.0"]}, ['redis_bind: "0.0.0.0"', "redis_password"]),
