@@ -20,7 +20,7 @@ import statistics
 import subprocess
 
 from machine import describe
-from throughput import interval
+from sign_test import median_with_interval
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -122,7 +122,7 @@ def cache_lines(repetitions):
         "| --- | --- | --- | --- |",
     ]
     for name, (low, high), ratios in zip(comparisons, bars, zip(*rounds)):
-        ratio, (least, most) = statistics.median(ratios), interval(ratios)
+        ratio, least, most = median_with_interval(ratios)
         wanted = f"> {low}" if high == math.inf else f"{low} to {high}"
         met = "yes" if low < ratio < high else "NO"
         lines.append(f"| {name} | {ratio:.3f} ({least:.3f} to {most:.3f}) | {wanted} | {met} |")
@@ -140,7 +140,7 @@ def pair_lines(figures):
     ]
     for peer in PEERS:
         ratios = [mine / other for mine, other in zip(own, figures[peer])]
-        ratio, (least, most) = statistics.median(ratios), interval(ratios)
+        ratio, least, most = median_with_interval(ratios)
         verdict = "yes" if least >= BAR else "NO" if most < BAR else "not decided"
         lines.append(f"| {peer} | {ratio:.3f} ({least:.3f} to {most:.3f}) | {verdict} |")
     return lines

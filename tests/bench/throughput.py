@@ -118,7 +118,9 @@ def verdict(ratio, shares):
     if ratio.value >= BAR:
         return "yes"
     low, high = ratio.interval
-    return "Redis is the limit" if min(shares) >= FULL_CPU and low <= BAR <= high else "NO"
+    if not low <= BAR <= high:
+        return "NO"
+    return "Redis is the limit" if min(shares) >= FULL_CPU else "undecided"
 
 
 def row(operation, shape, rounds):

@@ -15,7 +15,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 def complete(*variables):
     command = ["make", "-s", "-C", str(ROOT / "tests" / "programs" / "solotest"), "complete", *variables]
     # "make test" runs this lane too. Its own job server would be a warning here.
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+    }
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 

@@ -108,8 +108,21 @@ def _sentences(result: t.Mapping[str, t.Any]) -> list[str]:
             f"The baseline is {_setting(result['baseline'])}, as nothing was written back under the own settings."
         )
     if result["chosen"] and not result["settings"]["emulated_iops"]:
-        found.append(f"To keep this setting: host_tuning_dirty_bytes: {result['chosen']['dirty_bytes']}")
+        found += _how_to_keep(result["chosen"], result["disk"]["name"])
     return found + origin(result, f"fio {result.get('fio') or 'of an unknown version'}")
+
+
+def _how_to_keep(chosen: t.Mapping[str, t.Any], disk: str) -> list[str]:
+    how = []
+    if chosen["dirty_bytes"]:
+        how.append(f"To keep this setting: host_tuning_dirty_bytes: {chosen['dirty_bytes']}")
+    if chosen["queue"]:
+        queue = ", ".join(f"{name}: {value}" for name, value in sorted(chosen["queue"].items()))
+        how.append(
+            f"To keep this queue: the module memstretch.density.host_settings with block_queue: {{{queue}}} and "
+            f"block_devices: [the path of {disk} below /dev/disk/by-id]"
+        )
+    return how
 
 
 def _are(count: int, noun: str) -> str:

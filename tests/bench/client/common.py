@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +19,7 @@ sys.path.insert(0, str(HERE.parent))
 import stops  # noqa: E402, F401  pylint: disable=wrong-import-position,unused-import
 import truth  # noqa: E402, F401  pylint: disable=wrong-import-position,unused-import
 from servers import Connection, Redis  # noqa: E402, F401  pylint: disable=wrong-import-position,unused-import
+from sign_test import median_with_interval  # noqa: E402  pylint: disable=wrong-import-position
 
 KEYS = 1000
 VALUE_SIZE = 1000
@@ -71,23 +70,6 @@ class Table:
         lines = ["| what | measured | bar | met |", "| --- | --- | --- | --- |"]
         lines += [f"| {' | '.join(row)} |" for row in self.rows]
         return "\n".join(lines)
-
-
-def median_with_interval(values):
-    """Return the median and its 95 % interval by the sign test, which assumes nothing about the distribution.
-
-    Between the k-th smallest and the k-th largest value, the true median is missing with a probability of twice
-    P(fewer than k of n fair coins show heads).
-    """
-    ordered = sorted(values)
-    count = len(ordered)
-    below, rank = 0.0, 0
-    while 2 * (below + math.comb(count, rank) / 2**count) <= 0.05:
-        below += math.comb(count, rank) / 2**count
-        rank += 1
-    if rank == 0:
-        raise ValueError(f"{count} pairs give no interval; at least 6 do")
-    return statistics.median(ordered), ordered[rank - 1], ordered[count - rank]
 
 
 def solotest(*arguments, cpu=None):

@@ -78,6 +78,20 @@ def test_the_answer_is_one_sentence_on_top_with_its_intervals():
     assert report_text.section(found)[2] == found.answer
 
 
+def test_a_queue_is_kept_in_another_way_than_a_dirty_limit():
+    bfq = {"scheduler": "bfq", "nr_requests": 64}
+    queue = (
+        "To keep this queue: the module memstretch.density.host_settings with block_queue: {nr_requests: 64, "
+        "scheduler: bfq} and block_devices: [the path of sda below /dev/disk/by-id]"
+    )
+
+    alone = [each for each in section(OWN, setting(0, (400,) * 5, queue=bfq)).sentences if "keep" in each]
+    both = [each for each in section(OWN, setting(15 * MIB, (400,) * 5, queue=bfq)).sentences if "keep" in each]
+
+    assert alone == [queue]
+    assert both == ["To keep this setting: host_tuning_dirty_bytes: 15728640", queue]
+
+
 def test_the_figures_of_the_source_are_next_to_ours():
     rows = section(OWN, KNEE).tables[0].rows
 
