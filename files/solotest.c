@@ -114,12 +114,17 @@ static bool fill_keys(struct load *l, struct fill_result *r)
     return load_fail_on_errors(l) && complete && check_dbsize(c, l->settings, r, l->failure);
 }
 
+static struct values values_of(const struct settings *s, uint64_t seed, uint64_t phase)
+{
+    return (struct values){.rng = byte_rng_seeded(seed, phase), .size = (size_t)s->value_size,
+                           .compressibility = s->compressibility};
+}
+
 static void fill_phase(const struct settings *s, const struct credentials *who, struct outcome *o)
 {
     struct chooser chooser;
-    struct byte_rng values = byte_rng_seeded(o->seed, 0);
     chooser_init(&chooser, o->seed, (uint64_t)s->key_count, PATTERN_SEQUENTIAL, 0, READ_MIX_ONLY_SETS);
-    struct load l = {.settings = s, .chooser = &chooser, .values = &values, .name = "fill",
+    struct load l = {.settings = s, .chooser = &chooser, .values = values_of(s, o->seed, 0), .name = "fill",
                      .planned = (uint64_t)s->key_count, .stop_at = NEVER, .stop_on_error = true,
                      .pacer = {.mode = PACING_NONE}, .failure = &o->failure};
     o->fill.dbsize = -1;
@@ -205,16 +210,14 @@ static uint64_t pacer_spin(const struct settings *s)
 static void test_phase(const struct settings *s, const struct credentials *who, struct outcome *o)
 {
     static struct chooser chooser;
-    static struct byte_rng values;
     struct test_result *t = &o->test;
     t->measurement = measurement_create(s, &o->failure);
     if (t->measurement == NULL)
         return;
     chooser_init(&chooser, o->seed, (uint64_t)s->key_count, (enum pattern)s->pattern, s->influence,
                  (int)s->read_mix);
-    values = byte_rng_seeded(o->seed, 1);
     t->load = (struct load){
-        .settings = s, .chooser = &chooser, .values = &values, .name = "test",
+        .settings = s, .chooser = &chooser, .values = values_of(s, o->seed, 1), .name = "test",
         .planned = planned_requests(s), .measurement = t->measurement, .failure = &o->failure,
         .pacer = {.mode = (enum pacing)s->pacing,
                   .spin = pacer_spin(s),

@@ -229,6 +229,8 @@ static bool load_receive(struct load *l, uint64_t deadline)
 {
     struct reading r;
     l->unread_since = 0;
+    if (!load_is_paced(l) && l->sets > 0)
+        values_make_ahead(&l->values);
     if (l->conn_count == 1 && deadline == NEVER && l->conns[0].out_used == 0 && !heartbeat)
         return load_receive_from(l, &l->conns[0], 0, &r);
     heartbeat = 0;
@@ -373,7 +375,7 @@ bool load_open(struct load *l, size_t connections, size_t depth,
     l->conns = calloc(connections, sizeof *l->conns);
     l->polls = calloc(connections, sizeof *l->polls);
     l->input = malloc(READ_SIZE);
-    if (l->conns == NULL || l->polls == NULL || l->input == NULL)
+    if (l->conns == NULL || l->polls == NULL || l->input == NULL || !values_reserve(&l->values, load_is_paced(l) ? 0 : connections * depth - 1))
         return fail_memory(l->failure);
     l->failure->under_load = false; /* a fill may have come before */
     l->value_head_size = (size_t)(put_length(l->value_head, (size_t)s->value_size) - l->value_head);
@@ -396,6 +398,7 @@ void load_close(struct load *l)
     free(l->conns);
     free(l->polls);
     free(l->input);
+    values_free(&l->values);
     l->conns = NULL;
     l->polls = NULL;
     l->input = NULL;

@@ -18,6 +18,7 @@
 #include "measurement.h"
 #include "options.h"
 #include "pacer.h"
+#include "values.h"
 
 #define OUTPUT_MAX 262144u /* output buffer of one connection */
 
@@ -25,7 +26,7 @@ struct load {
     /* settings */
     const struct settings *settings;
     struct chooser *chooser;
-    struct byte_rng *values;
+    struct values values;
     struct pacer pacer;
     uint64_t planned; /* number of requests; 0: until `stop_at` */
     uint64_t stop_at; /* send nothing after this time */

@@ -69,7 +69,7 @@ static inline void load_stage(struct load *l, struct conn *c)
         to = put_key(put_text(to, "*3\r\n$3\r\nSET\r\n"), choice.key);
         memcpy(to, l->value_head, l->value_head_size);
         to += l->value_head_size;
-        value_fill(l->values, to, size, l->settings->compressibility);
+        values_take(&l->values, to);
         to = put_text(to + size, "\r\n");
     } else {
         to = put_key(put_text(to, "*2\r\n$3\r\nGET\r\n"), choice.key);

@@ -138,12 +138,16 @@ def reasons(charged: _Document, expected: _Document) -> list[str]:
 def warnings(charged: _Document) -> list[str]:
     """Return where the host's own free memory disagrees with the charged DRAM of a phase."""
     return [
-        f"host check: the host's memory in use grew by {size_text(check['host_bytes'])} and the charged DRAM by "
-        f"{size_text(check['charged_bytes'])}, a difference of {check['difference']:+.1%} of the charged DRAM; up to "
+        f"host check: the host's memory in use {_changed(check['host_bytes'])} and the charged DRAM "
+        f"{_changed(check['charged_bytes'])}, a difference of {check['difference']:+.1%} of the charged DRAM; up to "
         f"{HOST_TOLERANCE:.0%} is expected. Did other programs of the host allocate or free memory?"
         for document in charged.values()
         if (check := document.get("host_check")) and abs(check["difference"]) > HOST_TOLERANCE
     ]
+
+
+def _changed(size: int) -> str:
+    return f"{'fell' if size < 0 else 'grew'} by {size_text(abs(size))}"
 
 
 class Summary:

@@ -17,7 +17,6 @@ struct offline {
     struct settings settings;
     struct failure failure;
     struct chooser chooser;
-    struct byte_rng values;
     struct measurement *measurement; /* NULL unless offline_measure() was called */
     struct conn conn;
     struct load load;
@@ -36,9 +35,9 @@ static inline void offline_open(struct offline *o, int64_t value_size, int read_
         abort();
     o->peer = pair[1];
     chooser_init(&o->chooser, 1, 1000, PATTERN_UNIFORM, 0, read_mix);
-    o->values = byte_rng_seeded(1, 0);
     o->load = (struct load){
-        .settings = &o->settings, .chooser = &o->chooser, .values = &o->values, .planned = UINT64_MAX, .stop_at = NEVER,
+        .settings = &o->settings, .chooser = &o->chooser, .planned = UINT64_MAX, .stop_at = NEVER,
+        .values = {.rng = byte_rng_seeded(1, 0), .size = (size_t)value_size},
         .failure = &o->failure, .conns = &o->conn, .conn_count = 1,
         .pacer = {.mode = PACING_NONE, .start = now_ns()}};
     o->load.value_head_size =

@@ -107,6 +107,7 @@ def test_the_wire_shows_what_the_options_ask_for(solotest):
 def test_a_seed_repeats_keys_and_values(solotest):
     first = wire(solotest, "--seed", 42, [50, 500, 10, 1, 70])
     assert first == wire(solotest, "--seed", 42, [50, 500, 10, 1, 70])
+    assert first == wire(solotest, "--seed", 42, "--pipeline", 1, [50, 500, 10, 1, 70])  # no value is made ahead
     other_size = wire(solotest, "--seed", 42, [60, 500, 10, 1, 70])
     assert [words[:2] for words in first] == [words[:2] for words in other_size]
     assert first != wire(solotest, "--seed", 43, [50, 500, 10, 1, 70])

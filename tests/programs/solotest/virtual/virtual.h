@@ -396,7 +396,6 @@ struct virtual_run {
     struct settings settings;
     struct failure failure;
     struct chooser chooser;
-    struct byte_rng values;
     struct load load;
     struct measurement *measurement;
     uint64_t *due; /* of each request */
@@ -427,7 +426,7 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule *s
     pacer.start = vm.now + NS_PER_MS;
     rng_seed(&pacer.rng, s->seed, STREAM_ARRIVALS);
     run->load = (struct load){
-        .settings = &run->settings, .chooser = &run->chooser, .values = &run->values, .planned = s->requests,
+        .settings = &run->settings, .chooser = &run->chooser, .planned = s->requests,
         .stop_at = s->max_seconds > 0 ? VIRTUAL_START + seconds_to_ns(s->max_seconds) : NEVER,
         .failure = &run->failure, .measurement = run->measurement, .conn_count = s->connections,
         .conns = calloc(s->connections, sizeof *run->load.conns), .polls = calloc(s->connections, sizeof *run->load.polls),

@@ -109,7 +109,10 @@ def test_a_fleet_that_does_not_fit_fails_whatever_its_latency_and_is_not_measure
 def test_a_host_that_disagrees_is_a_warning():
     check = {"host_bytes": 120 * MIB, "charged_bytes": 99 * MIB, "difference": 0.21}
     (warning,) = charged_dram.warnings({"boot-1": taken(host_check=check)})
-    assert "grew by 120 MiB and the charged DRAM by 99 MiB, a difference of +21.0%" in warning
+    assert "in use grew by 120 MiB and the charged DRAM grew by 99 MiB, a difference of +21.0%" in warning
+    check = {"host_bytes": -25 * MIB, "charged_bytes": 0, "difference": -0.057}
+    (warning,) = charged_dram.warnings({"boot-1": taken(host_check=check)})
+    assert "in use fell by 25 MiB and the charged DRAM grew by 0 B, a difference of -5.7%" in warning
     assert charged_dram.warnings({"boot-1": taken(host_check=None)}) == []
 
 

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "values.h"
+
+#include <stdlib.h>
+
+#define AHEAD_MAX (256u << 10) /* bytes; more would be out of the second-level cache before they are used */
+
+bool values_reserve(struct values *v, size_t count)
+{
+    size_t most = AHEAD_MAX / v->size;
+    v->room = count < most ? count : most;
+    v->ahead = malloc(v->room * v->size);
+    return v->ahead != NULL || v->room == 0;
+}
+
+void values_free(struct values *v)
+{
+    free(v->ahead);
+    *v = (struct values){0};
+}
