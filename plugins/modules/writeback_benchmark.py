@@ -22,10 +22,13 @@ description:
     interval of the gain over the host's own setting is above 1.
   - The original settings are restored at the end, also after an interruption. After a power cut or SIGKILL, the next
     execution restores them, or one with O(state=restored).
+  - The finished repetitions are kept in the file C(memstretch-writeback.json) in O(directory) until the end. An
+    execution with the same options goes on from there, unless the host was started again meanwhile.
 options:
   state:
     description:
-      - V(restored) measures nothing. It restores the settings and removes the files that an interrupted execution left.
+      - V(restored) measures nothing. It restores the settings and removes the files that an interrupted execution left,
+        also its finished repetitions.
     type: str
     choices: [measured, restored]
     default: measured
@@ -129,6 +132,10 @@ flood_size:
   description: Size of the flood's file in bytes.
   returned: O(state=measured)
   type: int
+repetitions_done:
+  description: Number of repetitions that an interrupted execution had finished.
+  returned: O(state=measured)
+  type: int
 writeback:
   description: The results.
   returned: O(state=measured), but not in check mode
@@ -180,11 +187,16 @@ writeback:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback, writeback_results
+from ansible_collections.memstretch.density.plugins.module_utils.experiment.finished_rounds import FinishedRounds
 from ansible_collections.memstretch.density.plugins.module_utils.experiment.slow_drive import SlowDriveError
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import Origin
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.host.record import DIRECTORY, HostRecordError
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import (
+    DIRECTORY,
+    HostRecord,
+    HostRecordError,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import SettingsError
 from ansible_collections.memstretch.density.plugins.module_utils.host.temporary import TemporarySettings
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
@@ -207,12 +219,30 @@ ARGUMENTS = dict(
 )
 
 
-def measured(module: AnsibleModule, disk: str, settings: TemporarySettings, options: dict) -> dict:
+def undone(module: AnsibleModule, record: HostRecord) -> bool:
+    """Undo what an interrupted execution left. Return whether there was anything."""
+    directory = module.params["directory"]
+    left = writeback.is_left(record, directory)
+    if left and not module.check_mode:
+        writeback.undo(record, directory, module.run_command)
+    if module.params["state"] == "restored":
+        left = left or writeback.is_unfinished(directory)
+        if not module.check_mode:
+            writeback.forget_rounds(directory)
+    return left
+
+
+def measured(
+    module: AnsibleModule, disk: str, settings: TemporarySettings, options: dict, done: FinishedRounds
+) -> dict:
     """Return the results and the knee."""
     fio = module.get_bin_path("fio", required=True)
+    directory = module.params["directory"]
     knobs = writeback.WritebackKnobs(disk, settings)
-    origin = Origin(HostFiles())
-    measured_settings = writeback.measure(module.params["directory"], knobs, options, fio, module.run_command)
+    origin = Origin(HostFiles(), done.kept.get("origin"))
+    rounds = writeback.KeptRounds(done, origin, options["flood_size"])
+    measured_settings = writeback.measure(directory, knobs, options, fio, module.run_command, rounds)
+    writeback.forget_rounds(directory)
     return dict(
         schema=writeback.SCHEMA,
         settings=options,
@@ -229,18 +259,20 @@ def main() -> None:
     record = settings.record
     try:
         options = writeback.check_options(module.params)
-        left = writeback.is_left(record, module.params["directory"])
-        if left and not module.check_mode:
-            writeback.undo(record, module.params["directory"], module.run_command)
+        left = undone(module, record)
         if module.params["state"] == "restored":
             module.exit_json(changed=left)
-        disk = writeback.check_directory(module.params["directory"], options)
+        directory, asked = module.params["directory"], dict(options)
+        disk = writeback.check_directory(directory, options)
+        done = writeback.finished(directory, disk, asked)
+        options["flood_size"] = done.kept.get("flood_size", options["flood_size"])
         seconds = writeback.writing_seconds(options)
-        expected = dict(writing_seconds=seconds, flood_size=options["flood_size"])
+        repetitions = writeback.repetitions_done(done)
+        expected = dict(writing_seconds=seconds, flood_size=options["flood_size"], repetitions_done=repetitions)
         if module.check_mode:
             module.exit_json(changed=False, msg="check mode: nothing was measured", **expected)
         with record.locked():
-            result = measured(module, disk, settings, options)
+            result = measured(module, disk, settings, options, done)
     except (SettingError, SettingsError, HostRecordError, writeback.MeasurementError, SlowDriveError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=False, writeback=result, **expected)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -182,6 +183,28 @@ def test_a_scheduler_that_the_disk_lacks_is_refused_and_nothing_stays(fleet, dis
 
     assert done.status == 2 and "elevator" in done.output and "Traceback" not in done.output
     assert of_the_queue(name, "scheduler") == before and not RECORD.exists() and not list(disk.iterdir())
+
+
+def test_a_killed_benchmark_goes_on_after_its_last_finished_repetition(fleet, disk):
+    before = dirty()
+    fleet.variables.update(writeback_benchmark_repetitions=3, writeback_benchmark_dirty_bytes=["16M"])
+    process = fleet.start("-e", "run_id=resumed", playbook="writeback")
+    finished = disk / "memstretch-writeback.json"
+    module = wait_for("a repetition is kept", lambda: finished.exists() and module_above_fio(disk), process)
+    os.kill(module, signal.SIGKILL)
+    assert fleet.wait(process).status == 2
+    first = json.loads(finished.read_text(encoding="utf-8"))["kept"]["repetitions"]
+    done = len(first[0])
+    assert 1 <= done <= 2
+
+    resumed = fleet.run_playbook("-e", "run_id=resumed", playbook="writeback")
+    assert resumed.status == 0 and f"{done} of 3 repetitions are done" in resumed.output, resumed.output
+    kept = fleet.document("resumed", "writeback_benchmark")["hosts"]["alone"]
+    assert kept["knee"]["repetitions"] == 3
+    for setting, repetitions in zip(kept["settings_measured"], first):
+        shown = [pytest.approx(setting["sequential"][each], rel=1e-3) for each in ("min", "median", "max")]  # all three
+        assert all(each["sequential"] in shown for each in repetitions)
+    assert dirty() == before and not RECORD.exists() and list(disk.iterdir()) == []
 
 
 SLOW = 50

@@ -21,9 +21,10 @@ import subprocess
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.experiment import flood, slow_drive
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import finished_rounds, flood, slow_drive
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback_results as results
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import Origin
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import PAIRS, read_knob, write_knob
@@ -50,6 +51,7 @@ RANGES: Ranges = {
 WRITERS = Range(int, 1, 1024, "synchronous writers")
 _QUEUE_KNOBS = ("scheduler", "nr_requests", "nomerges", "max_sectors_kb", "wbt_lat_usec", "rq_affinity")
 _DIRECTORY = "memstretch-writeback"
+_FINISHED = "memstretch-writeback.json"
 _BLOCK = 2**20
 # Sequential throughput is measured over this many bytes, or the flood's if those are fewer.
 _SEQUENTIAL_BYTES = 2**30
@@ -267,6 +269,50 @@ class Setting:
     repetitions: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
 
 
+class KeptRounds:
+    """The rounds of a measurement, kept after each of them.
+
+    Attributes:
+        added: the values around the knee, each with its queue; None if the first round was not finished.
+    """
+
+    def __init__(self, file: finished_rounds.FinishedRounds, origin: Origin, flood_size: int) -> None:
+        self._file, self._origin, self._flood_size = file, origin, flood_size
+        self.added: list[tuple[int, t.Mapping[str, t.Any]]] | None = file.kept.get("added")
+
+    def keep_added(self, added: list[tuple[int, t.Mapping[str, t.Any]]]) -> None:
+        """Keep the result of the first round."""
+        self.added = added
+        self.keep([])
+
+    def keep(self, settings: t.Sequence[Setting]) -> None:
+        """Keep the repetitions of all settings."""
+        repetitions = [[_as_json(each) for each in setting.repetitions] for setting in settings]
+        origin = self._origin.facts()
+        self._file.save(
+            {"added": self.added, "flood_size": self._flood_size, "origin": origin, "repetitions": repetitions}
+        )
+
+    def take(self, settings: t.Sequence[Setting]) -> int:
+        """Add the repetitions that were kept to their settings. Return how many there are of each."""
+        for setting, repetitions in zip(settings, self._file.kept.get("repetitions", [])):
+            setting.repetitions = [_from_json(each) for each in repetitions]
+        return repetitions_done(self._file)
+
+
+_OF_CELLS = ("cells", "idle")
+
+
+def _as_json(repetition: t.Mapping[str, t.Any]) -> _Figures:
+    """Return a repetition with lists for its dictionaries of cells, whose keys are no texts."""
+    return {**repetition, **{name: list(repetition[name].items()) for name in _OF_CELLS}}
+
+
+def _from_json(repetition: t.Mapping[str, t.Any]) -> _Figures:
+    cells = {name: {tuple(cell): figures for cell, figures in repetition[name]} for name in _OF_CELLS}
+    return {**repetition, **cells}
+
+
 class Bench:
     """The directory, the disk and the programs of a measurement."""
 
@@ -382,8 +428,36 @@ class Bench:
         return json.loads(output[output.index("{") :])  # fio may print warnings first
 
 
+def finished(directory: str, disk: str, options: t.Mapping[str, t.Any]) -> finished_rounds.FinishedRounds:
+    """Return the rounds that an interrupted execution with these options has finished since the host's last boot."""
+    boot = HostFiles().text("/proc/sys/kernel/random/boot_id")
+    return finished_rounds.FinishedRounds(
+        os.path.join(directory, _FINISHED), {"schema": SCHEMA, "boot": boot, "disk": disk, "options": options}
+    )
+
+
+def repetitions_done(rounds: finished_rounds.FinishedRounds) -> int:
+    """Return the number of repetitions that were kept."""
+    return len((rounds.kept.get("repetitions") or [[]])[0])
+
+
+def is_unfinished(directory: str) -> bool:
+    """Return whether an interrupted execution left rounds to go on from."""
+    return finished_rounds.is_kept(os.path.join(directory, _FINISHED))
+
+
+def forget_rounds(directory: str) -> None:
+    """Remove the rounds that an execution has finished."""
+    finished_rounds.forget(os.path.join(directory, _FINISHED))
+
+
 def measure(
-    directory: str, knobs: WritebackKnobs, options: t.Mapping[str, t.Any], fio: str, run_command: RunCommand
+    directory: str,
+    knobs: WritebackKnobs,
+    options: t.Mapping[str, t.Any],
+    fio: str,
+    run_command: RunCommand,
+    rounds: KeptRounds,
 ) -> list[Setting]:
     """Return the settings with their figures, the host's own first. The original settings are restored at the end.
 
@@ -414,7 +488,7 @@ def measure(
             water = flood.Flood(fio, os.path.join(place_of_files, "flood"), options["flood_size"], run_command)
             bench = Bench(place_of_files, knobs.disk, options, fio, run_child, water, drive)
             bench.lay_out()
-            return _rounds(bench, knobs, options)
+            return _rounds(bench, knobs, options, rounds)
         finally:
             if bench:
                 bench.settle()
@@ -432,21 +506,22 @@ def _emulated(place: str, options: t.Mapping[str, t.Any], run_command: RunComman
     return drive
 
 
-def _rounds(bench: Bench, knobs: WritebackKnobs, options: t.Mapping[str, t.Any]) -> list[Setting]:
+def _rounds(bench: Bench, knobs: WritebackKnobs, options: t.Mapping[str, t.Any], rounds: KeptRounds) -> list[Setting]:
     """Return the settings with the figures of all repetitions.
 
     A first round, which does not count, finds where the knee is, and adds values around it.
     """
     settings = [Setting(value, queue) for queue in options["queues"] for value in options["dirty_bytes"]]
-    if options["refine"]:
+    if options["refine"] and rounds.added is None:
         _round(bench, knobs, settings, 0)
-        settings += [
-            Setting(value, queue, refined=True) for value, queue in results.around_the_knee(settings, options["refine"])
-        ]
+        rounds.keep_added(results.around_the_knee(settings, options["refine"]))
         for setting in settings:
             setting.repetitions.clear()
-    for repetition in range(options["repetitions"]):
+    settings += [Setting(value, queue, refined=True) for value, queue in rounds.added or []]
+    done = rounds.take(settings)
+    for repetition in range(done, options["repetitions"]):
         _round(bench, knobs, settings, repetition)
+        rounds.keep(settings)
     return settings
 
 

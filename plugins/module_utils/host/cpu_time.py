@@ -28,18 +28,35 @@ def stolen_share(before: t.Sequence[int], after: t.Sequence[int]) -> float | Non
 
 
 class Origin:
-    """Where and when something is measured, from the creation of this object on."""
+    """Where and when something is measured, from the creation of this object on.
 
-    def __init__(self, files: HostFiles) -> None:
-        self._files, self._ticks = files, cpu_ticks(files)
+    Args:
+        earlier: facts() of an execution that was interrupted and goes on now.
+    """
+
+    def __init__(self, files: HostFiles, earlier: t.Mapping[str, t.Any] | None = None) -> None:
+        self._files, self._ticks, self._earlier = files, cpu_ticks(files), earlier
         self._started, self._clock = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
 
     def facts(self) -> dict[str, t.Any]:
         """Return C(date), C(seconds), C(cpu_model), C(kernel) and C(stolen), the share of CPU time stolen since."""
-        return {
+        found = {
             "date": f"{self._started:%Y-%m-%d}",
             "seconds": round(time.monotonic() - self._clock, 1),
             "cpu_model": host_memory.cpu(self._files)["model"],
             "kernel": host_memory.kernel(self._files)["release"],
             "stolen": stolen_share(self._ticks, cpu_ticks(self._files)),
         }
+        return found if not self._earlier else {**found, **_together(self._earlier, found)}
+
+
+def _together(*parts: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the date of the first part, the seconds of all parts, and the share that was stolen in them."""
+    seconds = sum(part["seconds"] for part in parts)
+    known = seconds and all(part["stolen"] is not None for part in parts)
+    stolen = sum(part["seconds"] * part["stolen"] for part in parts) / seconds if known else None
+    return {
+        "date": parts[0]["date"],
+        "seconds": round(seconds, 1),
+        "stolen": None if stolen is None else round(stolen, 5),
+    }

@@ -13,6 +13,7 @@ import tempfile
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import writeback
+from ansible_collections.memstretch.density.plugins.module_utils.host import cpu_time
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.temporary import TemporarySettings
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
@@ -126,6 +127,67 @@ class TestOrder:
         assert all(each.repetitions == [{"repetition": 1, "idle": {}}] for each in settings)
 
 
+class TestKeptRounds:
+    """An execution that is interrupted in a repetition, and the next one."""
+
+    OPTIONS = {**writeback.check_options({**OPTIONS, "repetitions": 3}), "refine": 1}
+
+    class Knobs:
+        def set(self, _dirty_bytes, _queue):
+            pass
+
+    class Bench:
+        """Numbers what it measures, and is interrupted in the measurement before which C(left) are left."""
+
+        def __init__(self, left=1000):
+            self.left, self.measured = left, []
+
+        def idle(self, repetition):
+            return {(16384, 10): {"iops": 100 + repetition}, (16384, 1): {"iops": 50 + repetition}}
+
+        def prepare(self):
+            pass
+
+        def measure(self, repetition):
+            if self.left == 0:
+                raise KeyboardInterrupt
+            self.left -= 1
+            self.measured.append(repetition)
+            cells = {cell: {"iops": repetition} for cell in ((16384, 10), (16384, 1))}
+            return {"limit": 7, "sequential": 1e9, "cells": cells}
+
+    def run(self, place, bench, monkeypatch):
+        monkeypatch.setattr(writeback.results, "around_the_knee", lambda _settings, _count: [(32 << 20, {})])
+        file = writeback.finished(str(place), "sda", self.OPTIONS)
+        origin = cpu_time.Origin(HostFiles(), file.kept.get("origin"))
+        rounds = writeback.KeptRounds(file, origin, file.kept.get("flood_size", 123))
+        return writeback._rounds(bench, self.Knobs(), self.OPTIONS, rounds)
+
+    @pytest.mark.parametrize("left, done", [(0, 0), (2, 0), (3, 0), (6, 0), (7, 1), (12, 2)])
+    def test_the_next_execution_goes_on_after_the_last_finished_repetition(self, tmp_path, monkeypatch, left, done):
+        (tmp_path / "whole").mkdir()
+        whole = self.run(tmp_path / "whole", self.Bench(), monkeypatch)
+        with pytest.raises(KeyboardInterrupt):
+            self.run(tmp_path, self.Bench(left), monkeypatch)
+
+        kept = writeback.finished(str(tmp_path), "sda", self.OPTIONS)
+        assert writeback.repetitions_done(kept) == done
+        assert writeback.is_unfinished(str(tmp_path)) is (left >= 3)  # the first round adds a value
+        rest = self.Bench()
+        assert self.run(tmp_path, rest, monkeypatch) == whole
+        assert len(rest.measured) == (0 if left >= 3 else 3) + 4 * (3 - done)
+        writeback.forget_rounds(str(tmp_path))
+        assert not writeback.is_unfinished(str(tmp_path))
+
+    def test_rounds_of_other_options_or_another_disk_are_not_used(self, tmp_path, monkeypatch):
+        with pytest.raises(KeyboardInterrupt):
+            self.run(tmp_path, self.Bench(8), monkeypatch)
+
+        assert writeback.repetitions_done(writeback.finished(str(tmp_path), "sda", self.OPTIONS)) == 1
+        assert writeback.finished(str(tmp_path), "sdb", self.OPTIONS).kept == {}
+        assert writeback.finished(str(tmp_path), "sda", {**self.OPTIONS, "seconds": 6}).kept == {}
+
+
 class TestBench:
     """A bench whose fio is a recording."""
 
@@ -208,7 +270,9 @@ def test_a_link_at_the_name_of_the_directory_is_not_followed(tmp_path, kind):
     settings = TemporarySettings(str(tmp_path / "records"))
     record, knobs = settings.record, writeback.WritebackKnobs("", settings)
     with pytest.raises(writeback.MeasurementError, match="memstretch-writeback exists and is not ours; remove it"):
-        writeback.measure(str(tmp_path), knobs, writeback.check_options(OPTIONS), "fio", lambda *_args: pytest.fail())
+        writeback.measure(
+            str(tmp_path), knobs, writeback.check_options(OPTIONS), "fio", lambda *_args: pytest.fail(), None
+        )
     assert not writeback.is_left(record, str(tmp_path))
     writeback.undo(record, str(tmp_path), lambda *_arguments: pytest.fail())
     assert victim.read_text(encoding="utf-8") == "precious"

@@ -27,3 +27,10 @@ def test_a_result_names_its_machine(tmp_path):
 
     assert (found["cpu_model"], found["kernel"], found["stolen"]) == ("A CPU", "6.12.1", 0.1)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"]) and 0 <= found["seconds"] < 60
+
+    stat.write_text("cpu  10 0 5 80 0 0 0 5 0 0\n", encoding="ascii")
+    resumed = cpu_time.Origin(HostFiles(str(tmp_path)), {"date": "2026-01-02", "seconds": 1e6, "stolen": 0.25})
+    stat.write_text("cpu  60 0 15 110 0 0 0 15 0 0\n", encoding="ascii")
+    together = resumed.facts()
+    assert (together["date"], together["cpu_model"]) == ("2026-01-02", "A CPU")
+    assert 1e6 <= together["seconds"] < 1e6 + 60 and together["stolen"] == 0.25  # 0.1 in less than a minute
