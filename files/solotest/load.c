@@ -375,7 +375,9 @@ bool load_open(struct load *l, size_t connections, size_t depth,
     l->conns = calloc(connections, sizeof *l->conns);
     l->polls = calloc(connections, sizeof *l->polls);
     l->input = malloc(READ_SIZE);
-    if (l->conns == NULL || l->polls == NULL || l->input == NULL || !values_reserve(&l->values, load_is_paced(l) ? 0 : connections * depth - 1))
+    /* load_prepare() makes one request ahead anyway. */
+    size_t ahead = load_is_paced(l) ? 0 : connections * depth - 1;
+    if (l->conns == NULL || l->polls == NULL || l->input == NULL || !values_reserve(&l->values, ahead))
         return fail_memory(l->failure);
     l->failure->under_load = false; /* a fill may have come before */
     l->value_head_size = (size_t)(put_length(l->value_head, (size_t)s->value_size) - l->value_head);

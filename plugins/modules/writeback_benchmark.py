@@ -242,8 +242,7 @@ def measured(
     origin = Origin(HostFiles(), done.kept.get("origin"))
     rounds = writeback.KeptRounds(done, origin, options["flood_size"])
     measured_settings = writeback.measure(directory, knobs, options, fio, module.run_command, rounds)
-    writeback.forget_rounds(directory)
-    return dict(
+    result = dict(
         schema=writeback.SCHEMA,
         settings=options,
         **writeback_results.facts(measured_settings),
@@ -251,6 +250,8 @@ def measured(
         fio=writeback.fio_version(module.run_command([fio, "--version"])[1]),
         origin=origin.facts(),
     )
+    writeback.forget_rounds(directory)
+    return result
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ class FinishedRounds:
     """What an interrupted execution with the same C(key) has measured.
 
     Attributes:
-        kept: what save() got last, as JSON has it; empty if nothing was kept or the key is another one.
+        kept: what it gave to save() last, as JSON has it; empty if it kept nothing or its key is another one.
     """
 
     def __init__(self, path: str, key: t.Mapping[str, t.Any]) -> None:
@@ -26,9 +26,8 @@ class FinishedRounds:
         self.kept: dict[str, t.Any] = document["kept"] if document and document["key"] == self._key else {}
 
     def save(self, kept: t.Mapping[str, t.Any]) -> None:
-        """Replace what is kept. Atomic."""
-        self.kept = json.loads(json.dumps(kept))
-        write_file(self._path, json.dumps({"key": self._key, "kept": self.kept}), 0o600)
+        """Replace the file by one for the next execution. Atomic."""
+        write_file(self._path, json.dumps({"key": self._key, "kept": kept}), 0o600)
 
 
 def is_kept(path: str) -> bool:

@@ -50,13 +50,9 @@ class Origin:
         return found if not self._earlier else {**found, **_together(self._earlier, found)}
 
 
-def _together(*parts: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the date of the first part, the seconds of all parts, and the share that was stolen in them."""
-    seconds = sum(part["seconds"] for part in parts)
-    known = seconds and all(part["stolen"] is not None for part in parts)
-    stolen = sum(part["seconds"] * part["stolen"] for part in parts) / seconds if known else None
-    return {
-        "date": parts[0]["date"],
-        "seconds": round(seconds, 1),
-        "stolen": None if stolen is None else round(stolen, 5),
-    }
+def _together(earlier: t.Mapping[str, t.Any], later: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the date of the earlier part, the seconds of both, and the share that was stolen in them."""
+    seconds, stolen = earlier["seconds"] + later["seconds"], None
+    if seconds and earlier["stolen"] is not None and later["stolen"] is not None:
+        stolen = round(sum(part["seconds"] * part["stolen"] for part in (earlier, later)) / seconds, 5)
+    return {"date": earlier["date"], "seconds": round(seconds, 1), "stolen": stolen}
