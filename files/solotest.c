@@ -71,18 +71,24 @@ static bool check_dbsize(struct conn *c, const struct settings *s, struct fill_r
 
 #define REDIS_READS 16384 /* bytes that Redis reads at once from a connection */
 
-/* Several connections, since Redis then has more to do each time that it looks at them. On each as many requests are
+/* Several connections, since Redis then has more to do each time that it looks at them. On each as many keys are
  * in flight as Redis reads at once. Large values keep it busy from one connection, and would need a buffer for each. */
 static size_t fill_connections(const struct settings *s)
 {
     return s->value_size <= REDIS_READS ? 8 : 1;
 }
 
-static size_t fill_depth(const struct settings *s)
+static size_t fill_keys_in_flight(const struct settings *s)
 {
     if (fill_connections(s) == 1)
         return 64;
     return (size_t)max_u64(8, min_u64(64, REDIS_READS / (uint64_t)s->value_size));
+}
+
+/* An MSET saves Redis work for each key. Two in flight, since one travels while Redis works on the other. */
+static size_t fill_keys_each(const struct settings *s)
+{
+    return (size_t)max_u64(1, min_u64(fill_keys_in_flight(s), REDIS_READS / (uint64_t)s->value_size) / 2);
 }
 
 /* Removes what an earlier fill wrote, or whatever there is if the user did not ask for protection. */
@@ -107,7 +113,7 @@ static bool fill_keys(struct load *l, struct fill_result *r)
     r->done = true;
     bool complete = load_run(l);
     uint64_t offset = wall_offset();
-    r->keys = l->ok;
+    r->keys = l->ok + l->more_keys;
     r->started = l->first_sent + offset;
     r->finished = max_u64(l->last_reply, l->first_sent) + offset;
     r->seconds = (double)(r->finished - r->started) / 1e9;
@@ -126,9 +132,10 @@ static void fill_phase(const struct settings *s, const struct credentials *who, 
     chooser_init(&chooser, o->seed, (uint64_t)s->key_count, PATTERN_SEQUENTIAL, 0, READ_MIX_ONLY_SETS);
     struct load l = {.settings = s, .chooser = &chooser, .values = values_of(s, o->seed, 0), .name = "fill",
                      .planned = (uint64_t)s->key_count, .stop_at = NEVER, .stop_on_error = true,
+                     .keys_each = (uint32_t)fill_keys_each(s),
                      .pacer = {.mode = PACING_NONE}, .failure = &o->failure};
     o->fill.dbsize = -1;
-    if (load_open(&l, fill_connections(s), fill_depth(s), who)) {
+    if (load_open(&l, fill_connections(s), fill_keys_in_flight(s) / l.keys_each, who)) {
         sleep_until(CLOCK_MONOTONIC, wait_for_start(s->start_at));
         o->health.first = health_now();
         if (interrupted)

@@ -49,6 +49,7 @@ struct slot {
     uint64_t handed_over; /* `sent`, or later if the client may have been away before it sent */
     uint64_t looked;      /* when the client had last looked for replies and read all that were there */
     uint64_t replied;     /* of the slot's previous request */
+    uint32_t more_keys;   /* that an MSET writes beyond its first one */
     bool is_set;
 };
 

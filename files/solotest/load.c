@@ -244,11 +244,11 @@ static void load_progress(struct load *l)
         return;
     l->next_progress = now + NS_PER_S;
     double elapsed = (double)since(now, l->first_sent) / 1e9;
-    (void)fprintf(stderr, "%s: %" PRIu64, l->name, l->ok + l->errors.total);
+    uint64_t ok = l->ok + l->more_keys, done = ok + l->errors.total;
+    (void)fprintf(stderr, "%s: %" PRIu64, l->name, done);
     if (l->planned != 0)
-        (void)fprintf(stderr, " of %" PRIu64 " (%.1f %%)", l->planned,
-                      100.0 * (double)(l->ok + l->errors.total) / (double)l->planned);
-    (void)fprintf(stderr, ", %.0f per second", elapsed > 0 ? (double)l->ok / elapsed : 0);
+        (void)fprintf(stderr, " of %" PRIu64 " (%.1f %%)", l->planned, 100.0 * (double)done / (double)l->planned);
+    (void)fprintf(stderr, ", %.0f per second", elapsed > 0 ? (double)ok / elapsed : 0);
     if (l->measurement != NULL)
         measurement_record(l->measurement);
     if (l->measurement != NULL && l->ok > 0)
@@ -376,7 +376,8 @@ bool load_open(struct load *l, size_t connections, size_t depth,
     l->polls = calloc(connections, sizeof *l->polls);
     l->input = malloc(READ_SIZE);
     /* load_prepare() makes one request ahead anyway. */
-    size_t ahead = load_is_paced(l) ? 0 : connections * depth - 1;
+    size_t keys_each = l->keys_each > 1 ? l->keys_each : 1;
+    size_t ahead = load_is_paced(l) ? 0 : connections * depth * keys_each - 1;
     if (l->conns == NULL || l->polls == NULL || l->input == NULL || !values_reserve(&l->values, ahead))
         return fail_memory(l->failure);
     l->failure->under_load = false; /* a fill may have come before */
@@ -385,7 +386,7 @@ bool load_open(struct load *l, size_t connections, size_t depth,
     while (l->conn_count < connections) {
         struct conn *c = &l->conns[l->conn_count++];
         if (!conn_connect(c, s, l->failure) || !conn_authenticate(c, who, s, l->failure) ||
-            !conn_allocate(c, depth, command_size(s), share, l->failure))
+            !conn_allocate(c, depth, keys_each * command_size(s), share, l->failure))
             return false;
         if (load_is_paced(l) && s->socket == NULL)
             conn_stamp(c);

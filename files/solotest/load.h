@@ -28,8 +28,9 @@ struct load {
     struct chooser *chooser;
     struct values values;
     struct pacer pacer;
-    uint64_t planned; /* number of requests; 0: until `stop_at` */
+    uint64_t planned; /* number of requests, with MSETs of keys; 0: until `stop_at` */
     uint64_t stop_at; /* send nothing after this time */
+    uint32_t keys_each; /* above 1: every request is an MSET of so many keys, the last one of what is left of `planned` */
     bool stop_on_error;
     const char *name; /* for progress */
     struct measurement *measurement; /* NULL: do not measure */
@@ -46,7 +47,9 @@ struct load {
     char value_head[32]; /* "$<value size>\r\n" */
     size_t value_head_size;
     /* results */
-    uint64_t issued, sent, gets, sets, ok, in_flight;
+    uint64_t issued; /* of `planned` */
+    uint64_t sent, gets, sets, ok, in_flight; /* requests */
+    uint64_t more_keys; /* that successful MSETs wrote beyond one each */
     uint64_t not_sent; /* due when the time was over */
     uint64_t other_size; /* GETs that returned a value of another size */
     uint64_t first_due, last_due; /* of the requests that were sent */

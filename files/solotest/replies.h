@@ -29,6 +29,7 @@ static inline bool load_complete(struct load *l, struct conn *c, const struct re
     l->last_reply = r->at;
     if (error == NULL) {
         l->ok++;
+        l->more_keys += slot->more_keys;
         if (l->measurement != NULL)
             measurement_add(l->measurement, slot, t, l->pacer.start);
         return true;

@@ -41,6 +41,7 @@ static inline struct conn *load_pick(struct load *l)
     return NULL;
 }
 
+/* Of a SET, and of each key of an MSET. */
 static inline size_t command_size(const struct settings *s)
 {
     return (size_t)s->value_size + COMMAND_OVERHEAD;
@@ -55,6 +56,28 @@ static inline uint64_t load_next_due(struct load *l, const struct slot *slot)
     return max_u64(slot->replied, l->pacer.start);
 }
 
+/* Writes a key and its next value. */
+static inline char *load_put_pair(struct load *l, char *to, uint64_t key)
+{
+    to = put_bytes(put_key(to, key), l->value_head, l->value_head_size);
+    values_take(&l->values, to);
+    return put_text(to + l->settings->value_size, "\r\n");
+}
+
+/* Writes an MSET of the next keys, of which there are `planned`. */
+static inline char *load_put_mset(struct load *l, char *to, struct slot *slot, uint64_t first_key)
+{
+    uint64_t keys = min_u64(l->keys_each, l->planned - l->issued), words = 1 + 2 * keys;
+    *to++ = '*';
+    to = put_text(put_digits(to, words, count_digits(words)), "\r\n$4\r\nMSET\r\n");
+    to = load_put_pair(l, to, first_key);
+    for (uint64_t i = 1; i < keys; i++)
+        to = load_put_pair(l, to, chooser_next(l->chooser).key);
+    slot->more_keys = (uint32_t)keys - 1;
+    l->issued += slot->more_keys;
+    return to;
+}
+
 /* Writes the next command behind those that are staged. All work on a request is done here,
  * before it is due. */
 static inline void load_stage(struct load *l, struct conn *c)
@@ -64,16 +87,12 @@ static inline void load_stage(struct load *l, struct conn *c)
     slot->intended = load_next_due(l, slot);
     slot->is_set = choice.is_set;
     char *to = c->out + c->out_used;
-    if (choice.is_set) {
-        size_t size = (size_t)l->settings->value_size;
-        to = put_key(put_text(to, "*3\r\n$3\r\nSET\r\n"), choice.key);
-        memcpy(to, l->value_head, l->value_head_size);
-        to += l->value_head_size;
-        values_take(&l->values, to);
-        to = put_text(to + size, "\r\n");
-    } else {
+    if (l->keys_each > 1)
+        to = load_put_mset(l, to, slot, choice.key);
+    else if (choice.is_set)
+        to = load_put_pair(l, put_text(to, "*3\r\n$3\r\nSET\r\n"), choice.key);
+    else
         to = put_key(put_text(to, "*2\r\n$3\r\nGET\r\n"), choice.key);
-    }
     size_t size = (size_t)(to - c->out) - c->out_used;
     c->out_used += c->tls != NULL ? tls_seal(c->tls, c->out + c->out_used, size) : size;
     c->staged++;

@@ -85,15 +85,16 @@ def solotest(*arguments, cpu=None):
 
 def pinned(command, cpu):
     """Run a command on one CPU and return its output."""
-    with tempfile.TemporaryFile("w+") as output:
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             list(map(str, command)),
             stdout=output,
-            stderr=subprocess.DEVNULL,
+            stderr=errors,
             preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
         )
         if process.wait() != 0:
-            raise RuntimeError(f"{command} exits with {process.returncode}")
+            errors.seek(0)
+            raise RuntimeError(f"{command} exits with {process.returncode}: {errors.read()[-500:]}")
         output.seek(0)
         return output.read()
 

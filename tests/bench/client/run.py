@@ -314,7 +314,7 @@ def write_document(path, machine, table, options):
         "anew; the median of the blocks' medians and its 95 % interval (sign test); fewer pairs with redis-benchmark",
         "- the least latency client: the raw loop with a random key, two looks at the clock and a histogram",
         "- closed loops and stalls: with CPUs kept awake by a loop of the lowest priority on each",
-        "- fill: pipelined SETs over 8 connections, no MSET; redis-benchmark sends both with as many keys in flight",
+        "- fill: MSETs over 8 connections; redis-benchmark sends SETs and MSETs with as many keys in flight",
         "- stalls and stops: the truth is made of all stops of Redis and of the client that the kernel's scheduler "
         "recorded, planned or not",
         f"- all else: {max(3, options.repetitions // 5)} interleaved repetitions or more, medians in the table; "

@@ -210,6 +210,11 @@ def requests(connection):
         yield words
 
 
+def written(words):
+    """Return what a command writes, {key: value}: nothing unless it is SET or MSET."""
+    return dict(zip(words[1::2], words[2::2])) if words[0] in (b"SET", b"MSET") else {}
+
+
 def bulk(text):
     """Return a text as a reply."""
     return b"$%d\r\n%s\r\n" % (len(text), text)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import zlib
 
 import pytest
-from servers import FakeServer, good_reply, requests
+from servers import FakeServer, good_reply, requests, written
 
 BAD = [
     (["wrong"], "MODE", "fill, test"),
@@ -117,6 +117,32 @@ def test_a_seed_repeats_keys_and_values(solotest):
 def test_sequential_keys(solotest):
     seen = wire(solotest, "--pattern", "sequential", "--requests", 25, [10, 10, 0, 1])
     assert [int(words[1]) for words in seen] == [i % 10 for i in range(25)]
+
+
+@pytest.mark.parametrize("size", [1, 10, 1000, 4096, 8193, 16384, 20000])
+@pytest.mark.parametrize("keys", [1, 9, 203])
+def test_a_fill_writes_every_key_once(solotest, size, keys):
+    """It writes several keys at once, but no more than Redis reads at once."""
+    seen = []
+
+    def script(connection, _number):
+        for words in requests(connection):
+            if words[0] == b"DBSIZE" and seen:
+                connection.sendall(b":%d\r\n" % sum(len(written(each)) for each in seen))
+                continue
+            if written(words) and words[1] != b"memstretch:fill":
+                seen.append(words)
+            connection.sendall(good_reply(words))
+
+    with FakeServer(script) as server:
+        result = solotest.run("--json", "fill", server.port, size, keys)
+    assert result.code == 0 and result.json["fill"]["keys"] == keys, result
+    assert sorted(int(key) for words in seen for key in words[1::2]) == [*range(keys)]
+    assert {len(value) for words in seen for value in words[2::2]} == {size}
+    values = {value for words in seen for value in words[2::2]}
+    assert size == 1 or len(values) == keys, "each is fresh"
+    most = max(len(written(words)) for words in seen)
+    assert most * size <= max(8192, size) and (most > 1) == (keys > 1 and size <= 4096)
 
 
 def test_compressible_values(solotest):

@@ -9,7 +9,7 @@ import signal
 import time
 
 import pytest
-from servers import INFO, FakeServer, Redis, bulk, good_reply, requests
+from servers import INFO, FakeServer, Redis, bulk, good_reply, requests, written
 
 NOTE = "memstretch:fill"
 KEYS, SIZE = 1000, 100
@@ -203,8 +203,7 @@ def test_deleting_may_take_longer_than_a_reply(any_solotest):
                 answer = bulk(data[rest[0]])
             else:
                 answer = good_reply(words)
-            if name == b"SET":
-                data[rest[0]] = rest[1]
+            data.update(written(words))
             if name == b"DEL":
                 time.sleep(1.5)
                 for key in rest:
