@@ -225,6 +225,7 @@ class _Search:
         self._sequence, self._arms = sequence, arms
         self._document, self._definition = sequence.document, sequence.document["definition"]
         self._began = time.monotonic()
+        self._deadline = math.inf
         self._longest = 0.0
         self._fleet: VmFleet | StaticFleet = (
             VmFleet(sequence)
@@ -265,9 +266,10 @@ class _Search:
 
         No probe is started that would probably end more than C(seconds) after the beginning, but each arm has one.
         """
+        self._deadline = self._began + seconds
         of_arms = density_result.searches(self._document)
         while (probe := next_probe(of_arms)) is not None:
-            late = time.monotonic() - self._began + self._longest > seconds
+            late = time.monotonic() + self._longest > self._deadline
             if late and all(search.probed for search in of_arms.values()):
                 self._document["out_of_time"] = True
                 return
@@ -281,7 +283,13 @@ class _Search:
         if "calibration" in document:
             variables.update(calibration.variables(document["calibration"]))
         self._fleet.prepare(size, variables)
-        sequence.announce(f"{name}: probe {search.probed + 1} of at most {search.budget}, a fleet of {size}")
+        left = density_result.probes_left(document)
+        sequence.announce(
+            f"{name}: probe {search.probed + 1} of at most {search.budget}, a fleet of {size}",
+            left,
+            f"about {counted(left, 'probe')} left",
+            self._deadline - time.monotonic(),
+        )
         measured = self._fleet.measure(run_id, name, size, variables)
         if measured["state"] == FAILED:
             raise RunError(

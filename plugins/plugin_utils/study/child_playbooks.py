@@ -28,6 +28,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.collection import ROOT
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.status_line import StatusLine
 
 _PLAYBOOKS = os.path.join(ROOT, "playbooks")
 
@@ -99,6 +100,7 @@ class ChildPlaybooks:
         self.interrupted = False
         self._before: dict[int, t.Any] = {}
         self._terminal = f"/proc/{os.getppid()}/fd/1"
+        self._status = StatusLine(self._terminal)
 
     def __enter__(self) -> ChildPlaybooks:
         self._before = {each: signal.signal(each, self._interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
@@ -119,6 +121,7 @@ class ChildPlaybooks:
     def say(self, line: str) -> None:
         """Show a line and log it."""
         if not self.interrupted:
+            self._status.clear()
             Display().display(line)
         else:
             # A file that the shell has opened has its own write position, which this would overwrite.
@@ -126,6 +129,12 @@ class ChildPlaybooks:
                 if not stat.S_ISREG(os.stat(self._terminal).st_mode):
                     with open(self._terminal, "a", encoding="utf-8") as stream:
                         stream.write(line + "\n")
+        self._log(line)
+
+    def _follow(self, line: str) -> None:
+        """Log a line of a quiet playbook, and show the step that it announces."""
+        if not self.interrupted:
+            self._status.follow(line)
         self._log(line)
 
     def run(
@@ -141,14 +150,15 @@ class ChildPlaybooks:
         Args:
             name: path below playbooks/, without .yml.
             variables: override those of the parent.
-            quiet: whether to log its output without showing it; with -v it is shown.
+            quiet: whether to log its output without showing it, except for the step that it is at, in one line that is
+                erased at the end. With -v all output is shown.
             check: whether to use check mode.
             limited: whether the parent's --limit applies. It would leave out hosts that the playbook adds.
 
         Raises:
             Interrupted: the user interrupted it; the playbook has ended.
         """
-        take = self._log if quiet and not context.CLIARGS.get("verbosity") else self.say
+        take = self._follow if quiet and not context.CLIARGS.get("verbosity") else self.say
         with subprocess.Popen(
             _command(name, variables, check, limited),
             stdin=subprocess.DEVNULL,
@@ -164,6 +174,7 @@ class ChildPlaybooks:
             try:
                 for line in output:
                     take(line.rstrip("\n"))
+                self._status.clear()
                 return process.wait()
             except BaseException:
                 process.send_signal(signal.SIGINT)

@@ -18,7 +18,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds impo
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, calibration, overcommit
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_model import ratio_bound
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import DensitySearch
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import (
+    DensitySearch,
+    next_probe,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_target import FirstSearch, TargetSearch
 
 # A host that misses the SLO in every probe that holds it is called sick after this many probes.
@@ -38,6 +41,21 @@ def searches(document: t.Mapping[str, t.Any]) -> dict[str, DensitySearch]:
     for run in document["runs"]:
         found[run["arm"]].add(run["size"], run["outcome"])
     return found
+
+
+def probes_left(document: t.Mapping[str, t.Any]) -> int:
+    """Return how many probes a search still needs if each ends as what is known makes most likely.
+
+    Real outcomes are less regular, so it is an estimate.
+    """
+    of_arms, left = searches(document), 0
+    while (probe := next_probe(of_arms)) is not None:
+        name, size = probe
+        search = of_arms[name]
+        passes, does_not_fail = (size <= curve.n50.median for curve in (search.passes, search.not_fails))
+        search.add(size, PASS if passes else UNDECIDED if does_not_fail else FAIL)
+        left += 1
+    return left
 
 
 def _search(definition: t.Mapping[str, t.Any], start: int | None, first: DensitySearch | None) -> DensitySearch:

@@ -17,6 +17,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_m
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import (
     ENOUGH_PROBES,
     KNOWN,
+    USED_UP,
     DensitySearch,
 )
 
@@ -74,8 +75,10 @@ class TargetSearch(DensitySearch):
         if self._is_decided():
             return DECIDED
         decisive = self._decisive_size()
+        if decisive is None or self._misses(decisive):
+            return stopped
         # A density that is known well enough may still be too close to the target; more probes of the size decide.
-        return None if decisive is not None and not self._misses(decisive) else stopped
+        return USED_UP if self.probed >= self.budget else None
 
     def next_size(self) -> int | None:
         """Return the size to probe next, or None at the end.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import time
@@ -206,11 +207,20 @@ class Sequence:
         if self.playbooks.run("parts/check_site", {**variables, "results_dir": self.directory.results_dir}, quiet=True):
             raise RunError(f"{name} cannot run, and nothing was touched: {self._error or self._see_log}")
 
-    def announce(self, text: str, left: int = 0) -> None:
-        """Show the next step, the elapsed time and, if the number of runs left is known, the remaining time."""
-        rest = f", remaining about {clock(left * sum(self._took) / len(self._took))}" if self._took and left else ""
+    def announce(self, text: str, left: int = 0, so_many: str = "", at_most: float = math.inf) -> None:
+        """Show the next step, the elapsed time and, if the number of runs left is known, the remaining time.
+
+        Args:
+            text: the step.
+            left: number of runs left, this one included; 0 if it is unknown.
+            so_many: the same in words, if it is worth showing.
+            at_most: seconds after which no more runs are begun.
+        """
+        times = [f"elapsed {clock(time.monotonic() - self._began)}", so_many]
+        if self._took and left:
+            times.append(f"remaining about {clock(min(left * sum(self._took) / len(self._took), at_most))}")
         self.say("")
-        self.say(f"== {text} | elapsed {clock(time.monotonic() - self._began)}{rest}")
+        self.say(f"== {text} | {', '.join(filter(None, times))}")
 
     def prepare(self, playbook: str, variables: t.Mapping[str, t.Any]) -> None:
         """Run a playbook that prepares the hosts for all runs.

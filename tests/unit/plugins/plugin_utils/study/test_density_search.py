@@ -61,6 +61,19 @@ def test_few_probes_give_no_multiple():
     assert low <= 0.5 and (high is None or high >= 3), "as good as nothing is known"
 
 
+@pytest.mark.parametrize("settings", [{}, {"target": 2}, {"probes": 6}])
+def test_the_number_of_probes_left_is_estimated(settings):
+    truths = {"dram": 9, "zram": 25}
+    document = search({arm: steep(truth) for arm, truth in truths.items()}, maximum=32, **settings)
+    runs, document["runs"] = document["runs"], []
+    for done, run in enumerate(runs):
+        if done % 4 == 0:  # an estimate takes a while
+            left = len(runs) - done
+            assert left / 2 - 2 <= density_result.probes_left(document) <= 2 * left + 2, f"{left} of {len(runs)}"
+        document["runs"].append(run)
+    assert density_result.probes_left(document) == 0
+
+
 def test_arms_take_turns():
     document = search({"dram": steep(3), "zram": steep(5), "swap": steep(4)}, maximum=8, probes=4)
     assert [run["arm"] for run in document["runs"]] == ["dram", "zram", "swap"] * 4

@@ -54,6 +54,13 @@ def test_a_target_above_the_largest_fleet_is_never_said_to_be_reached():
     assert zram["ratio"]["interval"][0] < 5 and zram["ratio"]["interval"][1] is None
 
 
+def test_a_target_that_cannot_be_decided_ends_with_the_probes():
+    """The first profile may carry more than the largest fleet, whatever the other one does."""
+    document = search({"dram": upto(32), "zram": upto(32)}, 32, target=2, start=17)
+    zram = document["density"][1]
+    assert (zram["probes"], zram["stopped_by"]) == (40, "probes")
+
+
 def test_the_search_continues_from_its_record():
     whole = searched(upto(60))
     document = empty(("dram", "zram"), 64, target=2.5, start=17)
