@@ -78,6 +78,23 @@ def children(pid):
     return found
 
 
+def test_after_ctrl_c_the_machine_is_as_before(demo, fleet):
+    before = snapshot()
+    process = demo()
+    wait_for("the machine is tuned", (RECORDS / "dram_budget.json").exists, process)
+    # A terminal sends it to every process, but those of a running playbook are in a session of their own.
+    process.send_signal(signal.SIGINT)
+    outcome = fleet.wait(process)
+    assert outcome.status != 0
+    assert not differences(before, snapshot()), outcome.output
+    (path,) = fleet.results.glob("density-*/density.json")
+    assert json.loads(path.read_text(encoding="utf-8"))["restored"], "not only by the test"
+    log = (path.parent / "log.txt").read_text(encoding="utf-8")
+    assert "== Interrupted: the running playbook ends now, then the hosts are restored" in log
+    assert "== The hosts are restored" in log
+    assert mark(fleet).exists(), "the next demo looks for what is left"
+
+
 def test_root_gets_an_answer_after_a_kill_and_the_machine_is_as_before(demo, fleet):
     before = snapshot()
     process = demo()

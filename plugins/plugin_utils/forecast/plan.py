@@ -93,6 +93,8 @@ def make(
         SettingError: a size cannot be parsed.
     """
     forecasts = arms(config, machines, options)
+    fleets = [arm.fleet(size) for arm in forecasts.values() for size in options["fleet_sizes"]]
+    kinds = {kind for fleet in fleets for cell in fleet["cells"] for kind in cell["waiting_share"]}
     return {
         "schema": SCHEMA,
         "load": config["load"],
@@ -102,7 +104,13 @@ def make(
             for name, each in machines.items()
         },
         "vm_bytes": round(next(iter(forecasts.values())).vm_bytes),
-        "fleets": [arm.fleet(size) for arm in forecasts.values() for size in options["fleet_sizes"]],
+        "base": {**options["base"], "example": options["base"] == BASE},
+        "tiers": {
+            kind: {**figures, "example": figures == TIERS[kind]}
+            for kind, figures in options["tiers"].items()
+            if kind in kinds
+        },
+        "fleets": fleets,
         "pools": [arm.pool(size) for arm in forecasts.values() for size in options["fleet_sizes"] if arm.has_pool],
         "largest": {profile: arm.largest() for profile, arm in forecasts.items()},
         "duration": _duration(phases, len(forecasts), options),

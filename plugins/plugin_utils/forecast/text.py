@@ -26,6 +26,8 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
         f"Each VM: {size_text(document['vm_bytes'])}, {load['key_count']:,} keys of {load['value_size']:,} bytes, "
         f"{load['rate']:g} requests/s. "
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us",
+        "A request in DRAM takes " + _time(document["base"]),
+        *(f"A page-in from {kind} takes {_time(figures)}" for kind, figures in document["tiers"].items()),
         "",
         "Forecast by a model (docs/plan.md): the worst cell, on the machine with the worst figures",
         *grid(_COLUMNS, document["fleets"]),
@@ -52,6 +54,12 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
         "Nothing was changed.",
     ]
     return found
+
+
+def _time(figures: t.Mapping[str, t.Any]) -> str:
+    """Return an average and a p99, and whether they are an example, which nobody has measured here."""
+    example = "; these are examples: docs/plan.md shows how to set or measure them" if figures["example"] else ""
+    return f"{figures['avg_us']:,.1f} us on average, p99 {figures['p99_us']:,.1f} us{example}"
 
 
 def pool_lines(pools: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:

@@ -2,8 +2,8 @@
 """How fast a fill is, compared with one request at a time and with what this Redis takes from redis-benchmark.
 
 A fill sends MSETs. How much that helps is measured with redis-benchmark alone, which sends SETs as well: with as many
-keys in flight, and so as many bytes. redis-benchmark makes one value and sends it again and again; what it costs to make
-a fresh one for each key shows in a fill of constant bytes.
+keys in flight, and so as many bytes. redis-benchmark makes one value and sends it again and again; what it costs to
+make a fresh one for each key shows in a fill of constant bytes.
 """
 
 from __future__ import annotations

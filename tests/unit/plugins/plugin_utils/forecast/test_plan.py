@@ -239,6 +239,17 @@ VM = 5436 << 20
 BRIEF = {"key_count": 3_300_000, "value_size": 1024, "requests": 1000}
 
 
+def test_times_that_nobody_measured_are_called_examples():
+    sizes, arms = [50], {"dram": ARM, "swap": DRIVES}
+    text = "\n".join(lines(planned(arms, sizes)))
+    assert "A request in DRAM takes 25.0 us on average, p99 60.0 us; these are examples" in text
+    assert "A page-in from devices takes 90.0 us on average, p99 400.0 us; these are examples" in text
+    assert "zram" not in text, "it is not used"
+    measured = planned(arms, sizes, base={"avg_us": 40, "p99_us": 90}, tiers={"devices": {"avg_us": 14, "p99_us": 40}})
+    assert "A page-in from devices takes 14.0 us on average, p99 40.0 us\n" in "\n".join(lines(measured))
+    assert not measured["base"]["example"] and not measured["tiers"]["devices"]["example"]
+
+
 @pytest.mark.parametrize(("total", "vms"), [(188 * GIB, 31), (700 * GIB, 126)])
 def test_the_fleets_of_the_brief_fit_the_plan_and_the_admission(total, vms):
     capacity = Capacity(total, None, 0, 512 << 20, 0, 1000, 10**15, None)
