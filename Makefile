@@ -23,7 +23,7 @@ TEST_PACKAGES += libclang-rt-dev
 # Real file systems, LVM and encryption, so that the role swap_space can refuse disks that hold them.
 TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 udev util-linux xfsprogs
 # Programs that ours are compared with.
-BENCH_PACKAGES := likwid mbw sysbench virtinst
+BENCH_PACKAGES := gcc libfuse3-dev likwid mbw pkg-config sysbench virtinst
 # For the role writeback_benchmark.
 TEST_PACKAGES += fio
 # For the role kernel_cmdline: the real grub-mkconfig, which generates menus in a directory.
@@ -289,6 +289,7 @@ bench: setup-test ## Measure speed claims and the claims of intervals; needs roo
 	$(call install,$(BENCH_PACKAGES) $$(python3 tools/lab.py packages))
 	@$(BIN)/python tests/bench/memory_bandwidth.py
 	@$(BIN)/python tests/bench/throughput.py
+	@$(AS_ROOT) $(BIN)/python tests/bench/plan_tiers.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/vm_fleet.py
 
 # What this file, the programs that it starts and Python make in the checkout.
