@@ -80,6 +80,7 @@ CHANGES_THIS_MACHINE = tuple(
     for name in (
         "swap/",
         "test_charged_dram.py::",
+        "test_demo.py::test_after_ctrl_c",
         "test_demo.py::test_root",
         "test_experiments.py::test_throughput_of",  # what fits depends on the free memory and swap
         "test_page_in.py::test_each",
@@ -441,8 +442,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture
-def untuned_machine() -> None:
+def untuned_machine(request: pytest.FixtureRequest) -> None:
     """This machine, which these tests may change and restore."""
+    assert request.node.nodeid.startswith(CHANGES_THIS_MACHINE), "add this test to CHANGES_THIS_MACHINE"
     if os.geteuid() != 0:
         pytest.skip("what a profile changes needs root")
     if RECORDS.exists():
