@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 import typing as t
 
@@ -108,12 +109,27 @@ def _probes(found: Found) -> list[list[str]]:
                     f"{point['size'] / fitting:.2f}" if fitting else "-",
                     ", ".join(outcomes),
                     *(_figure(point[name]) for name in ("worst_host_avg_us", "worst_host_p99_us")),
+                    *_swapped(found, arm["name"], point["size"]),
                 ]
             )
     return lines
 
 
-_PROBE_COLUMNS = ("values", "influence", "profile", "servers", "x what fits", "probes", "avg us", "p99 us")
+_PROBE_COLUMNS = (
+    *("values", "influence", "profile", "servers", "x what fits", "probes", "avg us", "p99 us"),
+    *("page-ins/s", "swapped MB", "of these compressed"),
+)
+
+
+def _swapped(found: Found, profile: str, size: int) -> list[str]:
+    """Return the page-ins and what was swapped out, medians over the probes of a size for which they are known."""
+    runs = [run for run in (found.density or {})["runs"] if run["arm"] == profile and run["size"] == size]
+    measured = [found.pressure[run["run_id"]] for run in runs if run.get("run_id") in found.pressure]
+    texts = []
+    for name in ("page_ins", "swap_used_mb", "compressed_mb"):
+        known = [value for each in measured if (value := each.get(name)) is not None]
+        texts.append(_figure(statistics.median(known) if known else None))
+    return texts
 
 
 def _figure(value: float | None, text: str = "{:,.0f}") -> str:
@@ -274,7 +290,11 @@ def tables(all_found: t.Sequence[Found]) -> str:
     probes = [line for found in searched for line in _probes(found)]
     if probes:
         lines += ["", "### All probes", ""]
-        lines += ["Average and p99 are the upper bounds of the worst server, medians over the probes of a size.", ""]
+        lines += [
+            "Average and p99 are the upper bounds of the worst server, medians over the probes of a size. So are the "
+            "page-ins of the machine, and what is swapped out at the end: all of it, and the part in zram or zswap.",
+            "",
+        ]
         lines += _table(_PROBE_COLUMNS, probes)
     return "\n".join(lines) + "\n"
 

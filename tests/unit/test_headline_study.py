@@ -102,6 +102,11 @@ def _found(tmp_path):
             sizes = [(density, "pass"), (density + max(1, density // 8), "fail")]
             cpu = {"total_us": 90.0 if arm == "zram" else 60.0}
             document["runs"] += [entry(arm, *each, dram=stored, cpu=cpu) for each in sizes for _probe in range(20)]
+            for number, run in enumerate(run for run in document["runs"] if run["arm"] == "zram"):
+                run["run_id"] = f"headline-packed-zram-{number}"
+                swapped = {"page_ins": 1000.0 + number, "swap_used_mb": 1300.0, "compressed_mb": None}
+                summary = {"schema": 2, "cells": [{"pressure": {"this_machine": swapped}}]}
+                write(tmp_path / run["run_id"], summary=summary)
         document["finished"] = finished
         if finished:
             density_result.conclude(document)
@@ -203,8 +208,10 @@ def test_the_page_has_figures_intervals_the_plan_and_every_size(found):
     assert cells[5].startswith("dram 16 (") and ", zram 4" in cells[5]
     assert cells[6].startswith("2.") and " to " in cells[6]
     assert "dram 16 (+0%)" in cells[9] and "zram 44 (+7%)" in cells[9]
-    assert "| 3:1 | 25 | zram | 40 | 2.50 | 20 passed | " in text
-    assert "| 3:1 | 25 | dram | 18 | 1.12 | 20 failed | " in text
+    (passed,) = [line for line in text.splitlines() if line.startswith("| 3:1 | 25 | zram | 40 | 2.50 | 20 passed | ")]
+    assert passed.endswith(" | 1,010 | 1,300 | - |"), "the median of 20 probes"
+    (failed,) = [line for line in text.splitlines() if line.startswith("| 3:1 | 25 | dram | 18 | 1.12 | 20 failed | ")]
+    assert failed.endswith(" | - | - | - |"), "these runs have no summary"
 
 
 def test_a_plan_that_is_further_off_than_15_percent_stands_out(found):
@@ -225,7 +232,7 @@ def test_tables_replace_only_their_place_on_the_page(found):
 def test_what_is_published_of_a_row_makes_the_same_tables(found, tmp_path):
     published, made = headline_rows.Published(tmp_path / "published"), found()
     published.keep(made)
-    published.keep(headline_rows.Found(made.row._replace(name="begun"), None, None, "", None))
+    published.keep(headline_rows.Found(made.row._replace(name="begun"), None, None, "", None, {}))
     assert [path.name for path in (tmp_path / "published").iterdir()] == ["packed.json"]
     assert headline.tables([published.of(made.row)]) == headline.tables([made])
 
