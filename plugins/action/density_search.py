@@ -283,12 +283,12 @@ class _Search:
         if "calibration" in document:
             variables.update(calibration.variables(document["calibration"]))
         self._fleet.prepare(size, variables)
-        left = density_result.probes_left(document)
+        left, seconds = density_result.probes_left(document), self._deadline - time.monotonic()
         sequence.announce(
             f"{name}: probe {search.probed + 1} of at most {search.budget}, a fleet of {size}",
             left,
-            f"about {counted(left, 'probe')} left",
-            self._deadline - time.monotonic(),
+            density_result.left_text(left, seconds, self._longest),
+            seconds,
         )
         measured = self._fleet.measure(run_id, name, size, variables)
         if measured["state"] == FAILED:

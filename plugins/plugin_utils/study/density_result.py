@@ -58,6 +58,20 @@ def probes_left(document: t.Mapping[str, t.Any]) -> int:
     return left
 
 
+def left_text(left: int, seconds: float, longest: float) -> str:
+    """Return how many probes are left, and how many of them there is time for.
+
+    Args:
+        left: what probes_left() returned.
+        seconds: until no more probes are begun.
+        longest: seconds that the longest probe so far took; 0 if it is unknown.
+    """
+    text = f"about {counted(left, 'probe')} left"
+    if not longest or left * longest <= seconds:
+        return text
+    return f"{text}, time for {max(1, int(seconds / longest))}"
+
+
 def _search(definition: t.Mapping[str, t.Any], start: int | None, first: DensitySearch | None) -> DensitySearch:
     """Return a search without probes.
 

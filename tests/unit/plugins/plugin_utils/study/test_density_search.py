@@ -74,6 +74,21 @@ def test_the_number_of_probes_left_is_estimated(settings):
     assert density_result.probes_left(document) == 0
 
 
+@pytest.mark.parametrize(
+    ("left", "seconds", "longest", "text"),
+    [
+        (5, math.inf, 0, "about 5 probes left"),
+        (1, -1, 0, "about 1 probe left"),
+        (5, 1000, 200, "about 5 probes left"),
+        (54, 2520, 180, "about 54 probes left, time for 14"),
+        (54, 20, 180, "about 54 probes left, time for 1"),
+        (54, -1, 180, "about 54 probes left, time for 1"),
+    ],
+)
+def test_the_probes_left_are_those_that_there_is_time_for(left, seconds, longest, text):
+    assert density_result.left_text(left, seconds, longest) == text
+
+
 def test_arms_take_turns():
     document = search({"dram": steep(3), "zram": steep(5), "swap": steep(4)}, maximum=8, probes=4)
     assert [run["arm"] for run in document["runs"]] == ["dram", "zram", "swap"] * 4
