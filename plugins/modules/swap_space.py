@@ -274,7 +274,16 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.steps impo
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import Systemd, UnitError
 
 RECORD = "swap_space"
-REQUIRED_TOOLS = ("blkid", "wipefs", "sfdisk", "partx", "mkswap", "swapon", "swapoff")
+# Where Debian has each program.
+REQUIRED_TOOLS = {
+    "blkid": "util-linux",
+    "wipefs": "util-linux",
+    "mkswap": "util-linux",
+    "swapon": "mount",
+    "swapoff": "mount",
+}
+# Swap on disks needs these, too.
+DISK_TOOLS = {"sfdisk": "fdisk", "partx": "util-linux"}
 # Only some kinds of swap use these.
 OPTIONAL_TOOLS = ("modprobe", "cryptsetup")
 
@@ -320,13 +329,18 @@ def find_systemd(module: AnsibleModule) -> Systemd | None:
     return None if persistence == "never" or not booted() else Systemd(module.run_command)
 
 
-def find_tools(module: AnsibleModule) -> dict[str, str | None]:
-    """Return the paths of programs by name."""
-    tools = {name: module.get_bin_path(name) for name in (*REQUIRED_TOOLS, *OPTIONAL_TOOLS)}
-    missing = [name for name in REQUIRED_TOOLS if not tools[name]]
+def find_tools(module: AnsibleModule, disks: bool) -> dict[str, str | None]:
+    """Return the paths of programs by name.
+
+    Args:
+        disks: whether the swap is on disks, or was.
+    """
+    required = {**REQUIRED_TOOLS, **DISK_TOOLS} if disks else REQUIRED_TOOLS
+    tools = {name: module.get_bin_path(name) for name in (*required, *OPTIONAL_TOOLS)}
+    missing = [name for name in required if not tools[name]]
     if missing and not module.check_mode:
         raise RefusedError(
-            [f"{name} is missing on this host; on Debian it is in the package fdisk or util-linux" for name in missing]
+            [f"{name} is missing on this host; Debian has it in the package {required[name]}" for name in missing]
         )
     if module.check_mode:
         # In check mode, the role has not installed it.
@@ -340,8 +354,9 @@ def find_change(module: AnsibleModule, systemd: Systemd | None) -> SwapChange:
     params, restore = module.params, module.params["state"] == "restored"
     if restore:
         params = {**params, "kind": "none", "encrypted": False, "zram_first": False, "others": "keep"}
-    options = read(params, meminfo(files)["MemTotal"], find_tools(module))
     guard, record = Guard(module.run_command, files), HostRecord(RECORD, params["record_directory"])
+    disks = params["kind"] == "devices" or bool((record.read() or {}).get("disks"))
+    options = read(params, meminfo(files)["MemTotal"], find_tools(module, disks))
     change = SwapChange(options, guard, record, systemd, restore)
     if change.refusals:
         raise RefusedError(change.refusals)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import uuid
 
 import pytest
 from open_files import has_open
-from trial import MIB, ModuleRun, call_module, fingerprint, run
+from trial import MIB, ModuleRun, call_module, fingerprint, run, without_program
 
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import crypt_service
@@ -222,6 +223,18 @@ def test_a_file_that_would_fill_its_file_system_is_refused(tmp_path):
 def test_a_file_on_tmpfs_is_refused():
     result = call_module(kind="file", file="/dev/shm/memstretch-swap", file_size="16M")
     assert "would be on" in result["msg"] and not os.path.exists("/dev/shm/memstretch-swap")
+
+
+def test_only_swap_on_disks_needs_sfdisk(pair, tmp_path):
+    lacks = functools.partial(without_program, "sfdisk")
+    for params in ({"kind": "zram", "zram_size": "32M"}, {"kind": "file", "file": str(tmp_path / "swap")}):
+        result = call_module(inside=lacks, **{"file_size": "16M", **params})
+        assert result["changed"] and in_use(), result
+        assert call_module(inside=lacks, state="restored")["changed"] and not in_use()
+    missing = "nothing was touched, because:\n- sfdisk is missing on this host; Debian has it in the package fdisk"
+    assert call_module(inside=lacks, **on(pair))["msg"] == missing and not os.path.exists(RECORD)
+    swap(**on(pair))
+    assert call_module(inside=lacks, state="restored")["msg"] == missing and len(in_use()) == 2
 
 
 def test_zram_is_before_the_disks_or_the_file_and_goes_with_them(pair, tmp_path):

@@ -93,6 +93,16 @@ def call_module(check: bool = False, inside: t.Callable[[], None] | None = None,
     return ModuleRun(check, inside, **params).result()
 
 
+def without_program(name: str) -> None:
+    """Let the module run on a host that lacks a program. For C(inside)."""
+    original = AnsibleModule.get_bin_path
+
+    def get_bin_path(self: AnsibleModule, arg: str, *more: t.Any, **options: t.Any) -> str | None:
+        return None if arg == name else original(self, arg, *more, **options)
+
+    AnsibleModule.get_bin_path = get_bin_path
+
+
 def after_sfdisk(happens: t.Callable[[], None]) -> t.Callable[[], None]:
     """Return a function for C(inside) with which something happens just after the partition table was written."""
 
