@@ -44,7 +44,7 @@ LAB_ROUNDS ?= 1
 GOLDEN_IMAGE := .cache/golden/debian.qcow2
 CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
-# The long lanes boot machines. CONTRIBUTING.md lists how long each lane takes.
+# The long lanes boot machines, or install everything in bare systems. CONTRIBUTING.md lists how long each lane takes.
 LANES := lint sanity fleet unit membw report client molecule local
 LONG_LANES := host redis guests trixie demo
 
@@ -174,7 +174,7 @@ test: setup-test ## Run all tests that boot no machine (27 minutes on two quiet 
 	@$(MAKE) --no-print-directory $(addprefix test-,$(filter-out $(ONE_CPU),$(LANES)))
 	@echo "All lanes passed: $(LANES)"
 
-test-long: $(addprefix test-,$(LONG_LANES)) ## Run the tests that boot machines (75 minutes on two quiet CPUs, more than two hours on busy ones)
+test-long: $(addprefix test-,$(LONG_LANES)) ## Run the tests that boot machines (100 minutes on two quiet CPUs, much longer on busy ones)
 	@echo "All lanes passed: $(LONG_LANES)"
 
 lint: test-lint ## Check style and practice of everything

@@ -131,7 +131,7 @@ def test_a_search_for_the_density_draws_its_curve(browser, density, look):
     index = (density.parent / "index.html").read_text(encoding="utf-8")
     assert first in terminal and swap in terminal and first in index, "one result has one headline"
     assert "swap is indicative: too little is known" in header
-    assert "no larger fleet was allowed" in header and "1 of 18 attempts could not be judged" in header
+    assert "ends above the largest fleet that is allowed" in header and "1 of 18 attempts could not be judged" in header
     assert header.count("DRAM budget of 130 MiB by cgroup fleet") == 1
     assert "vm0009 missed the SLO in all 3 probes that held it" in header
     if look == "desktop":

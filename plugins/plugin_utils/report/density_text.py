@@ -107,7 +107,9 @@ def notes(found: _Found, shared: t.Collection[str] = ()) -> list[str]:
     """
     lines = []
     if found["passes"]["n90_interval"][1] is None:
-        lines.append("no larger fleet was allowed, so the density may be larger (density_max)")
+        lines.append(
+            "its interval ends above the largest fleet that is allowed (density_max), so the density may be larger"
+        )
     if found["discarded"]:
         lines.append(
             f"{found['discarded']} of {counted(found['attempts'], 'attempt')} could not be judged and had to be "
