@@ -263,7 +263,7 @@ lane-guests: $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE)
 	@echo "== guests: emulated VMs that boot, on two hypervisors inside this machine"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet/test_guests.py
 
-# On a tree of directories each. How noisy this machine is must not decide whether the demo ends with an answer.
+# Each demo has a bare system and a fresh clone of its own. A noisy machine must not fail the lane, so the site check has no bounds.
 NOISY_SITE := -e site_check_max_stolen=1 -e site_check_max_gap=1000000
 BARE = $(AS_ROOT) python3 tests/bare/bare.py
 
