@@ -95,8 +95,9 @@ def damon_thread():
     threads = pathlib.Path("/sys/kernel/mm/damon/admin/kdamonds")
     if not threads.is_dir():
         pytest.skip("this kernel has no DAMON")
-    own = value(threads / "nr_kdamonds") == ["0"]
-    if own:
+    state = threads / "0/state"
+    runs_already = value(state) == ["on"]
+    if not runs_already:  # none, or one that is off, as a killed test leaves it
         for name, text in (
             ("nr_kdamonds", "1"),
             ("0/contexts/nr_contexts", "1"),
@@ -105,9 +106,10 @@ def damon_thread():
             ("0/state", "on"),
         ):
             (threads / name).write_text(text, encoding="ascii")
-    yield threads / "0/state"
-    if own:
-        (threads / "0/state").write_text("off", encoding="ascii")
+    yield state
+    if not runs_already:
+        if value(state) == ["on"]:  # the kernel refuses to stop one that is off
+            state.write_text("off", encoding="ascii")
         (threads / "nr_kdamonds").write_text("0", encoding="ascii")
 
 
