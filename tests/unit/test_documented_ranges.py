@@ -221,9 +221,9 @@ def test_every_vm_of_the_largest_fleet_has_a_number():
     "role, name, checked, unit, file",
     [
         ("kernel_cmdline", "reboot_timeout", "kernel_cmdline_reboot_timeout | int", " (seconds)", "tasks/check.yml"),
-        ("redis", "start_timeout", "redis_start_timeout | int", " (seconds)", "templates/problems.j2"),
-        ("redis", "systemd_oom_score_adjust", "redis_systemd_oom_score_adjust | int", "", "templates/problems.j2"),
-        ("redis", "port", "i.port", "; 0 is no TCP", "templates/problems.j2"),
+        ("redis", "start_timeout", "redis_start_timeout | int", " (seconds)", "vars/main/problems.yml"),
+        ("redis", "systemd_oom_score_adjust", "redis_systemd_oom_score_adjust | int", "", "vars/main/problems.yml"),
+        ("redis", "port", "i.port", "; 0 is no TCP", "vars/main/problems.yml"),
     ],
 )
 def test_a_range_that_a_role_checks_in_yaml(role, name, checked, unit, file):
