@@ -66,7 +66,6 @@ class Found(t.NamedTuple):
         plan: plan.json of its plan; None before that was made.
         machine: where it was measured.
         dram: summary.json of the run in DRAM alone that its objective comes from; None without one.
-        pressure: of the machine during each probe, as in summary.json, by the name of its run.
     """
 
     row: Row
@@ -74,7 +73,6 @@ class Found(t.NamedTuple):
     plan: _Document | None
     machine: str
     dram: _Document | None
-    pressure: _Document
 
     @property
     def finished(self) -> bool:
@@ -121,10 +119,7 @@ class Results:
         if density and "calibration" in density:
             run_id = density["calibration"]["run_id"]
             machine, dram = _machine(self._read(run_id, "run.json") or {}), self._read(run_id, "summary.json")
-        runs = [run["run_id"] for run in (density or {}).get("runs", []) if run.get("run_id")]
-        summaries = {run_id: self._read(run_id, "summary.json") for run_id in runs}
-        pressure = {run_id: _pressure(summary) for run_id, summary in summaries.items() if summary}
-        return Found(row, density, self._read(self.plan_id(row), "plan.json"), machine, dram, pressure)
+        return Found(row, density, self._read(self.plan_id(row), "plan.json"), machine, dram)
 
     def _read(self, name: str, file: str) -> _Document | None:
         directory = RunDirectory(str(self.directory), name)
@@ -153,11 +148,11 @@ class Published:
     def of(self, row: Row) -> Found:
         """Return what is known about a row."""
         if not self._file(row).exists():
-            return Found(row, None, None, "", None, {})
+            return Found(row, None, None, "", None)
         kept = json.loads(self._file(row).read_text(encoding="utf-8"))
         # What an earlier version has concluded from the probes may be wrong.
         density_result.conclude(kept["density"])
-        return Found(row, **{"pressure": {}, **kept})
+        return Found(row, **kept)
 
     def _file(self, row: Row) -> Path:
         return self._directory / f"{row.name}.json"
@@ -169,14 +164,6 @@ def _machine(run: _Document) -> str:
         if record.get("cpu") and record.get("kernel"):
             return f"{record['cpu']['model']}, {record['cpu']['online']} CPUs, Linux {record['kernel']['release']}"
     return ""
-
-
-def _pressure(summary: _Document) -> _Document:
-    """Return the pressure of the only machine, in the only cell of a run of the study; empty if there is none."""
-    for cell in summary.get("cells", []):
-        for figures in cell["pressure"].values():
-            return t.cast("_Document", figures)
-    return {}
 
 
 def rows(path: Path) -> list[Row]:

@@ -124,7 +124,8 @@ _PROBE_COLUMNS = (
 def _swapped(found: Found, profile: str, size: int) -> list[str]:
     """Return the page-ins and what was swapped out, medians over the probes of a size for which they are known."""
     runs = [run for run in (found.density or {})["runs"] if run["arm"] == profile and run["size"] == size]
-    measured = [found.pressure[run["run_id"]] for run in runs if run.get("run_id") in found.pressure]
+    # The study has one machine. Probes of an earlier version have no pressure.
+    measured = [figures for run in runs for figures in run.get("pressure", {}).values()]
     texts = []
     for name in ("page_ins", "swap_used_mb", "compressed_mb"):
         known = [value for each in measured if (value := each.get(name)) is not None]

@@ -319,7 +319,7 @@ def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
             "choose another density_id"
         )
     cells = [cell for cell in summary["cells"] if cell["worst_host"]]
-
+    slowest = max(cells, key=lambda cell: cell["intended"]["p99_us"], default={"pressure": {}})
     lost = summary["fleet"]["failed"]
     hosts = [host for cell in details.values() for host in cell.hosts]
     missed = {host["name"] for host in hosts if host["answer"] == FAIL}
@@ -332,6 +332,7 @@ def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
         "labels": summary["labels"],
         "dram": summary["dram"],
         "cpu": summary["cpu"],
+        "pressure": slowest["pressure"],
         "hosts_within_slo": min((cell["hosts_within_slo"] for cell in cells), default=0),
         "avg_us": max((cell["intended"]["avg_us"] for cell in cells), default=None),
         "p99_us": max((cell["intended"]["p99_us"] for cell in cells), default=None),

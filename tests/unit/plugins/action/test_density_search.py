@@ -42,6 +42,18 @@ def test_one_sick_host_in_one_cell_fails_the_fleet(probe, make_result):
     assert found["worst_host_p99_us"] > 300
 
 
+def test_a_probe_keeps_the_pressure_of_its_worst_cell(probe, make_result):
+    def paging(phase, host, result):
+        if phase.get("influence") != 10:
+            return result
+        slow = make_result(phase, 0, START, values=latencies(980) + latencies(20, average_us=500))
+        slow["pressure"] = {"counters": {"clock_s": 2.0, "pswpin": 800}, "gauges": {}, "doubtful": []}
+        return slow
+
+    (figures,) = probe(paging)["pressure"].values()
+    assert figures["page_ins"] == 400
+
+
 @pytest.mark.parametrize("index", [1, 2, 4])  # the fill, a warm-up, a measured iteration
 def test_a_host_that_died_fails_the_fleet_and_is_named(probe, index):
     killed = ("killed", {"error": {"kind": "lost"}, "fill": {"keys": 5}, "requests": {"sent": 5}})
