@@ -74,7 +74,7 @@ class ActionModule(ControllerAction):
         check_name("run_id", options["run_id"])
         try:
             options["fleet"] = measurement.endpoints(options["fleet"])
-            measurement.check_document("host_records", options["host_records"])
+            measurement.check_documents("host_records", options["host_records"])
         except measurement.MeasurementError as error:
             raise RunError(str(error)) from error
         _check_fleet(options)

@@ -45,7 +45,7 @@ class ActionModule(ControllerAction):
         if not options[given]:
             raise RunError(f"{given}: {options['experiment']} has no result to save")
         try:
-            measurement.check_document(given, options[given])
+            measurement.check_documents(given, options[given])
         except measurement.MeasurementError as error:
             raise RunError(str(error)) from error
         if options["state"] == "part":

@@ -405,6 +405,16 @@ def check_document(name: str, document: t.Any) -> None:
     _count_values(name, document, 0, 0)
 
 
+def check_documents(name: str, documents: t.Mapping[str, t.Any]) -> None:
+    """Check the document of each host as check_document() does, however many hosts there are.
+
+    Raises:
+        MeasurementError: one does not fit; the text begins with name, the host and the key.
+    """
+    for host, document in documents.items():
+        check_document(f"{name}.{host}", document)
+
+
 def _count_values(name: str, value: t.Any, depth: int, seen: int) -> int:
     """Return the number of values seen, this one and those in it included."""
     seen += 1

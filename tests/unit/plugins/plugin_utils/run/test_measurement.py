@@ -193,6 +193,14 @@ def test_a_document_without_a_table_is_bounded(document, message):
     measurement.check_document("hosts", {"host": {"bandwidth": [1, 2.5, "x", None, True]}})
 
 
+def test_the_size_of_a_document_is_limited_for_each_host():
+    record = {"values": list(range(60_000))}
+    measurement.check_documents("host_records", {f"vm{number:04d}": record for number in range(3)})
+    too_large = {"values": list(range(100_001))}
+    with pytest.raises(MeasurementError, match=r"^host_records\.vm2\.values\[\d+\]: .*too large"):
+        measurement.check_documents("host_records", {"vm1": record, "vm2": too_large})
+
+
 def test_a_deep_document_is_refused():
     deep = []
     for _level in range(500):
