@@ -319,7 +319,7 @@ def _figures(directory: RunDirectory, size: int) -> dict[str, t.Any]:
             "choose another density_id"
         )
     cells = [cell for cell in summary["cells"] if cell["worst_host"]]
-    slowest = max(cells, key=lambda cell: cell["intended"]["p99_us"], default={"pressure": {}})
+    slowest: dict[str, t.Any] = max(cells, key=lambda cell: cell["intended"]["p99_us"], default={"pressure": {}})
     lost = summary["fleet"]["failed"]
     hosts = [host for cell in details.values() for host in cell.hosts]
     missed = {host["name"] for host in hosts if host["answer"] == FAIL}
