@@ -52,16 +52,20 @@ def predicted(found: Found) -> str:
     texts = []
     for arm in found.arms:
         size = found.plan["largest"].get(arm["name"])
-        texts.append(f"{arm['name']} {'unknown' if size is None else size}{_off(size, arm['density'])}")
+        texts.append(f"{arm['name']} {'unknown' if size is None else size}{_off(size, arm)}")
     return ", ".join(texts)
 
 
-def _off(expected: int | None, density: int) -> str:
-    """Return how far the expected density is from the measured one."""
-    if expected is None or not density:
+def _off(expected: int | None, arm: _Document) -> str:
+    """Return how far the expected density is from the measured one, or from both ends of what undecided probes allow."""
+    ends = sorted({arm["passes"]["n90"], arm["not_fails"]["n90"]})
+    if expected is None or not ends[0]:
         return ""
-    off = expected / density - 1
-    return f" ({off:+.0%})" if abs(off) <= PLAN_TOLERANCE else f" (**{off:+.0%}**)"
+    off = [expected / end - 1 for end in reversed(ends)]
+    text = " to ".join(f"{each:+.0%}" for each in off)
+    # Within the ends the sign changes, and nothing speaks against the plan.
+    near = off[0] <= PLAN_TOLERANCE and off[-1] >= -PLAN_TOLERANCE
+    return f" ({text})" if near else f" (**{text}**)"
 
 
 def compression(found: Found) -> str:

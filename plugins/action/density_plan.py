@@ -22,10 +22,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     measured_run,
     own_directory,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import plan, tier
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import baseline, plan, tier
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.options import FIGURES, RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines as text_lines
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import summarise
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 
 
 class ActionModule(ControllerAction):
@@ -94,28 +94,34 @@ def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             f"{options['overhead']}, which includes it"
         )
     memory = options["vm_memory"]
+    found = _baseline(prefix, options)
     return {
         **checked,
         "vm_memory": size_in_bytes(prefix + "vm_memory", memory) if memory else None,
+        "server_bytes": found.server_bytes,
         "host_reserve": options["host_reserve"],
         "fleet_sizes": numbers(prefix + "fleet_sizes", options["fleet_sizes"], RANGES["fleet_sizes"]),
         "tiers": plan.tiers(prefix + "tiers", options["tiers"]),
-        "base": _base(prefix, options),
+        "base": found.base,
     }
 
 
+def _baseline(prefix: str, options: t.Mapping[str, t.Any]) -> baseline.Baseline:
+    """Return what a run in DRAM measured; without one the time of a request as given, or an example."""
+    if not options["baseline_run"]:
+        return baseline.Baseline(_base(prefix, options), None)
+    if options["base"]:
+        raise SettingError(f"{prefix}baseline_run and {prefix}base exclude each other; leave one of them out")
+    name = prefix + "baseline_run"
+    run = measured_run(name, options["results_dir"], options["baseline_run"])
+    try:
+        return baseline.measured(run, options["run"]["config"]["load"])
+    except RunError as error:
+        raise SettingError(f"{name}: {error}") from error
+
+
 def _base(prefix: str, options: t.Mapping[str, t.Any]) -> dict[str, float]:
-    """Return the time of a request whose pages are in DRAM: as given, as a run measured it, or an example."""
-    if options["baseline_run"]:
-        if options["base"]:
-            raise SettingError(f"{prefix}baseline_run and {prefix}base exclude each other; leave one of them out")
-        cells = summarise(measured_run(prefix + "baseline_run", options["results_dir"], options["baseline_run"]))[
-            "cells"
-        ]
-        known = [cell["service"] for cell in cells if cell["service"].get("p99_us") is not None]
-        if not known:
-            raise SettingError(f"{prefix}baseline_run: run {options['baseline_run']!r} has measured no cell")
-        return {name: max(each[name] for each in known) for name in ("avg_us", "p99_us")}
+    """Return the time of a request whose pages are in DRAM: as given, or an example."""
     unknown = set(options["base"]) - set(plan.BASE)
     if unknown:
         raise SettingError(

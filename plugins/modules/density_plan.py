@@ -61,7 +61,10 @@ options:
     type: dict
     default: {}
   baseline_run:
-    description: Name of a run under C(dram) whose worst cell (service time) replaces O(base).
+    description:
+      - Name of a run under C(dram) whose worst cell (service time) replaces O(base).
+      - If it had a DRAM budget and the same keys and values, and servers that are not in VMs, its charged DRAM for each
+        server replaces the model of their memory and O(overhead).
     type: str
     default: ""
   vm_memory:

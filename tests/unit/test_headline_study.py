@@ -82,7 +82,7 @@ def write(directory, **documents):
 def _found(tmp_path):
     """A function that returns what is known about a row after a search with these densities, 40 probes for each arm."""
 
-    def make(dram=16, zram=40, finished=True, plan=True, **row):
+    def make(dram=16, zram=40, finished=True, plan=True, undecided=None, **row):
         made = headline_rows.Row(**{**ROW, **row})
         document = empty(("dram", "zram"), maximum=64, probes=40)
         document["calibration"] = {
@@ -100,6 +100,8 @@ def _found(tmp_path):
         for arm, density in (("dram", dram), ("zram", zram)):
             stored = {**DRAM, "compression_ratio": 3.05 if arm == "zram" else None}
             sizes = [(density, "pass"), (density + max(1, density // 8), "fail")]
+            if undecided and arm == "zram":
+                sizes = [(density, "pass"), *((size, "undecided") for size in undecided), (undecided[-1] + 4, "fail")]
             cpu = {"total_us": 90.0 if arm == "zram" else 60.0}
             document["runs"] += [entry(arm, *each, dram=stored, cpu=cpu) for each in sizes for _probe in range(20)]
             for number, run in enumerate(run for run in document["runs"] if run["arm"] == "zram"):
@@ -215,6 +217,18 @@ def test_the_page_has_figures_intervals_the_plan_and_every_size(found):
 def test_a_plan_that_is_further_off_than_15_percent_stands_out(found):
     (cell,) = [line for line in headline.tables([found(zram=34)]).splitlines() if "dram, zram" in line]
     assert re.search(r"dram 16 \(\+0%\), zram 44 \(\*\*\+2[0-9]%\*\*\)", cell), cell
+
+
+@pytest.mark.parametrize(("zram", "stands_out"), [(30, False), (41, False), (24, True)])
+def test_a_plan_is_compared_with_all_that_undecided_probes_allow(found, zram, stands_out):
+    """Probes between what passed and what failed were undecided; the plan expected 44."""
+    undecided = [zram + 3, zram + 8] if stands_out else [zram + 4, zram + 10]
+    (cell,) = [
+        line for line in headline.tables([found(zram=zram, undecided=undecided)]).splitlines() if "dram, zram" in line
+    ]
+    span = re.search(r"zram 44 \((\**)([+-]\d+)% to ([+-]\d+)%\1\)", cell)
+    assert span and int(span[2]) < int(span[3]), cell
+    assert bool(span[1]) == stands_out, cell
 
 
 def test_tables_replace_only_their_place_on_the_page(found):

@@ -86,8 +86,9 @@ def make(
         phases: of a run.
         machines: for each host that carries VMs its C(record) (host_memory_info) and C(arms): by profile C(tuned),
             C(swap), C(areas), C(refused), C(needs), C(sysctl), C(sysfs), C(dram_budget).
-        options: fleet_sizes, tiers, base, vm_memory (None unless they are VMs), overhead, overhead_used,
-            host_reserve, rounds, phase_overhead_seconds, run_overhead_seconds.
+        options: fleet_sizes, tiers, base, vm_memory (None unless they are VMs), server_bytes (the DRAM of a Redis as
+            a run measured it, or None), overhead, overhead_used, host_reserve, rounds, phase_overhead_seconds,
+            run_overhead_seconds.
 
     Raises:
         SettingError: a size cannot be parsed.
@@ -104,6 +105,7 @@ def make(
             for name, each in machines.items()
         },
         "vm_bytes": round(next(iter(forecasts.values())).vm_bytes),
+        "vm_bytes_measured": bool(options["server_bytes"] and not options["vm_memory"]),
         "base": {**options["base"], "example": options["base"] == BASE},
         "tiers": {
             kind: {**figures, "example": figures == TIERS[kind]}
@@ -176,7 +178,8 @@ class ArmForecast:
         self.data = data_bytes(load["key_count"], load["value_size"])
         self.vm_memory = options["vm_memory"]
         # A VM takes its whole memory sooner or later, since its kernel uses what is left for files.
-        self.vm_bytes = self.vm_memory + OVERHEAD if self.vm_memory else self.data + options["overhead"]
+        server = options["server_bytes"] or self.data + options["overhead"]
+        self.vm_bytes = self.vm_memory + OVERHEAD if self.vm_memory else server
         self._used = max(options["overhead_used"], GUEST_SYSTEM_BYTES if self.vm_memory else 0)
         self.hosts = [
             HostMemory(name, each["record"], each["arms"][profile], load, options) for name, each in machines.items()

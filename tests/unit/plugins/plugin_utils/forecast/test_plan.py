@@ -44,6 +44,7 @@ def planned(arms, sizes, settings=None, record=None, **options):
         "tiers": plan.tiers("tiers", options.pop("tiers", {})),
         "base": plan.BASE,
         "vm_memory": None,
+        "server_bytes": None,
         "overhead": 3 << 20,
         "overhead_used": 1 << 20,
         "host_reserve": "5%",
@@ -59,6 +60,16 @@ def planned(arms, sizes, settings=None, record=None, **options):
 
 def of(document, profile, size):
     return next(each for each in document["fleets"] if (each["profile"], each["size"]) == (profile, size))
+
+
+def test_the_dram_of_a_server_is_what_a_run_measured_unless_it_is_in_a_vm():
+    document = planned({"dram": ARM}, [1], server_bytes=200 << 20)
+    assert document["vm_bytes"] == 200 << 20 and document["vm_bytes_measured"]
+    assert any(line.startswith("Each VM: 200 MiB (measured), 100,000 keys") for line in lines(document))
+    modelled = planned({"dram": ARM}, [1])
+    assert modelled["vm_bytes"] < 200 << 20 and not modelled["vm_bytes_measured"]
+    in_vm = planned({"dram": ARM}, [1], server_bytes=200 << 20, vm_memory=1 << 30)
+    assert in_vm["vm_bytes"] > 1 << 30 and not in_vm["vm_bytes_measured"]
 
 
 def test_a_fleet_in_dram_pages_nothing_in_and_one_that_is_too_large_does_not_fit():

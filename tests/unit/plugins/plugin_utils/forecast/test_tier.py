@@ -13,6 +13,7 @@ OPTIONS = {
     "tiers": plan.tiers("tiers", {}),
     "base": plan.BASE,
     "vm_memory": None,
+    "server_bytes": None,
     "overhead": 3 << 20,
     "overhead_used": 1 << 20,
     "host_reserve": "5%",

@@ -8,63 +8,18 @@ from __future__ import annotations
 import re
 
 import pytest
-from synthetic_fleets import START, begun_run, host_result, latencies, run_config
+from synthetic_fleets import START
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
-
-MIB = 2**20
-BUDGET = 100 * MIB
-RECORD = {"kernel": {"boot_id": "boot-1"}, "tuning": {"dram_budget": {"size_bytes": BUDGET}}}
-
-
-def taken(share=0.99, fits=True, **changes):
-    """Return what the module charged_dram returns at the end of a phase."""
-    return {
-        "machine": "boot-1",
-        "mechanism": "cgroup",
-        "budget_bytes": BUDGET,
-        "fits": fits,
-        "fit": {"limit": 60 * MIB, "steps": 3, "ratio": 3.0, "why": "" if fits else "its pages compress 1.00:1"},
-        "samples": 10,
-        "charged_bytes": None if share is None else {"maximum": round(share * BUDGET), "mean": round(share * BUDGET)},
-        "parts": {"group_bytes": 60 * MIB, "zram_bytes": 30 * MIB, "page_cache_bytes": None},
-        "compression_ratio": 3.1,
-        "client_bytes": 5 * MIB,
-        "limit_bytes": [60 * MIB, 60 * MIB],
-        "limit_hits": 12,
-        "host_check": {"host_bytes": 99 * MIB, "charged_bytes": 98 * MIB, "difference": 0.0101},
-        "page_ins": None,
-        **changes,
-    }
+from ansible_collections.memstretch.density.tests.unit.fixtures.charged import BUDGET, MIB, RECORD, charged_run, taken
 
 
 @pytest.fixture
 def record(tmp_path):
     """Return a function that records a run of a fill and two iterations; the fleet takes C(charged) in each."""
-
-    def make(*charged):
-        config = run_config(requests=200, influences=[0], read_mixes=[100], warmups=0, iterations=2)
-        begun = begun_run(tmp_path / "run", config, ["a", "b"], hosts={"kvm": RECORD})
-        recorder = RunRecorder(begun, lambda line: None)
-        figures = Histogram.from_values(latencies(200)).figures()
-        for phase in begun["phases"]:
-            start = None if phase["kind"] == "fill" else START
-            recorder.begin_phase({"phase": phase, "begun_at": START - 1, "start_at": start})
-            for name in ("a", "b"):
-                recorder.add(name, host_result(config, phase, figures))
-            if phase["kind"] != "fill":
-                assert recorder.phase, "the phase waits for the charged DRAM"
-                document = charged[phase["index"] - 2]
-                recorder.add_charged(document) if document else recorder.fail_charged()
-            assert recorder.phase is None
-        recorder.close()
-        return recorder.directory
-
-    return make
+    return lambda *charged: charged_run(tmp_path / "run", *charged)
 
 
 def test_a_fleet_within_its_budget_passes_and_the_summary_has_what_it_took(record):
