@@ -57,7 +57,7 @@ def predicted(found: Found) -> str:
 
 
 def _off(expected: int | None, arm: _Document) -> str:
-    """Return how far the expected density is from the measured one, or from both ends of what undecided probes allow."""
+    """Return how far the expected density is from the measured one, or from both ends if undecided probes allow two."""
     ends = sorted({arm["passes"]["n90"], arm["not_fails"]["n90"]})
     if expected is None or not ends[0]:
         return ""

@@ -23,8 +23,8 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
     found = [
         "",
         f"Plan for {machines}",
-        f"Each VM: {size_text(document['vm_bytes'])}{' (measured)' if document['vm_bytes_measured'] else ''}, {load['key_count']:,} keys of {load['value_size']:,} bytes, "
-        f"{load['rate']:g} requests/s. "
+        f"Each VM: {size_text(document['vm_bytes'])}{' (measured)' if document['vm_bytes_measured'] else ''}, "
+        f"{load['key_count']:,} keys of {load['value_size']:,} bytes, {load['rate']:g} requests/s. "
         f"SLO: avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us",
         "A request in DRAM takes " + _time(document["base"]),
         *(f"A page-in from {kind} takes {_time(figures)}" for kind, figures in document["tiers"].items()),
