@@ -18,6 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds impo
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.charged_dram import Summary
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.pressure import of_carriers
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.same_machine import recorded_machines
 
 REQUIRED = ("date", "currency", "server", "dram_per_gb", "months")
 _DEFAULTS = {
@@ -369,7 +370,7 @@ def arm_of(
         writes: has all phases of the run.
         dram: C(dram) of its summary; None if its servers have no DRAM budget.
     """
-    servers = _servers(run)
+    servers = list(recorded_machines(run).values())
     why = {
         PASS: "",
         FAIL: "the fleet misses the SLO",
@@ -433,20 +434,12 @@ def of_runs(paid: t.Mapping[str, t.Any], measured: t.Sequence[Measured]) -> dict
                     charged.add(document_of_phase)
         arm = arm_of(each.name, run, each.verdict, each.hosts, writes, charged.document())
         if each.hosts_interval:
-            servers, (low, high) = max(1, len(_servers(run))), each.hosts_interval
+            servers, (low, high) = max(1, len(recorded_machines(run))), each.hosts_interval
             arm = arm._replace(
                 vms_interval=(low // servers, None if high is None else high // servers), vms_ratio=each.ratio
             )
         arms.append(arm)
     return document(paid, arms, arms[0].name)
-
-
-def _servers(run: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
-    """Return the record of each server of a run; several hosts may be on one."""
-    records = {
-        (record.get("kernel") or {}).get("boot_id") or host: record for host, record in run.get("hosts", {}).items()
-    }
-    return list(records.values())
 
 
 def _dram(record: t.Mapping[str, t.Any]) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.same_machine import recorded_machines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import summarise
 
 # What decides how much DRAM the records of a Redis take.
@@ -45,12 +46,7 @@ def measured(directory: RunDirectory, load: t.Mapping[str, t.Any]) -> Baseline:
     dram, fleet = summary["dram"], summary["fleet"]
     alike = all(run["config"]["load"][name] == load[name] for name in _DATA)
     server = None
-    if alike and dram and dram["charged_bytes"] and dram["machines"] == _machines(run) and not fleet["failed"]:
+    everywhere = dram and dram["machines"] == len(recorded_machines(run))
+    if alike and everywhere and dram["charged_bytes"] and not fleet["failed"]:
         server = round(dram["charged_bytes"] / fleet["expected"])
     return Baseline({name: max(each[name] for each in known) for name in ("avg_us", "p99_us")}, server)
-
-
-def _machines(run: t.Mapping[str, t.Any]) -> int:
-    """Return the number of machines of which the run has a record."""
-    kernels = (record.get("kernel") for record in run["hosts"].values())
-    return len({kernel.get("boot_id") for kernel in kernels if kernel})

@@ -175,10 +175,9 @@ class ArmForecast:
     ) -> None:
         self.profile, self.config, self.options = profile, config, options
         load = config["load"]
-        self.data = data_bytes(load["key_count"], load["value_size"])
         self.vm_memory = options["vm_memory"]
         # A VM takes its whole memory sooner or later, since its kernel uses what is left for files.
-        server = options["server_bytes"] or self.data + options["overhead"]
+        server = options["server_bytes"] or data_bytes(load["key_count"], load["value_size"]) + options["overhead"]
         self.vm_bytes = self.vm_memory + OVERHEAD if self.vm_memory else server
         self._used = max(options["overhead_used"], GUEST_SYSTEM_BYTES if self.vm_memory else 0)
         self.hosts = [

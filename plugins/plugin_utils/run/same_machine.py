@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts of an inventory that are one machine, such as several Redis instances."""
+"""Hosts that are one machine, such as several Redis instances."""
 
 from __future__ import annotations
 
@@ -29,6 +29,17 @@ def same_machine(
     """
     first: dict[t.Any, str] = {}
     return {host: first.setdefault(_place(host, hostvars[host], by_module), host) for host in hosts}
+
+
+def recorded_machines(run: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[str, t.Any]]:
+    """Return the record of each machine of a run, by boot id; by the host's name if that is unknown.
+
+    Args:
+        run: run.json, or what the action C(benchmark_run) returned.
+    """
+    return {
+        (record.get("kernel") or {}).get("boot_id") or host: record for host, record in run.get("hosts", {}).items()
+    }
 
 
 def _place(host: str, variables: t.Mapping[str, t.Any], by_module: bool) -> tuple[t.Any, ...]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that are one machine, as far as the inventory shows."""
+"""Hosts that are one machine, as far as the inventory or their records show."""
 
 from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.same_machine import same_machine
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.same_machine import recorded_machines, same_machine
 
 LOCAL = {"ansible_connection": "local"}
 SSH = {"ansible_host": "10.0.0.1", "ansible_user": "bench"}
@@ -48,3 +48,10 @@ def test_one_module_serves_only_hosts_with_the_same_user_and_python(reached, var
     other = {**reached, variable: "other"}
     assert first(reached, other, reached) == "aaa"
     assert first(reached, other, reached, by_module=True) == "aba"
+
+
+def test_the_records_of_hosts_with_one_boot_id_are_one_machine():
+    kernel = {"kernel": {"boot_id": "boot-1"}}
+    found = recorded_machines({"hosts": {"a": kernel, "b": {**kernel, "cpu": {}}, "c": {}, "d": {"kernel": None}}})
+    assert list(found) == ["boot-1", "c", "d"] and found["boot-1"] == {**kernel, "cpu": {}}
+    assert recorded_machines({}) == {}
