@@ -44,7 +44,7 @@
 #include <immintrin.h>
 #endif
 
-#define MEMBW_VERSION "0.1.0"
+#define MEMBW_VERSION "1.0.0"
 #define LINE_BYTES 64u /* cache line of x86 and of nearly all ARM servers */
 #define LINE_WORDS (LINE_BYTES / sizeof(uint64_t))
 #define CHUNK_BYTES (1u << 20) /* read between two checks of the clock */

@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: fleet_latency
 type: aggregate
 short_description: Merge the latencies of the fleet and write the files of the run
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Collects what P(memstretch.density.solotest#module) returns on each host, merges the histograms, decides whether the
     phase is valid, writes the files of the run, and prints a line when a phase begins and when it ends.

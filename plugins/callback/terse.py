@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: terse
 type: stdout
 short_description: Ansible's default output, shortened to one line where that is enough
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - The same as P(ansible.builtin.default#callback), but included files are only mentioned with C(-v). The role
     P(memstretch.density.latency_benchmark#role) includes one file for each phase, and each of these lines would name

@@ -9,7 +9,7 @@ name: host_profile
 author:
   - The memstretch.density contributors (@memstretch)
 short_description: Read a profile of host settings
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Finds a profile by name or path, reads and checks it, and merges it with the profile that it extends.
   - A profile is data; templates in it are not evaluated.

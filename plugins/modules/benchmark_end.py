@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: benchmark_end
 short_description: Record the clocks of the hosts after the last phase of a run
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Takes what P(memstretch.density.clock_offset#module) measured after the last phase. The callback
     P(memstretch.density.fleet_latency#callback) writes it to C(run.json), next to what was measured before the run.

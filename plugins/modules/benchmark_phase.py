@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: benchmark_phase
 short_description: Choose when the next phase of a run starts on all hosts
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Checks that the callback P(memstretch.density.fleet_latency#callback) has written the previous phase and that no
     host failed in it. Otherwise it fails, because the run cannot become valid.

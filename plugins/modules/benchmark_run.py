@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: benchmark_run
 short_description: Check the settings of a run, then begin or resume it
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Checks the settings of a run before anything is changed, and works out its phases.
   - With O(state=begun) it also chooses the directory of the run. An interrupted run is resumed if its settings are

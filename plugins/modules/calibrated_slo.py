@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: calibrated_slo
 short_description: Derive an objective from what DRAM alone did
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - The objective is a multiple of the average and of the p99 of the worst host of a run in DRAM, in the worst cell. So
     a slow machine does not fail for being slow.

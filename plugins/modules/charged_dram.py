@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: charged_dram
 short_description: Measure what a fleet really takes from its DRAM budget, and keep it within
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - A control group does not hold what zram and zswap store for it. This module adds that up, changes the limit of the
     group until the sum is within the budget that M(memstretch.density.dram_budget) has set, and watches the sum while a

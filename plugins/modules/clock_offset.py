@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: clock_offset
 short_description: Measure the offset of a host's clock from the controller's
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the host's time several times over the open connection, and uses the fastest of these exchanges.
 extends_documentation_fragment:

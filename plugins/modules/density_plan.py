@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: density_plan
 short_description: Forecast a study before anything is touched
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Computes for fleets of several sizes under several profiles whether they fit (DRAM, the tier beyond it, CPU), how
     often a request finds its page in DRAM, the page-ins per second, whether the fleet can meet the SLO, and the

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: density_report
 short_description: Judge a run from its files
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the files of a run, writes C(summary.json), C(report.html), C(report.txt), C(cells.csv), C(hosts.csv),
     C(metrics.prom) and the histogram logs, and prints the table and the verdict.

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: density_search
 short_description: Search for the largest fleet whose hosts all meet the SLO
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs C(site.yml) of this collection with fleets of different sizes, in separate processes, with the inventory,
     variables and connection options of the current playbook. The profiles take turns. The next size is where the

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: dram_budget
 short_description: Cap the DRAM that a fleet may use, so that a large host behaves like a small one
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - A study of stretched memory needs memory to be scarce. A DRAM budget makes it scarce without removing DIMMs, and can
     be undone.

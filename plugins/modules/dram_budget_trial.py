@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: dram_budget_trial
 short_description: Test whether the DRAM budget of a control group holds
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Starts a short process in a control group that M(memstretch.density.dram_budget) has limited. The process uses half
     of the budget, and reads the limit of the group and what is charged to it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: experiment_result
 short_description: Save and show the result of an experiment
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Writes C(<experiment>.json) and C(<experiment>.txt) to the directory of a run, or to a new one, shows the tables,
     and updates the experiment's section in C(report.html).

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_pressure
 short_description: Read the memory pressure of a host, before and after something that is measured
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the kernel's figures on memory pressure, such as page-ins, stalled time (PSI), swap, zswap and zram, and the
     latency of each disk. Given an earlier reading, it returns what has changed since.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kernel_cmdline
 short_description: Add and remove single arguments of the kernel command line, and restore the original
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The memstretch.density contributors (@memstretch)
 description:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kvm_info
 short_description: Test whether a VM boots under KVM on this host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - The device C(/dev/kvm) proves little. On some hosts, mostly nested ones, it exists, but kernels hang under KVM.
   - So the module boots a disk image under KVM, without network, and discards what the guest writes. KVM works if the

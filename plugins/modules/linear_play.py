@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: linear_play
 short_description: Refuse a play whose hosts do not go through its tasks together
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Fails if the play has C(serial), or a strategy other than C(linear) (or C(debug), which is linear too).
   - A fleet is measured at the same moment, and its VMs are created together. With another strategy, Ansible also

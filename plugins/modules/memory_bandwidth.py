@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: memory_bandwidth
 short_description: Measure how fast the CPUs of each NUMA node read the memory of each NUMA node
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - For each pair of NUMA nodes, measures the read bandwidth with one or more readers and the latency of a load, with
     the program C(membw) of this collection. Each pair is compared with the pair of that memory and its local CPUs.

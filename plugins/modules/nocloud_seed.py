@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nocloud_seed
 short_description: Create the disk that gives VMs their keys at the first boot
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Creates a small ISO 9660 disk with the given files and the label C(cidata), which cloud-init's data source NoCloud
     reads.

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: observer_result
 short_description: Fetch the result of an observer
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - An observer is a client outside of the guests that was launched in the background. Use this module on its machine,
     with C(delegate_to).

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: optimize
 short_description: Search for values of a profile's settings that are faster on these hosts
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Tries the candidates that a profile names for its settings. Runs C(site.yml) of this collection once for each run,
     in its own process, with the inventory, variables and connection options of the current playbook.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: page_in_latency
 short_description: Measure how long a page-in takes on a host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sends some memory of its own process to the active swap with C(MADV_PAGEOUT), touches its pages again one at a time
     in random order, and times those touches that had to read a page. Other processes keep their memory.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: redis_daemon
 short_description: Run a Redis server as a plain daemon, without a service manager
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The memstretch.density contributors (@memstretch)
 description:

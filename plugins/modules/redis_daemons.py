@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: redis_daemons
 short_description: Run several Redis servers of one machine as plain daemons
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The memstretch.density contributors (@memstretch)
 description:

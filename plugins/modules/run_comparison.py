@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: run_comparison
 short_description: Compare runs with each other
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the files of two or more runs and prints, for each cell, the response time under each profile and its ratio to
     the first run, with the page-ins that explain it. Writes C(comparison.json), C(comparison.txt) and

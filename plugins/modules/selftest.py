@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: selftest
 short_description: Try on hypervisors what a study needs, and restore them
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs the checks of the role P(memstretch.density.selftest#role) on hosts, and afterwards, also after a failure or
     after Ctrl-C, the playbook that restores the hosts.

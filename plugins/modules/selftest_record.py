@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: selftest_record
 short_description: Keep what a check of the self-test found on a host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Writes a finding of a host into a directory on the controller, in place of an earlier finding of this name.
     M(memstretch.density.selftest) makes one file of them.

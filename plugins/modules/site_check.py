@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: site_check
 short_description: Judge whether hosts are steady enough for a study
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Takes what M(memstretch.density.site_noise) measured on each host. Prints the noise, the smallest effect that a
     study could see there, and why a host is too noisy. Writes C(site_check/site_check.json) below O(results_dir).

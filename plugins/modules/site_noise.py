@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: site_noise
 short_description: Measure how steady a host is
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs a small Redis of its own on the loopback address, loads it with the client in blocks of some seconds, and ends
     it. Returns the latencies of each block and the share of CPU time that was stolen.

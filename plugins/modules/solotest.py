@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: solotest
 short_description: Fill one Redis, or measure its latency on an open schedule
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs the latency client C(solotest) of this collection once against one Redis endpoint and returns what it
     measured. The client runs on the target host, so that is where the endpoint is measured from.

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: solotest_answer
 short_description: Return what the client of one host has answered
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Takes the part of this host from the result of P(memstretch.density.solotest_clients#module), which one host has run
     for all hosts of its machine. It fails if the client of this host has failed.

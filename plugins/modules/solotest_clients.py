@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: solotest_clients
 short_description: Run the latency clients of several Redis endpoints on one machine
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Does what P(memstretch.density.solotest#module) does, for several endpoints in one start of Python. Where many hosts
     of an inventory are Redis instances of one machine, starting Python for each of them takes longer than the

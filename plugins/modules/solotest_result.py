@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: solotest_result
 short_description: Fetch the result of a client that was launched in the background
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sleeps on the controller until the phase should be over, then fetches the result from the host and removes its file
     there.

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: study
 short_description: Run the same load under one profile after another, and compare
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs C(site.yml) of this collection once for each run, in its own process, with the inventory, variables and
     connection options of the current playbook. Then compares the runs with the first arm and writes C(study.json),

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: supported_host
 short_description: Refuse a host whose Python is too old for modules
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Fails with one sentence if the host has no Python 3.8 or newer at C(ansible_python_interpreter) or, without this
     variable, at the places where Ansible looks for one. Modules would end with a traceback there.

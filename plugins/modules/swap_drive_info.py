@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: swap_drive_info
 short_description: List the drives that could carry swap, and what speaks against each
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Lists the disks of a host with the stable path that P(memstretch.density.swap_space#module) needs, model, serial
     number, size, NUMA node, and whether they are behind the platform controller hub (PCH).

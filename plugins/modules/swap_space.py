@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: swap_space
 short_description: Give a host swap space on disks, in a file or in zram, and take it back
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The memstretch.density contributors (@memstretch)
 description:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: vm_fleet
 short_description: Create, start, stop and remove a fleet of linked clones on one libvirt host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Brings all VMs of a fleet on one host to a state in one task. Each VM is a linked qcow2 clone of one golden image.
     Until its first boot a clone occupies a few hundred kilobytes, and creating it takes a fraction of a second.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: writeback_benchmark
 short_description: Measure small synchronous writes under a flood of dirty pages, and find the best vm.dirty_bytes
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - One sequential writer fills the page cache with dirty pages, more than the dirty limit, so that the kernel must
     write them back. At the same time C(fio) writes small blocks at random offsets, with an fsync after each. This is

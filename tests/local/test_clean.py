@@ -43,7 +43,7 @@ def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
     for name in COPIED:
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, checkout / name)
-    (checkout / "memstretch-density-0.1.0.tar.gz").touch()
+    (checkout / "memstretch-density-1.0.0.tar.gz").touch()
     (checkout / "tests" / "programs" / "membw" / "membw.py").touch()
 
     done = subprocess.run(

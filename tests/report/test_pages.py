@@ -222,7 +222,7 @@ def test_the_report_shows_how_to_reproduce_the_run(browser, tmp_path):
     document = run.read_json("run.json")
     document.update(
         command="ansible-playbook site.yml -e profile=dram",
-        versions={"memstretch.density": "0.1.0", "ansible-core": "2.19.4"},
+        versions={"memstretch.density": "1.0.0", "ansible-core": "2.19.4"},
         inventory={
             "sources": ["hosts.yml"],
             "groups": {"fleet": document["expected"]},
