@@ -108,7 +108,7 @@ endef
 # Root finds out how far this machine stretches its DRAM. An ordinary user measures an untouched machine. The last line names the page to open, so the
 # teardown shows failures only. DEMO has more options, for example DEMO='-e density_minutes=20'.
 ifeq ($(SUDO),)
-demo: setup ## As root: how many more Redis fit into this DRAM; otherwise: the main job on an untouched machine (5 to 6 minutes)
+demo: setup ## As root: how many more Redis fit into this DRAM; otherwise: the main job on an untouched machine (5 to 7 minutes)
 	$(call as_root,$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo.yml $(DEMO))
 
 restore: setup ## Restore the machine after a demo that was killed
