@@ -197,6 +197,8 @@ def _conclude(
     arms = []
     for arm in document["definition"]["arms"]:
         own = [run for run in measured if run["arm"] == arm["name"]]
+        # The figures of an invalid run prove nothing, so it is shown only where an arm has no other.
+        own = [run for run in own if run["state"] == FINISHED] or own
         runs = [RunDirectory(directory.results_dir, run["run_id"]) for run in own]
         arms += [ArmRuns(arm["name"], runs, repeats.get(arm["name"]), [run["round"] for run in own])] if runs else []
     result: dict[str, t.Any] = {"study": {"id": document["id"], "directory": directory.path}}

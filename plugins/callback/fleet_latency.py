@@ -15,7 +15,8 @@ description:
   - Also records hosts that failed or could not be reached.
   - Works with the role P(memstretch.density.latency_benchmark#role). In any other playbook, each task that returns a
     result of the module becomes a phase of an ad-hoc run called C(adhoc-<time>). The SLO of ad-hoc runs is set by the
-    options below, and their table is printed at the end of the playbook.
+    options below, and their table is printed at the end of the playbook. Tasks with the same influence and read mix are
+    iterations of one cell. A host of the play that failed before is expected in each later phase, so the run is invalid.
   - While a task waits for the load to end, measures a host, or runs other playbooks, C(ansible-playbook) looks for its
     result twice a second, and not every C(internal_poll_interval) seconds. Each look takes a CPU for a moment, from
     Redis or its client where the controller is a measured machine.
@@ -103,6 +104,7 @@ class CallbackModule(CallbackBase):
         forks.spare_collections()
         self._recorder: RunRecorder | None = None
         self._adhoc: adhoc.Collector | None = None
+        self._lost: dict[str, str] = {}  # the hosts of a play without a run that failed, with the message
         self._reported = False
         self._published: tuple[str, ...] = ()
 
@@ -110,10 +112,14 @@ class CallbackModule(CallbackBase):
         self._guard(self._take, result)
 
     def v2_runner_on_failed(self, result: t.Any, ignore_errors: bool = False) -> None:
-        self._guard(self._take_failure, result)
+        self._guard(self._take_failure, result, False, ignore_errors)
 
     def v2_runner_on_unreachable(self, result: t.Any) -> None:
-        self._guard(self._take_failure, result, True)
+        self._guard(self._take_failure, result, True, bool(result.task.ignore_unreachable))
+
+    def v2_playbook_on_play_start(self, play: t.Any) -> None:
+        self._guard(self._end_adhoc_phase)
+        self._lost = {}
 
     def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
         polling.begin_task(task)
@@ -186,7 +192,7 @@ class CallbackModule(CallbackBase):
             if self._recorder and document and "samples" in document:
                 self._recorder.add_charged(document)
 
-    def _take_failure(self, result: t.Any, unreachable: bool = False) -> None:
+    def _take_failure(self, result: t.Any, unreachable: bool, ignored: bool) -> None:
         action, answer, host = _action(result), result.result, result.host.name
         self._note_page(action, answer)
         if action == _REPORT and "density_report" in answer:
@@ -201,8 +207,11 @@ class CallbackModule(CallbackBase):
             # Its client had been launched: the machine died, or is too busy to answer.
             died = action == _RESULT and (unreachable or answer.get("host_hangs") is True)
             self._recorder.fail(host, text, partial, died)
-        elif "results" not in answer and action in _MEASURING and _mode(result, partial) != "ping":
+            return
+        if "results" not in answer and action in _MEASURING and _mode(result, partial) != "ping":
             self._collector().fail(host, result.task_name, text, partial)
+        if not ignored:
+            self._lost[host] = text
 
     def _collector(self) -> adhoc.Collector:
         if not self._adhoc:
@@ -212,11 +221,11 @@ class CallbackModule(CallbackBase):
 
     def _end_adhoc_phase(self) -> None:
         if self._adhoc:
-            self._adhoc.end_phase()
+            self._adhoc.end_phase(self._lost)
 
     def _finish(self) -> None:
         if self._adhoc:
-            self._adhoc.finish()
+            self._adhoc.finish(self._lost)
         if self._recorder:
             if self._reported:
                 self._recorder.end_phase()

@@ -182,14 +182,15 @@ def check_kvm(module: AnsibleModule) -> dict[str, t.Any]:
         with open(CACHE, encoding="utf-8") as file:
             cached = json.load(file)
         if cached["tried"] == versions:
-            return {"works": cached["works"], "reason": cached["reason"]}
+            return {"works": True, "reason": cached["reason"]}
     except FileNotFoundError:
         pass  # the first run since the host booted
     command = [module.get_bin_path("qemu-img", required=True), "info", "--force-share", "--output=json", image]
     _status, info, _errors = module.run_command(command, check_rc=True)
     works, reason = boot(module.run_command, qemu, image, json.loads(info)["format"], memory, timeout)
-    if not module.check_mode:
-        write_file(CACHE, json.dumps({"tried": versions, "works": works, "reason": reason}) + "\n")
+    # A failure may be that of the image, so it is tried again.
+    if works and not module.check_mode:
+        write_file(CACHE, json.dumps({"tried": versions, "reason": reason}) + "\n")
     return {"works": works, "reason": reason}
 
 

@@ -182,7 +182,9 @@ EXAMPLES = r"""
   memstretch.density.swap_space:
     kind: devices
     devices: [/dev/disk/by-id/nvme-INTEL_SSDPE21K375GA_PHKE7481000A375AGN]
-    overwrite: [/dev/disk/by-id/nvme-INTEL_SSDPE21K375GA_PHKE7481000A375AGN]
+    overwrite:
+      - path: /dev/disk/by-id/nvme-INTEL_SSDPE21K375GA_PHKE7481000A375AGN
+        content: 1a2b3c4d-5e6f7a8b # from the error that refused it
 
 - name: Swap in compressed memory
   memstretch.density.swap_space:

@@ -12,6 +12,7 @@ import typing as t
 
 import yaml
 
+from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as arguments_of_boot
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import candidate_mistakes, mistakes
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, PROFILE_OPTIONS
 
@@ -83,11 +84,14 @@ def changed(
         if key not in SETTING_SECTIONS
     ]
     problems += mistakes(settings, _ENTRY_KEYS) + _swap_mistakes(swap)
+    problems += _argument_mistakes(settings.get("kernel_cmdline") or {})
+    if problems:
+        raise ProfileError("; ".join(problems))
     result = _merged(profile, {**settings, "swap": swap})
     known = {name for section in SETTING_SECTIONS if section != "cpu_governor" for name in result[section]} | {
         "cpu_governor"
     }
-    problems += [
+    problems = [
         f"{name!r} cannot be left out, the profile does not set it; it sets {', '.join(sorted(known))}"
         for name in without
         if name not in known
@@ -117,8 +121,8 @@ def kernel_arguments(profile: dict[str, t.Any], record: dict[str, t.Any]) -> dic
         if data.get("config") == "CONFIG_RCU_NOCB_CPU" and record["cpu"]["rcu_nocb_config"] is False:
             notes.append(f"kernel argument {name} was left out: this kernel was built without {data['config']}")
             continue
-        value = str(data["value"]).replace("{last_cpu}", str(record["cpu"].get("last") or record["cpu"]["online"] - 1))
-        arguments.append(f"{name}={value}" if value else name)
+        last = record["cpu"].get("last") or record["cpu"]["online"] - 1
+        arguments.append(_argument(name, data["value"], last))
     return {"arguments": arguments, "notes": notes}
 
 
@@ -171,6 +175,7 @@ def _mistakes(data: t.Any) -> list[str]:
     if data.get("extends") is not None and (not isinstance(data["extends"], str) or is_path(data["extends"])):
         found.append(f"extends is {data['extends']!r}; it must be the name of a profile of this collection")
     found += _swap_mistakes(data.get("swap") or {}) + _candidate_mistakes(data)
+    found += _argument_mistakes(data.get("kernel_cmdline") or {})
     # A null removes an entry of the extended profile.
     kept = {
         key: {name: entry for name, entry in value.items() if entry is not None} if isinstance(value, dict) else value
@@ -201,6 +206,39 @@ def _candidate_mistakes(data: dict[str, t.Any]) -> list[str]:
         for name, entry in (arguments if isinstance(arguments, dict) else {}).items()
         if isinstance(entry, dict) and "candidates" in entry
     ]
+
+
+def _argument_mistakes(arguments: t.Any) -> list[str]:
+    """Return the mistakes in a profile's arguments of the host's kernel command line."""
+    if not isinstance(arguments, dict):
+        return [f"kernel_cmdline is {arguments!r}; it must be a dictionary of values by the name of an argument"]
+    found = []
+    for name, entry in arguments.items():
+        data = entry if isinstance(entry, dict) else {"value": entry}
+        found += [
+            f"kernel_cmdline, {name}: {key!r} is not a known key; allowed are {', '.join(_ENTRY_KEYS)}"
+            for key in data
+            if key not in _ENTRY_KEYS
+        ]
+        if entry is None:
+            continue  # a null removes an argument of the extended profile
+        if isinstance(data.get("value"), bool) or not isinstance(data.get("value"), (str, int)):
+            found.append(
+                f"kernel_cmdline, {name}: the value is {data.get('value')!r}; it must be a number or a string (on and off in "
+                "quotes), which is empty for an argument without a value"
+            )
+            continue
+        try:
+            arguments_of_boot.check(f"kernel_cmdline, {name}", [_argument(name, data["value"], 0)])
+        except arguments_of_boot.ArgumentError as error:
+            found.append(str(error))
+    return found
+
+
+def _argument(name: str, value: t.Any, last_cpu: int) -> str:
+    """Return a word of the kernel command line."""
+    text = str(value).replace("{last_cpu}", str(last_cpu))
+    return f"{name}={text}" if text else str(name)
 
 
 def _list_mistakes(data: dict[str, t.Any], key: str, allowed: t.Sequence[str]) -> list[str]:

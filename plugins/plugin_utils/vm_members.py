@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The VMs of a fleet: their names, their numbers, their hypervisors, and the range of their addresses."""
+"""The VMs of a fleet: their names, their numbers and their hypervisors."""
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import typing as t
 
@@ -64,26 +63,3 @@ def moves(members_of_all: t.Sequence[t.Mapping[str, t.Any]], surplus: t.Mapping[
         for host, names in surplus.items()
         if vm["name"] in names and host != vm["hypervisor"]
     ]
-
-
-def dhcp_range(address: str) -> dict[str, str]:
-    """Return C(address), C(netmask), C(first) and C(last) of a network whose VMs get the addresses after the host's.
-
-    Args:
-        address: the hypervisor's address with the prefix length of the network.
-
-    Raises:
-        SettingError: this is not such an address, or no addresses follow it.
-    """
-    try:
-        own = ipaddress.IPv4Interface(address)
-    except ValueError as error:
-        raise SettingError(
-            f"vm_fleet_network: address {address!r} is not allowed ({error}); it must be one such as 10.77.0.1/22"
-        ) from error
-    first, last = own.ip + 1, own.network.broadcast_address - 1
-    if own.network.prefixlen > 29 or first >= last or own.ip == own.network.network_address:
-        raise SettingError(
-            f"vm_fleet_network: address {address!r} leaves no addresses for VMs; it must be one such as 10.77.0.1/22"
-        )
-    return {"address": str(own.ip), "netmask": str(own.netmask), "first": str(first), "last": str(last)}

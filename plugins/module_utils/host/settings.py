@@ -30,11 +30,12 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
 
 GOVERNORS = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
-# Their names sort last in each directory, because the file that is read last wins.
+# Of several files with one setting, the last name counts in sysctl.d and udev/rules.d, and the first one in tmpfiles.d.
 SYSCTL_FILE = "/etc/sysctl.d/zz-memstretch.conf"
-TMPFILES_FILE = "/etc/tmpfiles.d/zz-memstretch.conf"
+TMPFILES_FILE = "/etc/tmpfiles.d/00-memstretch.conf"
 UDEV_FILE = "/etc/udev/rules.d/99-zz-memstretch.rules"
-FILES = (SYSCTL_FILE, TMPFILES_FILE, UDEV_FILE)
+# Checkouts before 1.0.0 wrote the last one; it is removed.
+FILES = (SYSCTL_FILE, TMPFILES_FILE, UDEV_FILE, "/etc/tmpfiles.d/zz-memstretch.conf")
 MARK = "# Written by the Ansible collection memstretch.density; its role host_tuning removes it again."
 
 # In a value, {percent:430M} stands for 430 MiB as a percentage of the host's memory.
@@ -204,7 +205,7 @@ def restore_knob(knob: str, originals: t.Mapping[str, str]) -> None:
 # --- validation ---------------------------------------------------------------------------------------------------
 
 _NAMES = {
-    "sysctl": (r"[a-z]+([./][A-Za-z0-9_*-]+)+", "the name of a sysctl, such as vm.swappiness"),
+    "sysctl": (r"[a-z]+([./][A-Za-z0-9_-]+)+", "the name of a sysctl, such as vm.swappiness"),
     "sysfs": (r"/sys(/[A-Za-z0-9_.,:*-]+)+", "a path below /sys"),
     "block_queue": (r"[a-z][a-z0-9_]*", "a file in a disk's queue directory, such as nr_requests"),
     "services_stopped": (r"[A-Za-z0-9@_.-]+", "the name of a unit without .service"),

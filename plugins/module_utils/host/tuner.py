@@ -43,6 +43,7 @@ _NO_UNIT = "this host no longer has its unit"
 _SECTIONS = ("sysctl", "sysfs", "block_queue")
 _NEW_RECORD: dict[str, t.Any] = {
     "profile": None,
+    "kernel": None,  # the release that has refused values
     "originals": {},
     "refused": {},
     "services": {},
@@ -85,6 +86,9 @@ class HostTuner:
         data = record.read()
         self._has_record = data is not None
         self._stored: dict[str, t.Any] = {**_NEW_RECORD, **(data or {})}
+        if (self._stored["profile"], self._stored["kernel"]) != (self._profile, os.uname().release):
+            self._stored["refused"] = {}  # another kernel may accept more
+        self._stored["originals"] = _by_wanted_names(self._stored["originals"], self._wanted_knobs())
         self._before = self._read_state()
         present = self._stored["profile"]
         self._initial_differences = self._differences()
@@ -212,7 +216,7 @@ class HostTuner:
         self._stored["originals"] = {**originals, **self._stored["originals"]}
         services = {name: state for name in self._stopped if (state := self._services.state(name)) is not None}
         self._stored["services"] = {**services, **self._stored["services"]}
-        self._stored["profile"] = self._profile
+        self._stored["profile"], self._stored["kernel"] = self._profile, os.uname().release
         self._save()
 
     def _save(self) -> None:
@@ -426,6 +430,17 @@ def _settings(params: t.Mapping[str, t.Any]) -> list[Setting]:
     return settings + (
         settings_of("cpu_governor", {"cpu_governor": params["cpu_governor"]}) if params["cpu_governor"] else []
     )
+
+
+def _by_wanted_names(originals: t.Mapping[str, str], wanted: t.Iterable[str]) -> dict[str, str]:
+    """Return the originals under the names that their knobs have now, because a disk has several stable paths.
+
+    Of two originals of one knob, the first one that was recorded counts.
+    """
+    names, found = {knob_path(knob): knob for knob in wanted}, {}
+    for knob, value in originals.items():
+        found.setdefault(names.get(knob_path(knob), knob), value)
+    return found
 
 
 def _service_entry(name: str) -> str:

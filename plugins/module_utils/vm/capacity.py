@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import shutil
 import typing as t
@@ -15,6 +14,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.vm.addresses import dhcp_range
 from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Capacity, Demand, admit
 from ansible_collections.memstretch.density.plugins.module_utils.vm.fleet import Action, Fleet
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError
@@ -104,6 +104,5 @@ def _address_count(host: VmHost, network: t.Mapping[str, t.Any]) -> int | None:
     if network["type"] != "network":
         return None
     if network.get("address"):
-        # Less the addresses of the network and of the host, and the broadcast address.
-        return ipaddress.ip_interface(network["address"]).network.num_addresses - 3
+        return dhcp_range(network["address"]).count
     return host.network_addresses(network["name"])

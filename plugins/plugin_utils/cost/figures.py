@@ -401,6 +401,7 @@ class Measured(t.NamedTuple):
         runs: the directories of the runs.
         verdict: of all of them together.
         hosts: the size of the fleet.
+        measured_hosts: the size of the fleet in the runs. Its DRAM and what it writes are scaled to C(hosts).
         hosts_interval: the fewest and the most hosts that meet the SLO, and
         ratio: of the hosts to those of the first configuration; both as in PricedArm, only from a density search.
     """
@@ -409,6 +410,7 @@ class Measured(t.NamedTuple):
     runs: t.Sequence[RunDirectory]
     verdict: str
     hosts: int
+    measured_hosts: int
     hosts_interval: tuple[int, int | None] | None = None
     ratio: t.Mapping[str, t.Any] | None = None
 
@@ -433,6 +435,8 @@ def of_runs(paid: t.Mapping[str, t.Any], measured: t.Sequence[Measured]) -> dict
                     writes.add(document_of_phase)
                     charged.add(document_of_phase)
         arm = arm_of(each.name, run, each.verdict, each.hosts, writes, charged.document())
+        if each.hosts and each.hosts != each.measured_hosts:
+            arm = scaled(arm, each.hosts / each.measured_hosts, run)
         if each.hosts_interval:
             servers, (low, high) = max(1, len(recorded_machines(run))), each.hosts_interval
             arm = arm._replace(
@@ -440,6 +444,20 @@ def of_runs(paid: t.Mapping[str, t.Any], measured: t.Sequence[Measured]) -> dict
             )
         arms.append(arm)
     return document(paid, arms, arms[0].name)
+
+
+def scaled(arm: PricedArm, factor: float, run: t.Mapping[str, t.Any]) -> PricedArm:
+    """Return an arm as if its fleet had been larger or smaller by a factor, in servers that do not change.
+
+    A fleet takes DRAM and writes in proportion to its size, but never more DRAM than the servers have.
+    """
+    servers, written = list(recorded_machines(run).values()), arm.written_bytes_per_second
+    has = sum(_dram(record) for record in servers) / max(1, len(servers))
+    # Without a DRAM budget the whole server is paid, whatever the fleet takes of it.
+    dram = arm.dram_bytes if arm.dram_bytes >= has else min(has, factor * arm.dram_bytes)
+    return arm._replace(
+        dram_bytes=dram, written_bytes_per_second=None if written is None else round(factor * written, 1)
+    )
 
 
 def _dram(record: t.Mapping[str, t.Any]) -> float:

@@ -46,6 +46,8 @@ _POOL_SHARES = tuple(percent / 100 for percent in range(5, 100, 5))
 LARGEST = 100_000
 
 MEETS, MISSES, NO_FIT, UNKNOWN = "meets", "misses", "does not fit", "unknown"
+# A fleet on several hosts has the verdict of the worst of them.
+_WORST_LAST = (MEETS, UNKNOWN, MISSES, NO_FIT)
 
 
 def tiers(option: str, given: t.Mapping[str, t.Any]) -> dict[str, dict[str, t.Any]]:
@@ -106,9 +108,10 @@ def make(
         },
         "vm_bytes": round(next(iter(forecasts.values())).vm_bytes),
         "vm_bytes_measured": bool(options["server_bytes"] and not options["vm_memory"]),
-        "base": {**options["base"], "example": options["base"] == BASE},
+        "base": {**options["base"], "example": any(options["base"][name] == BASE[name] for name in BASE)},
         "tiers": {
-            kind: {**figures, "example": figures == TIERS[kind]}
+            # A given average replaces the example's p99, too.
+            kind: {**figures, "example": figures["avg_us"] == TIERS[kind]["avg_us"]}
             for kind, figures in options["tiers"].items()
             if kind in kinds
         },
@@ -190,7 +193,7 @@ class ArmForecast:
         """Return the forecast for a fleet of this size, on the machine with the worst figures."""
         found = [self._on(host, math.ceil(size / len(self.hosts))) for host in self.hosts]
         worst = max(
-            found, key=lambda each: (each["verdict"] == NO_FIT, each["verdict"] == MISSES, each["page_ins_per_second"])
+            found, key=lambda each: (_WORST_LAST.index(each["verdict"]), each["page_ins_per_second"])
         )
         return {"profile": self.profile, "size": size, **worst}
 

@@ -55,15 +55,21 @@ class Collector:
             return
         self._failed[host] = (message, partial)
 
-    def end_phase(self) -> None:
-        """Make a phase of the results since the last phase."""
+    def end_phase(self, lost: t.Mapping[str, str]) -> None:
+        """Make a phase of the results since the last phase.
+
+        Args:
+            lost: the error message of each host of the play that failed in any task. It was expected here, too.
+        """
         if self._task is None:
             return
+        for host in lost.keys() - self._results.keys() - self._failed.keys():
+            self._failed[host] = (lost[host], None)
         example = next(iter(self._results.values()), None) or next(
             (partial for _message, partial in self._failed.values() if partial), None
         )
         index = len(self._documents) + 1
-        phase = {"index": index, "of": index, **_kind(example), "name": f"task{index}", "task": self._task}
+        phase = {"index": index, "of": index, **self._kind(example), "name": f"task{index}", "task": self._task}
         config = {"load": (example or {}).get("settings", {}), "validity": VALIDITY}
         collected = PhaseResults(config, phase, {*self._results, *self._failed}, HostClocks({}), self._started_at, None)
         for host, measured in self._results.items():
@@ -75,9 +81,9 @@ class Collector:
         for line in report_text.outcome(self._documents[-1]):
             self._say(line)
 
-    def finish(self) -> None:
-        """Write the run and print its table."""
-        self.end_phase()
+    def finish(self, lost: t.Mapping[str, str]) -> None:
+        """Write the run and print its table; lost is as in end_phase()."""
+        self.end_phase(lost)
         if not self._documents:
             return
         count = len(self._documents)
@@ -102,16 +108,10 @@ class Collector:
             self.directory.write_phase(document)
         publish(self.directory, self._say)
 
-
-def _kind(example: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
-    """Return the kind of the phase that a result belongs to; a test counts as a measured iteration of its cell."""
-    if example is None or example["mode"] == "fill":
-        return {"kind": "fill", "seconds": 0}
-    settings = example["settings"]
-    return {
-        "kind": "iteration",
-        "influence": settings["influence"],
-        "read_mix": settings["read_mix"],
-        "iteration": 1,
-        "seconds": example["seconds"] or 0,
-    }
+    def _kind(self, example: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
+        """Return the kind of the phase that a result belongs to; a test counts as the next iteration of its cell."""
+        if example is None or example["mode"] == "fill":
+            return {"kind": "fill", "seconds": 0}
+        cell = {name: example["settings"][name] for name in ("influence", "read_mix")}
+        earlier = sum(cell.items() <= document["phase"].items() for document in self._documents)
+        return {"kind": "iteration", **cell, "iteration": earlier + 1, "seconds": example["seconds"] or 0}

@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
     FAIL,
     INVALID,
@@ -31,6 +32,8 @@ def run(summary: _Document) -> str:
     if verdict == INVALID:
         first = summary["reasons"][0] if summary["reasons"] else "nothing was measured"
         return f"This run cannot be judged: {_first_sentence(first)}"
+    if verdict == FAIL and charged_dram.is_too_large(summary):
+        return f"The fleet does not fit into its DRAM budget: {summary['reasons'][0].partition(': ')[2]}"
     if verdict == FAIL and failed:
         return f"The SLO is missed: {listed(failed, _NAMES)} died under the load"
     cell = _deciding_cell(summary["cells"], summary["slo"])
@@ -92,24 +95,34 @@ def _times(value: float) -> str:
 
 def comparison(document: _Document) -> str:
     """Return which arm differs most from the baseline, and by how much."""
-    arms = [run for run in document["runs"] if run["run_id"] != document["baseline"]]
+    baseline = next(run for run in document["runs"] if run["run_id"] == document["baseline"])
+    if baseline["verdict"] == INVALID:
+        return f"Nothing can be compared: the runs of {baseline['name']} are not valid"
+    arms = [run for run in document["runs"] if run is not baseline]
     found = [(abs(math.log(row["ratio"]["p99_us"])), run, row) for run in arms if (row := _furthest(document, run))]
     if not found:
-        return "No arm was measured in a cell of the baseline"
+        return "No other arm has a valid measurement in a cell of the baseline"
     dummy, run_, row = max(found, key=lambda each: each[0])
     return _sentence(document, run_, row)
 
 
 def arm(document: _Document, of: _Document) -> str:
-    """Return how an arm of a comparison differs from the baseline; empty for the baseline."""
+    """Return how an arm of a comparison differs from the baseline; empty for the baseline, and if none is known."""
     row = None if of["run_id"] == document["baseline"] else _furthest(document, of)
     return _sentence(document, of, row) if row else ""
 
 
 def _furthest(document: _Document, of: _Document) -> _Document | None:
     """Return the cell of an arm whose p99 is the furthest from the baseline's, of those that differ if any does."""
-    rows = [row for row in document["cells"] if row["run_id"] == of["run_id"] and row["ratio"]["p99_us"]]
+    rows = [row for row in _rows(document, of["run_id"]) if row["ratio"]["p99_us"]]
     return max(rows, key=lambda row: (_differs(row), abs(math.log(row["ratio"]["p99_us"]))), default=None)
+
+
+def _rows(document: _Document, run_id: str) -> list[_Document]:
+    """Return the cells of an arm that are valid, and valid in the baseline too."""
+    valid = [row for row in document["cells"] if row["valid"]]
+    of_baseline = {cell_title(row) for row in valid if row["run_id"] == document["baseline"]}
+    return [row for row in valid if row["run_id"] == run_id and cell_title(row) in of_baseline]
 
 
 def _interval(row: _Document) -> t.Sequence[float] | None:

@@ -13,6 +13,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts i
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Section
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import STEADY_FIGURES, unsteady
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import ITERATIONS_FOR_A_CLAIM, CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_title
@@ -161,6 +162,8 @@ def _sentence(summary: _Mapping) -> str:
             f"Whether all hosts meet the SLO ({limits}) is undecided in {_of_cells(missed, cells)}: with the "
             f"delays of the clients they miss it, without them they may meet it. See the reasons below for what to do."
         )
+    if charged_dram.is_too_large(summary):
+        return f"The fleet does not fit into its DRAM budget, so the run fails whatever its latency (SLO: {limits})."
     died = summary["fleet"]["failed"]
     if died:
         names = ", ".join(died[:8]) + (" ..." if len(died) > 8 else "")
@@ -303,6 +306,7 @@ def _variables(config: _Mapping) -> dict[str, t.Any]:
     return {
         "profile": config["profile"],
         **{f"latency_benchmark_{name}": value for name, value in named.items()},
+        "latency_benchmark_stop_when_failed": config.get("stop_when_failed", False),
         "latency_benchmark_slo_avg_us": config["slo"]["avg_us"],
         "latency_benchmark_slo_p99_us": config["slo"]["p99_us"],
     }

@@ -150,6 +150,17 @@ def _changed(size: int) -> str:
     return f"{'fell' if size < 0 else 'grew'} by {size_text(abs(size))}"
 
 
+def is_too_large(summary: _Document) -> bool:
+    """Return whether the fleet of a run does not fit into its DRAM budget.
+
+    It then ran without a limit, so its latency is that of a larger host.
+
+    Args:
+        summary: summary.json; schema 1 has no charged DRAM.
+    """
+    return (summary.get("dram") or {}).get("fits") is False
+
+
 class Summary:
     """Collects the charged DRAM of a run from its measured phases."""
 

@@ -247,7 +247,7 @@ def _stagger_seconds(result: t.Mapping[str, t.Any]) -> float:
 def _rate_ratio(result: t.Mapping[str, t.Any]) -> float | None:
     """Return the achieved rate over the target; None for a single request and for a closed loop (no target)."""
     rate = result["rate"]
-    if rate["target"] is None or result["settings"]["requests"] == 1:
+    if rate["target"] is None or result["settings"].get("requests") == 1:
         return None
     # The achieved rate is None if only one of several requests was sent.
     return round((rate["achieved"] or 0) / rate["target"], 5)

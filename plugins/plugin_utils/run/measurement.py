@@ -193,6 +193,9 @@ _FILL = Fields(
     },
 )
 
+# A closed loop has no target.
+_RATE = Fields({"target": Optional(Real(1e-6, 1e12)), "achieved": Optional(Real())})
+
 _LATENCIES = ("service", "response", "intended", "lateness")
 # The client needs time stamps of the kernel for these.
 _STAMPED = ("wakeup", "server")
@@ -232,7 +235,7 @@ _MEASUREMENT = Fields(
                 {"planned": _COUNT, "errors": Table(Whole()), "lost": _COUNT, "not_sent": _COUNT},
             )
         ),
-        "rate": Optional(Fields({"target": Optional(Real()), "achieved": Optional(Real())})),
+        "rate": Optional(_RATE),
         "latency": Optional(Fields(dict.fromkeys(_LATENCIES, _Figures()), dict.fromkeys(_STAMPED, _Figures()))),
         "hot_set": Optional(Table(Whole(0, 2**127), 20)),
         "series": Optional(_SERIES),
@@ -250,7 +253,7 @@ _COMPLETE = {
             "finished_at": Real(0, _MAX_EPOCH),
             "ready_at": _EPOCH,
             "seconds": Real(),
-            "rate": Fields({"target": Optional(Real()), "achieved": Optional(Real())}),
+            "rate": _RATE,
             "latency": Fields(dict.fromkeys(_LATENCIES, Fields({"count": Whole(1)}))),
         }
     ),

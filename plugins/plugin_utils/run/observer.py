@@ -45,6 +45,8 @@ def excerpt(accepted: _Document) -> dict[str, t.Any]:
     measured = accepted.get("solotest") or {"mode": None}
     if accepted.get("failed") and not measurement.is_complete(measured):
         return {"error": accepted["msg"]}
+    if measured["mode"] != "test" or not measured["rate"]["target"]:
+        return {"error": "it did not send requests at a fixed rate"}
     latency = measured["latency"]
     if "server" not in latency:
         return {"error": "its requests have no time stamps of the kernel"}

@@ -129,7 +129,7 @@ _SECRET = re.compile(r"passw|passphrase|secret|token|credential|vault|private", 
 _USERINFO = re.compile(r"(?<=//)[^/\s]+@")
 _QUERY = re.compile(r"(//[^?\s]*\?)\S+")
 # Groups that are in no inventory: Ansible's own, and that of playbooks/parts/record.yml.
-_NOT_OF_THE_INVENTORY = ("all", "ungrouped", "memstretch_recorded")
+_NOT_OF_THE_INVENTORY = ("all", "ungrouped", "memstretch_machines", "memstretch_recorded")
 
 
 def record(task_vars: t.Mapping[str, t.Any], arguments: t.Sequence[str] | None = None) -> dict[str, t.Any]:

@@ -88,7 +88,7 @@ def evaluate_together(
     }
     reported_cells = [cell for cell, _details in evaluated.values()]
     details = {name: details for name, (_cell, details) in evaluated.items()}
-    verdict, reasons = _judge(phases, reported_cells, details, used_slo, futile)
+    verdict, reasons = _judge(phases, reported_cells, details, used_slo, futile, len(run["expected"]))
     summary = {
         "schema": SCHEMA,
         "run_id": run["run_id"],
@@ -119,8 +119,9 @@ def _judge(
     details: t.Mapping[str, CellDetails],
     slo: _Document,
     futile: str | None,
+    expected: int,
 ) -> tuple[str, list[str]]:
-    """Return the verdict of a run and the reasons for it.
+    """Return the verdict of a run of C(expected) hosts and the reasons for it.
 
     Phases that were not measured do not make it invalid if the run had ended because it could only fail.
     """
@@ -135,7 +136,15 @@ def _judge(
     if failures:
         return FAIL, failures
     doubts = _sentences(UNDECIDED, cells, details, slo)
-    return (UNDECIDED, doubts) if doubts else (PASS, [])
+    if doubts:
+        return UNDECIDED, doubts
+    # Of an ad-hoc run, whose tasks may have measured different hosts.
+    incomplete = [
+        f"{configuration.cell_title(cell)}: only {sum(cell['hosts'].values())} of {expected} hosts were measured"
+        for cell in cells
+        if not cell["valid"]
+    ]
+    return (INVALID, incomplete) if incomplete else (PASS, [])
 
 
 def _check_same_settings(runs: t.Sequence[_Document]) -> None:

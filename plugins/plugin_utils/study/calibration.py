@@ -61,7 +61,8 @@ def in_dram(directory: RunDirectory) -> InDram:
     if summary["verdict"] != PASS or not hosts:
         why = "; ".join(summary["reasons"][:3]) or "nothing was measured"
         raise RunError(
-            f"the SLO cannot be calibrated in DRAM, because {directory.run_id} is {summary['verdict']}: {why}"
+            f"the SLO cannot be calibrated in DRAM, because {directory.run_id} is {summary['verdict']}: {why}. Measure "
+            f"it again with resume=false, or with a smaller fleet"
         )
     dram = summary["dram"] or {}
     return InDram(

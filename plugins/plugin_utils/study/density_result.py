@@ -235,16 +235,17 @@ def _sick(runs: t.Sequence[_Run]) -> list[dict[str, t.Any]]:
 def _at_density(
     directory: RunDirectory, document: t.Mapping[str, t.Any], found: t.Mapping[str, t.Any]
 ) -> cost.Measured:
-    """Return the probes that passed at the largest size up to the density, or all probes of the arm if none passed."""
+    """Return the probes of the size next to the density: those that passed at most at it, else those of any outcome."""
     of_arm = [run for run in document["runs"] if run["arm"] == found["name"]]
     passed = [run for run in of_arm if run["outcome"] == PASS and run["size"] <= found["density"]]
-    largest = max((run["size"] for run in passed), default=0)
-    runs = [run for run in passed if run["size"] == largest] or of_arm
+    next_to = min((run["size"] for run in passed or of_arm), key=lambda size: abs(size - found["density"]))
+    runs = [run for run in passed or of_arm if run["size"] == next_to]
     return cost.Measured(
         found["name"],
         [RunDirectory(directory.results_dir, run["run_id"]) for run in runs],
         "pass" if found["density"] else "fail",
         found["density"],
+        next_to,
         (found["passes"]["n90_interval"][0], found["not_fails"]["n90_interval"][1]),
         found["ratio"],
     )

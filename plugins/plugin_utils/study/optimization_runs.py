@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import Arm, run_names
@@ -61,7 +62,7 @@ class OptimizationRuns:
         """Return the outcome of a run: see C(Measure) in optimization.py.
 
         Raises:
-            RunError: the run of the unchanged profile ended with an error, or lost a host.
+            RunError: the run of the unchanged profile ended with an error, lost a host, or does not fit into its budget.
         """
         document = self._sequence.document
         name = _arm_name(changes)
@@ -103,10 +104,13 @@ class OptimizationRuns:
         if entry["state"] != FINISHED:
             return {}
         directory = RunDirectory(self._sequence.directory.results_dir, entry["run_id"])
-        lost = directory.read_json("summary.json")["fleet"]["failed"]
-        if lost and changes == BASELINE:
-            raise RunError(f"{unchanged} lost {', '.join(lost)} under the load; choose a smaller fleet (fleet_size)")
-        unfit = f"it lost {', '.join(lost)}" if lost else self._without_effect(changes, directory)
+        unfit = _unfit(directory.read_json("summary.json"))
+        if unfit and changes == BASELINE:
+            raise RunError(
+                f"{unchanged} cannot be compared, because {unfit}; choose a smaller fleet (fleet_size), or begin a new "
+                f"search (resume=false)"
+            )
+        unfit = unfit or self._without_effect(changes, directory)
         return {"unfit": unfit} if unfit else {"cells": _cells(directory)}
 
     def _forget_failures(self, round_: int) -> None:
@@ -126,6 +130,14 @@ class OptimizationRuns:
         if not mine or set(mine.values()) == {None}:
             return "no host has such a setting"
         return "the hosts have the same value without it" if mine == other else ""
+
+
+def _unfit(summary: t.Mapping[str, t.Any]) -> str:
+    """Return why a finished run must not be compared with others; an empty text if it may be."""
+    if charged_dram.is_too_large(summary):
+        return "its fleet does not fit into the DRAM budget"
+    lost = summary["fleet"]["failed"]
+    return f"it lost {', '.join(lost)}" if lost else ""
 
 
 def _arm_name(changes: Changes) -> str:

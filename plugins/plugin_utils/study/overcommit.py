@@ -45,6 +45,11 @@ class GivenSizes(DensitySearch):
             return stopped
         return USED_UP if self.probed >= self.budget else None
 
+    @property
+    def round(self) -> int:
+        """The number of the round to which the next probe belongs, from 0."""
+        return self.probed // len(self._sizes)
+
     def next_size(self) -> int | None:
         """Return the size to probe next, or None at the end."""
         if self.stopped_by:
@@ -68,10 +73,8 @@ def found(document: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     calibration, arms = document["calibration"], [arm["name"] for arm in document["definition"]["arms"]]
     entries = []
     for size in sizes(document["definition"], calibration["fitting"]):
-        valid = {
-            arm: [run for run in document["runs"] if (run["arm"], run["size"]) == (arm, size) and _is_valid(run)]
-            for arm in arms
-        }
+        rounds = {arm: _rounds(document, arm, size) for arm in arms}
+        valid = {arm: list(runs.values()) for arm, runs in rounds.items()}
         entries += [
             {
                 "size": size,
@@ -81,15 +84,25 @@ def found(document: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
                 "why_not": _why_not(valid[arm]),
                 **{figure: _mean(_figures(valid[arm], figure)) for figure in FIGURES},
                 "cpu_us": _mean([(run.get("cpu") or {}).get("total_us") for run in valid[arm]]),
-                "closed": None if arm == arms[0] else _closed(valid[arm], valid[arms[0]], calibration),
+                "closed": None if arm == arms[0] else _closed(rounds[arm], rounds[arms[0]], calibration),
             }
             for arm in arms
         ]
     return entries
 
 
-def _is_valid(run: _Run) -> bool:
-    return bool(run["outcome"] != INVALID)
+def _rounds(document: t.Mapping[str, t.Any], arm: str, size: int) -> dict[int, _Run]:
+    """Return the valid probes of an arm with a fleet of a size, by their round.
+
+    A probe that was given up, because all its attempts were invalid, leaves its round without one.
+    """
+    search, found = GivenSizes(document["definition"], document["calibration"]["fitting"]), {}
+    for run in document["runs"]:
+        if run["arm"] == arm:
+            if run["size"] == size and run["outcome"] != INVALID:
+                found[search.round] = run
+            search.add(run["size"], run["outcome"])
+    return found
 
 
 def _why_not(runs: t.Sequence[_Run]) -> str:
@@ -111,16 +124,24 @@ def _mean(values: t.Sequence[float | None]) -> float | None:
     return float(f"{statistics.fmean(known):.4g}") if known and len(known) == len(values) else None
 
 
-def _closed(runs: t.Sequence[_Run], first: t.Sequence[_Run], in_dram: t.Mapping[str, float]) -> dict[str, t.Any] | None:
+def _closed(
+    runs: t.Mapping[int, _Run], first: t.Mapping[int, _Run], in_dram: t.Mapping[str, float]
+) -> dict[str, t.Any] | None:
     """Return the share of the gap that a profile closes, by figure, and C(both), the smaller of them.
 
     None if one of the two was not measured, or not under the DRAM budget.
+
+    Args:
+        runs: the probes of the profile by round.
+        first: those of the first profile.
+        in_dram: the latency in DRAM.
     """
-    if _why_not(runs) or _why_not(first):
+    both = sorted(runs.keys() & first.keys())
+    if not both or _why_not(list(runs.values())) or _why_not(list(first.values())):
         return None
     shares = {}
     for figure in FIGURES:
-        ours, theirs = _figures(runs, figure), _figures(first, figure)
+        ours, theirs = (_figures([probes[number] for number in both], figure) for probes in (runs, first))
         if None in (*ours, *theirs):
             return None
         shares[figure] = closed(t.cast("list[float]", ours), t.cast("list[float]", theirs), in_dram[figure])._asdict()
@@ -160,12 +181,12 @@ def closed(values: t.Sequence[float], first: t.Sequence[float], in_dram: float) 
 
     Args:
         values: the latency of a profile in each round.
-        first: that of the first profile.
+        first: that of the first profile in the same rounds.
         in_dram: that of DRAM alone.
     """
-    rounds = min(len(values), len(first))
+    rounds = len(values)
     gained = [other - value for value, other in zip(values, first)]
-    gaps = [other - in_dram for other in first[:rounds]]
+    gaps = [other - in_dram for other in first]
     gain, gap = statistics.fmean(gained), statistics.fmean(gaps)
     if gap <= 0:
         return Closed(False)

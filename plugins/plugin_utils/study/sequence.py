@@ -338,10 +338,10 @@ class Sequence:
         self.save()
 
     def _next_attempt(self, run_id: str) -> str:
-        """Return the name of the attempt to continue, or of a new one."""
+        """Return the name of the attempt that is finished or can be continued, or of a new one."""
         newest = self._newest_attempt(run_id)
         entry = Ledger(self.document).entry(newest)
-        if entry is None or (entry["state"] in (FAILED, INTERRUPTED) and self._directory(newest).exists()):
+        if entry is None or (entry["state"] != INVALID and self._directory(newest).exists()):
             return newest
         return attempt_name(newest, attempt_number(newest) + 1)
 

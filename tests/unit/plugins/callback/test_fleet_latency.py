@@ -139,6 +139,31 @@ def test_an_error_is_shown_if_a_file_cannot_be_written(run, begun, tmp_path, mak
     assert "fleet_latency could not record this" in capsys.readouterr().err
 
 
+def test_a_host_that_failed_before_an_ad_hoc_phase_makes_it_invalid(callback, tmp_path, make_result, capsys):
+    copied = "ansible.builtin.copy"
+    callback.v2_playbook_on_play_start(None)
+    callback.v2_runner_on_unreachable(task_result("a", {"msg": "no route", "unreachable": True}, copied))
+    callback.v2_runner_on_failed(task_result("b", {"msg": "not needed", "failed": True}, copied), ignore_errors=True)
+    action = "memstretch.density.solotest"
+    for number, host in enumerate(("b", "c")):
+        callback.v2_runner_on_ok(task_result(host, measured(make_result, number), action))
+    callback.v2_playbook_on_stats(None)
+    (written,) = tmp_path.glob("**/summary.json")
+    summary = json.loads(written.read_text(encoding="utf-8"))
+    assert summary["fleet"] == {"expected": 3, "reported": 2, "failed": ["a"]}
+    assert summary["verdict"] == "invalid" and "a: no route" in summary["reasons"][0]
+
+
+def test_a_failure_in_another_play_is_not_one_of_this_fleet(callback, tmp_path, make_result):
+    callback.v2_playbook_on_play_start(None)
+    callback.v2_runner_on_failed(task_result("a", {"msg": "no", "failed": True}, "ansible.builtin.command"))
+    callback.v2_playbook_on_play_start(None)
+    callback.v2_runner_on_ok(task_result("b", measured(make_result), "memstretch.density.solotest"))
+    callback.v2_playbook_on_stats(None)
+    (written,) = tmp_path.glob("**/summary.json")
+    assert json.loads(written.read_text(encoding="utf-8"))["fleet"]["expected"] == 1
+
+
 def test_other_tasks_are_ignored(callback, tmp_path):
     callback.v2_runner_on_ok(task_result("a", {"stdout": "hello"}, action="ansible.builtin.command"))
     callback.v2_runner_on_failed(task_result("a", {"msg": "no"}, action="ansible.builtin.command"))

@@ -139,6 +139,12 @@ def test_an_unknown_name_is_refused_with_the_list_of_names():
         ({"sysctl": {"vm.x": {"value": 1, "candidates": ["a\nb"]}}}, "strings of one line"),
         ({"services_stopped": {"ksm": {"candidates": [1]}}}, "services_stopped, ksm: it cannot have candidates"),
         ({"kernel_cmdline": {"nohz": {"value": 1, "candidates": [2]}}}, "kernel_cmdline, nohz: it cannot have candid"),
+        ({"kernel_cmdline": ["nohz=off"]}, "kernel_cmdline is \\['nohz=off'\\]; it must be a dictionary"),
+        ({"kernel_cmdline": {"nohz": {"reason": "x"}}}, "kernel_cmdline, nohz: the value is None"),
+        ({"kernel_cmdline": {"nohz": False}}, "kernel_cmdline, nohz: the value is False; .* in quotes"),
+        ({"kernel_cmdline": {"nohz": {"value": 1, "note": "x"}}}, "kernel_cmdline, nohz: 'note' is not a known key"),
+        ({"kernel_cmdline": {"root": "/dev/x"}}, "kernel_cmdline, root: 'root=/dev/x' is not allowed: the boot loader"),
+        ({"kernel_cmdline": {"a b": 1}}, "'a b=1' is not allowed"),
         ({"swap_candidates": {"zram_size": ["9%"]}}, "a dictionary of lists by discard or zram_algorithm"),
         ({"swap_candidates": {"discard": "none"}}, "swap_candidates, discard: candidates is 'none'"),
     ],
@@ -171,5 +177,7 @@ def test_settings_of_the_inventory_override_the_profile():
     assert profile["cpu_governor"] == "" and profile["swap"]["kind"] == "file"
     with pytest.raises(ProfileError, match="'vm.nothing' cannot be left out, the profile does not set it"):
         changed(profile, {}, ["vm.nothing"], {})
+    with pytest.raises(ProfileError, match="kernel_cmdline, a: the value is \\['b'\\]"):
+        changed(profile, {"kernel_cmdline": {"a": ["b"]}}, [], {})
     with pytest.raises(ProfileError, match="'sysctls' is not a section; .*swap has 'devices'"):
         changed(profile, {"sysctls": {}}, [], {"devices": []})

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
-from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import dhcp_range, members, moves
+from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import members, moves
 
 
 def test_vms_are_assigned_in_turn():
@@ -38,21 +38,6 @@ def test_a_fleet_needs_hypervisors():
     with pytest.raises(SettingError, match="no hypervisors"):
         members(1, "r%d", [])
     assert members(0, "r%d", []) == []
-
-
-def test_addresses_follow_the_hypervisor():
-    assert dhcp_range("10.77.0.1/22") == {
-        "address": "10.77.0.1",
-        "netmask": "255.255.252.0",
-        "first": "10.77.0.2",
-        "last": "10.77.3.254",
-    }
-
-
-@pytest.mark.parametrize("address", ["10.77.0.1", "10.77.0.1/31", "10.77.0.0/24", "10.77.0.254/24", "x/24"])
-def test_address_is_checked(address):
-    with pytest.raises(SettingError, match="vm_fleet_network: address"):
-        dhcp_range(address)
 
 
 def test_vms_that_another_list_of_hypervisors_would_move_are_named():

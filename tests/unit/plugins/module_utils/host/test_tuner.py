@@ -134,6 +134,21 @@ def test_an_original_is_never_overwritten(host):
     assert host.record.read()["originals"] == {str(host.path / "a"): "1"}
 
 
+def test_an_original_follows_its_knob_to_another_name(host, monkeypatch):
+    """A disk has several stable paths, and the inventory may use another one than before."""
+    by_serial, by_wwn = str(host.path / "serial"), str(host.path / "wwn")
+    disk = host.knob("disk", "mq-deadline\n")
+    path = {by_serial: disk, by_wwn: disk}
+    monkeypatch.setattr(host_tuner, "knob_path", lambda knob: path.get(knob, knob))
+    for name in ("serial", "wwn"):
+        os.symlink(disk, host.path / name)
+    assert host.apply(serial="none") and host.apply(wwn="none") is True
+    assert host.record.read()["originals"] == {by_wwn: "mq-deadline"}
+    assert not host.apply(wwn="none")
+    host.apply(state="restored")
+    assert host.values["disk"] == "mq-deadline" and not os.path.exists(host.record.directory)
+
+
 def test_check_mode_predicts_and_changes_nothing(host):
     before = host.values
     tuner = host.tuner(a=5, b="never")

@@ -172,6 +172,16 @@ def test_charged_dram_is_priced_where_it_was_measured():
     assert cost.arm_of("zram", run, "pass", 8, cost.SwapWrites(run), unknown).dram_bytes == 16 * GIB
 
 
+def test_the_dram_and_the_writes_of_a_probe_are_scaled_to_the_density():
+    run = {"hosts": {"kvm": {"tuning": {"dram_budget": {"size_bytes": 16 * GIB}}}}}
+    arm = PricedArm("zram", 15, "", 12 * GIB, 0, 1000.0)
+    larger = cost.scaled(arm, 15 / 12, run)
+    assert (larger.vms, larger.dram_bytes, larger.written_bytes_per_second) == (15, 15 * GIB, 1250.0)
+    assert cost.scaled(arm, 2, run).dram_bytes == 16 * GIB, "no fleet has more DRAM than its budget"
+    whole = cost.scaled(PricedArm("dram", 6, "", 16 * GIB), 6 / 8, run)
+    assert (whole.dram_bytes, whole.written_bytes_per_second) == (16 * GIB, None), "the charged DRAM was not measured"
+
+
 def host(boot_id, total_bytes, **more):
     return {"kvm": {"kernel": {"boot_id": boot_id}, "memory": {"total_bytes": total_bytes}, **more}}
 

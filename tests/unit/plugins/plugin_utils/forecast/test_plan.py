@@ -261,6 +261,12 @@ def test_times_that_nobody_measured_are_called_examples():
     assert not measured["base"]["example"] and not measured["tiers"]["devices"]["example"]
 
 
+def test_a_figure_that_was_given_does_not_make_the_others_measured():
+    arms = {"dram": ARM, "swap": DRIVES}
+    found = planned(arms, [50], base={**plan.BASE, "avg_us": 40}, tiers={"devices": {"page_ins_per_second": 550_000}})
+    assert found["base"]["example"] and found["tiers"]["devices"]["example"]
+
+
 @pytest.mark.parametrize(("total", "vms"), [(188 * GIB, 31), (700 * GIB, 126)])
 def test_the_fleets_of_the_brief_fit_the_plan_and_the_admission(total, vms):
     capacity = Capacity(total, None, 0, 512 << 20, 0, 1000, 10**15, None)

@@ -42,8 +42,8 @@ def saved(collector, name):
 
 
 def test_nothing_is_written_if_nothing_was_measured(collector, tmp_path):
-    collector.end_phase()
-    collector.finish()
+    collector.end_phase({})
+    collector.finish({})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -51,8 +51,8 @@ def test_each_task_is_a_phase(collector, measured):
     for task in ("first", "second"):
         for number, host in enumerate(("a", "b")):
             collector.add(host, task, measured(number))
-        collector.end_phase()
-    collector.finish()
+        collector.end_phase({})
+    collector.finish({})
     run = saved(collector, "run.json")
     assert [phase["name"] for phase in run["phases"]] == ["task1", "task2"]
     assert [phase["of"] for phase in run["phases"]] == [2, 2] and run["expected"] == ["a", "b"]
@@ -64,7 +64,7 @@ def test_each_task_is_a_phase(collector, measured):
 def test_a_host_that_failed_is_expected_all_the_same(collector, measured, lines):
     collector.add("a", "load", measured())
     collector.fail("b", "load", "Redis is gone", None)
-    collector.finish()
+    collector.finish({})
     assert saved(collector, "run.json")["expected"] == ["a", "b"]
     assert saved(collector, "summary.json")["verdict"] == "invalid"
     assert any("Redis is gone" in line for line in lines)
@@ -72,5 +72,37 @@ def test_a_host_that_failed_is_expected_all_the_same(collector, measured, lines)
 
 def test_a_host_of_which_all_failed_is_still_a_phase(collector):
     collector.fail("a", "load", "Redis is gone", None)
-    collector.finish()
+    collector.finish({})
     assert saved(collector, "run.json")["phases"][0]["kind"] == "fill"
+
+
+def test_a_host_that_failed_in_an_earlier_task_is_expected_in_each_phase(collector, measured):
+    lost = {"c": "no space left"}
+    for task in ("first", "second"):
+        collector.add("a", task, measured())
+        collector.end_phase(lost)
+    collector.finish(lost)
+    summary = saved(collector, "summary.json")
+    assert saved(collector, "run.json")["expected"] == ["a", "c"]
+    assert summary["verdict"] == "invalid" and "c: no space left" in summary["reasons"][0]
+    assert len(summary["reasons"]) == 2, "it is missing in both phases"
+
+
+def test_tasks_of_one_cell_are_iterations_of_it(collector, measured):
+    for _task in range(2):
+        collector.add("a", "load", measured())
+        collector.end_phase({})
+    collector.finish({})
+    assert [phase["iteration"] for phase in saved(collector, "run.json")["phases"]] == [1, 2]
+    assert saved(collector, "summary.json")["cells"][0]["iterations"] == 2
+
+
+def test_tasks_that_measured_different_hosts_prove_nothing_about_the_fleet(collector, measured):
+    for host, read_mix in (("a", 70), ("b", 100)):
+        result = measured()
+        collector.add(host, "load", {**result, "settings": {**result["settings"], "read_mix": read_mix}})
+        collector.end_phase({})
+    collector.finish({})
+    summary = saved(collector, "summary.json")
+    assert summary["verdict"] == "invalid"
+    assert "only 1 of 2 hosts were measured" in summary["reasons"][0] and len(summary["reasons"]) == 2

@@ -71,9 +71,10 @@ def test_a_run_has_its_verdict_with_the_figure_that_decides(found, sentence):
     assert headline.run(found).replace("\u00a0", " ") == sentence
 
 
-def row(run_id, influence, ratio, interval=None):
+def row(run_id, influence, ratio, interval=None, valid=True):
     return {
         "run_id": run_id,
+        "valid": valid,
         "influence": influence,
         "read_mix": 100,
         "ratio": {"avg_us": 1.0, "p99_us": ratio},
@@ -82,8 +83,9 @@ def row(run_id, influence, ratio, interval=None):
 
 
 def compared(*rows):
-    runs = [{"run_id": name, "name": name.partition("-")[0]} for name in ("dram-1", "swap-1", "zram-1")]
-    return {"baseline": "dram-1", "runs": runs, "cells": [row("dram-1", 0, 1.0), *rows]}
+    names = ("dram-1", "swap-1", "zram-1")
+    runs = [{"run_id": name, "name": name.partition("-")[0], "verdict": "pass"} for name in names]
+    return {"baseline": "dram-1", "runs": runs, "cells": [row("dram-1", 0, 1.0), row("dram-1", 10, 1.0), *rows]}
 
 
 @pytest.mark.parametrize(
@@ -113,6 +115,15 @@ def compared(*rows):
 )
 def test_a_comparison_names_the_arm_that_differs_most(rows, sentence):
     assert headline.comparison(compared(*rows)) == sentence
+
+
+def test_an_invalid_run_is_not_compared():
+    invalid, valid = row("swap-1", 0, 9.0, [8.0, 9.9], valid=False), row("zram-1", 0, 1.2, [1.1, 1.3])
+    assert headline.comparison(compared(invalid, valid)).startswith("zram is slower than dram: 1.20 times")
+    assert headline.comparison(compared(invalid)) == "No other arm has a valid measurement in a cell of the baseline"
+    document = compared(valid)
+    document["runs"][0]["verdict"] = "invalid"
+    assert headline.comparison(document) == "Nothing can be compared: the runs of dram are not valid"
 
 
 def test_each_arm_of_a_comparison_has_its_sentence():

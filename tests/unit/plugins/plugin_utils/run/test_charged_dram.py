@@ -10,6 +10,7 @@ import re
 import pytest
 from synthetic_fleets import START
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
@@ -59,6 +60,15 @@ def test_a_fleet_that_does_not_fit_fails_whatever_its_latency_and_is_not_measure
     assert summary["reasons"][0].startswith(
         "does not fit: the fleet took 190 MiB of DRAM, its budget is 100 MiB, and its"
     )
+
+
+def test_the_report_of_a_fleet_that_does_not_fit_names_that_and_not_a_latency(record):
+    directory = record(taken(1.8, fits=False), taken(1.9, fits=False))
+    publish(directory, lambda line: None)
+    with open(directory.file("report.html"), encoding="utf-8") as file:
+        page = file.read()
+    assert "The fleet does not fit into its DRAM budget: the fleet took 190 MiB of DRAM" in page
+    assert "so the run fails whatever its latency" in page and "misses the SLO" not in page
 
 
 def test_a_host_that_disagrees_is_a_warning():

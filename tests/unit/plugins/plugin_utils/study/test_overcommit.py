@@ -107,6 +107,21 @@ def test_a_latency_that_was_not_measured_under_the_budget_closes_no_gap(changes,
     assert why in "\n".join(density_text.lines(document))
 
 
+def test_only_probes_of_one_round_are_a_pair():
+    """The machine slows down from round to round. Without its second round, zram still closes 90 % in each other one."""
+    document = series(multiples=[2], probes=4)
+    for number in range(4):
+        slow = 1000 + 100 * number
+        document["runs"].append(entry("swap_2018", 32, "fail", worst_host_avg_us=40 + slow, worst_host_p99_us=200 + slow))
+        attempts = 3 * ["invalid"] if number == 1 else ["fail"]
+        fast = {"worst_host_avg_us": 40 + slow / 10, "worst_host_p99_us": 200 + slow / 10}
+        document["runs"] += [entry("zram", 32, outcome, **fast) for outcome in attempts]
+    density_result.conclude(document)
+    zram = document["overcommit"][1]
+    assert zram["probes"] == 3
+    assert zram["closed"]["both"] == {"gap": True, "estimate": 0.9, "interval": [0.9, 0.9]}
+
+
 def test_too_few_rounds_have_no_interval():
     document = measured(series(probes=4), {"swap_2018": SLOW, "zram": FAST})
     assert document["overcommit"][1]["closed"]["both"] == {"gap": True, "estimate": 0.8, "interval": None}

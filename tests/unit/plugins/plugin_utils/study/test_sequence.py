@@ -145,6 +145,17 @@ def test_a_run_that_fails_is_never_repeated(begin, measure, make_result):
     assert ledger(sequence) == [("z", "finished", "fail")]
 
 
+def test_a_finished_run_is_not_measured_again_by_a_later_session(begin, measure):
+    """Its session was interrupted after the run was judged, and before its caller had noted the result."""
+    sequence = begin(measure())
+    first = until_valid(sequence)
+    later = begin(document=sequence.document)
+    again = until_valid(later)
+    assert later.playbooks.ran == [] and "seconds" not in again
+    assert (again["run_id"], again["verdict"]) == (first["run_id"], first["verdict"])
+    assert ledger(later) == [("z", "finished", "pass")] and later.document["attempts"][0]["seconds"] is not None
+
+
 def interrupted_sequence(begin, measure):
     """Return a sequence that was interrupted in the middle of its run."""
 
