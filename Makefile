@@ -14,6 +14,8 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 # pip must neither check for a newer version nor ask questions.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
+# Root must not leave byte code next to the sources of a user's checkout.
+export PYTHONDONTWRITEBYTECODE := 1
 
 # Debian packages: what the main job needs, and what the tests need besides.
 PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev libnuma-dev libssl-dev redis-server
@@ -98,11 +100,12 @@ $(COLLECTION):
 docs: $(VENV)/.docs $(COLLECTION) ## Build the documentation site in .build/docs/html
 	@VENV=$(VENV) docs/docsite/build.sh
 
-# Run a command, then give the files that root created in a user's checkout back to that user, also after Ctrl-C.
+# What root created in a user's checkout goes back to that user.
+GIVE_BACK = for made in results .build .ansible .cache .venv; do if [ -e $$made ]; then chown -hR --reference=Makefile $$made || status=1; fi; done
+
+# Run a command as root, then give the files back, also after Ctrl-C, which sets stopped.
 define as_root
-	@trap : INT TERM; status=0; $(1) || status=$$?; \
-	for made in results .build .ansible .venv; do if [ -e $$made ]; then chown -hR --reference=Makefile $$made || status=1; fi; done; \
-	exit $$status
+	@stopped=; trap 'stopped=1' INT TERM; status=0; $(1) || status=$$?; $(GIVE_BACK); exit $$status
 endef
 
 # Root finds out how far this machine stretches its DRAM. An ordinary user measures an untouched machine. The last line names the page to open, so the
@@ -115,8 +118,8 @@ restore: setup ## Restore the machine after a demo that was killed
 	$(call as_root,$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo_restore.yml)
 else
 demo: setup
-	@$(BIN)/ansible-playbook -i $(INVENTORY) playbooks/calibrated.yml -e profile=$(PROFILE) $(DEMO)
-	@ANSIBLE_DISPLAY_FAILED_STDERR=true $(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml >/dev/null
+	@status=0; $(BIN)/ansible-playbook -i $(INVENTORY) playbooks/calibrated.yml -e profile=$(PROFILE) $(DEMO) || status=$$?; \
+	ANSIBLE_DISPLAY_FAILED_STDERR=true $(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml >/dev/null || status=1; exit $$status
 
 restore:
 	@echo "restore: only root can restore what a demo of root has changed; run it with sudo" >&2; exit 1
@@ -125,7 +128,7 @@ endif
 stretched: setup ## Compare profiles on this machine under a DRAM budget and find its density; needs root, leaves it as it was
 	@test "$$(id -u)" = 0 || { echo "stretched: tuning this machine needs root; run it with sudo" >&2; exit 1; }
 	$(call as_root,$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/study.yml -e profiles=$(STRETCHED_PROFILES) || status=$$?; \
-	$(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/density.yml -e profiles=$(DENSITY_PROFILES))
+	[ -n "$$stopped" ] || $(BIN)/ansible-playbook -i inventories/stretched/hosts.yml playbooks/density.yml -e profiles=$(DENSITY_PROFILES))
 
 # For example HEADLINE='--minutes 600 --only 3to1-influence25'.
 headline: setup ## Measure how far this machine stretches its DRAM: the first rows of docs/headline.md, in 2 hours; needs root, restores the machine
@@ -145,7 +148,7 @@ $(CLOUD_INIT_IMAGE): IMAGE_OPTIONS := --cloud-init
 $(GOLDEN_IMAGE) $(CLOUD_INIT_IMAGE):
 	$(call install,$$(cd playbooks/files && python3 -c 'import debian_image; print(*debian_image.PACKAGES_HERE)'))
 	@mkdir -p $(@D)
-	@python3 playbooks/files/debian_image.py $(IMAGE_OPTIONS) $@
+	@$(AS_ROOT) python3 playbooks/files/debian_image.py $(IMAGE_OPTIONS) $@
 
 lab: ## A study on emulated VMs of two hypervisors inside this machine; needs root, leaves it as it was
 lab: LAB_HYPERVISORS := lab1 lab2
@@ -162,8 +165,10 @@ lab-site: LAB_CHECK := true
 lab lab-site: setup $(GOLDEN_IMAGE)
 	$(call install,$$(python3 tools/lab.py packages))
 	@trap 'exit 130' INT TERM; \
-	trap 'status=$$?; $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/teardown.yml && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/restore.yml || status=1; \
-		$(LAB) down || status=1; \
+	trap 'status=$$?; $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/teardown.yml || status=1; \
+		if $(BIN)/ansible-playbook -i $(LAB_INVENTORY) playbooks/restore.yml; then $(LAB) down || status=1; \
+		else status=1; echo "The lab stays, because its record of this machine is needed to restore it: see the error above, then run the same command again" >&2; fi; \
+		$(GIVE_BACK); \
 		[ ! -e results/index.html ] || echo "Open $(CURDIR)/results/index.html"; exit $$status' EXIT; \
 	$(LAB) up $(LAB_HYPERVISORS) && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) $(LAB_PLAYBOOK) && $(LAB_CHECK)
 

@@ -146,15 +146,22 @@ def check_directory(path: str, options: dict[str, t.Any]) -> str:
 def undo(record: HostRecord, directory: str, run_command: RunCommand) -> None:
     """Restore the settings and remove the files that an interrupted execution left. Waits for one that still runs."""
     with record.locked():
+        for place in _places(record, directory):  # first, since the record has one of them
+            if _is_our_directory(place):
+                slow_drive.remove(place, run_command)
+                shutil.rmtree(place)
         TemporarySettings(record.directory).end()
-        if _is_our_directory(os.path.join(directory, _DIRECTORY)):
-            slow_drive.remove(os.path.join(directory, _DIRECTORY), run_command)
-            shutil.rmtree(os.path.join(directory, _DIRECTORY))
 
 
 def is_left(record: HostRecord, directory: str) -> bool:
     """Return whether an interrupted execution left something to undo."""
-    return record.read() is not None or _is_our_directory(os.path.join(directory, _DIRECTORY))
+    return record.read() is not None or any(_is_our_directory(place) for place in _places(record, directory))
+
+
+def _places(record: HostRecord, directory: str) -> list[str]:
+    """Return where files may be: below this directory, and below that of the execution that was interrupted."""
+    recorded = (record.read() or {}).get("directory") or directory
+    return [os.path.join(each, _DIRECTORY) for each in dict.fromkeys((directory, recorded))]
 
 
 def _is_our_directory(path: str) -> bool:
@@ -196,8 +203,8 @@ class WritebackKnobs:
     def _knob(self, name: str) -> str:
         return f"/sys/block/{self.disk}/queue/{name}"
 
-    def record_originals(self, options: t.Mapping[str, t.Any]) -> None:
-        """Record the original values of all knobs that will change.
+    def record_originals(self, options: t.Mapping[str, t.Any], directory: str) -> None:
+        """Record the original values of all knobs that will change, and the directory of the files.
 
         Raises:
             MeasurementError: the kernel does not have one of them.
@@ -208,7 +215,7 @@ class WritebackKnobs:
         absent = [knob for knob in knobs if knob not in originals]
         if absent:
             raise MeasurementError(f"queues: this host has no {', '.join(absent)}")
-        self.settings.begin(originals)
+        self.settings.begin(originals, directory)
 
     def set(self, dirty_bytes: int, queue: t.Mapping[str, t.Any]) -> None:
         """Restore the originals, then apply one setting. A dirty_bytes of 0 is the host's own."""
@@ -484,7 +491,7 @@ def measure(
                 place_of_files, knobs.disk = drive.directory, drive.disk
             else:
                 place_of_files = place
-            knobs.record_originals(options)
+            knobs.record_originals(options, directory)
             water = flood.Flood(fio, os.path.join(place_of_files, "flood"), options["flood_size"], run_command)
             bench = Bench(place_of_files, knobs.disk, options, fio, run_child, water, drive)
             bench.lay_out()

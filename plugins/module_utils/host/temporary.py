@@ -26,9 +26,9 @@ class TemporarySettings:
         """Find the record in the directory of the host's records."""
         self.record = HostRecord(RECORD, directory)
 
-    def begin(self, originals: t.Mapping[str, str]) -> None:
-        """Record the original value of each knob that will change."""
-        self.record.write({"originals": dict(originals)})
+    def begin(self, originals: t.Mapping[str, str], directory: str = "") -> None:
+        """Record the original value of each knob that will change, and the directory of the experiment's files."""
+        self.record.write({"originals": dict(originals), "directory": directory})
 
     def originals(self) -> dict[str, str]:
         """Return the original value of each knob of an experiment that runs or was killed; none if there is none."""
