@@ -146,11 +146,13 @@ def check_directory(path: str, options: dict[str, t.Any]) -> str:
 def undo(record: HostRecord, directory: str, run_command: RunCommand) -> None:
     """Restore the settings and remove the files that an interrupted execution left. Waits for one that still runs."""
     with record.locked():
-        for place in _places(record, directory):  # first, since the record has one of them
+        settings = TemporarySettings(record.directory)
+        settings.put_back()
+        for place in _places(record, directory):
             if _is_our_directory(place):
                 slow_drive.remove(place, run_command)
                 shutil.rmtree(place)
-        TemporarySettings(record.directory).end()
+        settings.end()  # at last, since the record has one of the places
 
 
 def is_left(record: HostRecord, directory: str) -> bool:

@@ -278,6 +278,20 @@ def test_a_link_at_the_name_of_the_directory_is_not_followed(tmp_path, kind):
     assert victim.read_text(encoding="utf-8") == "precious"
 
 
+def test_what_a_killed_execution_left_in_another_directory_is_removed(tmp_path):
+    settings = TemporarySettings(str(tmp_path / "records"))
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    files = tmp_path / "one" / "memstretch-writeback"
+    files.mkdir()
+    (files / "flood").write_text("a flood of gigabytes", encoding="utf-8")
+    settings.begin({}, str(tmp_path / "one"))
+    elsewhere = str(tmp_path / "other")
+    assert writeback.is_left(settings.record, elsewhere)
+    writeback.undo(settings.record, elsewhere, lambda *_arguments, **_options: (0, "", ""))
+    assert not files.exists() and not writeback.is_left(settings.record, elsewhere)
+
+
 class TestKnobs:
     """The knobs are files here; tests/local tests the kernel's."""
 
@@ -294,7 +308,7 @@ class TestKnobs:
 
     def test_another_process_can_restore_the_originals(self, value_of, tmp_path):
         knobs = writeback.WritebackKnobs("sda", TemporarySettings(str(tmp_path / "records")))
-        knobs.record_originals({"queues": [{}, {"nr_requests": 32, "scheduler": "mq-deadline"}]})
+        knobs.record_originals({"queues": [{}, {"nr_requests": 32, "scheduler": "mq-deadline"}]}, "/srv")
         knobs.set(15 << 20, {"nr_requests": 32, "scheduler": "mq-deadline"})
         assert (value_of("dirty_bytes"), value_of("scheduler"), value_of("nr_requests")) == (
             str(15 << 20),
@@ -310,7 +324,7 @@ class TestKnobs:
 
     def test_each_setting_starts_from_the_originals(self, value_of, tmp_path):
         knobs = writeback.WritebackKnobs("sda", TemporarySettings(str(tmp_path / "records")))
-        knobs.record_originals({"queues": [{"nr_requests": 32}]})
+        knobs.record_originals({"queues": [{"nr_requests": 32}]}, "/srv")
         knobs.set(0, {"nr_requests": 32})
         knobs.set(64 << 20, {})
         assert (value_of("nr_requests"), value_of("dirty_bytes")) == ("256", str(64 << 20))
@@ -318,5 +332,5 @@ class TestKnobs:
     def test_a_missing_knob_is_refused_before_anything_changes(self, value_of, tmp_path):
         settings = TemporarySettings(str(tmp_path / "records"))
         with pytest.raises(writeback.MeasurementError, match="wbt_lat_usec"):
-            writeback.WritebackKnobs("sda", settings).record_originals({"queues": [{"wbt_lat_usec": 0}]})
+            writeback.WritebackKnobs("sda", settings).record_originals({"queues": [{"wbt_lat_usec": 0}]}, "/srv")
         assert settings.record.read() is None
