@@ -392,13 +392,19 @@ static size_t reader_bytes(uint64_t total, size_t readers)
 
 #define HUGE_BYTES ((size_t)2 << 20) /* on x86-64, and on ARM with 4 KiB pages */
 
+/* What a buffer of so many bytes takes: whole chunks, or whole huge pages. */
+static size_t mapped_bytes(size_t bytes, const struct settings *s)
+{
+    size_t unit = s->huge_pages == HUGE_NONE ? CHUNK_BYTES : HUGE_BYTES;
+    return (bytes + unit - 1) / unit * unit;
+}
+
 static bool buffer_place(struct buffer *b, size_t bytes, const struct settings *s,
                          struct failure *f)
 {
     bool reserved = s->huge_pages == HUGE_RESERVED;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | (reserved ? MAP_HUGETLB : 0);
-    size_t unit = s->huge_pages == HUGE_NONE ? CHUNK_BYTES : HUGE_BYTES;
-    *b = (struct buffer){.bytes = (bytes + unit - 1) / unit * unit};
+    *b = (struct buffer){.bytes = mapped_bytes(bytes, s)};
     b->chunks = b->bytes / CHUNK_BYTES;
     void *memory = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (memory == MAP_FAILED)
@@ -827,7 +833,8 @@ static bool has_room(const struct settings *s, struct failure *f)
     uint64_t room = free_bytes(s->memory_node, s->huge_pages);
     bool reserved = s->huge_pages == HUGE_RESERVED;
     uint64_t reserve = reserved ? 0 : s->buffer / RESERVE_DIVISOR;
-    if (s->buffer + reserve <= room)
+    uint64_t mapped = (uint64_t)s->readers * mapped_bytes(reader_bytes(s->buffer, s->readers), s);
+    if (mapped + reserve <= room)
         return true;
     char where[32] = "this machine";
     if (s->memory_node >= 0)

@@ -95,7 +95,8 @@ static inline struct timeval to_timeval(double seconds)
 void sleep_until(clockid_t clock, uint64_t when);
 
 /* Sleeps until `before` ns before the wall clock shows `wanted`, whoever sets it meanwhile, and returns the monotonic time
- * of `wanted`, as of then; never a time that is over. */
+ * of `wanted`, as of then. That is over if the caller was stopped: other hosts have begun, and its requests are late. If the
+ * clock was set beyond `wanted`, it is the present. */
 uint64_t sleep_until_wall(uint64_t wanted, uint64_t before);
 
 #endif

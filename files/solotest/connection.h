@@ -31,6 +31,7 @@ struct conn {
     size_t depth, head, in_flight, staged;
     char *out; /* commands that are staged, or that the socket has not yet accepted */
     size_t out_size, out_used, out_sent, largest_command;
+    bool blocked; /* the socket has not accepted all of it at once */
     struct reply reply; /* of the load */
 };
 

@@ -110,7 +110,7 @@ struct server_bound {
 
 struct latencies {
     uint64_t service, response, intended, lateness, wakeup, server, server_if_overloaded;
-    bool stamped; /* the last three are known */
+    bool stamped; /* the last three are known. They are not if the client was away while it sent */
 };
 
 /* True if the server alone could not have kept up with the schedule. A single due time makes none. */
@@ -198,7 +198,7 @@ static inline struct latencies slot_complete(struct slot *s, struct ideal_client
                                              const struct reading *r, bool is_last)
 {
     struct latencies l = {.service = since(r->at, s->sent), .intended = since(r->at, s->intended),
-                          .stamped = r->stamped};
+                          .stamped = r->stamped && s->handed_over == s->sent};
     l.wakeup = min_u64(r->waited, l.service);
     l.response = ideal_response(c, s, r, l.wakeup);
     l.lateness = since(l.intended, l.response);

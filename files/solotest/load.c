@@ -41,6 +41,14 @@ bool load_lost(struct load *l, const char *why)
     return load_abandon(l, "lost");
 }
 
+bool load_failed(struct load *l, int error)
+{
+    if (error != ENOMEM && error != ENOBUFS)
+        return load_lost(l, strerror(error));
+    (void)fail_resources(l->failure, "%s after %" PRIu64 " replies", strerror(error), l->ok);
+    return load_abandon(l, "resources");
+}
+
 bool load_protocol_error(struct load *l, const char *why)
 {
     (void)fail_server(l->failure, "protocol", "protocol error after %" PRIu64 " replies: %s",
@@ -218,7 +226,7 @@ static bool load_receive_any(struct load *l, uint64_t deadline)
         pacer_learn(&l->pacer, since(now, wake), since(deadline, now));
     }
     if (ready < 0)
-        return errno == EINTR || load_lost(l, strerror(errno));
+        return errno == EINTR || load_failed(l, errno);
     /* A wait that nothing ended has looked once more at its end. */
     return load_receive_ready(l, ready == 0 ? max_u64(looked, until) : looked) && load_check_timeouts(l, looked);
 }

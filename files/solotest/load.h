@@ -81,6 +81,9 @@ void load_close(struct load *l);
 /* Each of these ends all requests in flight, counts them as failed, and returns false. */
 bool load_abandon(struct load *l, const char *kind);
 bool load_lost(struct load *l, const char *why);
+
+/* The same for an error of a system call, which may be a lack of memory on this host. */
+bool load_failed(struct load *l, int error);
 bool load_protocol_error(struct load *l, const char *why);
 bool load_wrong_size(struct load *l, int64_t size);
 

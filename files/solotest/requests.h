@@ -107,8 +107,15 @@ static inline bool load_can_join(struct load *l, struct conn *c, uint64_t now)
            load_next_due(l, conn_slot(c, c->in_flight + c->staged)) <= now;
 }
 
+/* Notes that the server may have had the requests from a place on only now. */
+static inline void load_hand_over(struct conn *c, size_t first, uint64_t now)
+{
+    for (size_t i = first; i < c->in_flight; i++)
+        conn_slot(c, i)->handed_over = now;
+}
+
 /* Writes the output buffer to the socket. What the socket does not accept is sent when it is
- * ready again. */
+ * ready again, and the client may have been away until then. */
 static inline bool load_flush(struct load *l, struct conn *c)
 {
     while (c->out_sent < c->out_used) {
@@ -117,10 +124,13 @@ static inline bool load_flush(struct load *l, struct conn *c)
         if (n >= 0)
             c->out_sent += (size_t)n;
         else if (errno == EAGAIN)
-            return true;
+            return c->blocked = true;
         else if (errno != EINTR)
-            return load_lost(l, strerror(errno));
+            return load_failed(l, errno);
     }
+    if (c->blocked)
+        load_hand_over(c, 0, now_ns());
+    c->blocked = false;
     c->out_used = c->out_sent = 0;
     return true;
 }
@@ -131,8 +141,7 @@ static inline void load_check_sending(struct conn *c, size_t first, uint64_t sen
 {
     uint64_t now = now_ns();
     if (now - sent > OWN_DELAY_NS)
-        for (size_t i = first; i < c->in_flight; i++)
-            conn_slot(c, i)->handed_over = now;
+        load_hand_over(c, first, now);
 }
 
 /* Sends the staged command and all others that are due by now. */

@@ -15,7 +15,7 @@ description:
   - One execution is one phase of that host. To load many hosts at the same time, launch it with O(detach=true)
     and a common O(start_at), as the role P(memstretch.density.latency_benchmark#role) does.
   - The callback P(memstretch.density.fleet_latency#callback) merges the results of all hosts.
-  - A result is about 10 KB of JSON, whatever the number of requests (four histograms of 0.5 to 1.5 KB and a time
+  - A result is about 10 KB of JSON, whatever the number of requests (six histograms of 0.5 to 1.5 KB and a time
     series of at most 120 points). A phase of 1,000 hosts is 10 MB.
 options:
   mode:
@@ -199,7 +199,7 @@ options:
     type: bool
     default: false
   raw_samples:
-    description: File on the host for the four latencies of each request in nanoseconds, one request per line.
+    description: File on the host for the six latencies of each successful request in nanoseconds, one request per line; C(-) if unknown.
     type: path
   detach:
     description:

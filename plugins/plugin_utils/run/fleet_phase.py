@@ -190,7 +190,7 @@ class PhaseResults:
             )
         for host, result in document["hosts"].items():
             clock_problems = self.clocks.problems(host, result, self.begun_at)
-            found = (*_cut_short(result), *self._other_settings(result), *clock_problems)
+            found = (*_cut_short(result), *_other_values(result), *self._other_settings(result), *clock_problems)
             reasons += [f"{host}: {text}" for text in found]
         return reasons
 
@@ -231,6 +231,12 @@ def _cut_short(result: t.Mapping[str, t.Any]) -> list[str]:
         f"cut off when {left:,} of its {requests['planned']:,} requests were not due yet; a larger max_phase_seconds "
         f"lets it end"
     ]
+
+
+def _other_values(result: t.Mapping[str, t.Any]) -> list[str]:
+    """Return that the values were not those of the run, which makes it another load."""
+    count = (result.get("requests") or {}).get("other_size")
+    return [f"{count:,} GETs returned a value of another size than value_size"] if count else []
 
 
 def _planned_seconds(result: t.Mapping[str, t.Any]) -> float:

@@ -232,7 +232,7 @@ _MEASUREMENT = Fields(
         "requests": Optional(
             Fields(
                 {"sent": Whole(), "ok": Whole(), "gets": Whole(), "sets": Whole()},
-                {"planned": _COUNT, "errors": Table(Whole()), "lost": _COUNT, "not_sent": _COUNT},
+                {"planned": _COUNT, "errors": Table(Whole()), "lost": _COUNT, "not_sent": _COUNT, "other_size": _COUNT},
             )
         ),
         "rate": Optional(_RATE),

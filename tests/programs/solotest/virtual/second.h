@@ -100,6 +100,7 @@ static size_t match(const struct virtual_run *run, struct sample *samples)
                 x->handed_over = (int64_t)s->after;
             x->last = r->to_the_end && k == r->count - 1;
             x->known = x->last && x->stamped;
+            x->stamped = x->stamped && x->handed_over == x->sent;
             x->arrived = x->read - x->waited;
         }
     }

@@ -59,6 +59,17 @@ static void test_a_client_that_is_stopped_while_it_reads_the_clocks(void)
     }
 }
 
+/* Its requests are late then. The start must not move to the end of the stop. */
+static void test_a_client_that_is_stopped_across_the_start(void)
+{
+    for (uint64_t begin = 10 * NS_PER_MS; begin < 200 * NS_PER_MS; begin += 10 * NS_PER_MS) {
+        struct stop stop = {VIRTUAL_START + WAIT - begin, VIRTUAL_START + WAIT + 400 * NS_PER_MS};
+        vm = (struct virtual_machine){.now = VIRTUAL_START, .client = {&stop, 1}};
+        CHECK(is_close(sleep_until_wall(START, BEFORE) - VIRTUAL_START, WAIT));
+        CHECK(begin < BEFORE || vm.now >= stop.end);
+    }
+}
+
 /* The rehearsal must not make the client late for a common start. */
 static void test_a_rehearsal_where_sleeps_end_very_late(void)
 {
@@ -105,4 +116,5 @@ TEST_MAIN(
     TEST(test_a_clock_that_is_set_beyond_the_start),
     TEST(test_a_clock_that_is_set_in_the_last_tenth_of_a_second),
     TEST(test_a_client_that_is_stopped_while_it_reads_the_clocks),
+    TEST(test_a_client_that_is_stopped_across_the_start),
     TEST(test_a_rehearsal_where_sleeps_end_very_late))
