@@ -9,7 +9,6 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
-from ansible_collections.memstretch.density.plugins.module_utils.vm import addresses
 from ansible_collections.memstretch.density.plugins.plugin_utils import vm_members
 
 
@@ -22,7 +21,7 @@ def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[di
 
 def dhcp_range(address: str) -> dict[str, str]:
     try:
-        return {name: str(value) for name, value in addresses.dhcp_range(address)._asdict().items()}
+        return vm_members.dhcp_range(address)
     except SettingError as error:
         raise AnsibleFilterError(str(error)) from error
 

@@ -9,6 +9,7 @@ import re
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range, SettingError, number
+from ansible_collections.memstretch.density.plugins.module_utils.vm import addresses
 
 COUNT = Range(int, 0, 65_535, "VMs on all hypervisors together")
 _NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$")
@@ -63,3 +64,8 @@ def moves(members_of_all: t.Sequence[t.Mapping[str, t.Any]], surplus: t.Mapping[
         for host, names in surplus.items()
         if vm["name"] in names and host != vm["hypervisor"]
     ]
+
+
+def dhcp_range(address: str) -> dict[str, str]:
+    """Return the addresses of a network as text; see addresses.dhcp_range()."""
+    return {name: str(value) for name, value in addresses.dhcp_range(address)._asdict().items()}

@@ -16,8 +16,12 @@ PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 MAKERS = [
     ("Undecided", "plugin_utils/run/bounds.py", {"doubt", "_doubt_of_observer", "_doubt_of_client"}),
     ("Undecided", "plugin_utils/run/observer.py", {"excerpt", "why_not"}),
-    ("Invalid", "plugin_utils/run/verdict.py", {"invalid_because"}),
-    ("Invalid", "plugin_utils/run/fleet_phase.py", {"_invalid_because", "_other_settings", "_cut_short"}),
+    ("Invalid", "plugin_utils/run/verdict.py", {"_judge", "invalid_because"}),
+    (
+        "Invalid",
+        "plugin_utils/run/fleet_phase.py",
+        {"_invalid_because", "_other_settings", "_other_values", "_cut_short"},
+    ),
     ("Invalid", "plugin_utils/run/clocks.py", {"_set", "_moved", "_outside", "changes"}),
     ("Invalid", "plugin_utils/run/charged_dram.py", {"reasons"}),
     ("Invalid", "plugin_utils/run/accepted.py", {"unusable"}),

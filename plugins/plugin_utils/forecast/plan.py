@@ -192,9 +192,7 @@ class ArmForecast:
     def fleet(self, size: int) -> dict[str, t.Any]:
         """Return the forecast for a fleet of this size, on the machine with the worst figures."""
         found = [self._on(host, math.ceil(size / len(self.hosts))) for host in self.hosts]
-        worst = max(
-            found, key=lambda each: (_WORST_LAST.index(each["verdict"]), each["page_ins_per_second"])
-        )
+        worst = max(found, key=lambda each: (_WORST_LAST.index(each["verdict"]), each["page_ins_per_second"]))
         return {"profile": self.profile, "size": size, **worst}
 
     @property

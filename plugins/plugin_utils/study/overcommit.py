@@ -45,11 +45,6 @@ class GivenSizes(DensitySearch):
             return stopped
         return USED_UP if self.probed >= self.budget else None
 
-    @property
-    def round(self) -> int:
-        """The number of the round to which the next probe belongs, from 0."""
-        return self.probed // len(self._sizes)
-
     def next_size(self) -> int | None:
         """Return the size to probe next, or None at the end."""
         if self.stopped_by:
@@ -96,12 +91,13 @@ def _rounds(document: t.Mapping[str, t.Any], arm: str, size: int) -> dict[int, _
 
     A probe that was given up, because all its attempts were invalid, leaves its round without one.
     """
-    search, found = GivenSizes(document["definition"], document["calibration"]["fitting"]), {}
+    search, found, round_ = GivenSizes(document["definition"], document["calibration"]["fitting"]), {}, 0
     for run in document["runs"]:
-        if run["arm"] == arm:
-            if run["size"] == size and run["outcome"] != INVALID:
-                found[search.round] = run
-            search.add(run["size"], run["outcome"])
+        if (run["arm"], run["size"]) == (arm, size):
+            if run["outcome"] != INVALID:
+                found[round_] = run
+            search.add(size, run["outcome"])
+            round_ = search.probed
     return found
 
 

@@ -85,7 +85,8 @@ def row(run_id, influence, ratio, interval=None, valid=True):
 def compared(*rows):
     names = ("dram-1", "swap-1", "zram-1")
     runs = [{"run_id": name, "name": name.partition("-")[0], "verdict": "pass"} for name in names]
-    return {"baseline": "dram-1", "runs": runs, "cells": [row("dram-1", 0, 1.0), row("dram-1", 10, 1.0), *rows]}
+    baseline = [row("dram-1", influence, 1.0) for influence in sorted({0, *(each["influence"] for each in rows)})]
+    return {"baseline": "dram-1", "runs": runs, "cells": [*baseline, *rows]}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def compared(*rows):
             [row("swap-1", 0, 1.02, [0.9, 1.15])],
             "swap and dram do not differ significantly: a p99 of 1.02 times (0.90 to 1.15) in influence 0, 100 % GET",
         ),
-        ([], "No arm was measured in a cell of the baseline"),
+        ([], "No other arm has a valid measurement in a cell of the baseline"),
     ],
 )
 def test_a_comparison_names_the_arm_that_differs_most(rows, sentence):

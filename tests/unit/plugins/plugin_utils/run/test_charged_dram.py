@@ -68,7 +68,7 @@ def test_the_report_of_a_fleet_that_does_not_fit_names_that_and_not_a_latency(re
     with open(directory.file("report.html"), encoding="utf-8") as file:
         page = file.read()
     assert "The fleet does not fit into its DRAM budget: the fleet took 190 MiB of DRAM" in page
-    assert "so the run fails whatever its latency" in page and "misses the SLO" not in page
+    assert "so the run fails whatever its latency" in page and "misses the SLO: it has" not in page
 
 
 def test_a_host_that_disagrees_is_a_warning():

@@ -161,10 +161,19 @@ def test_the_samples_of_all_iterations_count_together():
 
 def test_what_is_kept_of_a_result():
     latency = {name: figures([1]) for name in ("service", "server", "response", "intended", "lateness", "wakeup")}
-    measured = {"latency": latency, "requests": {"lost": 0}, "rate": {}, "machine": "b", "series": {}, "mode": "test"}
+    measured = {
+        "latency": latency,
+        "requests": {"lost": 0},
+        "rate": {"target": 100.0},
+        "machine": "b",
+        "series": {},
+        "mode": "test",
+    }
     kept = observer.excerpt({"changed": False, "solotest": measured})
     assert set(kept) == {"latency", "requests", "rate", "machine"}
     assert set(kept["latency"]) == {"server", "intended", "lateness"}
     assert observer.excerpt({"failed": True, "msg": "no route"}) == {"error": "no route"}
     del latency["server"]
     assert "no time stamps" in observer.excerpt({"solotest": measured})["error"]
+    for wrong in ({"mode": "fill", "latency": None, "rate": None}, {"rate": {"target": None}}):
+        assert "at a fixed rate" in observer.excerpt({"solotest": {**measured, **wrong}})["error"]

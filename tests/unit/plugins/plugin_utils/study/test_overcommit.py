@@ -112,7 +112,9 @@ def test_only_probes_of_one_round_are_a_pair():
     document = series(multiples=[2], probes=4)
     for number in range(4):
         slow = 1000 + 100 * number
-        document["runs"].append(entry("swap_2018", 32, "fail", worst_host_avg_us=40 + slow, worst_host_p99_us=200 + slow))
+        document["runs"].append(
+            entry("swap_2018", 32, "fail", worst_host_avg_us=40 + slow, worst_host_p99_us=200 + slow)
+        )
         attempts = 3 * ["invalid"] if number == 1 else ["fail"]
         fast = {"worst_host_avg_us": 40 + slow / 10, "worst_host_p99_us": 200 + slow / 10}
         document["runs"] += [entry("zram", 32, outcome, **fast) for outcome in attempts]
