@@ -16,7 +16,7 @@ description:
   - Works with the role P(memstretch.density.latency_benchmark#role). In any other playbook, each task that returns a
     result of the module becomes a phase of an ad-hoc run called C(adhoc-<time>). The SLO of ad-hoc runs is set by the
     options below, and their table is printed at the end of the playbook. Tasks with the same influence and read mix are
-    iterations of one cell. A host of the play that failed before is expected in each later phase, so the run is invalid.
+    iterations of one cell. A host of the play that failed before is missing in each phase, so the run is invalid.
   - While a task waits for the load to end, measures a host, or runs other playbooks, C(ansible-playbook) looks for its
     result twice a second, and not every C(internal_poll_interval) seconds. Each look takes a CPU for a moment, from
     Redis or its client where the controller is a measured machine.

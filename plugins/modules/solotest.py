@@ -199,7 +199,7 @@ options:
     type: bool
     default: false
   raw_samples:
-    description: File on the host for the six latencies of each successful request in nanoseconds, one request per line; C(-) if unknown.
+    description: File on the host for the six latencies of each successful request in nanoseconds, C(-) if unknown.
     type: path
   detach:
     description:

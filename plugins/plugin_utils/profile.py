@@ -224,8 +224,8 @@ def _argument_mistakes(arguments: t.Any) -> list[str]:
             continue  # a null removes an argument of the extended profile
         if isinstance(data.get("value"), bool) or not isinstance(data.get("value"), (str, int)):
             found.append(
-                f"kernel_cmdline, {name}: the value is {data.get('value')!r}; it must be a number or a string (on and off in "
-                "quotes), which is empty for an argument without a value"
+                f"kernel_cmdline, {name}: the value is {data.get('value')!r}; it must be a number or a string (on and "
+                "off in quotes), which is empty for an argument without a value"
             )
             continue
         try:

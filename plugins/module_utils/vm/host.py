@@ -145,7 +145,7 @@ class VmHost:
         try:
             cards = self._find(name).interfaceAddresses(kind)
         except libvirt.libvirtError as error:
-            # The guest agent does not answer yet, the VM has no channel to one, or it has just ended: it has no address.
+            # The guest agent does not answer yet, the VM has none, or it has just ended: it has no address.
             if error.get_error_code() in (
                 libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,
                 libvirt.VIR_ERR_AGENT_UNRESPONSIVE,

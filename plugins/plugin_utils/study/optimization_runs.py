@@ -62,7 +62,7 @@ class OptimizationRuns:
         """Return the outcome of a run: see C(Measure) in optimization.py.
 
         Raises:
-            RunError: the run of the unchanged profile ended with an error, lost a host, or does not fit into its budget.
+            RunError: the run of the unchanged profile ended with an error, lost a host, or does not fit.
         """
         document = self._sequence.document
         name = _arm_name(changes)

@@ -40,12 +40,18 @@ def test_six_lines_are_those_of_the_raw_samples(solotest, filled, tmp_path):
         assert exact * (1 - 1e-6) <= reported <= exact * (1 + 1 / 128) * (1 + 1e-6)
 
 
+def known(column):
+    """Return the samples of a column without those that are unknown, because the client was away while it sent."""
+    assert column.count(None) < len(column) / 2
+    return [value for value in column if value is not None]
+
+
 def test_histograms_are_those_of_the_raw_samples(solotest, filled, tmp_path):
     raw = tmp_path / "raw"
     result = solotest.run("--json", "--raw", raw, "--requests", 3000, *measure(filled.port))
     columns = truth.read_raw(raw)
-    for name, values in zip(LATENCIES, columns):
-        histogram = result.json["test"]["latency"][name]
+    for name, column in zip(LATENCIES, columns):
+        histogram, values = result.json["test"]["latency"][name], known(column)
         assert histogram["count"] == len(values) == sum(counts(histogram).values())
         assert histogram["sum_ns"] == sum(values)
         assert histogram["min_ns"] == min(values)
@@ -55,8 +61,8 @@ def test_histograms_are_those_of_the_raw_samples(solotest, filled, tmp_path):
             assert exact <= histogram[key] <= exact * (1 + 1 / 128)
     for service, response, intended, lateness, wakeup, server in zip(*columns):
         assert intended == response + lateness
-        assert intended >= service >= wakeup
-        assert intended >= server
+        assert intended >= service
+        assert server is None or (service >= wakeup and intended >= server)
 
 
 def test_without_time_stamps_there_is_no_lower_bound(solotest, filled, tmp_path):
@@ -71,10 +77,10 @@ def test_without_time_stamps_there_is_no_lower_bound(solotest, filled, tmp_path)
 def test_histograms_are_hdr_histograms(solotest, filled, tmp_path):
     raw = tmp_path / "raw"
     result = solotest.run("--json", "--raw", raw, "--requests", 3000, *measure(filled.port))
-    for name, values in zip(LATENCIES, truth.read_raw(raw)):
+    for name, column in zip(LATENCIES, truth.read_raw(raw)):
         ours = result.json["test"]["latency"][name]
         theirs = HdrHistogram(1, 2**63 - 1, 2)
-        for value in values:
+        for value in known(column):
             theirs.record_value(value)
         assert {i: c for i, c in enumerate(theirs.counts) if c} == counts(ours)
         assert theirs.get_total_count() == ours["count"]

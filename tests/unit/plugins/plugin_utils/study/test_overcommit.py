@@ -108,7 +108,7 @@ def test_a_latency_that_was_not_measured_under_the_budget_closes_no_gap(changes,
 
 
 def test_only_probes_of_one_round_are_a_pair():
-    """The machine slows down from round to round. Without its second round, zram still closes 90 % in each other one."""
+    """The machine slows down from round to round. Without its second round, zram still closes 90 %."""
     document = series(multiples=[2], probes=4)
     for number in range(4):
         slow = 1000 + 100 * number
