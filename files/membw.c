@@ -833,8 +833,9 @@ static bool has_room(const struct settings *s, struct failure *f)
     uint64_t room = free_bytes(s->memory_node, s->huge_pages);
     bool reserved = s->huge_pages == HUGE_RESERVED;
     uint64_t reserve = reserved ? 0 : s->buffer / RESERVE_DIVISOR;
-    uint64_t mapped = (uint64_t)s->readers * mapped_bytes(reader_bytes(s->buffer, s->readers), s);
-    if (mapped + reserve <= room)
+    /* Each reader has whole huge pages; one that is missing would end the program with SIGBUS. */
+    uint64_t taken = reserved ? (uint64_t)s->readers * mapped_bytes(reader_bytes(s->buffer, s->readers), s) : s->buffer;
+    if (taken + reserve <= room)
         return true;
     char where[32] = "this machine";
     if (s->memory_node >= 0)

@@ -189,9 +189,10 @@ static void test_a_machine_that_does_not_report_who_shares_has_one_cache(void)
     end_machine();
 }
 
-static bool room_for(int64_t node, uint64_t buffer, enum huge_pages huge_pages)
+static bool room_for_readers(size_t readers, int64_t node, uint64_t buffer, enum huge_pages huge_pages)
 {
     struct settings s = plain;
+    s.readers = readers;
     struct failure f = {0};
     s.memory_node = node;
     s.buffer = buffer;
@@ -200,6 +201,11 @@ static bool room_for(int64_t node, uint64_t buffer, enum huge_pages huge_pages)
     CHECK(good || f.exit_code == EXIT_IMPOSSIBLE);
     CHECK(good || node < 0 || strstr(f.message, "must be free on node 1, which has") != NULL);
     return good;
+}
+
+static bool room_for(int64_t node, uint64_t buffer, enum huge_pages huge_pages)
+{
+    return room_for_readers(1, node, buffer, huge_pages);
 }
 
 /* Node 0 has 60 GiB free, node 1 has 24 GiB and 8 GiB of page cache. Detects: a check of the
@@ -221,6 +227,8 @@ static void test_the_node_must_have_room_and_a_reserve(void)
     CHECK(room_for(0, UINT64_C(48) << 30, HUGE_NONE) && room_for(-1, UINT64_C(72) << 30, HUGE_NONE));
     CHECK(!room_for(-1, UINT64_C(73) << 30, HUGE_NONE));
     CHECK(room_for(1, 10 * MIB, HUGE_RESERVED) && !room_for(1, 12 * MIB, HUGE_RESERVED));
+    /* 4 readers with 3 MiB each need 4 MiB each. */
+    CHECK(!room_for_readers(4, 1, 9 * MIB, HUGE_RESERVED) && room_for_readers(2, 1, 7 * MIB, HUGE_RESERVED));
     CHECK(room_for(-1, 24 * MIB, HUGE_RESERVED) && !room_for(-1, 26 * MIB, HUGE_RESERVED));
     end_machine();
 }
