@@ -154,7 +154,7 @@ def _begin(
         "config": config,
         "config_hash": fingerprint,
         "hashed": hashed,
-        "labels": list(dict.fromkeys([*run.get("labels", []), *options["labels"]])),  # of all sessions
+        "labels": list(dict.fromkeys(run.get("labels", []) + options["labels"])),  # of all sessions
         "expected": sorted(options["expected"]),
         "fleet": options["fleet"],
         "hosts": options["host_records"],

@@ -437,7 +437,8 @@ def _by_wanted_names(originals: t.Mapping[str, str], wanted: t.Iterable[str]) ->
 
     Of two originals of one knob, the first one that was recorded counts.
     """
-    names, found = {knob_path(knob): knob for knob in wanted}, {}
+    names = {knob_path(knob): knob for knob in wanted}
+    found: dict[str, str] = {}
     for knob, value in originals.items():
         found.setdefault(names.get(knob_path(knob), knob), value)
     return found

@@ -27,7 +27,7 @@ class DhcpRange(t.NamedTuple):
     last: ipaddress.IPv4Address
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """The number of addresses for VMs."""
         return int(self.last) - int(self.first) + 1
 

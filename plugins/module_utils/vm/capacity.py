@@ -104,5 +104,5 @@ def _address_count(host: VmHost, network: t.Mapping[str, t.Any]) -> int | None:
     if network["type"] != "network":
         return None
     if network.get("address"):
-        return dhcp_range(network["address"]).count
+        return dhcp_range(network["address"]).size
     return host.network_addresses(network["name"])

@@ -17,7 +17,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.addresses im
 )
 def test_addresses_follow_the_hypervisor(address, first, last, count):
     found = dhcp_range(address)
-    assert (str(found.first), str(found.last), found.count) == (first, last, count)
+    assert (str(found.first), str(found.last), found.size) == (first, last, count)
 
 
 def test_the_filter_returns_text():
