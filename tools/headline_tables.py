@@ -68,12 +68,21 @@ def _off(expected: int | None, arm: _Document) -> str:
     return f" ({text})" if near else f" (**{text}**)"
 
 
+# A fleet of this multiple of what fits into DRAM stores a fifth of its memory outside.
+_STORES = 1.25
+
+
 def compression(found: Found) -> str:
-    """Return how well the values really compressed: the median of the probes that stored any."""
+    """Return how well the values really compressed: the median of the probes that had to store many of them.
+
+    A fleet that nearly fits into DRAM stores a few pages, which are not those of values.
+    """
+    document = found.density or {"runs": []}
+    fewest = _STORES * document.get("calibration", {}).get("fitting", 0)
     stored = sorted(
         run["dram"]["compression_ratio"]
-        for run in (found.density or {"runs": []})["runs"]
-        if run.get("dram") and run["dram"].get("compression_ratio")
+        for run in document["runs"]
+        if run["size"] >= fewest and run.get("dram") and run["dram"].get("compression_ratio")
     )
     return f"{stored[len(stored) // 2]:.2f}:1" if stored else "-"
 

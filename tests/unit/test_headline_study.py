@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import types
 import os
 import pathlib
 import re
@@ -348,6 +349,15 @@ def test_the_page_has_what_a_request_and_a_vm_cost(found):
     assert "Prices are examples, in USD: a server without its DRAM 48, 48 GB of DRAM at 48 each" in text
     assert "| 3:1 | 25 | dram | 16 | 60 | 18.50 | 17.50 to 19.50 | - | - |" in text
     assert "| 3:1 | 25 | zram | 41 | 90 (1.50 x) | 7.50 | 6.50 to 8.50 | 59% | 49% to ... |" in text
+
+
+def test_the_compression_is_that_of_fleets_that_store_values():
+    """The pages of a fleet that fits are others, such as those of the allocator."""
+    ratios = {4: 0.33, 16: 0.33, 17: 3.11, 28: 2.1, 36: 2.12, 40: None}
+    runs = [{"size": size, "dram": {"compression_ratio": ratio}} for size, ratio in ratios.items()]
+    document = {"calibration": {"fitting": 16}, "runs": [*runs, {"size": 40}]}
+    assert headline_tables.compression(types.SimpleNamespace(density=document)) == "2.12:1"
+    assert headline_tables.compression(types.SimpleNamespace(density=None)) == "-"
 
 
 def test_the_page_has_the_latency_beyond_dram_and_the_share_of_the_gap(found, tmp_path):
