@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import types
 import os
 import pathlib
 import re
 import signal
 import subprocess
 import sys
+import types
 
 import pytest
 import yaml
