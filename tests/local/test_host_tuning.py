@@ -57,6 +57,8 @@ def test_missing_imdt_is_reported(record):
 def test_settings_with_variables_of_their_own_are_added_to_every_profile(record):
     outcome = record("host_tuning_profile=imdt_2018", "host_tuning_ksm=on", "host_tuning_cpu_idle=awake")
     assert outcome.status == 0 and "ksm 1 idle n/a." in outcome.output, outcome.output
+    as_yaml_reads_it = record("host_tuning_profile=imdt_2018", json.dumps({"host_tuning_ksm": True}))
+    assert as_yaml_reads_it.status == 0 and "ksm 1 idle" in as_yaml_reads_it.output, as_yaml_reads_it.output
     own = {"sysfs": {IDLE_LIMITS: {"value": 5}}}
     outcome = record("host_tuning_cpu_idle=awake", json.dumps({"host_tuning_settings": own}))
     assert outcome.status == 0 and "ksm 0 idle 5." in outcome.output, outcome.output

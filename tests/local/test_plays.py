@@ -54,6 +54,35 @@ def test_other_names_of_groups_are_variables(fleet: LocalFleet) -> None:
         assert outcome.status != 0 and expected in told, told
 
 
+def test_what_a_playbook_cannot_do_with_an_inventory_is_refused_before_anything_is_changed(fleet: LocalFleet) -> None:
+    groups = {name: {"hosts": {host: {}}} for name, host in (("fleet", "x"), ("caches", "c"), ("kvm", "hv"))}
+    inventory = write_inventory(fleet.path / "hosts.yml", groups)
+    standard = write_inventory(fleet.path / "more.yml", {**groups, "hypervisors": {"hosts": {"prod": {}}}})
+    cases = [
+        (
+            standard,
+            "restore",
+            {"hypervisors_group": "kvm"},
+            "hosts that are not in kvm (prod). Give that group another",
+        ),
+        (
+            inventory,
+            "benchmark",
+            {"fleet_group": "caches"},
+            "hosts that are not in caches (x). Give that group another",
+        ),
+        (inventory, "benchmark", {"fleet_group": "cahces"}, "fleet_group: cahces is not a group of the inventory"),
+        (inventory, "drives", {}, 'the inventory has no host in the group "hypervisors"'),
+        (inventory, "image", {}, 'the inventory has no host in the group "hypervisors"'),
+        (standard, "image", {"vm_fleet_image": "https://x/y"}, 'vm_fleet_image: "https://x/y" is not allowed'),
+        (inventory, "calibrated", {"run_id": "mine"}, "run_id: this playbook makes two runs"),
+    ]
+    for hosts, playbook, variables, expected in cases:
+        outcome = fleet.run_playbook("-e", json.dumps(variables), playbook=playbook, inventory=hosts)
+        told = " ".join(outcome.output.split())
+        assert outcome.status != 0 and expected in told and "changed=1" not in told, told
+
+
 def test_a_host_with_an_old_python_gets_one_sentence(fleet: LocalFleet) -> None:
     """The host's Python reports the version of CentOS 7's."""
     (fleet.path / "old").mkdir()

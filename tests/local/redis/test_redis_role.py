@@ -212,6 +212,7 @@ BAD = [
     ({"port": 0}, ["redis_port: 0", "redis_socket"]),
     ({"bind": []}, ["redis_bind", "at least one"]),
     ({"bind": ["0.0.0.0"]}, ['redis_bind: "0.0.0.0"', "redis_password"]),
+    ({"bind": ["0.0.0.0"], "password": None}, ['redis_bind: "0.0.0.0"', "redis_password"]),
     ({"bind": ["127.0.0.1", "::"]}, ['redis_bind: "::"', "redis_password"]),
     ({"bind": ["*"]}, ['redis_bind: "*"', "redis_password"]),
     ({"bind": ["127.0.0.1.example.org"]}, ['redis_bind: "127.0.0.1.example.org"', "redis_password"]),
@@ -264,6 +265,7 @@ BAD_SCALARS = [
     ({"redis_instances": [{"prot": 1}]}, ["prot", "port"]),
     ({"redis_directory": "relative/path"}, ["redis_directory", "relative/path", "absolute"]),
     ({"redis_bind": "0.0.0.0"}, ["redis_bind", "0.0.0.0", "redis_password"]),
+    ({"redis_bind": "0.0.0.0", "redis_password": None}, ["redis_bind", "0.0.0.0", "redis_password"]),
 ]
 
 

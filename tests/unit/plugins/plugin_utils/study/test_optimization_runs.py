@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
@@ -93,6 +94,19 @@ def test_a_site_that_fails_sets_nothing_aside(runs):
     with pytest.raises(RunError, match="the run of zram, unchanged, failed: unreachable. Run the same command again"):
         search.measure((), 1, "screening")
     assert sequence.document["runs"] == [], "the candidate is measured again as well"
+
+
+def test_a_run_whose_fleet_does_not_fit_is_never_compared(runs, healthy, tmp_path):
+    """Such a fleet runs without the limit of its DRAM budget, so it would win."""
+    summary = tmp_path / healthy["run_id"] / "summary.json"
+    document = json.loads(summary.read_text(encoding="utf-8"))
+    summary.write_text(json.dumps({**document, "dram": {"fits": False}}), encoding="utf-8")
+    _sequence, search = runs(**{CANDIDATE[0]: healthy, "baseline": healthy})
+    assert search.measure(CANDIDATE, 1, "screening").unfit == "its fleet does not fit into the DRAM budget"
+    with pytest.raises(
+        RunError, match="cannot be compared, because its fleet does not fit into the DRAM budget; choose"
+    ):
+        search.measure((), 1, "screening")
 
 
 def test_an_invalid_run_has_no_figures(runs):
