@@ -71,7 +71,7 @@ def test_what_a_playbook_cannot_do_with_an_inventory_is_refused_before_anything_
             {"fleet_group": "caches"},
             "hosts that are not in caches (x). Give that group another",
         ),
-        (inventory, "benchmark", {"fleet_group": "cahces"}, "fleet_group: cahces is not a group of the inventory"),
+        (inventory, "benchmark", {"fleet_group": "caches2"}, "fleet_group: caches2 is not a group of the inventory"),
         (inventory, "drives", {}, 'the inventory has no host in the group "hypervisors"'),
         (inventory, "image", {}, 'the inventory has no host in the group "hypervisors"'),
         (standard, "image", {"vm_fleet_image": "https://x/y"}, 'vm_fleet_image: "https://x/y" is not allowed'),
