@@ -13,7 +13,11 @@ import typing as t
 import yaml
 
 from ansible_collections.memstretch.density.plugins.module_utils.boot import arguments as arguments_of_boot
-from ansible_collections.memstretch.density.plugins.module_utils.host.settings import candidate_mistakes, mistakes
+from ansible_collections.memstretch.density.plugins.module_utils.host.settings import (
+    candidate_mistakes,
+    key_mistakes,
+    mistakes,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, PROFILE_OPTIONS
 
 SETTING_SECTIONS = ("sysctl", "sysfs", "cpu_governor", "block_queue", "services_stopped", "kernel_cmdline")
@@ -215,11 +219,7 @@ def _argument_mistakes(arguments: t.Any) -> list[str]:
     found = []
     for name, entry in arguments.items():
         data = entry if isinstance(entry, dict) else {"value": entry}
-        found += [
-            f"kernel_cmdline, {name}: {key!r} is not a known key; allowed are {', '.join(_ENTRY_KEYS)}"
-            for key in data
-            if key not in _ENTRY_KEYS
-        ]
+        found += [f"kernel_cmdline, {name}: {text}" for text in key_mistakes(data, _ENTRY_KEYS)]
         if entry is None:
             continue  # a null removes an argument of the extended profile
         if isinstance(data.get("value"), bool) or not isinstance(data.get("value"), (str, int)):

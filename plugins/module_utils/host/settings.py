@@ -233,12 +233,7 @@ def mistakes(sections: t.Mapping[str, t.Any], keys: t.Sequence[str] = _ENTRY_KEY
 
 def _entry_mistakes(entry: t.Any, has_value: bool, keys: t.Sequence[str]) -> list[str]:
     data = entry if isinstance(entry, dict) else {"value": entry}
-    found = [f"{key!r} is not a known key; allowed are {', '.join(keys)}" for key in data if key not in keys]
-    found += [
-        f"{key} is {data[key]!r}; it must be a string"
-        for key in keys
-        if key not in ("value", "candidates") and not isinstance(data.get(key, ""), str)
-    ]
+    found = key_mistakes(data, keys)
     if has_value:
         given = data.get("value")
         values = given if isinstance(given, list) else [given]
@@ -249,6 +244,16 @@ def _entry_mistakes(entry: t.Any, has_value: bool, keys: t.Sequence[str]) -> lis
             )
         found += [text for value in values for text in _percent_mistakes(str(value))]
     return found + (candidate_mistakes(data["candidates"], has_value) if "candidates" in data else [])
+
+
+def key_mistakes(data: t.Mapping[str, t.Any], keys: t.Sequence[str]) -> list[str]:
+    """Return the mistakes in the keys of an entry: those that are not known, and texts that are none."""
+    found = [f"{key!r} is not a known key; allowed are {', '.join(keys)}" for key in data if key not in keys]
+    return found + [
+        f"{key} is {data[key]!r}; it must be a string"
+        for key in keys
+        if key not in ("value", "candidates") and not isinstance(data.get(key, ""), str)
+    ]
 
 
 def _percent_mistakes(value: str) -> list[str]:

@@ -383,9 +383,7 @@ def arm_of(
         name,
         vms,
         why,
-        dram["charged_bytes"] / dram["machines"]
-        if dram and dram["charged_bytes"]
-        else sum(_dram(record) for record in servers) / max(1, len(servers)),
+        dram["charged_bytes"] / dram["machines"] if dram and dram["charged_bytes"] else _dram_of_one(servers),
         sum(area["size_bytes"] for area in drives) / max(1, len(servers)),
         writes.bytes_per_second if drives and len(drives) == len(areas) else None,
         node_bytes=sum(_nodes(record) for record in servers) / max(1, len(servers)),
@@ -451,13 +449,17 @@ def scaled(arm: PricedArm, factor: float, run: t.Mapping[str, t.Any]) -> PricedA
 
     A fleet takes DRAM and writes in proportion to its size, but never more DRAM than the servers have.
     """
-    servers, written = list(recorded_machines(run).values()), arm.written_bytes_per_second
-    has = sum(_dram(record) for record in servers) / max(1, len(servers))
+    written, has = arm.written_bytes_per_second, _dram_of_one(list(recorded_machines(run).values()))
     # Without a DRAM budget the whole server is paid, whatever the fleet takes of it.
     dram = arm.dram_bytes if arm.dram_bytes >= has else min(has, factor * arm.dram_bytes)
     return arm._replace(
         dram_bytes=dram, written_bytes_per_second=None if written is None else round(factor * written, 1)
     )
+
+
+def _dram_of_one(servers: t.Sequence[t.Mapping[str, t.Any]]) -> float:
+    """Return the DRAM of a server, the mean of all of them."""
+    return sum(_dram(record) for record in servers) / max(1, len(servers))
 
 
 def _dram(record: t.Mapping[str, t.Any]) -> float:

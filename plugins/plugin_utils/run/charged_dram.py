@@ -156,7 +156,7 @@ def is_too_large(summary: _Document) -> bool:
     It then ran without a limit, so its latency is that of a larger host.
 
     Args:
-        summary: summary.json; schema 1 has no charged DRAM.
+        summary: summary.json, or the entry of a probe in density.json; early ones have no charged DRAM.
     """
     return (summary.get("dram") or {}).get("fits") is False
 

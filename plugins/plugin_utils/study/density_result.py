@@ -238,8 +238,9 @@ def _at_density(
     """Return the probes of the size next to the density: those that passed at most at it, else those of any outcome."""
     of_arm = [run for run in document["runs"] if run["arm"] == found["name"]]
     passed = [run for run in of_arm if run["outcome"] == PASS and run["size"] <= found["density"]]
-    next_to = min((run["size"] for run in passed or of_arm), key=lambda size: abs(size - found["density"]))
-    runs = [run for run in passed or of_arm if run["size"] == next_to]
+    usable = passed or of_arm
+    next_to = min((run["size"] for run in usable), key=lambda size: abs(size - found["density"]))
+    runs = [run for run in usable if run["size"] == next_to]
     return cost.Measured(
         found["name"],
         [RunDirectory(directory.results_dir, run["run_id"]) for run in runs],

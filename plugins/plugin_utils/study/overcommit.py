@@ -14,7 +14,7 @@ import math
 import statistics
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import student
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram, student
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import INVALID
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import LEVEL, PAIRS_FOR_AN_INTERVAL
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.density_search import USED_UP, DensitySearch
@@ -105,7 +105,7 @@ def _why_not(runs: t.Sequence[_Run]) -> str:
     """Return why the latency of a fleet is no latency under its DRAM budget; an empty text if it is one."""
     if not runs:
         return "not measured"
-    if any((run.get("dram") or {}).get("fits") is False for run in runs):
+    if any(map(charged_dram.is_too_large, runs)):
         return "does not fit"
     lost = sorted({host for run in runs for host in run["lost"]})
     return f"lost {', '.join(lost)}" if lost else ""
