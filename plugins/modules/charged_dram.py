@@ -107,6 +107,9 @@ charged_dram:
     budget_bytes:
       description: The budget.
       type: int
+    group_processes:
+      description: Processes in the control group of the budget; null with huge pages.
+      type: int
     fits:
       description: Whether the fleet could be brought to the budget; null if that was not tried.
       type: bool

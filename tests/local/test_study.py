@@ -312,6 +312,24 @@ def stretched_in_small(tmp_path, servers):
     return variables, list(range(first, first + servers))
 
 
+def test_a_budget_of_a_group_without_the_fleet_is_refused(untuned_machine, fleet, tmp_path):
+    """Else it would limit nothing, and every fleet would fit into it."""
+    variables, _ports = stretched_in_small(tmp_path, 2)
+    budget = {"mechanism": "cgroup", "size": "90M", "group": f"density-test-empty-{os.getpid()}"}
+    variables.update(profile="dram", host_tuning_dram_budget=budget, redis_daemon_cgroup="")
+    limit = ("--limit", "localhost,this_machine,redis01,redis02")
+    try:
+        outcome = fleet.run_playbook("-e", json.dumps(variables), *limit, playbook="site", inventory=STRETCHED)
+    finally:
+        studies = Studies(fleet, STRETCHED)
+        studies.run_playbook("teardown", variables, *limit)
+        if RECORDS.exists():
+            studies.run_playbook("restore", {})
+    assert outcome.status != 0, outcome.output
+    assert "the fleet is not in the control group of its DRAM budget" in outcome.output, outcome.output
+    assert not list((fleet.results / "latest" / "phases").glob("02-*")), "nothing was measured"
+
+
 def test_the_first_redis_of_a_budget_dies_in_a_phase(untuned_machine, fleet, tmp_path):
     """Its host watches the charged DRAM of the fleet. Another one must fetch that, or the run is invalid."""
     variables, ports = stretched_in_small(tmp_path, 2)

@@ -50,13 +50,14 @@ class BudgetedHost:
         return cls(record, content) if content else None
 
     def document(self) -> dict[str, t.Any]:
-        """Return what is known about the budget: C(machine), C(mechanism), C(budget_bytes), C(fits) and C(fit)."""
+        """Return what is known about the budget: the keys of C(charged_dram) that its module documents as always there."""
         fitted = self._content.get("fitted") or {}
         names = ("limit", "steps", "ratio", "why")
         return {
             "machine": HostFiles().text("/proc/sys/kernel/random/boot_id"),
             "mechanism": self.mechanism,
             "budget_bytes": self._size,
+            "group_processes": self.group.processes() if self.group else None,
             "fits": fitted.get("fits"),
             "fit": {name: fitted[name] for name in names} if "fits" in fitted else None,
         }

@@ -246,6 +246,11 @@ class CgroupFiles:
         """Return whether the control group exists."""
         return os.path.isdir(self.path)
 
+    def processes(self) -> int:
+        """Return how many processes are in the control group and the groups below it."""
+        lists = (_read(os.path.join(directory, "cgroup.procs")) for directory, _below, _files in os.walk(self.path))
+        return sum(len((text or "").split()) for text in lists)
+
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
         """Keep other processes from changing the limit: a watch lowers it for a moment, and raises it again.

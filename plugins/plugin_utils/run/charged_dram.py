@@ -38,6 +38,7 @@ _DOCUMENT = Fields(
         "machine": Text(),
         "mechanism": OneOf(("cgroup", "hugepages")),
         "budget_bytes": Whole(1),
+        "group_processes": Optional(Whole()),
         "fits": Optional(Flag()),
     },
     {

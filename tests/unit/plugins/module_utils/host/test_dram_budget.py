@@ -80,6 +80,14 @@ def test_limits_of_control_groups_version_2(tmp_path, text, limit):
     assert CgroupFiles(str(tmp_path / "gone"), version_1=False).limit() is None
 
 
+def test_the_processes_of_a_control_group_are_also_in_those_below_it(tmp_path):
+    (tmp_path / "machine-qemu-1.scope" / "emulator").mkdir(parents=True)
+    for directory, processes in ((tmp_path, ""), (tmp_path / "machine-qemu-1.scope" / "emulator", "17\n18\n")):
+        (directory / "cgroup.procs").write_text(processes, encoding="ascii")
+    assert CgroupFiles(str(tmp_path), version_1=False).processes() == 2
+    assert CgroupFiles(str(tmp_path / "none"), version_1=False).processes() == 0
+
+
 def test_the_control_group_of_a_nested_slice_is_below_its_parents():
     budget = SliceBudget(64 * MIB, "machine-fleet.slice", lambda *args: (0, "", ""))
     assert budget._files.path.endswith("/machine.slice/machine-fleet.slice")
