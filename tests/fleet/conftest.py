@@ -127,7 +127,7 @@ class Lab:
         assert done.returncode == 0, done.stdout
 
     def run_playbook(
-        self, playbook: str = "fleet", *arguments: str, timeout: float = 300, hypervisors: int = 1, **variables: t.Any
+        self, playbook: str = "fleet", *arguments: str, timeout: float = 900, hypervisors: int = 1, **variables: t.Any
     ) -> Outcome:
         """Run a playbook on the first hypervisors."""
         process = self.start(

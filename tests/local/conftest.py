@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -73,18 +74,18 @@ _FIRST_PORT = 20000 + _PORTS_OF_WORKER * (int(os.environ.get("PYTEST_XDIST_WORKE
 _ports = itertools.count(random.randrange(_PORTS_OF_WORKER))
 
 
-# Their tests change this machine (swap, sysctl, control groups), or fail if another does meanwhile. Loop devices are a
-# test's own, so a test that uses nothing else need not be here.
+# Their tests change this machine (swap, sysctl, control groups, loop devices that are detached and attached again), or
+# fail if another does meanwhile.
 CHANGES_THIS_MACHINE = tuple(
     f"tests/local/{name}"
     for name in (
         "swap/",
+        "test_boot_loader.py::",
         "test_charged_dram.py::",
         "test_demo.py::test_after_ctrl_c",
         "test_demo.py::test_root",
         "test_experiments.py::test_throughput_of",  # what fits depends on the free memory and swap
-        "test_page_in.py::test_each",
-        "test_page_in.py::test_swap",
+        "test_page_in.py::",
         "test_fresh_hypervisor.py::test_check_mode",
         "test_headline.py::",
         "test_plan.py::test_a_plan_for_existing_servers",
@@ -408,15 +409,31 @@ class LocalFleet:
                     found.append(int(entry.name))
         return found
 
-    def close(self) -> None:
+    def stop_playbooks(self) -> None:
+        """End the playbooks that still run, as they do only after a test that failed."""
         for process in self.playbooks:
-            if process.poll() is None:  # only after a test that failed
+            if process.poll() is None:
                 process.terminate()
                 process.wait()
+
+    def close(self) -> None:
+        self.stop_playbooks()
         for server in self.servers.values():
             server.kill()
         for pid in self.clients():
             os.kill(pid, signal.SIGTERM)
+        for pid in self._instances():
+            os.kill(pid, signal.SIGKILL)
+
+    def _instances(self) -> list[int]:
+        """The pids of the servers that the role redis has started, and left after a test that failed."""
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended, or belongs to another user
+                is_redis = (entry / "comm").read_text(encoding="utf-8").strip() == "redis-server"
+                if is_redis and (entry / "cwd").resolve().is_relative_to(self.path):
+                    found.append(int(entry.name))
+        return found
 
 
 @pytest.fixture(scope="session")

@@ -46,15 +46,17 @@ def zram():
     number = pathlib.Path("/sys/class/zram-control/hot_add").read_text(encoding="ascii").strip()
     device, place = f"/dev/zram{number}", f"/sys/block/zram{number}"
     page_cluster = pathlib.Path("/proc/sys/vm/page-cluster").read_text(encoding="ascii")
-    text("/proc/sys/vm/page-cluster", 0)
-    text(f"{place}/disksize", 1024 * MIB)
-    subprocess.run(["mkswap", device], check=True, capture_output=True)
-    subprocess.run(["swapon", "--priority", "1000", device], check=True)
-    yield place
-    subprocess.run(["swapoff", device], check=True)
-    text("/proc/sys/vm/page-cluster", page_cluster)
-    text(f"{place}/reset", 1)
-    text("/sys/class/zram-control/hot_remove", number)
+    try:
+        text("/proc/sys/vm/page-cluster", 0)
+        text(f"{place}/disksize", 1024 * MIB)
+        subprocess.run(["mkswap", device], check=True, capture_output=True)
+        subprocess.run(["swapon", "--priority", "1000", device], check=True)
+        yield place
+    finally:
+        subprocess.run(["swapoff", device], check=False)  # a device that is still in use cannot be reset below
+        text("/proc/sys/vm/page-cluster", page_cluster)
+        text(f"{place}/reset", 1)
+        text("/sys/class/zram-control/hot_remove", number)
 
 
 @pytest.fixture

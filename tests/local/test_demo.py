@@ -41,6 +41,7 @@ def demo(untuned_machine, fleet, tmp_path):
         return fleet.start("-e", json.dumps({**TINY, **variables}), playbook=playbook, inventory=path)
 
     yield start
+    fleet.stop_playbooks()
     if differences(before, snapshot()):  # only after a test that failed
         fleet.wait(start("demo_restore"))
 

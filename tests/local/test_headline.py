@@ -54,10 +54,11 @@ def study(untuned_machine, fleet, tmp_path):
     inventory = smaller_inventory(HEADLINE, tmp_path / "headline", "redis01", "redis02", "redis03")
     rows = tmp_path / "rows.yml"
     rows.write_text(yaml.safe_dump([ROW, SERIES]), encoding="utf-8")
+    started = []
 
     def start(only="small"):
         options = ["--rows", rows, "--inventory", inventory, "--results", fleet.results, "--only", only]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, ROOT / "tools" / "headline.py", "measure", *options, "-e", json.dumps(TINY)],
             env=fleet.environment,
             stdout=subprocess.PIPE,
@@ -65,8 +66,14 @@ def study(untuned_machine, fleet, tmp_path):
             text=True,
             start_new_session=True,  # Ctrl-C reaches all processes of a terminal
         )
+        started.append(process)
+        return process
 
     yield start
+    for process in started:
+        if process.poll() is None:  # only after a test that failed
+            os.killpg(process.pid, signal.SIGINT)
+            process.communicate(timeout=PATIENCE)
     if differences(before, snapshot()):  # only after a test that failed
         for playbook in ("teardown", "restore"):
             fleet.run_playbook(playbook=playbook, inventory=inventory)

@@ -123,7 +123,8 @@ def test_the_drives_are_listed_with_all_that_decides_about_them(fleet: LocalFlee
     assert outcome.status == 0 and "changed=0" in outcome.output, outcome.output
     disks = [path.parent.name for path in pathlib.Path("/sys/block").glob("*/device")]
     lines = [line for line in outcome.output.splitlines() if " | serial " in line]
-    assert len(lines) == len(disks) or "this host has no disks" in outcome.output, outcome.output
+    assert len(lines) == len(disks), outcome.output
+    assert ("this host has no disks" in outcome.output) is not bool(disks), outcome.output
     for line in lines:
         path, _model, _serial, size, node, pch, judgement = line.strip(' ",').split(" | ")
         assert path.startswith("/dev/") and size.endswith(" GB") and float(size.split()[0]) >= 0, line

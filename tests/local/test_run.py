@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tarfile
 
@@ -162,7 +163,7 @@ def test_a_custom_playbook_and_its_merged_percentiles(fleet, client):
 
     # Whether the phase is valid depends on how busy this machine is; that no rate was missed does not.
     assert unpaced["achieved_rate_ratio"] is None
-    assert not [reason for reason in unpaced["reasons"] if "under load" not in reason and "late" not in reason]
+    assert not [reason for reason in unpaced["reasons"] if not re.search(r"under load|\blate\b", reason)]
     for host in unpaced["hosts"].values():
         assert host["rate"]["target"] is None and host["requests"]["ok"] > 0
 

@@ -85,6 +85,7 @@ def test_every_axis_has_labels_and_units(browser, pages, kind, look):
     browser.open(pages[kind])
     seen = {chart: browser.driver.execute_script(AXES, chart) for chart in CHARTS[kind]}
     for chart, axes in seen.items():
+        assert axes, chart
         for axis in axes:
             assert len(axis["labels"]) >= (1 if axis["type"] == "category" else 3), (chart, axis)
             if axis["type"] != "category" and chart != "time" and chart != "curve":

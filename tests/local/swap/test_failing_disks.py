@@ -103,11 +103,12 @@ def test_a_drive_that_fails_while_it_is_partitioned_is_reported_and_can_be_resto
     directory, resize = small_room
     disk = disks(directory=directory)
     params = disk.params(partitions=2)
-    refused(r"(has not stored what was written|cannot be written at|failing|No space left)", **params)
+    fails = r"(has not stored what was written|cannot be written at|failing|No space left)"
+    refused(fails, **params)
     assert in_use() == []
     assert list(recorded_disks()) == [disk.path]
     # It still fails: the same command is refused again, and nothing is in use.
-    refused(".", **params)
+    refused(fails, **params)
     assert in_use() == []
     # Now the drive is well again, and the same command continues.
     resize("200M")

@@ -15,7 +15,7 @@ def test_situation_is_refused_and_leaves_the_disk_as_it_was(disks, name):
     try:
         try_situation(disks(), name)
     except CannotMakeError as error:
-        pytest.skip(f"{error}; the lane host tries it in a virtual machine")
+        pytest.skip(f"this machine cannot make the situation: {error}")
 
 
 @pytest.mark.parametrize("name", RACES)

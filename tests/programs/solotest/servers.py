@@ -25,6 +25,13 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def caught(process, number):
+    """True if a process has a handler for a signal."""
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+        mask = next(int(line.split()[1], 16) for line in status if line.startswith("SigCgt"))
+    return mask >> (number - 1) & 1
+
+
 class Redis:
     """One redis-server of our own, without persistence; ended by its process id.
 
@@ -73,6 +80,8 @@ class Redis:
                 os.sched_setaffinity(self.process.pid, {self.cpu})
             if self._answers():
                 return self
+            self.process.kill()
+            self.process.wait()
         self.__exit__()
         raise RuntimeError(f"{SERVER} does not start")
 

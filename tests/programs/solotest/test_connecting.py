@@ -395,7 +395,7 @@ def test_a_server_that_falls_silent_before_the_first_time_stamp(any_solotest):
 
 @pytest.mark.parametrize(("mode", "connections"), [("test", 1), ("fill", 8)])
 def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode, connections):
-    start_at = time.time() + 3
+    start_at = time.time() + 6
     # Without a schedule: with one, more PINGs may follow, until the first time stamp.
     arguments = ["--json", "--pacing", "none", "--duration", 1, "--start-at", start_at, mode, fresh.port, 100, 1000, 0]
     process = any_solotest.start(*arguments)

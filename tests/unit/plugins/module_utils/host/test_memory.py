@@ -350,10 +350,10 @@ def test_a_tool_that_hangs_is_killed_with_its_children(quiet, tmp_path, write_to
     write_tool(f"sleep 60 & echo $! > {tmp_path}/child\nwait\n")
     started = time.monotonic()
 
-    result = host_memory.imdt(HostFiles(quiet), run_command, timeout=0.5)
+    result = host_memory.imdt(HostFiles(quiet), run_command, timeout=5)
 
-    assert result["reason"] == "/usr/local/bin/vsmpversion --long did not end within 0.5 s"
-    assert time.monotonic() - started < 10
+    assert result["reason"] == "/usr/local/bin/vsmpversion --long did not end within 5 s"
+    assert time.monotonic() - started < 30
     child = (tmp_path / "child").read_text().strip()
     deadline = time.monotonic() + 10
     while os.path.exists(f"/proc/{child}/exe") and time.monotonic() < deadline:
