@@ -113,8 +113,9 @@ def _check_fleet(options: t.Mapping[str, t.Any]) -> None:
     for host, each in sorted(options["fleet"].items()):
         if abs(each["clock_offset"]) > limit:
             raise RunError(
-                f"{host}: the clock differs from the controller's by {each['clock_offset']:+.3f} s, at most "
-                f"{limit:g} s is allowed ({options['option_prefix']}max_clock_offset); set it, for example with chrony"
+                f"{host}: the clock differs from the controller's by {each['clock_offset']:+.3f} s; at most "
+                f"{limit:g} s is allowed ({options['option_prefix']}max_clock_offset). Synchronise the clock, for "
+                "example with chrony"
             )
 
 

@@ -126,11 +126,13 @@ def _bounds(options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) ->
             f"{' and others' if others[5:] else ''}. Its hosts must be either VMs or static hosts; leave the others out"
         )
     if options["maximum"] in (None, "") and (grows or not fleet):
-        raise SettingError("density_max: no value is given; a fleet of VMs needs the largest number to probe")
+        raise SettingError("density_max: is missing; it must be the largest fleet to probe, from 1 to 100,000")
     is_given = options["maximum"] not in (None, "")
     maximum = number("density_max", options["maximum"], RANGES["density_max"]) if is_given else fleet
     if maximum > fleet and not grows:
-        raise SettingError(f"density_max: {maximum} is more than the {fleet} hosts of the group fleet")
+        raise SettingError(
+            f"density_max: {maximum} is out of range; it must be from 1 to {fleet}, the hosts of the group fleet"
+        )
     start = None
     if options["start"] not in (None, ""):
         start = number("density_start", options["start"], RANGES["density_start"])

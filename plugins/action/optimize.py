@@ -61,7 +61,7 @@ class ActionModule(ControllerAction):
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         definition, limit = _definition(options)
         if not task_vars["groups"].get("hypervisors"):
-            raise SettingError("hypervisors: this group of the inventory is empty, so there is no host to tune")
+            raise SettingError("hypervisors: this group is empty, so there is no host to tune; add the hosts to it")
         directory, document = choose(
             options["results_dir"], FILE, "optimize", options["optimize_id"], definition, options["resume"]
         )

@@ -35,7 +35,7 @@ options:
       - section: callback_fleet_latency
         key: results_dir
   slo_avg_us:
-    description: SLO of ad-hoc runs for the average response time, in microseconds.
+    description: SLO of ad-hoc runs for the average latency, in microseconds.
     type: float
     default: 50
     env:
@@ -44,7 +44,7 @@ options:
       - section: callback_fleet_latency
         key: slo_avg_us
   slo_p99_us:
-    description: SLO of ad-hoc runs for the 99th percentile of the response time, in microseconds.
+    description: SLO of ad-hoc runs for the 99th percentile of the latency, in microseconds.
     type: float
     default: 300
     env:

@@ -27,7 +27,7 @@ options:
     type: str
     default: latest
   slo_avg_us:
-    description: SLO for the average response time, 0.001 to 1e9 microseconds, instead of the run's own.
+    description: SLO for the average latency, 0.001 to 1e9 microseconds, instead of the run's own.
     type: raw
   slo_p99_us:
     description: SLO for the 99th percentile of the latency, 0.001 to 1e9 microseconds, instead of the run's own.

@@ -12,8 +12,8 @@ module: density_search
 short_description: Search for the largest fleet whose hosts all meet the SLO
 version_added: 1.0.0
 description:
-  - Runs C(site.yml) of this collection with fleets of different sizes, in separate processes, with the inventory,
-    variables and connection options of the current playbook. The profiles take turns. The next size is where the
+  - Probes fleets of different sizes, each probe in its own process, with the inventory, variables and connection
+    options of the current playbook. The profiles take turns. The next size is where the
     number of hosts that pass 90 % or 50 % of their probes, N90 and N50, is expected after the probes so far.
   - Reports N90 and N50 with 95 % intervals, for the probes that pass and for those that do not fail, and their ratios
     to the first profile's. With few probes or a wide interval they are called indicative.

@@ -162,7 +162,10 @@ def wait_for_writes(pid: int, listener: socket.socket, started: float, timeout: 
         if writes >= WRITES:
             return True, f"a guest under KVM wrote to its disk {time.monotonic() - started:.1f} s after its start"
         time.sleep(POLL_S)
-    return False, f"a guest under KVM did not write to its disk within {timeout:g} s of its start: its kernel hangs"
+    return False, (
+        f"a guest under KVM did not write to its disk within {timeout:g} s of its start: its kernel hangs, "
+        "or the image does not boot"
+    )
 
 
 def check_kvm(module: AnsibleModule) -> dict[str, t.Any]:

@@ -12,7 +12,7 @@ module: run_comparison
 short_description: Compare runs with each other
 version_added: 1.0.0
 description:
-  - Reads the files of two or more runs and prints, for each cell, the response time under each profile and its ratio to
+  - Reads the files of two or more runs and prints, for each cell, the latency under each profile and its ratio to
     the first run, with the page-ins that explain it. Writes C(comparison.json), C(comparison.txt) and
     C(comparison.html).
   - Lists the differences between the runs other than their profiles.

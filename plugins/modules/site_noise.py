@@ -147,8 +147,8 @@ def main() -> None:
         module.fail_json(msg=str(error))
     except CpuIdleError as error:
         module.fail_json(
-            msg=f"cpu_idle: awake is not possible: {error}. Otherwise set host_tuning_cpu_idle, or site_check_cpu_idle "
-            "alone, to default"
+            msg=f"cpu_idle: awake is not possible: {error}. Repair that, or set host_tuning_cpu_idle "
+            "(or only site_check_cpu_idle) to default"
         )
     module.exit_json(changed=False, site_noise=found)
 

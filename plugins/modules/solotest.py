@@ -105,8 +105,8 @@ options:
     default: 1000000
   influence:
     description:
-      - Width of the Gaussian pull of the keys towards the middle, -1,000,000 to 1,000,000. V(0) is flat, a larger
-        value gives a narrower bell.
+      - Strength of the pull of the keys towards the middle, -1,000,000 to 1,000,000. V(0) is flat; a larger value
+        makes fewer keys hot. The sign has no effect.
     type: float
     default: -1
   read_mix:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swap_drive_info
-short_description: List the drives that could carry swap, and what speaks against each
+short_description: List the drives that could hold swap, and the objections to the others
 version_added: 1.0.0
 description:
   - Lists the disks of a host with the stable path that P(memstretch.density.swap_space#module) needs, model, serial
     number, size, NUMA node, and whether they are behind the platform controller hub (PCH).
-  - What speaks against a disk is found by the checks with which P(memstretch.density.swap_space#module) refuses it.
+  - The objections to a disk come from the checks by which P(memstretch.density.swap_space#module) refuses disks.
   - It reads disks, and writes nothing.
 options: {}
 extends_documentation_fragment:
@@ -30,7 +30,7 @@ EXAMPLES = r"""
   memstretch.density.swap_drive_info:
   register: found
 
-- name: Show those that nothing speaks against
+- name: Show the drives without objections
   ansible.builtin.debug:
     msg: "{{ found.swap_drives | rejectattr('against') | map(attribute='path') }}"
 """
@@ -68,7 +68,7 @@ swap_drives:
       description: Whether it is behind the PCH of an Intel platform; null if that is unknown.
       type: bool
     against:
-      description: What speaks against it; empty if nothing does.
+      description: The objections to using it for swap; empty if there are none.
       type: list
       elements: str
 """

@@ -141,7 +141,8 @@ options:
   persistence:
     description:
       - Whether the swap is turned on again at boot, by units in C(/etc/systemd/system). V(auto) does so on hosts that
-        systemd runs, and warns on others. V(required) refuses a host that systemd does not run.
+        run systemd, and warns on others. V(required) refuses a host that does not run systemd. V(never) writes no
+        units.
     type: str
     choices: [auto, required, never]
     default: auto
@@ -327,7 +328,7 @@ def find_systemd(module: AnsibleModule) -> Systemd | None:
     """Return the systemd that makes the swap persistent, or None if it is not persistent."""
     persistence = module.params["persistence"]
     if persistence == "required" and not booted():
-        raise RefusedError(["persistence: required needs systemd, which does not run this host"])
+        raise RefusedError(["persistence: required needs systemd, which this host does not run; use auto or never"])
     return None if persistence == "never" or not booted() else Systemd(module.run_command)
 
 
@@ -396,7 +397,7 @@ def main():
     module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
     try:
         if os.geteuid():
-            raise RefusedError(["swap needs root: use become"])
+            raise RefusedError(["swap_space needs root on the host; set become: true"])
         module.exit_json(**run(module))
     except RefusedError as error:
         module.fail_json(msg=str(error), refusals=error.refusals)

@@ -94,14 +94,14 @@ options:
     description: Memory of each VM, such as V(6G), at least 64 MiB. By default the master's.
     type: str
   vcpus:
-    description: VCPUs of each VM, 1 to 1024. By default the master's, or 1.
+    description: vCPUs of each VM, 1 to 1024. By default the master's, or 1.
     type: int
   cpus:
     description: CPUs of the host that the VMs may use, such as V(0-15); empty for all.
     type: str
     default: ""
   pin:
-    description: Pin each VCPU to one CPU of O(cpus), round robin.
+    description: Pin each vCPU to one CPU of O(cpus), round robin.
     type: bool
     default: false
   numa_nodes:

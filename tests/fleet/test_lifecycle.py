@@ -76,7 +76,7 @@ def test_impossible_fleets_are_refused_before_any_change(lab: Lab, changes: dict
 
 
 def test_too_many_cpus_are_a_warning_with_the_figures(lab: Lab) -> None:
-    assert "VCPUs per CPU" in lab.create_fleet(vm_fleet_count=2, vm_fleet_vcpus=8).output
+    assert "vCPUs per CPU" in lab.create_fleet(vm_fleet_count=2, vm_fleet_vcpus=8).output
 
 
 def test_a_vm_that_never_boots_is_named(lab: Lab) -> None:

@@ -155,7 +155,7 @@ exec /bin/date "$@"
         (
             "density",
             {"profiles": "dram", "density_max": 3},
-            "density_max: 3 is more than the 2 hosts of the group fleet",
+            "density_max: 3 is out of range; it must be from 1 to 2, the hosts of the group fleet",
         ),
         (
             "ablation",
@@ -195,7 +195,7 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
         ("study", {**two, "rounds": 0}, "a whole number from 1 to 1,000"),
         ("study", {**two, "attempts": 0}, "study_attempts: 0 is out of range"),
         ("study", {**two, "study_id": "../x"}, "study_id: '../x' is not allowed"),
-        ("optimize", mine, "hypervisors: this group of the inventory is empty, so there is no host to tune"),
+        ("optimize", mine, "hypervisors: this group is empty, so there is no host to tune; add the hosts to it"),
         (
             "optimize",
             {**mine, "figure": "max_us"},

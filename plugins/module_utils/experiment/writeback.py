@@ -485,7 +485,9 @@ def measure(
         try:
             os.mkdir(place, 0o700)
         except FileExistsError as error:
-            raise MeasurementError(f"{place} exists and is not ours; remove it, or name another directory") from error
+            raise MeasurementError(
+                f"{place} exists and was not created by this benchmark; remove it, or choose another directory"
+            ) from error
         bench = None
         try:
             drive = _emulated(place, options, run_command)

@@ -332,7 +332,7 @@ class CgroupFiles:
         room = size + meminfo(HostFiles()).get("SwapFree", 0)
         if self.usage() > room:
             raise BudgetError(
-                f"a DRAM budget of {size_text(size)} for {self.path} would end in the OOM killer: "
+                f"a DRAM budget of {size_text(size)} for {self.path} would trigger the OOM killer: "
                 f"{size_text(self.usage())} are in use there, and budget and free swap are {size_text(room)} together. "
                 "Stop a part of the fleet, or add swap first."
             )

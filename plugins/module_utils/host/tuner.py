@@ -93,7 +93,8 @@ class HostTuner:
         present = self._stored["profile"]
         self._initial_differences = self._differences()
         if present != self._profile:
-            self._initial_differences.insert(0, f"the host carries {'profile ' + present if present else 'no profile'}")
+            applied = f"profile {present}" if present else "no profile"
+            self._initial_differences.insert(0, f"{applied} is applied to this host")
 
     # --- wanted settings ----------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ RANGES: Ranges = {
     "port": Range(int, 1, 65_535, "TCP port"),
     "value_size": Range(int, 1, 512 * 2**20, "bytes"),
     "key_count": Range(int, 1, 10**12, "keys"),
-    "influence": Range(float, -1_000_000, 1_000_000, "width of the Gaussian pull, 0 is flat"),
+    "influence": Range(float, -1_000_000, 1_000_000, "strength of the pull towards the middle; 0 is flat"),
     "rate": Range(float, 0.001, 1_000_000_000, "requests per second and host"),
     "read_mix": Range(int, -1, 100, "percent of GETs; -1 is SETs only"),
     "requests": Range(int, 1, 10**12, "requests"),

@@ -45,7 +45,9 @@ class SwapFile(SwapKind):
             supported = ", ".join(FILE_SYSTEMS)
             texts.append(f"file: {path} would be on {self.file_system}; swap files are supported on {supported}")
         if os.path.lexists(path) and not self._is_ours():
-            texts.append(f"file: {path} exists and is not ours. Choose another path, or remove it yourself")
+            texts.append(
+                f"file: {path} exists and was not created by swap_space. Choose another path, or remove it yourself"
+            )
         elif not self.is_made():
             left = self._free_afterwards()
             if left < _RESERVE:

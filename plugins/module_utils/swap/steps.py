@@ -401,7 +401,7 @@ class SwapChange:
         except SwapError as error:
             self.warnings.append(
                 f"{source} was swap with priority {priority} before our first run and cannot be turned on: {error}. "
-                "It stays off and leaves the record: turn it on by hand"
+                "It stays off and is removed from the record: turn it on by hand"
             )
 
     # ---- what makes it persistent
@@ -410,7 +410,7 @@ class SwapChange:
         if self.systemd is None:
             if self._needs_units():
                 self.warnings.append(
-                    "this swap does not survive a reboot: systemd does not run this host, or persistence is never"
+                    "this swap does not survive a reboot: this host does not run systemd, or persistence is never"
                 )
             return self._remove_units()
         if self.kind.pending():

@@ -107,7 +107,7 @@ def _check_cpus(capacity: Capacity, demand: Demand) -> tuple[list[str], list[str
     vcpus = demand.vms * demand.vcpus
     if vcpus > capacity.cpus:
         return [], [
-            f"CPU: {demand.vms} VMs with {demand.vcpus} VCPUs each share {capacity.cpus} CPUs "
-            f"({vcpus / capacity.cpus:.1f} VCPUs per CPU): measured latencies may include waiting for a CPU"
+            f"CPU: {demand.vms} VMs with {demand.vcpus} vCPUs each share {capacity.cpus} CPUs "
+            f"({vcpus / capacity.cpus:.1f} vCPUs per CPU): measured latencies may include waiting for a CPU"
         ]
     return [], []

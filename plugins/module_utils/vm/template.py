@@ -167,7 +167,7 @@ class Template(t.NamedTuple):
     memory: int  # bytes; 0 keeps the master's
     vcpus: int  # 0 keeps the master's
     cpus: str  # CPUs of the host that may run the VMs, such as 0-15; empty for all
-    pin: bool  # pin each VCPU to one of these CPUs, round robin
+    pin: bool  # pin each vCPU to one of these CPUs, round robin
     numa_nodes: tuple[int, ...]  # assigned to the VMs round robin
     bus: str
     network: t.Mapping[str, t.Any]  # keys: type (network, bridge or user), name, first_port

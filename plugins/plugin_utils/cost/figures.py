@@ -121,7 +121,7 @@ def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> 
             )
     if checked["servers"] == 1:
         raise SettingError(
-            f"{option}.servers: 1 is not allowed, since a single server has no head-room for a failed one; "
+            f"{option}.servers: 1 is not allowed, since a single server has no headroom for a failed one; "
             f"it must be 2 or more, or leave it out"
         )
     return checked

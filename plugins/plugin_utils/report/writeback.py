@@ -105,7 +105,7 @@ def _sentences(result: t.Mapping[str, t.Any]) -> list[str]:
         )
     if result["baseline"] and result["baseline"]["dirty_bytes"]:
         found.append(
-            f"The baseline is {_setting(result['baseline'])}, as nothing was written back under the own settings."
+            f"The baseline is {_setting(result['baseline'])}: nothing was written back under the host's own settings."
         )
     if result["chosen"] and not result["settings"]["emulated_iops"]:
         found += _how_to_keep(result["chosen"], result["disk"]["name"])

@@ -236,7 +236,7 @@ def _cut_short(result: t.Mapping[str, t.Any]) -> list[str]:
 def _other_values(result: t.Mapping[str, t.Any]) -> list[str]:
     """Return that the values were not those of the run, which makes it another load."""
     count = (result.get("requests") or {}).get("other_size")
-    return [f"{count:,} GETs returned a value of another size than value_size"] if count else []
+    return [f"{count:,} GETs returned a value whose size is not value_size"] if count else []
 
 
 def _planned_seconds(result: t.Mapping[str, t.Any]) -> float:

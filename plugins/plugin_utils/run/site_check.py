@@ -184,7 +184,7 @@ def _lines(check: _Document) -> list[str]:
         found.append(
             f"Site check of {name}: avg {median_us['avg_us']:,.1f} us, p99 {median_us['p99_us']:,.1f} us, bounds of "
             f"p99 {gap}, stolen CPU time {stolen}{_IDLE.get(each.get('awake'), '')}. With {check['rounds']} rounds, a "
-            f"study can see a factor of {effect['avg_us']:.2f} on average and {effect['p99_us']:.2f} at p99."
+            f"study can see a factor of {effect['avg_us']:.2f} in the average and {effect['p99_us']:.2f} in the p99."
         )
         found += [f"  TOO NOISY: {reason}" for reason in each["reasons"]]
         found += [f"  DOUBTFUL: {doubt}" for doubt in each.get("doubts", [])]

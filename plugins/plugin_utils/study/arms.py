@@ -49,7 +49,7 @@ def split_names(option: str, value: t.Any, again: bool = False) -> list[str]:
         raise SettingError(f"{option}: no name is given; it must be names, separated by commas")
     twice = sorted({word for word in words if words.count(word) > 1})
     if twice and not again:
-        raise SettingError(f"{option}: {', '.join(twice)} is named twice")
+        raise SettingError(f"{option}: {', '.join(twice)} is named twice; name each only once")
     return words
 
 

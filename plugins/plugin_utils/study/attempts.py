@@ -113,7 +113,7 @@ def lines(summed: t.Mapping[str, t.Any]) -> list[str]:
         ("attempts", lambda group: str(group["attempts"])),
         ("discarded", lambda group: str(group["discarded"])),
         ("passed", lambda group: f"{group['passed']} of {group['judged']}"),
-        ("had the discarded failed", lambda group: f"{group['passed']} of {group['attempts']}"),
+        ("passed if the discarded had failed", lambda group: f"{group['passed']} of {group['attempts']}"),
     ]
     return [
         "",

@@ -211,7 +211,7 @@ def test_a_file_that_is_not_ours_is_refused(tmp_path, what):
     else:
         file.write_bytes(header(MIB, uuid.uuid4(), "other"))
     result = call_module(kind="file", file=str(file), file_size="16M")
-    assert "exists and is not ours" in result["msg"]
+    assert "exists and was not created by swap_space" in result["msg"]
     assert not os.path.exists(RECORD)
 
 

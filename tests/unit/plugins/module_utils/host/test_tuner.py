@@ -234,7 +234,7 @@ def test_changes_by_others_are_reported(host):
         f"{host.path}/a is 9 and not 5",
         f"{host.files['tmpfiles']} is missing",
     ]
-    assert host.tuner("other", a=9).report()["differences"][0] == "the host carries profile mine"
+    assert host.tuner("other", a=9).report()["differences"][0] == "profile mine is applied to this host"
 
 
 def test_a_file_of_others_is_not_overwritten(host):
@@ -265,7 +265,7 @@ def test_a_run_that_waited_for_another_profile_starts_from_that_profile(host):
     )
     assert isinstance(result, dict), repr(result)
     assert result["changed"] and result["profile"] == "one"
-    assert result["differences"][0] == "the host carries profile two"
+    assert result["differences"][0] == "profile two is applied to this host"
     assert host.values == {"a": "5", "b": "madvise", "c": "N"}
     assert host.record.read()["originals"] == {str(host.path / "a"): "1"}
 

@@ -57,7 +57,7 @@ def test_foreign_swap_is_recorded_before_it_is_turned_off(make_change, tmp_path)
     ]
     assert [area.name for area in change.leaving] == [f"{tmp_path}/other", f"{tmp_path}/more"]
     assert change.warnings == [
-        "this swap does not survive a reboot: systemd does not run this host, or persistence is never"
+        "this swap does not survive a reboot: this host does not run systemd, or persistence is never"
     ]
     assert change.listing_before().count("not ours") == 2
     assert change.listing_predicted() == ""

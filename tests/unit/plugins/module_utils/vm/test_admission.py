@@ -55,7 +55,7 @@ def test_locked_memory_is_admitted_without_swap():
 
 @pytest.mark.parametrize(
     "capacity, demand, reason",
-    [({"cpus": 16}, {}, "1.9 VCPUs per CPU"), ({"disk_free": 100 * GIB}, {}, "can grow to 124 GiB")],
+    [({"cpus": 16}, {}, "1.9 vCPUs per CPU"), ({"disk_free": 100 * GIB}, {}, "can grow to 124 GiB")],
 )
 def test_warnings_name_the_figures(capacity, demand, reason):
     refusals, warnings = admit(CAPACITY._replace(**capacity), DEMAND._replace(**demand))

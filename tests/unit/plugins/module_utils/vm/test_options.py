@@ -48,7 +48,7 @@ def test_defaults_are_accepted(options):
     [
         ({"parallel": 0}, "parallel: 0 is out of range; it must be a whole number from 1 to 256 (VMs)"),
         ({"parallel": None}, "parallel: None is not allowed; it must be a whole number from 1 to 256 (VMs)"),
-        ({"vcpus": 1025}, "vcpus: 1025 is out of range; it must be a whole number from 1 to 1,024 (VCPUs)"),
+        ({"vcpus": 1025}, "vcpus: 1025 is out of range; it must be a whole number from 1 to 1,024 (vCPUs)"),
         (
             {"stop_timeout": -1},
             "stop_timeout: -1 is out of range; it must be a whole number from 0 to 86,400 (seconds)",
