@@ -140,7 +140,7 @@ class Hypervisor:
         for name, path in MOUNTS.items():
             Path(path).mkdir(parents=True, exist_ok=True)
             (self.directory / name).mkdir(parents=True, exist_ok=True)
-        if not (self.directory / "etc" / "qemu.conf").exists():
+        if not (self.directory / "sshd_config").exists():  # the last of its files
             self._configure()
         if not Path(f"/run/netns/{self.namespace}").exists():
             run("ip", "netns", "add", self.namespace)
@@ -172,16 +172,17 @@ class Hypervisor:
             raise LabError(f"{' '.join(command)} failed; see the system log")
 
     def _configure(self) -> None:
-        (self.directory / "lib" / "images").mkdir(mode=0o711)
-        (self.directory / "lib" / "images" / "golden").mkdir()
+        (self.directory / "lib" / "images").mkdir(mode=0o711, exist_ok=True)
+        (self.directory / "lib" / "images" / "golden").mkdir(exist_ok=True)
         GOLDEN[0].mkdir(parents=True, exist_ok=True)
         (self.directory / "etc" / "libvirtd.conf").write_text(LIBVIRTD_CONF, encoding="utf-8")
         (self.directory / "etc" / "virtlogd.conf").write_text("", encoding="utf-8")
         # Without the CPU controller: in one group of it all guests together would get the CPU share of one process.
         (self.directory / "etc" / "qemu.conf").write_text(QEMU_CONF, encoding="utf-8")
+        (self.directory / "host_key").unlink(missing_ok=True)
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", self.directory / "host_key")
         # Its own home directory, so that tasks do not run the start-up files of root's shell.
-        (self.directory / "home").mkdir()
+        (self.directory / "home").mkdir(exist_ok=True)
         (self.directory / "sshd_config").write_text(
             f"HostKey {self.directory / 'host_key'}\nAuthorizedKeysFile {DIRECTORY / 'key.pub'}\n"
             f"StrictModes no\nUsePAM no\nPidFile none\nSetEnv HOME={self.directory / 'home'}\n"

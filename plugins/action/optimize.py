@@ -79,8 +79,7 @@ class ActionModule(ControllerAction):
             )
             settings = {each.name: each.setting for each in tried}
             document["result"] = Optimization(settings, runs.measure, how, sequence.say).run()
-            document["finished"] = True
-            sequence.save()
+        document["finished"] = True  # only now, so that the same command restores the hosts if this one was killed
         path = optimized_profile.publish(directory, FILE, document, Display().display)
         return {"changed": True, "optimize": {**search, "profile": path, "proposed": document["result"]["proposed"]}}
 

@@ -72,6 +72,12 @@ EXPLAINED = (
 )
 
 
+def test_a_limit_may_leave_out_the_first_host_of_the_fleet(make_studies):
+    studies, _ports = make_studies("a", "b")
+    checked = studies.run_playbook("study", {"profiles": "dram,swap"}, "--check", "--limit", "localhost,b")
+    assert checked.status == 0 and "10 of 10 runs to measure" in checked.output, checked.output
+
+
 def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tmp_path):
     studies, ports = make_studies("a")
     variables = {"profiles": "dram,swap", "study_rounds": 1}

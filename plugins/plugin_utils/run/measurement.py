@@ -142,7 +142,7 @@ _HEALTH = Fields(
                 "cpu_first",
                 "cpu_last",
             ),
-            # Differences of counters: the client prints a counter that fell as a large unsigned number.
+            # Differences of counters; the client prints 0 for a counter that fell.
             Optional(Whole(0, 2**64 - 1)),
         ),
         **dict.fromkeys(

@@ -178,7 +178,8 @@ class Sequence:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
     ) -> None:
         try:
-            if self._hosts_changed:
+            # An earlier session may have been killed before it had restored the hosts.
+            if self._hosts_changed or self.document.get("restored") is False:
                 self._restore()
         finally:
             self.playbooks.__exit__()
@@ -204,6 +205,7 @@ class Sequence:
         Raises:
             RunError: it cannot.
         """
+        self._error = ""
         if self.playbooks.run("parts/check_site", {**variables, "results_dir": self.directory.results_dir}, quiet=True):
             raise RunError(f"{name} cannot run, and nothing was touched: {self._error or self._see_log}")
 
@@ -228,9 +230,16 @@ class Sequence:
         Raises:
             RunError: it failed.
         """
-        self._hosts_changed, self._variables, self._error = True, dict(variables), ""
+        self._begin_change(variables)
         if self.playbooks.run(playbook, {**variables, "results_dir": self.directory.results_dir}, quiet=True):
             raise RunError(f"the hosts could not be prepared: {self._error or self._see_log}")
+
+    def _begin_change(self, variables: t.Mapping[str, t.Any]) -> None:
+        """Remember, also on disk, that the hosts must be restored."""
+        self._hosts_changed, self._variables, self._error = True, dict(variables), ""
+        if self.document.get("restored") is not False:
+            self.document["restored"] = False
+            self.save()
 
     @property
     def _see_log(self) -> str:
@@ -257,9 +266,11 @@ class Sequence:
         if before["state"] != FAILED:
             return before
         began = time.monotonic()
-        if clean and self._hosts_changed and self.playbooks.run("teardown", self._variables, quiet=True):
-            raise RunError(f"teardown after the previous run failed: {self._error}")
-        self._hosts_changed, self._variables, self._error = True, dict(variables), ""
+        if clean and self._hosts_changed:
+            self._error = ""
+            if self.playbooks.run("teardown", self._variables, quiet=True):
+                raise RunError(f"teardown after the previous run failed: {self._error or self._see_log}")
+        self._begin_change(variables)
         status = self.playbooks.run(
             playbook,
             {

@@ -105,7 +105,10 @@ def test_password(site, ports, ask):
 
     instance["password"] = "another"
     del instance["username"]
-    assert site.ok(host).facts["one"][str(ports[0])]["run_id"] != facts["run_id"]
+    predicted = site.ok(host, "--check").changed
+    replaced = site.ok(host)
+    assert predicted == replaced.changed == 2, "the ACL file, the restart"
+    assert replaced.facts["one"][str(ports[0])]["run_id"] != facts["run_id"]
     assert ask(ports[0], "AUTH another", "PING") == "+OK\r\n+PONG"
     del instance["password"]
     assert site.ok(host).changed == 3, "the configuration, the ACL file, the restart"

@@ -269,7 +269,7 @@ def test_a_link_at_the_name_of_the_directory_is_not_followed(tmp_path, kind):
     victim = plant(tmp_path, kind)
     settings = TemporarySettings(str(tmp_path / "records"))
     record, knobs = settings.record, writeback.WritebackKnobs("", settings)
-    with pytest.raises(writeback.MeasurementError, match="memstretch-writeback exists and was not created by this benchmark; remove it"):
+    with pytest.raises(writeback.MeasurementError, match="memstretch-writeback exists and was not created by this"):
         writeback.measure(
             str(tmp_path), knobs, writeback.check_options(OPTIONS), "fio", lambda *_args: pytest.fail(), None
         )

@@ -244,6 +244,17 @@ def test_an_interruption_says_at_once_what_is_left_to_do(begin, measure):
     assert "restore.yml" not in said, "there are no hypervisors"
 
 
+def test_hosts_that_a_killed_session_has_left_changed_are_restored_by_the_next_one(begin, measure):
+    killed = begin(measure())
+    until_valid(killed)
+    assert killed.directory.read_json("study.json")["restored"] is False
+    for document, restored in ((killed.document, True), ({"restored": None}, False)):
+        following = begin(document={"schema": 1, "id": "s", **document})
+        with following:
+            pass
+        assert (("teardown", None) in following.playbooks.ran) is restored
+
+
 def raise_interrupted():
     raise Interrupted
 
