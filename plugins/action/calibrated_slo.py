@@ -37,6 +37,5 @@ class ActionModule(ControllerAction):
         Display().display(f"{calibration.sentence(found)}.")
         slo = found["slo"]
         Display().display(f"The SLO is avg <= {slo['avg_us']:g} us and p99 <= {slo['p99_us']:g} us.")
-        if not self._task.check_mode:
-            directory.write_json("calibration.json", found)
-        return {"changed": not self._task.check_mode, "calibration": found}
+        write = directory.json_differs if self._task.check_mode else directory.write_json
+        return {"changed": write("calibration.json", found), "calibration": found}

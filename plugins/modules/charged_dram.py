@@ -40,7 +40,9 @@ options:
     type: bool
     default: false
   longest:
-    description: Seconds after which a watch ends by itself, 1 to 1,000,000; its playbook may have been killed.
+    description:
+      - Seconds after which a watch ends by itself and removes its samples, 1 to 1,000,000; its playbook may have been
+        killed.
     type: float
     default: 86400
   job:
@@ -191,12 +193,11 @@ LONGEST = Range(float, 1, 1_000_000, "seconds")
 
 def begin(module: AnsibleModule, host: BudgetedHost) -> dict[str, t.Any]:
     """Change the limit and start a watch, as the options say; return the module's result."""
+    longest = number("longest", module.params["longest"], LONGEST)
     changed = host.set_limit(module.params["limit"], module.check_mode)
     result = {"changed": changed, "charged_dram": host.document()}
     if module.params["watch"] and not module.check_mode:
-        result["job"] = charged_watch.begin(
-            host.charged, host.group, number("longest", module.params["longest"], LONGEST)
-        )
+        result["job"] = charged_watch.begin(host.charged, host.group, longest)
     return result
 
 

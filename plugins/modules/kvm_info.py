@@ -67,6 +67,7 @@ reason:
   sample: a guest under KVM wrote to its disk 3.2 s after its start
 """
 
+import contextlib
 import json
 import os
 import platform
@@ -139,12 +140,21 @@ def boot(
         try:
             return wait_for_writes(pid, listener, started, timeout)
         finally:
-            if os.path.isdir(f"/proc/{pid}"):
+            with contextlib.suppress(ProcessLookupError):  # it may have ended
                 os.kill(pid, signal.SIGKILL)
 
 
 def wait_for_writes(pid: int, listener: socket.socket, started: float, timeout: float) -> tuple[bool, str]:
     """Wait until the guest has written to its disk; return whether it has, and the reason."""
+    try:
+        return _wait_for_writes(pid, listener, started, timeout)
+    except socket.timeout:
+        return False, f"QEMU did not answer under KVM within {timeout:g} s: it hangs"
+    except (OSError, ValueError) as error:  # ValueError: a reply that breaks off
+        return False, f"QEMU ended under KVM while it was asked what the guest has written: {error}"
+
+
+def _wait_for_writes(pid: int, listener: socket.socket, started: float, timeout: float) -> tuple[bool, str]:
     monitor = None
     listener.settimeout(POLL_S)
     while time.monotonic() < started + timeout:

@@ -22,7 +22,7 @@ options:
     type: path
     required: true
   files:
-    description: Contents of the files by name. cloud-init reads C(meta-data) and C(user-data).
+    description: Contents of the files by name, as text. cloud-init reads C(meta-data) and C(user-data).
     type: dict
     required: true
 attributes:
@@ -70,8 +70,11 @@ def create(module: AnsibleModule, files: t.Mapping[str, str], path: str) -> None
     tool = next(filter(None, (module.get_bin_path(name) for name in TOOLS)), None)
     if tool is None:
         module.fail_json(msg=f"the host has none of {', '.join(TOOLS)}; on Debian install the package genisoimage")
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        module.fail_json(msg=f"directory: {directory!r} is not an existing directory; create it first")
     # In the target's directory, so that a rename replaces the target atomically. Others cannot enter the temporary one.
-    with tempfile.TemporaryDirectory(prefix=".seed-", dir=os.path.dirname(path)) as work:
+    with tempfile.TemporaryDirectory(prefix=".seed-", dir=directory) as work:
         tree = os.path.join(work, "tree")
         os.mkdir(tree)
         for name, content in files.items():
@@ -99,6 +102,11 @@ def main() -> None:
         module.fail_json(
             msg=f"files: {wrong} are not allowed; file names must not be empty, '.' or '..', or contain '/'"
         )
+    # The values are secret, so the message has only their types.
+    others = {name: type(content).__name__ for name, content in files.items() if not isinstance(content, str)}
+    if others:
+        found = ", ".join(f"that of {name!r} is of type {kind}" for name, kind in others.items())
+        module.fail_json(msg=f"files: each content must be text (a quoted string), but {found}")
     digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
     path = os.path.join(module.params["directory"], f"seed-{digest}.iso")
     missing = not os.path.exists(path)

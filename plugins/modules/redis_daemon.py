@@ -53,9 +53,9 @@ options:
     type: str
   cgroup:
     description:
-      - Control group for the server, as a path below the root of the memory controller, for example V(fleet). It must
-        exist. A server that runs in another group is restarted, since memory is charged to the group in which it was
-        first used.
+      - Control group for the server, as a path below the root of the memory controller, for example V(fleet), or as the
+        name of a slice, for example V(fleet.slice). It must exist. A server that runs in another group is restarted,
+        since memory is charged to the group in which it was first used.
       - If empty, the system chooses the group.
     type: str
     default: ""

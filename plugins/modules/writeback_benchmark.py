@@ -271,12 +271,12 @@ def main() -> None:
         repetitions = writeback.repetitions_done(done)
         expected = dict(writing_seconds=seconds, flood_size=options["flood_size"], repetitions_done=repetitions)
         if module.check_mode:
-            module.exit_json(changed=False, msg="check mode: nothing was measured", **expected)
+            module.exit_json(changed=left, msg="check mode: nothing was measured", **expected)
         with record.locked():
             result = measured(module, disk, settings, options, done)
     except (SettingError, SettingsError, HostRecordError, writeback.MeasurementError, SlowDriveError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, writeback=result, **expected)
+    module.exit_json(changed=left, writeback=result, **expected)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import subprocess
@@ -145,3 +146,15 @@ def test_the_home_directory_is_that_of_the_host_also_for_a_program_that_it_build
     assert built.returncode == 0, built.stdout
     (program,) = (tmp_path / "home" / "programs").iterdir()
     assert "membw" in subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_host_that_builds_its_own_program_does_not_keep_the_controller_from_building_that_of_another(
+    install, tmp_path
+):
+    place = "{{ 'fleet' if inventory_hostname == 'a' else 'controller' }}"
+    built = install("-e", json.dumps({"client_program_build_on": place}))
+
+    assert built.returncode == 0, built.stdout
+    (cached,) = (tmp_path / "cache" / "controller").iterdir()
+    (own,), (copied,) = ((tmp_path / "bin" / host).iterdir() for host in ("a", "b"))
+    assert cached.read_bytes() == copied.read_bytes() and own.name == copied.name

@@ -36,19 +36,29 @@ def is_kept(path: str) -> bool:
 
 
 def forget(path: str) -> None:
-    """Remove what is kept there. A file of somebody else stays."""
-    if is_kept(path):
+    """Remove what is kept there, also if it is damaged. A file of somebody else stays."""
+    if _content(path) is not None:
         remove_file(path)
 
 
 def _read(path: str) -> dict[str, t.Any] | None:
+    """Return what save() wrote, or None if there is no file of ours, or a damaged one."""
+    try:
+        document = json.loads(_content(path) or b"")
+    except ValueError:
+        return None
+    whole = isinstance(document, dict) and "key" in document and isinstance(document.get("kept"), dict)
+    return document if whole else None
+
+
+def _content(path: str) -> bytes | None:
     """Return the file's content, or None if there is none of ours: in /var/tmp, anybody may make one of that name."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    with os.fdopen(descriptor, encoding="utf-8") as file:
+    with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             return None
-        return json.load(file)
+        return file.read()

@@ -63,7 +63,10 @@ class BudgetedHost:
         }
 
     def set_limit(self, limit: str, check_mode: bool) -> bool:
-        """Bring the group to its limit; return whether the limit was, or would be, changed.
+        """Bring the group to its limit; return whether the limit was changed.
+
+        With C(check_mode), return whether C(released) would change it. What C(fitted) would do is not known without
+        doing it, so that is False.
 
         Args:
             limit: C(kept), C(released) or C(fitted).
@@ -89,9 +92,12 @@ class BudgetedHost:
             fitted = {**earlier, **fit._replace(ratio=fit.ratio or earlier.get("ratio"))._asdict()}
         else:
             return False
+        self._content = {**self._content, "fitted": fitted}
         with self._record.locked():
-            self._content = {**self._content, "fitted": fitted}
-            self._record.write(self._content)
+            # A fit takes minutes: meanwhile the budget may have been restored, or another one set.
+            recorded = self._record.read()
+            if recorded is not None and recorded["asked"] == self._content["asked"]:
+                self._record.write({**recorded, "fitted": fitted})
         return has_group and self._limit() != before
 
     def _limit(self) -> int | None:

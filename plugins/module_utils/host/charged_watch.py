@@ -8,6 +8,7 @@ The same process reclaims memory of the budget's control group in the background
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -37,7 +38,7 @@ def begin(charged: ChargedDram, group: CgroupFiles | None, longest_s: float) -> 
     Args:
         charged: reads it.
         group: the control group of the budget, whose memory is reclaimed in the background meanwhile.
-        longest_s: the watch ends by itself after this many seconds.
+        longest_s: the watch ends by itself, and removes the file, after this many seconds.
 
     Returns:
         C(path) of the file, and C(pid) of the process.
@@ -45,17 +46,19 @@ def begin(charged: ChargedDram, group: CgroupFiles | None, longest_s: float) -> 
     # Not in /tmp, where others could guess the name.
     descriptor, path = tempfile.mkstemp(prefix="charged-", suffix=".samples", dir=private_directory())
     _write(descriptor, _sample(charged, group, None))  # so that even the shortest phase has one
-    pid = detach(lambda: _watch(charged, group, descriptor, longest_s))
+    pid = detach(lambda: _watch(charged, group, descriptor, path, longest_s))
     os.close(descriptor)
     return {"path": path, "pid": pid}
 
 
-def _watch(charged: ChargedDram, group: CgroupFiles | None, descriptor: int, longest_s: float) -> None:
+def _watch(charged: ChargedDram, group: CgroupFiles | None, descriptor: int, path: str, longest_s: float) -> None:
     reclaim = GroupReclaim(group) if group else None
     if reclaim:
         reclaim.start()
     try:
         _write_samples(charged, group, reclaim, descriptor, longest_s)
+        with contextlib.suppress(FileNotFoundError):  # nobody has ended the watch
+            os.unlink(path)
     finally:
         if reclaim:
             reclaim.stop()  # not while the limit is lowered
@@ -112,7 +115,8 @@ def end(job: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
             lines = file.read().splitlines()
         os.unlink(path)
     except OSError as error:
-        raise WatchError(f"the samples of the charged DRAM cannot be read: {error}") from error
+        ended = "" if has_watched else f"; the process {job['pid']} that watched it has ended: see the option longest"
+        raise WatchError(f"the samples of the charged DRAM cannot be read: {error}{ended}") from error
     if not lines or not has_watched:
         raise WatchError(
             f"the process {job['pid']} that watched the charged DRAM has ended before the phase did, after "

@@ -222,13 +222,22 @@ def group_directory(files: HostFiles, group: str) -> tuple[str, bool]:
 
     Args:
         files: of the host.
-        group: the path of a control group, or the name of a slice, whose directory is below those of its parents.
+        group: as in group_path().
     """
-    if group.endswith(".slice"):
-        parts = group[: -len(".slice")].split("-")
-        group = "/".join("-".join(parts[:depth]) + ".slice" for depth in range(1, len(parts) + 1))
     version_1 = files.exists(CGROUP_V1)
-    return f"{CGROUP_V1 if version_1 else CGROUP_V2}/{group}", version_1
+    return f"{CGROUP_V1 if version_1 else CGROUP_V2}/{group_path(group)}", version_1
+
+
+def group_path(group: str) -> str:
+    """Return the path of a control group below the root of its controller.
+
+    Args:
+        group: such a path, or the name of a slice, whose directory is below those of its parents.
+    """
+    if "/" in group or not group.endswith(".slice"):
+        return group
+    parts = group[: -len(".slice")].split("-")
+    return "/".join("-".join(parts[:depth]) + ".slice" for depth in range(1, len(parts) + 1))
 
 
 class CgroupFiles:

@@ -14,7 +14,8 @@ import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import group_directory, group_path
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, write_file
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Address, Config, address_text
 from ansible_collections.memstretch.density.plugins.module_utils.redis.connection import Connection
 from ansible_collections.memstretch.density.plugins.module_utils.redis.process import Process, find_server
@@ -26,8 +27,6 @@ KEEPS_ARGUMENTS = (6, 2)
 # Exit status of timeout(1) when the time is over, and when it cannot run the command.
 TIMED_OUT = 124
 CANNOT_RUN = (126, 127)
-# The root of the memory controller in version 1 and in version 2 of control groups.
-CGROUP_ROOTS = ("/sys/fs/cgroup/memory", "/sys/fs/cgroup")
 _REFUSALS = ("-WRONGPASS", "-NOAUTH", "-NOPERM", "-DENIED", "-ERR")
 
 
@@ -53,7 +52,7 @@ class Daemon:
         self.username = username
         self.password = password
         self.timeout = timeout
-        self.cgroup = cgroup.strip("/")
+        self.cgroup = group_path(cgroup.strip("/"))
         self._run_command = run_command
 
     @contextlib.contextmanager
@@ -213,9 +212,8 @@ class Daemon:
         return process or self.find()
 
     def _cgroup_file(self) -> str:
-        root = next((root for root in CGROUP_ROOTS if os.path.isdir(root)), None)
-        path = f"{root}/{self.cgroup}/cgroup.procs"
-        if not root or not os.path.exists(path):
+        path = f"{group_directory(HostFiles(), self.cgroup)[0]}/cgroup.procs"
+        if not os.path.exists(path):
             raise DaemonError(
                 f"cgroup: there is no control group {self.cgroup!r} of the memory controller on this host; create it "
                 "first, for example with the module dram_budget, or leave the option empty"

@@ -208,7 +208,8 @@ def _end_leftover(handle: int, endpoint: str, run_id: str | None, executable: st
                 f"from this host; wait until it ends, or end it"
             )
         if owner and run_id and _is_running(owner["pid"], executable):
-            os.kill(owner["pid"], signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+                os.kill(owner["pid"], signal.SIGTERM)
         time.sleep(0.05)
         if _try_lock(handle):
             return

@@ -103,7 +103,7 @@ def erase(guard: Guard, disk: Disk, descriptor: int) -> None:
 
 
 def _write(what: str, descriptor: int, data: bytes, offset: int) -> None:
-    """Write data to a device; C(what) names it in the error."""
+    """Write data to a device or a file; C(what) names it in the error."""
     try:
         written = os.pwrite(descriptor, data, offset)
     except OSError as error:
@@ -199,8 +199,8 @@ def write_area(node: str) -> None:
     descriptor = os.open(node, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
     try:
         size = os.lseek(descriptor, 0, os.SEEK_END)
-        os.pwrite(descriptor, header(size, uuid.uuid4()), 0)
-        os.fsync(descriptor)
+        _write(node, descriptor, header(size, uuid.uuid4()), 0)
+        _sync(node, descriptor)
     finally:
         os.close(descriptor)
 
@@ -224,8 +224,8 @@ def make_file(guard: Guard, path: str, size: int, file_system: str) -> None:
                     f"the file system of {path} ({file_system}) cannot reserve blocks, so a swap file would have holes"
                 ) from error
             raise
-        os.pwrite(descriptor, header(size, uuid.uuid4()), 0)
-        os.fsync(descriptor)
+        _write(path, descriptor, header(size, uuid.uuid4()), 0)
+        _sync(path, descriptor)
         os.rename(new, path)
     except BaseException:
         os.unlink(new)

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import typing as t
 import xml.etree.ElementTree as ET
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles, group_directory
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_in_bytes
@@ -94,9 +95,13 @@ def _free_space(directory: str) -> int:
 def _dram_budget(partition: str) -> int | None:
     """Return the memory limit of the control group that libvirt puts the VMs into, None if it has no limit."""
     name = partition.strip("/") or "machine"
-    version_1 = os.path.isdir("/sys/fs/cgroup/memory")
-    path = f"{'/sys/fs/cgroup/memory' if version_1 else '/sys/fs/cgroup'}/{name}{'.slice' if booted() else ''}"
-    return CgroupFiles(path, version_1).limit()
+    return CgroupFiles(*group_directory(HostFiles(), slice_of(name) if booted() else name)).limit()
+
+
+def slice_of(partition: str) -> str:
+    """Return the name of the slice of systemd that libvirt makes for a partition, such as C(machine/fleet)."""
+    escaped = re.sub(r"[^A-Za-z0-9:_./]", lambda found: f"\\x{ord(found[0]):02x}", partition)
+    return f"{escaped.replace('/', '-')}.slice"
 
 
 def _address_count(host: VmHost, network: t.Mapping[str, t.Any]) -> int | None:

@@ -76,7 +76,7 @@ class VmHost:
     def domains(self) -> dict[str, Domain]:
         """Return all VMs of this host by name."""
         found = {}
-        for domain in self._connection.listAllDomains():
+        for domain in self._call("list the VMs", self._connection.listAllDomains):
             try:
                 state = domain.state()[0]
                 xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
@@ -102,24 +102,24 @@ class VmHost:
 
     def start(self, name: str) -> None:
         domain = self._find(name)
-        if domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED:
+        if self._state(name, domain) == libvirt.VIR_DOMAIN_PAUSED:
             self._call(f"resume {name}", domain.resume)
-        elif not domain.isActive():
+        elif not self._is_active(name, domain):
             self._call(f"start {name}", domain.create)
 
     def stop(self, name: str, timeout: float) -> None:
         """Request a shutdown, and switch the VM off if it still runs after the timeout."""
         domain = self._find(name)
-        if timeout and domain.isActive() and domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING:
+        if timeout and self._is_active(name, domain) and self._state(name, domain) == libvirt.VIR_DOMAIN_RUNNING:
             self._call(f"shut down {name}", domain.shutdown)
             deadline = time.monotonic() + timeout
-            while domain.isActive() and time.monotonic() < deadline:
+            while self._is_active(name, domain) and time.monotonic() < deadline:
                 time.sleep(POLL_S)
         try:
-            if domain.isActive():
+            if self._is_active(name, domain):
                 domain.destroy()
         except libvirt.libvirtError as error:
-            if domain.isActive():
+            if self._is_active(name, domain):
                 raise VmHostError(f"cannot switch off {name}: {error}") from error
 
     def undefine(self, name: str) -> None:
@@ -166,9 +166,10 @@ class VmHost:
             network = self._connection.networkLookupByName(name)
         except libvirt.libvirtError as error:
             raise VmHostError(f"network: libvirt has no network {name!r} ({error})") from error
-        if not network.isActive():
+        if not self._call(f"read the network {name}", network.isActive):
             raise VmHostError(f"network: {name!r} is not active")
-        ranges = ET.fromstring(network.XMLDesc()).iterfind("./ip/dhcp/range")
+        definition = self._call(f"read the network {name}", network.XMLDesc)
+        ranges = ET.fromstring(definition).iterfind("./ip/dhcp/range")
         return sum(
             int(ipaddress.ip_address(each.get("end", ""))) - int(ipaddress.ip_address(each.get("start", ""))) + 1
             for each in ranges
@@ -176,6 +177,12 @@ class VmHost:
 
     def _find(self, name: str) -> t.Any:
         return self._call(f"find {name}", lambda: self._connection.lookupByName(name))
+
+    def _state(self, name: str, domain: t.Any) -> int:
+        return self._call(f"read the state of {name}", domain.state)[0]
+
+    def _is_active(self, name: str, domain: t.Any) -> bool:
+        return bool(self._call(f"read the state of {name}", domain.isActive))
 
     @staticmethod
     def _call(what: str, function: t.Callable[[], t.Any]) -> t.Any:

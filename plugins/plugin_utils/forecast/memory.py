@@ -96,7 +96,7 @@ class HostMemory:
             return max(0.0, room)
         size = size_in_bytes("host_tuning_dram_budget.size", self._budget["size"], self.total)
         if self._in_cgroup:
-            return float(min(size, room))
+            return max(0.0, float(min(size, room)))
         return max(0.0, min(size, self.total) - self._reserve - free)
 
     @property

@@ -82,10 +82,18 @@ class RunDirectory:
         Raises:
             OSError: it cannot be written, for example because the disk is full; an earlier file is kept.
         """
-        with contextlib.suppress(FileNotFoundError), open(self.file(name), encoding="utf-8") as stream:
-            if stream.read() == text:
-                return False
+        if not self._differs(name, text):
+            return False
         self._write(name, [text])
+        return True
+
+    def json_differs(self, name: str, document: t.Any) -> bool:
+        """Return whether write_json() would change the file name."""
+        return self._differs(name, f"{_json(document)}\n")
+
+    def _differs(self, name: str, text: str) -> bool:
+        with contextlib.suppress(FileNotFoundError), open(self.file(name), encoding="utf-8") as stream:
+            return stream.read() != text
         return True
 
     def _write(self, name: str, parts: t.Iterable[str]) -> None:

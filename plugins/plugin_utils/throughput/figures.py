@@ -65,13 +65,15 @@ def pages_in(case: t.Mapping[str, t.Any]) -> bool:
     return bool(case["page_ins"] >= max(1, PAGING * case["requests"]))
 
 
-def _curve(measured: t.Mapping[str, t.Any]) -> list[list[float]]:
+def _curve(measured: t.Mapping[str, t.Any]) -> list[list[float]] | None:
     """Return points [bytes in use, SETs per second] of equal steps of memory, so that rounds can be compared.
 
-    Each new key adds the same number of bytes.
+    Each new key adds the same number of bytes. None if Redis did not report its memory before or after them.
     """
+    start, end = ((measured["server"][when] or {}).get("used_memory") for when in ("before", "after"))
+    if start is None or end is None:
+        return None
     interval, points = measured["series"]["interval_s"], measured["series"]["points"]
-    start, end = (measured["server"][when]["used_memory"] for when in ("before", "after"))
     counts = [count for count, *_latencies in points]
     ends = [min((number + 1) * interval, measured["seconds"]) for number in range(len(counts))]
     keys = sum(counts) / CURVE_POINTS

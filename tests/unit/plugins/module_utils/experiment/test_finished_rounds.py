@@ -64,3 +64,20 @@ def test_a_link_or_a_file_of_somebody_else_is_not_read(path, tmp_path, monkeypat
     assert FinishedRounds(path, KEY).kept == KEPT
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert FinishedRounds(path, KEY).kept == {} and not finished_rounds.is_kept(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"key": {"options"', b"\xff\xfe", b"[]", b"null", b'{"key": 1}', b'{"key": 1, "kept": 2}', b"{}"]
+)
+def test_a_damaged_file_is_none_and_is_replaced_or_removed(path, content):
+    def damage():
+        with open(path, "wb") as file:
+            file.write(content)
+
+    damage()
+    assert FinishedRounds(path, KEY).kept == {} and not finished_rounds.is_kept(path)
+    FinishedRounds(path, KEY).save(KEPT)
+    assert FinishedRounds(path, KEY).kept == KEPT
+    damage()
+    finished_rounds.forget(path)
+    assert not os.path.exists(path)

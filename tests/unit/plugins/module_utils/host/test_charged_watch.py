@@ -34,6 +34,16 @@ def test_a_watch_reads_until_its_file_is_removed():
         pass
 
 
+def test_a_watch_that_nobody_ends_removes_its_file(monkeypatch):
+    monkeypatch.setattr(charged_watch, "INTERVAL_S", 0.05)
+    job = charged_watch.begin(ChargedDram({"mechanism": "hugepages", "original_pages": 0}), None, 0.1)
+    while is_running(job["pid"]):
+        time.sleep(0.01)
+    assert not os.path.exists(job["path"])
+    with pytest.raises(charged_watch.WatchError, match="cannot be read.*has ended: see the option longest"):
+        charged_watch.end(job)
+
+
 def test_only_the_limit_is_read_under_the_lock(tmp_path, monkeypatch):
     """The reclaim in the background lowers the limit for a moment, and needs the lock for each look."""
     for name, number in (("memory.limit_in_bytes", 100), ("memory.usage_in_bytes", 90), ("memory.failcnt", 3)):

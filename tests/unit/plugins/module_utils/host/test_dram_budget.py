@@ -13,6 +13,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
     CgroupFiles,
     HugepageBudget,
     SliceBudget,
+    group_path,
 )
 
 MIB = 2**20
@@ -94,6 +95,11 @@ def test_the_control_group_of_a_nested_slice_is_below_its_parents():
     assert budget.applied_state({}, {})["/etc/systemd/system/machine-fleet.slice.d/90-memstretch-budget.conf"].endswith(
         "[Slice]\nMemoryMax=67108864\n"
     )
+
+
+@pytest.mark.parametrize("group", ["fleet", "a/b", "fleet.slice", "a.slice/a-b.slice"])
+def test_the_path_of_a_control_group_stays_as_it_is(group):
+    assert group_path(group) == group
 
 
 @pytest.mark.parametrize("systemd", [True, False])

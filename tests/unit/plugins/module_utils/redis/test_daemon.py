@@ -9,7 +9,8 @@ import os
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.redis.daemon import Daemon, actions_for
+from ansible_collections.memstretch.density.plugins.module_utils.host import dram_budget
+from ansible_collections.memstretch.density.plugins.module_utils.redis.daemon import Daemon, DaemonError, actions_for
 from ansible_collections.memstretch.density.plugins.module_utils.redis.process import Process
 
 
@@ -64,3 +65,18 @@ def test_a_link_at_the_name_of_the_record_is_not_followed(write_config, process,
     daemon.remember(process, "of another configuration")
     assert victim.read_text(encoding="utf-8") == "precious"
     assert daemon.is_current(process) is False
+
+
+@pytest.mark.parametrize("cgroup", ["a-b.slice", "/a.slice/a-b.slice"])
+def test_a_slice_is_the_control_group_below_its_parents(write_config, process, tmp_path, monkeypatch, cgroup):
+    for name in ("CGROUP_V1", "CGROUP_V2"):
+        monkeypatch.setattr(dram_budget, name, str(tmp_path / "cgroup"))
+    procs = tmp_path / "cgroup" / "a.slice" / "a-b.slice" / "cgroup.procs"
+    daemon = Daemon(write_config(), "redis-server", "default", None, 1, cgroup, lambda *_args, **_options: (0, "", ""))
+    with pytest.raises(DaemonError, match="there is no control group 'a.slice/a-b.slice' of the memory controller"):
+        daemon._cgroup_file()
+    procs.parent.mkdir(parents=True)
+    procs.touch()
+    assert daemon._cgroup_file() == str(procs)
+    monkeypatch.setattr(process, "in_cgroup", lambda group: group == "a.slice/a-b.slice")
+    assert daemon.is_in_cgroup(process)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -202,6 +203,21 @@ def test_a_client_left_by_an_interrupted_playbook_is_ended(options, tmp_path, pr
         assert time.monotonic() < deadline
     with client.endpoint_lock(options, INTERPRETER):
         assert left.wait(timeout=10) == -signal.SIGTERM
+
+
+def test_a_client_that_ends_before_it_is_ended_is_no_error(options, tmp_path, monkeypatch):
+    options, held = unique(options, tmp_path), contextlib.ExitStack()
+    lock = held.enter_context(client.endpoint_lock(options, "/bin/true"))
+    os.pwrite(lock, json.dumps({"pid": os.getpid(), "run_id": "r"}).encode(), 0)
+    monkeypatch.setattr(client, "_is_running", lambda _pid, _executable: True)
+
+    def kill(_pid, _signal):
+        held.close()
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", kill)
+    with client.endpoint_lock(options, "/bin/true"):
+        pass
 
 
 def test_another_process_with_the_id_of_a_client_is_left_alone(options, tmp_path, monkeypatch):

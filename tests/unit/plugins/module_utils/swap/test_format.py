@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 import subprocess
@@ -12,7 +14,13 @@ import uuid
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FormatError, header, table
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import (
+    FormatError,
+    header,
+    make_file,
+    table,
+    write_area,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import read_header
 
 MIB = 1024 * 1024
@@ -70,3 +78,26 @@ def test_partitions_that_do_not_fit_are_refused():
 def test_an_encrypted_disk_has_one_partition_with_our_mark():
     line = f'size=98MiB, type=L, name="memstretch-crypt", uuid={IDENTIFIER}\n'
     assert table(100 * MIB, True, [IDENTIFIER]) == "label: gpt\n" + line
+
+
+def fail(*_arguments):
+    raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize(
+    ("call", "fault", "message"),
+    [
+        ("pwrite", lambda *_arguments: 512, "only 512 of [0-9]+ bytes at 0 could be written"),
+        ("pwrite", fail, "cannot be written at 0 .Input/output error.. The drive may be failing"),
+        ("fsync", fail, "has not stored what was written .Input/output error.. The drive may be failing"),
+    ],
+)
+def test_an_area_that_could_not_be_written_names_its_device(tmp_path, monkeypatch, call, fault, message):
+    area, path = tmp_path / "area", tmp_path / "file"
+    area.write_bytes(bytes(MIB))
+    monkeypatch.setattr(os, call, fault)
+    with pytest.raises(FormatError, match=f"^{area}:? {message}"):
+        write_area(str(area))
+    with pytest.raises(FormatError, match=f"^{path}:? {message}"):
+        make_file(None, str(path), MIB, "ext4")
+    assert [each.name for each in tmp_path.iterdir()] == ["area"]

@@ -1,11 +1,52 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses of VMs, as libvirt reports them."""
+"""Addresses of VMs, as libvirt reports them, and its errors, as the user reads them."""
 
 from __future__ import annotations
 
-from ansible_collections.memstretch.density.plugins.module_utils.vm.host import usable_addresses
+import types
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.vm import host as vm_host
+from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError, usable_addresses
 
 IPV4, IPV6 = 0, 1
+RUNNING, PAUSED = 1, 3
+
+
+class LibvirtError(Exception):
+    """Stands for libvirt.libvirtError."""
+
+
+def fail(*_arguments):
+    raise LibvirtError("client socket is closed")
+
+
+@pytest.fixture
+def connect(monkeypatch):
+    """A function that returns a host with a VM, of which some calls fail because libvirtd has ended."""
+    libvirt = types.SimpleNamespace(
+        libvirtError=LibvirtError,
+        registerErrorHandler=lambda *_arguments: None,
+        VIR_DOMAIN_RUNNING=RUNNING,
+        VIR_DOMAIN_PAUSED=PAUSED,
+    )
+    monkeypatch.setattr(vm_host, "libvirt", libvirt)
+
+    def call(**calls):
+        working = {
+            "state": lambda: [RUNNING, 1],
+            "isActive": lambda: 1,
+            "shutdown": lambda: 0,
+            "lookupByName": lambda _name: found,
+            "networkLookupByName": lambda _name: found,
+            "XMLDesc": lambda: "<network/>",
+        }
+        found = types.SimpleNamespace(**{**working, **calls})
+        libvirt.open = lambda _uri: found
+        return VmHost("qemu:///system")
+
+    return call
 
 
 def card(*addresses: tuple[str, int]) -> dict[str, object]:
@@ -19,3 +60,34 @@ def test_an_address_of_ipv4_comes_first_and_one_of_ipv6_serves_alone() -> None:
     assert usable_addresses({"lo": loopback, "eth0": card(("fe80::1", IPV6), ("2001:db8::7", IPV6))}) == ["2001:db8::7"]
     assert usable_addresses({"lo": loopback, "eth0": card(("fe80::1", IPV6), ("169.254.3.4", IPV4))}) == []
     assert usable_addresses({"lo": {"addrs": None, "hwaddr": ""}}) == []
+
+
+@pytest.mark.parametrize(
+    ("calls", "what", "message"),
+    [
+        ({"listAllDomains": fail}, lambda host: host.domains(), "cannot list the VMs: client socket is closed"),
+        ({"state": fail}, lambda host: host.start("fleet-1"), "cannot read the state of fleet-1: client socket"),
+        ({"isActive": fail}, lambda host: host.start("fleet-1"), "cannot read the state of fleet-1: client socket"),
+        ({"isActive": fail}, lambda host: host.stop("fleet-1", 5), "cannot read the state of fleet-1: client socket"),
+        ({"state": fail}, lambda host: host.stop("fleet-1", 5), "cannot read the state of fleet-1: client socket"),
+        ({"isActive": fail}, lambda host: host.stop("fleet-1", 0), "cannot read the state of fleet-1: client socket"),
+        ({"isActive": fail}, lambda host: host.network_addresses("net"), "cannot read the network net: client socket"),
+        ({"XMLDesc": fail}, lambda host: host.network_addresses("net"), "cannot read the network net: client socket"),
+    ],
+)
+def test_an_error_of_libvirt_names_what_could_not_be_done(connect, calls, what, message) -> None:
+    with pytest.raises(VmHostError, match=message):
+        what(connect(**calls))
+
+
+def test_a_vm_that_is_undefined_while_it_shuts_down_is_an_error_of_this_vm(connect) -> None:
+    answers = iter([lambda: 1, fail])
+    with pytest.raises(VmHostError, match="cannot read the state of fleet-1"):
+        connect(isActive=lambda: next(answers)()).stop("fleet-1", 5)
+
+
+def test_a_vm_that_ends_while_it_is_switched_off_is_off(connect) -> None:
+    answers = iter([1, 0])
+    connect(isActive=lambda: next(answers), destroy=fail).stop("fleet-1", 0)
+    with pytest.raises(VmHostError, match="cannot switch off fleet-1: client socket is closed"):
+        connect(destroy=fail).stop("fleet-1", 0)

@@ -52,6 +52,12 @@ def test_a_budget_by_huge_pages_is_for_the_whole_host(budget, dram):
     assert memory({**DRIVES, "dram_budget": budget}).dram == pytest.approx(dram)
 
 
+def test_a_machine_without_room_has_no_dram_for_the_fleet_with_a_budget_too():
+    small = {"memory": {"total_bytes": GIB // 2}}
+    budget = {"mechanism": "cgroup", "size": "4G", "group": "fleet"}
+    assert memory(DRIVES, record=small).dram == memory({**DRIVES, "dram_budget": budget}, record=small).dram == 0
+
+
 def test_without_a_tier_kswapd_keeps_nothing_free_from_the_fleet():
     assert memory(ARM).levels(9 * GIB) == [("dram", 9 * GIB)]
     with pytest.raises(DoesNotFit, match="needs 9.001 GiB, but has 9 GiB of DRAM and no tier beyond it"):

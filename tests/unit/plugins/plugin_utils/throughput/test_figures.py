@@ -107,6 +107,15 @@ def test_the_stolen_share_is_that_of_all_cpus_while_the_client_ran():
     assert figures.cell({**ABOUT, "cpus": 2}, [STEP], [measured()])["stolen"] is None
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_without_the_memory_before_and_after_there_is_no_curve(when):
+    result = measured()
+    result["server"][when] = None
+    assert figures.figures(STEP, result)["curve"] is None
+    result["server"][when] = {"cpu_s": None, "used_memory": None}
+    assert figures.figures(STEP, result)["curve"] is None
+
+
 def test_rounds_that_were_measured_on_different_boots_are_doubtful():
     first = figures.cell(ABOUT, [STEP], [measured()])
     assert figures.doubts([first, {**first, "machine": "another"}]) == [
