@@ -51,7 +51,7 @@ def test_keys_from_variables_are_used_and_not_shown(fleet: LocalFleet) -> None:
     assert again.status == 0 and "changed=0" in again.output, again.output
 
 
-def test_variables_of_the_command_line_that_would_apply_to_the_vms_are_refused(fleet: LocalFleet) -> None:
+def test_extra_variables_that_would_apply_to_the_vms_are_refused(fleet: LocalFleet) -> None:
     inventory = write_inventory(fleet.path / "hosts.yml", {"hypervisors": {"hosts": {"kvm": {}}}})
     check = {
         "ansible.builtin.include_role": {"name": "memstretch.density.vm_fleet", "tasks_from": "check"},
@@ -61,7 +61,7 @@ def test_variables_of_the_command_line_that_would_apply_to_the_vms_are_refused(f
     forced = ("-e", "ansible_ssh_common_args=-v", "-e", "ansible_port=2222", "-e", "ansible_user=root")
     outcome = fleet.run_playbook(*forced, playbook=playbook, inventory=inventory)
     told = " ".join(outcome.output.split())
-    assert outcome.status != 0 and "-e ansible_port, -e ansible_ssh_common_args: variables" in told, told
+    assert outcome.status != 0 and "-e ansible_port, -e ansible_ssh_common_args: extra variables (-e)" in told, told
     allowed = fleet.run_playbook("--user", "root", "--ssh-common-args=-v", playbook=playbook, inventory=inventory)
     assert allowed.status == 0, allowed.output
 
