@@ -31,7 +31,8 @@ PROFILES = {path.stem for path in ROOT.glob("roles/host_tuning/profiles/*.yml")}
 
 # Commands that are not played, and why.
 LEFT_OUT = {
-    "sudo install -m 644 results/latest/metrics.prom /var/lib/prometheus/node-exporter/memstretch.prom": "writes outside",
+    "sudo install -m 644 results/latest/metrics.prom "
+    "/var/lib/prometheus/node-exporter/memstretch.prom": "writes outside",
     "ansible-playbook -i hosts.yml -i '~/.local/share/memstretch/fleets/redis/inventory.yml' "
     "memstretch.density.benchmark": "the role writes that inventory",
     "ansible-navigator run benchmark.yml --execution-environment-image memstretch-density --mode stdout "
