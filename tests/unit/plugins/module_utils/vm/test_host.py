@@ -81,9 +81,13 @@ def test_an_error_of_libvirt_names_what_could_not_be_done(connect, calls, what, 
 
 
 def test_a_vm_that_is_undefined_while_it_shuts_down_is_an_error_of_this_vm(connect) -> None:
-    answers = iter([lambda: 1, fail])
+    answers = iter([1])
+
+    def is_active():
+        return next(answers, None) or fail()
+
     with pytest.raises(VmHostError, match="cannot read the state of fleet-1"):
-        connect(isActive=lambda: next(answers)()).stop("fleet-1", 5)
+        connect(isActive=is_active).stop("fleet-1", 5)
 
 
 def test_a_vm_that_ends_while_it_is_switched_off_is_off(connect) -> None:
