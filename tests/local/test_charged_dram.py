@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import pathlib
 import subprocess
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.memstretch.density.plugins.modules import charged_dram, dram_budget
+from ansible_collections.memstretch.density.tests.unit.fixtures import module_runner
 
 from .conftest import RedisServer
 
@@ -64,11 +62,7 @@ def run_module(tmp_path):
     """Return a function that runs a module of the collection here and returns its result."""
 
     def run(module, **options):
-        output = io.StringIO()
-        arguments = {**options, "record_directory": str(tmp_path / "records"), "_ansible_remote_tmp": str(tmp_path)}
-        with contextlib.redirect_stdout(output), patch_module_args(arguments), contextlib.suppress(SystemExit):
-            module.main()
-        result = json.loads(output.getvalue())
+        result = module_runner.run_module(module, tmp_path, record_directory=str(tmp_path / "records"), **options)
         assert not result.get("failed"), result
         return result
 

@@ -77,7 +77,7 @@ MODULE_RANGES = {
     "study": {"rounds": study.RANGES["study_rounds"], "attempts": study.RANGES["study_attempts"]},
     "vm_fleet": {
         **vm.RANGES,
-        "vcpus": vm.vCPUS,
+        "vcpus": vm.VCPUS,
         "vms": vm.NUMBER,
         "numa_nodes": vm.NUMA_NODE,
         "network.first_port": vm.FIRST_PORT,
@@ -115,7 +115,7 @@ ROLE_RANGES = {
     "vm_fleet": {
         **vm.RANGES,
         "count": vm_members.COUNT,
-        "vcpus": vm.vCPUS,
+        "vcpus": vm.VCPUS,
         "numa_nodes": vm.NUMA_NODE,
         "network": vm.FIRST_PORT,
     },

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The drives of a host that could hold swap, and what speaks against each. Nothing here writes."""
+"""The drives of a host that could hold swap, and the objections to each. Nothing here writes."""
 
 from __future__ import annotations
 

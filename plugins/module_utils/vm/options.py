@@ -34,7 +34,7 @@ RANGES: Ranges = {
     "stop_timeout": Range(int, 0, 86_400, "seconds"),
     "address_timeout": Range(int, 0, 86_400, "seconds"),
 }
-vCPUS = Range(int, 1, 1024, "vCPUs")
+VCPUS = Range(int, 1, 1024, "vCPUs")
 # The MAC address of a VM has two bytes for its number.
 NUMBER = Range(int, 1, 65_535, "the VM's number in the fleet")
 NUMA_NODE = Range(int, 0, 1023, "NUMA node")  # Linux has at most 1024
@@ -45,7 +45,7 @@ def check_options(options: Options) -> None:
     """Raise SettingError for a value that no host can use."""
     check_numbers(options, RANGES)
     if options["vcpus"] is not None:
-        number("vcpus", options["vcpus"], vCPUS)
+        number("vcpus", options["vcpus"], VCPUS)
     for node in options["numa_nodes"]:
         number("numa_nodes", node, NUMA_NODE)
     _check_first_port(options["network"] or {}, _check_numbers(options["vms"]))
