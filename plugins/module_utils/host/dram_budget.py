@@ -295,14 +295,16 @@ class CgroupFiles:
 
         The OOM killer is not called: version 1 refuses such a limit, and in version 2 the memory is reclaimed first.
         """
-        if self._usage == "memory.current" and self.usage() > limit:
-            if not os.path.exists(f"{self.path}/memory.reclaim"):
-                raise BudgetError(f"{self.path} has no memory.reclaim; it needs Linux 5.19 or later")
-            with contextlib.suppress(BudgetError):  # it also fails if a part was reclaimed
-                _write(f"{self.path}/memory.reclaim", str(self.usage() - limit))
-            if self.usage() > limit:
-                return False
+        version_2 = self._usage == "memory.current"
+        if version_2 and self.usage() > limit and not os.path.exists(f"{self.path}/memory.reclaim"):
+            raise BudgetError(f"{self.path} has no memory.reclaim; it needs Linux 5.19 or later")
         for _try in range(_TRIES):
+            excess = self.usage() - limit
+            if version_2 and excess > 0:
+                with contextlib.suppress(BudgetError):  # it also fails if a part was reclaimed
+                    _write(f"{self.path}/memory.reclaim", str(excess))
+                if self.usage() > limit:
+                    continue  # a fleet that runs takes pages back meanwhile
             with contextlib.suppress(BudgetError):
                 self.set_limit(limit)
                 return True
