@@ -19,7 +19,8 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.boot.command_line import CommandLine
 from ansible_collections.memstretch.density.plugins.module_utils.boot.loader import Grub
-from ansible_collections.memstretch.density.plugins.module_utils.boot.rollback import BootLoaderError
+from ansible_collections.memstretch.density.plugins.module_utils.boot.rollback import BootLoaderError, flush_journal
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import sync_directory, write_file
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
@@ -130,6 +131,27 @@ class Host:
         """Return the root file systems that the menu boots from."""
         return {word for entry in self.command_line().loader.entries() for word in entry.words if "root=" in word}
 
+    def at_boot(self, name: str) -> bytes:
+        """Return a file next to the menu as the boot loader reads it after a power cut: without replaying the journal."""
+        image = self.root.parent / "boot-after-power-cut.img"
+        shutil.copyfile(self.root.parent / "boot.img", image)
+        command = ["debugfs", "-c", "-R", f"cat /grub/{name}", str(image)]
+        return subprocess.run(command, check=True, capture_output=True).stdout
+
+    def menu_at_boot(self) -> bytes:
+        """Return the menu as the boot loader reads it after a power cut now."""
+        return self.at_boot(self.menu.name)
+
+    def use_free_blocks(self) -> None:
+        """Write to each block of /boot that is free, without filling the journal, which the kernel would then flush."""
+        filler = self.root / "boot" / "filler"
+        with open(filler, "wb", buffering=0) as file:
+            with pytest.raises(OSError, match="No space"):
+                while True:
+                    file.write(b"x" * 1024)
+            os.fsync(file.fileno())
+        filler.unlink()
+
     def files(self) -> dict[str, tuple]:
         """Return content and mode of each file of the boot loader and of the record."""
         return {
@@ -162,6 +184,43 @@ def test_a_restored_host_is_as_it_was_byte_for_byte(host):
     assert lines[0] == ["console=ttyS0", "rcu_nocbs=all"] and len(lines) == 3
     assert host.command_line().change() == []
     assert host.files() == before
+
+
+def test_a_file_that_is_only_in_the_journal_is_not_what_the_host_boots(host):
+    """The fault that the next tests guard against: fsync() is not enough."""
+    os.sync()
+    flush_journal(str(host.menu.parent))
+    before = host.menu_at_boot()
+    assert before == host.menu.read_bytes()
+    write_file(str(host.menu), "new\n")
+    assert host.menu_at_boot() == before
+    host.use_free_blocks()
+    assert host.menu_at_boot() not in (before, b"new\n")
+    flush_journal(str(host.menu.parent))
+    assert host.menu_at_boot() == b"new\n"
+
+
+def test_a_power_cut_at_any_moment_leaves_the_old_or_the_new_menu(host, monkeypatch):
+    old, seen, prepared, replace = host.menu.read_bytes(), [], [], os.replace
+
+    def watched(source, target):
+        seen.append(host.menu_at_boot())
+        if target == str(host.menu):
+            prepared.append(host.at_boot(os.path.basename(source)))
+        replace(source, target)
+        if target == str(host.menu):
+            sync_directory(str(host.menu.parent))
+            host.use_free_blocks()
+            seen.append(host.menu_at_boot())
+
+    monkeypatch.setattr(os, "replace", watched)
+    host.command_line("rcu_nocbs=all").change()
+    monkeypatch.undo()
+    new = host.menu.read_bytes()
+    assert b"rcu_nocbs=all" in new and host.menu_at_boot() == new
+    assert prepared == [new] and seen[0] == old and set(seen) <= {old, new}
+    host.command_line().change()
+    assert host.menu_at_boot() == old
 
 
 @pytest.mark.parametrize("file_system", ["root_device", "boot_device"])

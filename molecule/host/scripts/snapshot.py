@@ -163,11 +163,21 @@ def others():
         yield f"run {path}"
 
 
+def drives():
+    """Return a lasting name for each NVMe controller: the kernel numbers them in the order in which it finds them."""
+    found = {}
+    for path in glob.glob("/sys/class/nvme/nvme*/serial"):
+        with open(path, encoding="ascii") as file:
+            found[path.split("/")[4]] = f"nvme-{file.read().strip()}-"
+    return found
+
+
 def main():
     # Wait until the boot has ended. The exit status is 1 if a unit has failed, which the list of units shows too.
     subprocess.run(["systemctl", "is-system-running", "--wait"], check=False, capture_output=True)
     lines = [*kernel_values(), *files(), *disks(), *services(), *others()]
-    print("\n".join(sorted(lines)))
+    names = drives()
+    print("\n".join(sorted(re.sub(r"\bnvme\d+(?=n\d)", lambda match: names[match[0]], line) for line in lines)))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fill memory, then read a random page of it every 20 ms, as a server does that is asked for random keys.
 
-Arguments: the number of MiB; how many bytes of each page are random, the others are zeroes; a file to write once the memory is filled.
+Arguments: the number of MiB; how many bytes of each page are random, the others are zeroes; a file to write once the
+memory is filled.
 """
 
 from __future__ import annotations

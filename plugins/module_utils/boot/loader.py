@@ -24,6 +24,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.boot.arguments 
 from ansible_collections.memstretch.density.plugins.module_utils.boot.rollback import (
     BootLoaderError,
     all_or_nothing,
+    flush_journal,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import remove_file, write_file
@@ -94,7 +95,9 @@ def replace_text(path: str, text: str | None, mode: int = 0o644) -> None:
     if text is None:
         remove_file(path)
     else:
-        write_file(path, text, stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else mode)
+        # Only a new file that the boot loader can find on the disk may get the name of the old one.
+        mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else mode
+        write_file(path, text, mode, before_replacing=flush_journal)
 
 
 def digest(text: str | None) -> str:

@@ -136,8 +136,17 @@ def private_directory(parent: str | None = None) -> str:
     return path
 
 
-def write_file(path: str, text: str, mode: int = 0o644) -> None:
-    """Replace a file atomically: after a power cut it has either its old or its new content."""
+def write_file(
+    path: str, text: str, mode: int = 0o644, before_replacing: t.Callable[[str], None] | None = None
+) -> None:
+    """Replace a file atomically: after a power cut it has either its old or its new content.
+
+    Args:
+        path: of the file.
+        text: its new content.
+        mode: its permissions.
+        before_replacing: is called with the directory when the new file is on the disk, before it gets its name.
+    """
     directory = os.path.dirname(path)
     new = f"{path}.memstretch-new"
     remove_file(new)  # left by an interrupted write
@@ -149,6 +158,8 @@ def write_file(path: str, text: str, mode: int = 0o644) -> None:
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
+        if before_replacing:
+            before_replacing(directory)
         os.replace(new, path)
     except BaseException:
         os.unlink(new)

@@ -165,7 +165,7 @@ def _check_encrypted(kind: str, partitions: int, tools: dict[str, str | None]) -
         raise SettingError(f"encrypted: only disks can be encrypted (kind=devices), not kind={kind}")
     if partitions > 1:
         raise SettingError(
-            f"partitions: {partitions} encrypted partitions are not supported; encrypted uses one on each disk"
+            f"partitions is {partitions}; with encrypted it must be 0 or 1, because encrypted swap has one on each disk"
         )
     if not tools.get("cryptsetup"):
         raise SettingError("encrypted: the program cryptsetup is missing on this host; the role swap_space installs it")

@@ -141,3 +141,24 @@ def test_version_2_lowers_a_limit_only_once_the_memory_is_reclaimed(tmp_path):
     (tmp_path / "memory.current").write_text(str(150 * MIB), encoding="ascii")
     assert files.squeeze(200 * MIB)
     assert (tmp_path / "memory.max").read_text(encoding="ascii").startswith(str(200 * MIB))
+
+
+@pytest.mark.parametrize(("left", "lowered"), [([210, 205, 190], True), ([210, 205, 201], False)])
+def test_version_2_reclaims_again_what_a_running_fleet_takes_back(tmp_path, monkeypatch, left, lowered):
+    """Each element of C(left) is what is in use after one more reclaim, in MiB."""
+    for name in ("memory.max", "memory.reclaim"):
+        (tmp_path / name).write_text("max", encoding="ascii")
+    files, reclaimed, now = CgroupFiles(str(tmp_path), version_1=False), [], [300 * MIB]
+
+    def write(path, value):
+        if path.endswith("memory.reclaim"):
+            reclaimed.append(int(value))
+            now[0] = left[len(reclaimed) - 1] * MIB
+        else:
+            (tmp_path / "memory.max").write_text(value, encoding="ascii")
+
+    monkeypatch.setattr(dram_budget, "_write", write)
+    monkeypatch.setattr(CgroupFiles, "usage", lambda self: now[0])
+    assert files.squeeze(200 * MIB) == lowered
+    assert reclaimed == [100 * MIB, 10 * MIB, 5 * MIB]
+    assert files.limit() == (200 * MIB if lowered else None)

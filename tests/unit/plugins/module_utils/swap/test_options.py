@@ -58,7 +58,7 @@ def test_a_share_of_the_memory():
         ({"kind": "zram", "encrypted": True}, "^encrypted: only disks can be encrypted"),
         (
             {"kind": "devices", "devices": [DISK], "encrypted": True, "partitions": 2},
-            "^partitions: 2 encrypted partitions",
+            "^partitions is 2; with encrypted it must be 0 or 1, ",
         ),
         ({"kind": "zram", "zram_first": True}, "^zram_first: kind=zram has nothing that could follow zram; it needs "),
         ({"kind": "none", "zram_first": True}, "^zram_first: kind=none has nothing"),
