@@ -132,7 +132,7 @@ class Host:
         return {word for entry in self.command_line().loader.entries() for word in entry.words if "root=" in word}
 
     def at_boot(self, name: str) -> bytes:
-        """Return a file next to the menu as the boot loader reads it after a power cut: without replaying the journal."""
+        """Return a file next to the menu as the boot loader reads it after a power cut, without the journal."""
         image = self.root.parent / "boot-after-power-cut.img"
         shutil.copyfile(self.root.parent / "boot.img", image)
         command = ["debugfs", "-c", "-R", f"cat /grub/{name}", str(image)]
