@@ -45,20 +45,13 @@ def all_or_nothing(paths: t.Iterable[str]) -> t.Iterator[None]:
     """
     paths = [os.path.realpath(path) for path in paths]  # a copy must not replace a symbolic link
     copies = {path: path + COPY for path in paths if os.path.exists(path)}
-    with ExitStack() as kept:
-        with _as_boot_loader_error():
-            for path in copies:
-                # While a file is open, nothing else gets its blocks, even if another one has its name.
-                kept.enter_context(open(path, "rb"))
-        with _all_or_nothing(paths, copies):
-            yield
-
-
-@contextmanager
-def _all_or_nothing(paths: t.Sequence[str], copies: t.Mapping[str, str]) -> t.Iterator[None]:
-    try:
+    with ExitStack() as stack:
+        for copy in copies.values():
+            stack.callback(_remove_copy, copy)
         with _as_boot_loader_error():
             for path, copy in copies.items():
+                # While a file is open, nothing else gets its blocks, even if another one has its name.
+                stack.enter_context(open(path, "rb"))
                 _copy(path, copy)
         try:
             with _as_boot_loader_error():
@@ -75,10 +68,11 @@ def _all_or_nothing(paths: t.Sequence[str], copies: t.Mapping[str, str]) -> t.It
                     "the file system, then run the same command again, or restore."
                 ) from error
             raise
-    finally:
-        for copy in copies.values():
-            with suppress(OSError):  # a file system that has become read-only
-                remove_file(copy)
+
+
+def _remove_copy(copy: str) -> None:
+    with suppress(OSError):  # a file system that has become read-only
+        remove_file(copy)
 
 
 @contextmanager
