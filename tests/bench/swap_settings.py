@@ -18,6 +18,7 @@ import math
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import time
@@ -44,7 +45,7 @@ FIGURES = {
     "page-ins/s": lambda phase: rate(phase, "pswpin"),
     "page-outs/s": lambda phase: rate(phase, "pswpout"),
     "reads of the drive/s": lambda phase: rate(phase, "reads"),
-    "us a read of the drive": lambda phase: 1000 * rate(phase, "read_ms") / rate(phase, "reads"),
+    "us a read of the drive": lambda phase: 1000 * rate(phase, "read_ms") / (rate(phase, "reads") or math.inf),
 }
 
 Settings = dict[pathlib.Path, str]
@@ -109,14 +110,13 @@ def measure(options: argparse.Namespace, arms: dict[str, Settings]) -> list[dict
     process = start_run(options, run_id)
     try:
         # The phase before the first measured one is the last warm-up.
-        before = f"-i{INFLUENCE}-r100-warmup2.json"
+        wait_for(directory, f"-i{INFLUENCE}-r100-warmup2.json", process)
         for number, arm in enumerate(order_of(options.pairs), 1):
-            wait_for(directory, before, process)
-            for path, value in arms[arm].items():
-                path.write_text(value, encoding="ascii")
+            for setting, value in arms[arm].items():
+                setting.write_text(value, encoding="ascii")
             changed_at = time.time()
-            before = f"-i{INFLUENCE}-r100-{number}.json"
-            phase = json.loads(wait_for(directory, before, process).read_text(encoding="utf-8"))
+            path = wait_for(directory, f"-i{INFLUENCE}-r100-{number}.json", process)
+            phase = json.loads(path.read_text(encoding="utf-8"))
             if phase["started_at"] < changed_at:
                 raise RuntimeError(f"phase {number} began before its settings were made")
             phases.append({**phase, "arm": arm})
@@ -151,9 +151,12 @@ def table(phases: t.Sequence[dict[str, t.Any]]) -> t.Iterator[str]:
     yield "| --- | --- | --- | --- |"
     for name, figure in FIGURES.items():
         both = [[figure(phase) for phase in phases if phase["arm"] == arm] for arm in ARMS]
+        if min(map(min, both)) <= 0:  # a fleet that fits into DRAM does not swap
+            yield f"| {name} | - | - | - |"
+            continue
         ratio = paired_ratio(both[1], both[0])
         low, high = ratio.interval
-        means = " | ".join(f"{math.exp(sum(map(math.log, each)) / len(each)):,.0f}" for each in both)
+        means = " | ".join(f"{statistics.geometric_mean(each):,.0f}" for each in both)
         yield f"| {name} | {means} | {ratio.value:.3f} ({low:.3f} to {high:.3f}) |"
 
 
