@@ -23,7 +23,7 @@ TEST_PACKAGES := $(PACKAGES) git make clang iproute2 openssl valgrind shellcheck
 # clang's sanitizers and libFuzzer; Debian 12 and 13 have them under this name.
 TEST_PACKAGES += libclang-rt-dev
 # Real file systems, LVM and encryption, so that the role swap_space can refuse disks that hold them.
-TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 udev util-linux xfsprogs
+TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 qemu-utils udev util-linux xfsprogs
 # Programs that ours are compared with.
 BENCH_PACKAGES := gcc libfuse3-dev likwid mbw pkg-config sysbench virtinst
 # For the role writeback_benchmark.

@@ -14,6 +14,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 # Each path of a multipath NVMe disk has its own statistics; the disk itself counts the same I/O.
 _NVME_PATH = re.compile(r"^nvme\d+c\d+n\d+$")
 _PCI_ADDRESS = re.compile(r"^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+_SESSION = re.compile(r"^session\d+$")
 _SCSI_ADDRESS = re.compile(r"^\d+:\d+:\d+:\d+$")
 
 
@@ -111,6 +112,13 @@ def scsi_address(files: HostFiles, disk: str) -> str | None:
     """Return host:channel:target:unit of a disk; None if it is not on SCSI."""
     name = os.path.basename(_device_directories(files, disk)[0])
     return name if _SCSI_ADDRESS.match(name) else None
+
+
+def iscsi_targets(files: HostFiles, disk: str) -> set[str]:
+    """Return the names of the iSCSI targets that a disk comes from."""
+    parts = {part for path in _device_directories(files, disk) for part in path.split("/")}
+    names = {files.text(f"/sys/class/iscsi_session/{part}/targetname") for part in parts if _SESSION.match(part)}
+    return {name for name in names if name}
 
 
 def numa_node(files: HostFiles, disk: str) -> int | None:

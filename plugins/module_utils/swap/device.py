@@ -27,8 +27,7 @@ class Disk:
     def __init__(self, path: str, files: HostFiles) -> None:
         self.path, self.files = path, files
         self.node = os.path.realpath(path)
-        number = os.stat(self.node).st_rdev
-        self.number = f"{os.major(number)}:{os.minor(number)}"
+        self.number = number_text(os.stat(self.node).st_rdev)
         self.name = os.path.basename(os.path.realpath(files.path(f"/sys/dev/block/{self.number}")))
         self.size = (files.number(f"/sys/class/block/{self.name}/size") or 0) * 512
 
@@ -112,4 +111,9 @@ def device_number(path: str) -> str | None:
         status = os.stat(path)
     except OSError:
         return None
-    return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if stat.S_ISBLK(status.st_mode) else None
+    return number_text(status.st_rdev) if stat.S_ISBLK(status.st_mode) else None
+
+
+def number_text(device: int) -> str:
+    """Return the number of a device as the kernel writes it: major:minor."""
+    return f"{os.major(device)}:{os.minor(device)}"

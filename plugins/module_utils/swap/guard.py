@@ -24,7 +24,13 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.commands i
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_wwid, real_disks
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
-from ansible_collections.memstretch.density.plugins.module_utils.swap.device import Disk, GuardError, device_number
+from ansible_collections.memstretch.density.plugins.module_utils.swap.device import (
+    Disk,
+    GuardError,
+    device_number,
+    number_text,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.swap.loops import loops_on
 from ansible_collections.memstretch.density.plugins.module_utils.swap.samples import (
     end,
     first_data,
@@ -114,7 +120,7 @@ class Guard:
                 Reason(f"has no partition table, but the kernel still has its partitions ({', '.join(names)})")
             )
         if not used:
-            reasons += [Reason(text) for text in claims_on(disk)]
+            reasons += [Reason(text) for text in claims_on(disk, self.run_command)]
         return reasons
 
     def identity_reasons(self, disk: Disk, claims: dict[str, t.Any]) -> list[Reason]:
@@ -169,11 +175,7 @@ class Guard:
                     texts.append(f"is in use as swap that is not ours ({area['name']})")
         held = [name for number, name in tree.items() if name != disk.name and name not in disk.partitions]
         foreign = [name for name in held if not self.is_our_mapping(name)]
-        loops = [
-            path.split("/")[3]
-            for path in glob.glob("/sys/block/loop*/loop/backing_file")
-            if device_number(self.files.text(path) or "") in tree
-        ]
+        loops = loops_on(self.files, set(tree))
         if loops:
             texts.append("is the backing device of " + ", ".join(loops))
         if foreign:
@@ -229,19 +231,17 @@ class Guard:
         """Return the processes that have the disk or one of its partitions open."""
         numbers = {f"{disk.files.text(f'/sys/class/block/{name}/dev')}" for name in (disk.name, *disk.partitions)}
         found = set()
-        for link in glob.iglob("/proc/[0-9]*/fd/*"):
+        # Not by the paths of the files: a program in a chroot or a container has its devices under other names. A
+        # device may also stay mapped after its descriptor was closed.
+        for link in (*glob.iglob("/proc/[0-9]*/fd/*"), *glob.iglob("/proc/[0-9]*/map_files/*")):
             try:
-                if not os.readlink(link).startswith("/dev/"):
-                    continue
+                if not os.readlink(link).startswith("/"):
+                    continue  # a pipe, a socket
                 status = os.stat(link)
             except OSError:
                 continue  # the process has ended or has closed the file
             pid = link.split("/")[2]
-            if (
-                stat.S_ISBLK(status.st_mode)
-                and f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" in numbers
-                and int(pid) != os.getpid()
-            ):
+            if stat.S_ISBLK(status.st_mode) and number_text(status.st_rdev) in numbers and int(pid) != os.getpid():
                 found.add(f"{self.files.text(f'/proc/{pid}/comm')} (process {pid})")
         return found
 

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Find who is assigned a disk, now or later, without having mounted it or holding it exclusively.
 
-These are the storage pools and virtual machines of libvirt, running or not; the disks that the kernel itself exports to
-other hosts (nvmet and LIO, which no process has open); and the lines of /etc/fstab and /etc/crypttab. A virtual machine
-may also be given the PCI device or the SCSI address of a disk, which names no block device at all.
+These are the storage pools and virtual machines of libvirt, running or not; those of other managers (managers.py); the
+disks that the kernel itself exports to other hosts (nvmet and LIO, which no process has open); and the lines of
+/etc/fstab and /etc/crypttab. A virtual machine may also be given the PCI device or the SCSI address of a disk, which
+names no block device at all, or an image that is an overlay of a disk.
 """
 
 from __future__ import annotations
@@ -17,10 +18,23 @@ import re
 import typing as t
 from xml.etree import ElementTree
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.disks import pci_addresses, scsi_address
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
+from ansible_collections.memstretch.density.plugins.module_utils.host.disks import (
+    iscsi_targets,
+    pci_addresses,
+    scsi_address,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.swap.device import Disk, GuardError, device_number
+from ansible_collections.memstretch.density.plugins.module_utils.swap.images import stands_on
+from ansible_collections.memstretch.density.plugins.module_utils.swap.managers import (
+    Claim,
+    devices_in,
+    manager_claims,
+    source_path,
+)
 
+_LIBVIRT = ("/etc/libvirt", "/run/libvirt")
 CONFIGFS = "/sys/kernel/config"
 # Kernel modules that export disks, and the directory in which each lists them.
 EXPORTERS = {"nvmet": f"{CONFIGFS}/nvmet", "target_core_mod": f"{CONFIGFS}/target"}
@@ -28,54 +42,98 @@ EXPORTERS = {"nvmet": f"{CONFIGFS}/nvmet", "target_core_mod": f"{CONFIGFS}/targe
 SAVED_EXPORTS = ("/etc/nvmet/config.json", "/etc/rtslib-fb-target/saveconfig.json", "/etc/target/saveconfig.json")
 
 
-class Claim(t.NamedTuple):
-    """One entry that assigns a device to a user.
-
-    Args:
-        device: the path of a block device, C(major:minor), a PCI address, or a SCSI address after C(scsi:).
-        text: who has the device and where that is configured, for the message.
-    """
-
-    device: str
-    text: str
-
-
-def claims_on(disk: Disk) -> list[str]:
+def claims_on(disk: Disk, run_command: RunCommand) -> list[str]:
     """Return who is assigned a disk, a part of it, or the device that it is behind.
 
     Raises:
         GuardError: a file or directory that may assign a disk cannot be read.
     """
     files = disk.files
-    numbers = set(disk.tree())
-    behind = pci_addresses(files, disk.name) | {f"scsi:{scsi_address(files, disk.name)}"}
-    return [
-        claim.text
-        for claim in (*libvirt_claims(files), *exports(files), *boot_claims(files))
-        if claim.device in numbers or claim.device in behind or device_number(claim.device) in numbers
-    ]
+    numbers, names = set(disk.tree()), _other_names(files, disk.name)
+    claims = [*libvirt_claims(files), *manager_claims(files, run_command), *exports(files), *boot_claims(files)]
+    texts = [claim.text for claim in claims if claim.device in names or _number(claim.device) in numbers]
+    for claim in claims:
+        below = next((path for path in stands_on(files, claim.device) if _number(path) in numbers), None)
+        if below:
+            texts.append(f"is below the image {claim.device} (by the name {below}), which {claim.text}")
+    return list(dict.fromkeys(texts))
+
+
+def _number(device: str) -> str | None:
+    """Return the number of the device that a claim names."""
+    if not device.startswith("/"):
+        return device
+    # A partition need not exist any more, or not yet, to be assigned.
+    return device_number(device) or device_number(re.sub(r"-part\d+$", "", device))
+
+
+def _other_names(files: HostFiles, disk: str) -> set[str]:
+    """Return all names of a disk by which it can be assigned without naming a block device."""
+    address = scsi_address(files, disk)
+    names = pci_addresses(files, disk) | iscsi_targets(files, disk)
+    return names | ({f"scsi:{address}", f"scsi:{address.split(':')[0]}"} if address else set())
 
 
 def libvirt_claims(files: HostFiles) -> list[Claim]:
-    """Return the devices of libvirt's storage pools and virtual machines, also of those that are off."""
+    """Return the devices of libvirt's storage pools and machines, also of those that are off."""
     found = []
-    patterns = {
-        "storage pool": ("/etc/libvirt/storage/*.xml", "/run/libvirt/storage/*.xml"),
-        "virtual machine": ("/etc/libvirt/qemu/*.xml", "/run/libvirt/qemu/*.xml"),
+    drivers = ("qemu", "libxl", "lxc")
+    places = {
+        "storage pool": [f"{parent}/storage/*.xml" for parent in _LIBVIRT],
+        "virtual machine": [f"{parent}/{driver}/*.xml" for driver in drivers for parent in _LIBVIRT],
     }
-    for what, globs in patterns.items():
-        for path in (path for pattern in globs for path in sorted(glob.glob(files.path(pattern)))):
+    for what, patterns in places.items():
+        for path in (path for pattern in patterns for path in sorted(glob.glob(files.path(pattern)))):
             root = parsed(path)
             name = root.findtext(".//name") or os.path.basename(path)
-            devices = [node.get("path") for node in root.iter("device")]
-            for node in root.iter("source"):
-                devices += [node.get("dev"), node.get("file")]
-            found += [Claim(device, f"belongs to libvirt's {what} {name} ({path})") for device in devices if device]
-            found += [
-                Claim(device, f"is behind {device}, which belongs to libvirt's {what} {name} ({path})")
-                for device in _passed_through(root, path)
-            ]
+            who = f"libvirt's {what} {name} ({path})"
+            found += [Claim(device, f"belongs to {who}") for device in _named(root)]
+            passed = _passed_through(root, path) + (_of_pool(files, root) if what == "storage pool" else [])
+            found += [Claim(device, f"is behind {device}, which belongs to {who}") for device in passed]
+            found += [Claim(image, f"is a volume of {who}") for image in _images_of_pool(files, root)]
     return found
+
+
+def _named(root: ElementTree.Element) -> list[str]:
+    """Return every path of a device or an image in a definition, wherever it is: also in arguments for QEMU."""
+    found = []
+    for node in root.iter():
+        if node.tag == "source" and node.get("file"):
+            found.append(node.get("file", ""))
+        for value in (*node.attrib.values(), node.text or ""):
+            found += [path for path in devices_in(value) if path.startswith("/dev/")]
+    return list(dict.fromkeys(found))
+
+
+def _images_of_pool(files: HostFiles, root: ElementTree.Element) -> list[str]:
+    """Return the files in the directory of a storage pool: each may be the image of a machine."""
+    directory = root.findtext("./target/path") or ""
+    if root.tag != "pool" or root.get("type") not in ("dir", "fs") or not directory.startswith("/"):
+        return []
+    return [os.path.join(directory, name) for name in files.names(directory)]
+
+
+def _of_pool(files: HostFiles, root: ElementTree.Element) -> list[str]:
+    """Return the SCSI hosts and iSCSI targets whose disks all belong to a storage pool."""
+    kind, adapter = root.get("type"), root.find("./source/adapter")
+    if kind == "iscsi":
+        return [device.get("path", "") for device in root.iter("device")]
+    if kind != "scsi" or adapter is None:
+        return []
+    found = [f"scsi:{number}" for number in re.findall(r"^(?:scsi_)?host(\d+)$", adapter.get("name", ""))]
+    address = adapter.find("./parentaddr/address")
+    if address is not None:
+        found.append(_pci_address(address))
+    for host in files.names("/sys/class/fc_host") if adapter.get("wwpn") else []:
+        port = files.text(f"/sys/class/fc_host/{host}/port_name") or ""
+        if port.lower().replace("0x", "") == adapter.get("wwpn", "").lower():
+            found.append(f"scsi:{host.replace('host', '')}")
+    return found
+
+
+def _pci_address(address: ElementTree.Element) -> str:
+    domain, bus, slot, function = (int(address.get(part, "0"), 0) for part in ("domain", "bus", "slot", "function"))
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
 
 
 def _passed_through(root: ElementTree.Element, path: str) -> list[str]:
@@ -90,10 +148,7 @@ def _passed_through(root: ElementTree.Element, path: str) -> list[str]:
             continue
         try:
             if node.get("type") != "scsi":
-                domain, bus, slot, function = (
-                    int(address.get(part, "0"), 0) for part in ("domain", "bus", "slot", "function")
-                )
-                found.append(f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}")
+                found.append(_pci_address(address))
             elif adapter is not None:
                 host = adapter.get("name", "").replace("scsi_host", "")
                 found.append(f"scsi:{host}:" + ":".join(address.get(part, "0") for part in ("bus", "target", "unit")))
@@ -153,15 +208,6 @@ def boot_claims(files: HostFiles) -> list[Claim]:
             if len(words) > field and not line.lstrip().startswith("#"):
                 found.append(Claim(source_path(words[field]), f"is listed in {table} ({words[field]})"))
     return found
-
-
-def source_path(source: str) -> str:
-    """Return the path of a device that fstab names as UUID=..., LABEL=... and so on."""
-    kind, equals, value = source.partition("=")
-    if equals and kind in ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"):
-        value = value.strip('"')
-        return f"/dev/disk/by-{kind.lower()}/" + (value.lower() if kind in ("UUID", "PARTUUID") else value)
-    return source
 
 
 def pools_below(files: HostFiles, directory: str) -> str:

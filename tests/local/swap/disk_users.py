@@ -9,12 +9,15 @@ import contextlib
 import glob
 import json
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import typing as t
 
-from trial import Attempt, CannotMakeError, mounted, private_mounts, run, settle, situation, write_tree
+from trial import Attempt, CannotMakeError, TrialDisk, mounted, private_mounts, run, settle, situation, write_tree
 
 
 @situation("held by the device mapper, as multipath, LVM and encryption do")
@@ -77,6 +80,76 @@ def _loop(disk):
 
 
 @contextlib.contextmanager
+def other_node(disk: TrialDisk) -> t.Iterator[str]:
+    """Make another node of a disk outside of /dev, as a chroot has one."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="memstretch-situation-") as directory:
+        path = os.path.join(directory, "disk")
+        os.mknod(path, 0o600 | stat.S_IFBLK, os.stat(disk.node).st_rdev)
+        try:
+            os.close(os.open(path, os.O_RDONLY))
+        except PermissionError as error:
+            raise CannotMakeError("the file system of /var/tmp allows no device nodes") from error
+        yield path
+
+
+@situation("blank, and open in a program in a chroot, where it has another name")
+def _open_in_chroot(disk):
+    with other_node(disk) as path, holding(path, "os.O_RDWR") as pid:
+        yield Attempt(
+            disk.params(overwrite=[disk.path]), rf"is open in python\S* \(process {pid}\).*No option allows that"
+        )
+
+
+@situation("blank, and open in a program whose node has been removed")
+def _open_without_node(disk):
+    with contextlib.ExitStack() as stack:
+        with other_node(disk) as path:
+            pid = stack.enter_context(holding(path, "os.O_RDWR"))
+        yield Attempt(
+            disk.params(overwrite=[disk.path]), rf"is open in python\S* \(process {pid}\).*No option allows that"
+        )
+
+
+@contextlib.contextmanager
+def mapping(path: str) -> t.Iterator[int]:
+    """Let a program map a device and close it. Python's own mmap would keep a descriptor."""
+    program = (
+        "import ctypes, os, time; libc = ctypes.CDLL(None); libc.mmap.restype = ctypes.c_void_p; "
+        f"fd = os.open({path!r}, os.O_RDWR); "
+        "at = libc.mmap(None, ctypes.c_size_t(4096), 3, 1, fd, ctypes.c_long(0)); "
+        "os.close(fd); print('mapped' if at != ctypes.c_void_p(-1).value else 'failed', flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "mapped\n"
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+@situation("blank, and mapped by a program that has closed it")
+def _mapped(disk):
+    with mapping(disk.node) as pid:
+        yield Attempt(
+            disk.params(overwrite=[disk.path]), rf"is open in python\S* \(process {pid}\).*No option allows that"
+        )
+
+
+@situation("behind a loop device that was set up by another node, which has been removed")
+def _loop_without_node(disk):
+    with other_node(disk) as path:
+        loop = run("losetup", "--find", "--show", "--read-only", path).strip()
+    try:
+        yield Attempt(
+            disk.params(overwrite=[disk.path]),
+            f"is the backing device of {os.path.basename(loop)}.*No option allows that",
+        )
+    finally:
+        run("losetup", "--detach", loop)
+
+
+@contextlib.contextmanager
 def extra_file(path: str, text: str) -> t.Iterator[None]:
     made = []
     directory = os.path.dirname(path)
@@ -123,6 +196,106 @@ def _machine(disk):
         yield Attempt(
             disk.params(overwrite=[disk.path]),
             "belongs to libvirt's virtual machine situation .*No option allows that",
+        )
+
+
+def _named_in(name: str, path: str, text: str, answer: str) -> None:
+    """Register the situation that a file names the disk; {path}, {node} and {number} stand for it in the text."""
+
+    @situation(name)
+    def _make(disk):
+        with open(f"/sys/class/block/{disk.name}/dev", encoding="ascii") as file:
+            number = file.read().strip()
+        with extra_file(path, text.format(path=disk.path, node=disk.node, number=number)):
+            yield Attempt(disk.params(overwrite=[disk.path]), f"{answer}.*No option allows that")
+
+
+for _manager, _path, _text in (
+    ("Proxmox", "/etc/pve/qemu-server/100.conf", "scsi1: {path},size=128M\n"),
+    ("Proxmox", "/etc/pve/nodes/situation/lxc/100.conf", "mp0: {path},mp=/srv\n"),
+    ("Xen", "/etc/xen/auto/situation", "disk = ['phy:{node},xvda,w']\n"),
+    ("LXC", "/var/lib/lxc/situation/config", "lxc.cgroup2.devices.allow = b {number} rwm\n"),
+    ("Docker", "/var/lib/docker/containers/1/hostconfig.json", '{{"Devices": [{{"PathOnHost": "{path}"}}]}}'),
+    ("Ganeti", "/var/lib/ganeti/config.data", '{{"disks": {{"1": {{"logical_id": ["manual", "{path}"]}}}}}}'),
+    ("systemd", "/etc/systemd/system/situation.mount", "[Mount]\nWhat={path}\nWhere=/situation\n"),
+):
+    _named_in(f"blank, named in {_path} of {_manager}", _path, _text, rf"is named in {_path} \({_manager}\)")
+
+for _driver, _text in (
+    ("libxl", "<disk type='block'><source dev='{path}'/></disk>"),
+    ("lxc", "<hostdev mode='capabilities' type='storage'><source><block>{node}</block></source></hostdev>"),
+    ("qemu", "<arg value='-drive'/><arg value='file={node},if=none'/>"),
+):
+    _named_in(
+        f"blank, given to a machine of libvirt's driver {_driver} that is off",
+        f"/etc/libvirt/{_driver}/situation.xml",
+        f"<domain><name>situation</name><devices>{_text}</devices></domain>",
+        "belongs to libvirt's virtual machine situation",
+    )
+
+
+@situation("blank, Proxmox is here and its files are not mounted")
+def _proxmox_without_files(disk):
+    with extra_file("/var/lib/pve-cluster/config.db", ""):
+        yield Attempt(disk.params(), "disks that Proxmox assigns cannot be listed.*Start pve-cluster")
+
+
+@situation("blank, LXD is here and does not answer")
+def _silent_lxd(disk):
+    with extra_file("/var/lib/lxd/database/local.db", ""):
+        yield Attempt(disk.params(), "disks that LXD assigns cannot be listed")
+
+
+@contextlib.contextmanager
+def overlay(below: str, *options: str) -> t.Iterator[str]:
+    """Make an image that is an overlay of an overlay."""
+    if not shutil.which("qemu-img"):
+        raise CannotMakeError("this machine has no qemu-img")
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="memstretch-situation-") as directory:
+        first, second = (os.path.join(directory, name) for name in ("first.qcow2", "second.qcow2"))
+        run("qemu-img", "create", "-q", "-f", "qcow2", "-b", below, "-F", "raw", *options, first)
+        run("qemu-img", "create", "-q", "-f", "qcow2", "-b", "first.qcow2", "-F", "qcow2", second)
+        yield second
+
+
+@situation("blank, below the overlay of an overlay that a virtual machine has")
+def _overlay(disk):
+    with overlay(disk.node) as path, machine(f"<disk type='file'><source file='{path}'/></disk>"):
+        yield Attempt(
+            disk.params(overwrite=[disk.path]),
+            f"is below the image {path} .*which belongs to libvirt's virtual machine situation.*No option allows that",
+        )
+
+
+@situation("blank, below a volume in a storage pool that no virtual machine has")
+def _overlay_in_pool(disk):
+    with overlay(disk.node, "-o", "compat=0.10") as path:
+        text = f"<pool type='dir'><name>situation</name><target><path>{os.path.dirname(path)}</path></target></pool>"
+        with extra_file("/etc/libvirt/storage/situation.xml", text):
+            yield Attempt(
+                disk.params(overwrite=[disk.path]),
+                "is below the image .*which is a volume of libvirt's storage pool situation.*No option allows that",
+            )
+
+
+@situation("blank, its SCSI host is a storage pool")
+def _scsi_pool(disk):
+    source = "<source><adapter type='scsi_host' name='scsi_host2'/></source>"
+    with extra_file("/etc/libvirt/storage/situation.xml", f"<pool type='scsi'><name>situation</name>{source}</pool>"):
+        yield Attempt(
+            disk.params(overwrite=[disk.path]),
+            "is behind scsi:2, which belongs to libvirt's storage pool situation .*No option allows that",
+            behind(disk, "pci0000:00/0000:00:17.0/host2/target2:0:1/2:0:1:0"),
+        )
+
+
+@situation("blank, its controller given to a virtual machine of Proxmox that is off")
+def _proxmox_pci(disk):
+    with extra_file("/etc/pve/qemu-server/100.conf", "hostpci0: 3b:00,pcie=1\n"):
+        yield Attempt(
+            disk.params(overwrite=[disk.path]),
+            "is behind 0000:3b:00.0, which is named in /etc/pve/qemu-server/100.conf .*No option allows that",
+            behind(disk, "pci0000:3a/0000:3b:00.0/nvme/nvme0"),
         )
 
 

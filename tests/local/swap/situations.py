@@ -38,7 +38,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.steps impo
 for _name in ("contents", "disk_users"):
     importlib.import_module(_name)  # registers its situations
 
-PACKAGES = "btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 util-linux xfsprogs"
+PACKAGES = "btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 qemu-utils util-linux xfsprogs"
 
 
 # ---- the wrong disk

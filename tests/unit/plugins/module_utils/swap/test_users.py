@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.swap.device import Disk, GuardError
+from ansible_collections.memstretch.density.plugins.module_utils.swap.managers import source_path
 from ansible_collections.memstretch.density.plugins.module_utils.swap.users import (
     boot_claims,
     claims_on,
@@ -19,7 +20,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.users impo
     libvirt_claims,
     parsed,
     pools_below,
-    source_path,
 )
 
 NVME = "devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/nvme/nvme0/nvme0n1"
@@ -61,6 +61,11 @@ def write(files):
     return write_text
 
 
+def no_program(command, **_options):
+    """This host has no manager that would have to be asked."""
+    raise AssertionError(command)
+
+
 @pytest.fixture
 def claims(files):
     """A function that returns who has one of the three disks."""
@@ -68,7 +73,7 @@ def claims(files):
     def of(name):
         disk = Disk.__new__(Disk)  # there is no such device on this machine, only its files
         disk.path, disk.files, disk.name = f"/dev/disk/by-id/{name}", files, name
-        return claims_on(disk)
+        return claims_on(disk, no_program)
 
     return of
 
@@ -124,6 +129,53 @@ def test_a_disk_behind_a_device_of_a_virtual_machine_is_claimed(write, claims, d
 def test_other_devices_of_virtual_machines_do_not_matter(write, claims, devices):
     write("/etc/libvirt/qemu/vm1.xml", domain(devices))
     assert [claims(name) for name in ("nvme0n1", "sda", "nvme1n1")] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("adapter", "name", "behind"),
+    [
+        ("<adapter type='scsi_host' name='host2'/>", "sda", "scsi:2"),
+        ("<adapter type='scsi_host' name='scsi_host2'/>", "sda", "scsi:2"),
+        ("<adapter type='fc_host' wwnn='2000000000000002' wwpn='1000000000000002'/>", "sda", "scsi:2"),
+        (
+            "<adapter type='scsi_host'><parentaddr unique_id='1'>"
+            + address("0x00", slot="0x17")
+            + "</parentaddr></adapter>",
+            "sda",
+            "0000:00:17.0",
+        ),
+    ],
+)
+def test_all_disks_of_a_scsi_host_belong_to_its_pool(write, claims, adapter, name, behind):
+    write("/sys/class/fc_host/host2/port_name", "0x1000000000000002\n")
+    write("/etc/libvirt/storage/san.xml", f"<pool type='scsi'><name>san</name><source>{adapter}</source></pool>")
+    who = f"is behind {behind}, which belongs to libvirt's storage pool san"
+    assert [text.split(" (")[0] for text in claims(name)] == [who]
+    assert claims("nvme0n1") == []
+
+
+def test_all_disks_of_an_iscsi_target_belong_to_its_pool(files, write, claims):
+    target = "iqn.2026-01.example:target1"
+    directory = "devices/platform/host2/session7/target2:0:0/2:0:0:0"
+    os.makedirs(files.path(f"/sys/{directory}"))
+    os.unlink(files.path(f"/sys/{SATA}/device"))
+    os.symlink(files.path(f"/sys/{directory}"), files.path(f"/sys/{SATA}/device"))
+    write("/sys/class/iscsi_session/session7/targetname", f"{target}\n")
+    source = f"<source><host name='san'/><device path='{target}'/></source>"
+    write("/etc/libvirt/storage/san.xml", f"<pool type='iscsi'><name>san</name>{source}</pool>")
+    who = f"is behind {target}, which belongs to libvirt's storage pool san"
+    assert [text.split(" (")[0] for text in claims("sda")] == [who]
+    assert claims("nvme0n1") == []
+
+
+@pytest.mark.parametrize("driver", ["qemu", "libxl", "lxc"])
+def test_devices_of_every_driver_of_libvirt_count_wherever_they_stand(files, write, driver):
+    devices = (
+        "<hostdev mode='capabilities' type='storage'><source><block>/dev/sdb</block></source></hostdev>"
+        "<arg value='file=/dev/sdc,if=none'/>"
+    )
+    write(f"/run/libvirt/{driver}/vm.xml", domain(devices))
+    assert [claim.device for claim in libvirt_claims(files)] == ["/dev/sdb", "/dev/sdc"]
 
 
 def test_an_address_that_cannot_be_read_is_an_error(write, claims):
@@ -193,6 +245,7 @@ def test_devices_of_libvirt_pools_and_machines(files, write):
     write("/etc/libvirt/qemu/vm.xml", domain(disks))
     assert [(claim.device, claim.text.split(" (")[0]) for claim in libvirt_claims(files)] == [
         ("/dev/disk/by-id/x", "belongs to libvirt's storage pool fast"),
+        ("/dev/fast", "belongs to libvirt's storage pool fast"),
         ("/a.qcow2", "belongs to libvirt's virtual machine vm1"),
         ("/dev/sdb", "belongs to libvirt's virtual machine vm1"),
     ]
