@@ -14,6 +14,8 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 # pip must neither check for a newer version nor ask questions.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
+# Programs that the tests need are there, and not in the path of an ordinary user.
+export PATH := $(PATH):/usr/sbin:/sbin
 # Root must not leave byte code next to the sources of a user's checkout.
 export PYTHONDONTWRITEBYTECODE := 1
 
@@ -174,13 +176,23 @@ lab lab-site: setup $(GOLDEN_IMAGE)
 
 # These lanes use one CPU each, so two of them run at the same time, the longest first. The others use both CPUs, or change this machine.
 ONE_CPU := fleet lint sanity unit report membw
-test: setup-test ## Run all tests that boot no machine (27 minutes on two quiet CPUs, 50 on busy ones)
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target UNIT_WORKERS=1 $(addprefix test-,$(ONE_CPU))
-	@$(MAKE) --no-print-directory $(addprefix test-,$(filter-out $(ONE_CPU),$(LANES)))
-	@echo "All lanes passed: $(LANES)"
+test: setup-test ## Run all tests that boot no machine, and list the lanes that failed (27 minutes on two quiet CPUs, 50 on busy ones)
+	@rm -rf $(LANE_STATUS)
+	-@$(MAKE) --no-print-directory -k -j 2 --output-sync=target UNIT_WORKERS=1 $(addprefix test-,$(ONE_CPU))
+	-@$(MAKE) --no-print-directory -k $(addprefix test-,$(filter-out $(ONE_CPU),$(LANES)))
+	@$(call sum_up,$(LANES))
 
-test-long: $(addprefix test-,$(LONG_LANES)) ## Run the tests that boot machines (100 minutes on two quiet CPUs, much longer on busy ones)
-	@echo "All lanes passed: $(LONG_LANES)"
+test-long: setup-test ## Run the tests that boot machines, and list the lanes that failed (100 minutes on two quiet CPUs, much longer on busy ones)
+	@rm -rf $(LANE_STATUS)
+	-@$(MAKE) --no-print-directory -k $(addprefix test-,$(LONG_LANES))
+	@$(call sum_up,$(LONG_LANES))
+
+# $(call sum_up,LANES): one line for each lane, and a status that says whether all of them passed. A lane that left no line did not run.
+LANE_STATUS := .build/lanes
+define sum_up
+for lane in $(1); do cat $(LANE_STATUS)/$$lane 2>/dev/null || echo "FAILED $$lane: did not run"; done \
+	| awk '{print} $$1 == "passed" {passed++} $$1 == "FAILED" {failed++} END {printf "%d passed, %d failed\n", passed, failed; exit failed > 0}'
+endef
 
 lint: test-lint ## Check style and practice of everything
 
@@ -189,10 +201,16 @@ lint: test-lint ## Check style and practice of everything
 $(addprefix lane-,$(LANES)): export PYTHONDONTWRITEBYTECODE :=
 $(addprefix lane-,$(LANES)): export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
-# Each lane prints how long it took, even if it failed.
+# Each lane says how it ended and how long it took.
 $(addprefix test-,$(LANES) $(LONG_LANES)): test-%: setup-test
-	@SECONDS=0; status=0; $(MAKE) --no-print-directory lane-$* || status=$$?; \
-	printf '== %s: %d min %02d s\n' $* $$((SECONDS / 60)) $$((SECONDS % 60)); exit $$status
+	@SECONDS=0; status=0; $(MAKE) --no-print-directory lane-$* || status=$$?; mkdir -p $(LANE_STATUS); \
+	printf '%s %s: %d min %02d s\n' "$$([ $$status = 0 ] && echo passed || echo FAILED)" $* $$((SECONDS / 60)) $$((SECONDS % 60)) \
+		| tee $(LANE_STATUS)/$*; exit $$status
+
+# $(call pytest,ARGUMENTS): as root all tests; otherwise those that need root in a second run, with sudo. Both run, whatever the first finds.
+define pytest
+$(if $(SUDO),status=0; $(BIN)/python -m pytest $(1) -m "not root" || status=1; $(AS_ROOT) $(BIN)/python -m pytest $(1) -m root && exit $$status,$(BIN)/python -m pytest $(1))
+endef
 
 lane-lint:
 	@echo "== lint: Ansible, YAML, Python, spelling, changelog fragments, Galaxy, documentation"
@@ -214,7 +232,7 @@ lane-sanity:
 UNIT_WORKERS ?= 2
 lane-unit:
 	@echo "== unit: modules, plugins and what they share"
-	@$(BIN)/python -m pytest tests/unit -n $(UNIT_WORKERS)
+	@$(call pytest,tests/unit -n $(UNIT_WORKERS))
 
 lane-client:
 	@echo "== client: solotest, its modules and its behaviour on real Redis servers"
@@ -227,7 +245,7 @@ lane-membw:
 # Two tests run at a time; those that change this machine run one after another.
 lane-local:
 	@echo "== local: the playbooks on real Redis servers of this machine"
-	@$(BIN)/python -m pytest tests/local -n 2 --durations=60
+	@$(call pytest,tests/local -n 2 --durations=60)
 
 lane-fleet:
 	$(call install,$$(python3 tools/lab.py packages))

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import signal
 import sys
 
+import pytest
 from ansible.plugins.loader import init_plugin_loader
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -18,3 +20,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 sys.path.insert(0, str(COLLECTIONS))  # also for the processes that tests start
 init_plugin_loader([str(COLLECTIONS)])
+
+
+@pytest.fixture(scope="session")
+def needs_root() -> None:
+    """Whatever uses this fixture gets the mark root, so that an ordinary user's lanes run it with sudo."""
+    if os.geteuid() != 0:
+        pytest.fail("this test needs root; its lane (make test-LANE) runs it with sudo", pytrace=False)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest looks which marks are asked for
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "needs_root" in getattr(item, "fixturenames", ()):
+            item.add_marker("root")

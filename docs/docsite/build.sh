@@ -5,6 +5,7 @@
 # VENV: the virtual environment that has antsibull-docs and Sphinx, .venv if unset.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+umask 022 # antsibull-docs refuses a directory in which the group may write
 
 bin="$(cd "${VENV:-.venv}/bin" && pwd)"
 export PATH="$bin:$PATH"

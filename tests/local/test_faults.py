@@ -361,8 +361,8 @@ def test_the_callback_is_not_enabled(fleet):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 2 MB. Needs root, as in CI."""
+def small_disk(needs_root, tmp_path):
+    """A file system of 2 MB."""
     path = tmp_path / "disk"
     path.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", path], check=True)
@@ -370,7 +370,6 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", path], check=True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_a_full_disk(fleet, small_disk: pathlib.Path):
     fleet.add("a")
     fleet.results = small_disk / "results"

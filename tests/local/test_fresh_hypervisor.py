@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import typing as t
@@ -19,10 +18,7 @@ PACKAGES = ("python3-libvirt", "python3-lxml", "qemu-utils", "genisoimage", "qem
 LIBVIRT = pathlib.Path("/usr/lib/python3/dist-packages/libvirt.py")
 
 
-@pytest.fixture(autouse=True)
-def as_root() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("mount namespaces need root")
+pytestmark = pytest.mark.usefixtures("needs_root")
 
 
 def write_hypervisors(fleet: LocalFleet, **hosts: dict[str, t.Any]) -> pathlib.Path:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import pathlib
 import subprocess
 
@@ -39,11 +38,10 @@ def repository(tmp_path: pathlib.Path) -> pathlib.Path:
     return repository
 
 
+@pytest.mark.usefixtures("needs_root")
 def test_a_package_is_installed_without_package_lists_and_not_looked_up_again(
     fleet: LocalFleet, repository: pathlib.Path
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("mount namespaces need root")
     host = fleet.path / "host"
     mounts = bare_package_manager(host, f"deb [trusted=yes] file:{repository} ./\n")
     python = python_with_mounts(fleet.path / "python", mounts)

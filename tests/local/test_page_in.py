@@ -91,7 +91,7 @@ def loop_device(directory):
         subprocess.run(["losetup", "--detach", device], check=True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="making a loop device needs root")
+@pytest.mark.usefixtures("needs_root")
 def test_a_drive_without_swap_is_read_page_by_page(fleet):
     with loop_device(fleet.path) as device:
         statistics = pathlib.Path("/sys/block") / pathlib.Path(device).name / "stat"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
 import pytest
@@ -16,9 +15,8 @@ RELEASE = (
 )
 
 
+@pytest.mark.usefixtures("needs_root")
 def test_what_to_set_on_red_hat_is_told_before_anything_is_installed(fleet: LocalFleet) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("mount namespaces need root")
     etc = fleet.path / "etc"
     shutil.copytree("/etc", etc, symlinks=True)
     (etc / "os-release").unlink()

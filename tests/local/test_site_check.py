@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import glob
-import os
 import pathlib
 import struct
 
@@ -71,7 +70,7 @@ def latency_limit():
     return struct.unpack("i", pathlib.Path("/dev/cpu_dma_latency").read_bytes())[0]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can read and set the limit")
+@pytest.mark.usefixtures("needs_root")
 def test_processors_are_kept_awake_for_a_study_that_does_so_only_while_it_is_measured(fleet):
     before, allowed = latency_limit(), [pathlib.Path(path).read_text("ascii") for path in glob.glob(IDLE_LIMITS)]
     assert before, "another program keeps the processors of this machine awake"

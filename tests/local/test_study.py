@@ -256,11 +256,11 @@ def test_a_damaged_document_is_named(make_studies, fleet):
 
 
 @pytest.fixture
-def budget():
+def budget(needs_root):
     """A control group whose memory is limited, and which does not swap."""
     memory = pathlib.Path("/sys/fs/cgroup/memory")
-    if os.geteuid() != 0 or not memory.is_dir():
-        pytest.skip("making a control group needs root and the memory controller of cgroup v1")
+    if not memory.is_dir():
+        pytest.skip("making a control group needs the memory controller of cgroup v1")
     group = memory / f"density-test-{os.getpid()}"
     group.mkdir()
     (group / "memory.limit_in_bytes").write_text("90M", encoding="ascii")

@@ -41,10 +41,8 @@ def dirty():
 
 
 @pytest.fixture
-def disk(fleet, tmp_path):
+def disk(needs_root, fleet, tmp_path):
     """A fleet of one host with a directory on a disk; whatever happens, the host is as before."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can set vm.dirty_bytes")
     assert not RECORD.exists(), (
         f"{RECORD} exists: run playbooks/writeback.yml -e writeback_benchmark_state=restored first"
     )

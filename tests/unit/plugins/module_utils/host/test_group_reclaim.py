@@ -75,9 +75,8 @@ def test_a_kernel_that_cannot_reclaim_is_asked_less_often_and_the_limit_stays(gr
     assert GroupReclaim(group).step() == 0.1 and limits[-1] == LIMIT
 
 
+@pytest.mark.usefixtures("needs_root")  # to leave the policy SCHED_IDLE
 def test_the_thread_gives_way_to_the_fleet_until_it_falls_behind(group, monkeypatch):
-    if os.geteuid() != 0:
-        pytest.skip("only root may leave the policy SCHED_IDLE")
     monkeypatch.setattr(CgroupFiles, "reclaim", lambda *_arguments: True)
     use(group, LOW - 1)
     thread = GroupReclaim(group)

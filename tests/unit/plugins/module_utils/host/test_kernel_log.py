@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import os
 import pathlib
 import uuid
 
@@ -10,7 +9,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.host import kernel_log
 
 
-@pytest.mark.skipif(not os.access("/dev/kmsg", os.W_OK), reason="only root may write a message of the kernel")
+@pytest.mark.usefixtures("needs_root")  # to write a message of the kernel
 def test_only_messages_after_the_position_are_read():
     device = pathlib.Path("/dev/kmsg")
     before, after = (f"memstretch test {uuid.uuid4()}" for _message in range(2))

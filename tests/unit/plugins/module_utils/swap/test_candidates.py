@@ -95,7 +95,7 @@ def mounted_disks() -> set[str]:
     }
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the contents of drives need root")
+@pytest.mark.usefixtures("needs_root")  # to read the contents of drives
 def test_the_drives_of_this_machine_are_examined_and_none_in_use_is_offered():
     files = HostFiles()
     found = {each["disk"]: each["against"] for each in candidates(Guard(run_command, files))}
