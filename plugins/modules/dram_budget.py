@@ -263,8 +263,6 @@ def not_restored(module: AnsibleModule, record: HostRecord, error: BudgetError) 
 def converge(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
     """Change the host if needed, and return the result."""
     state = module.params["state"]
-    if not module.check_mode:
-        record.complete()
     change = find_change(module, record)
     if change and change.changed and not module.check_mode:
         with record.locked():

@@ -228,8 +228,6 @@ def main() -> None:
         module.fail_json(msg="; ".join(wrong))
     try:
         record = HostRecord("host_settings", module.params["record_directory"])
-        if not module.check_mode:
-            record.complete()
         find_tuner = partial(HostTuner, module.params, record, module.run_command)
         result = converge(find_tuner, record, module.check_mode)
         for kept in result["kept"]:

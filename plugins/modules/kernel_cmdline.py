@@ -220,8 +220,6 @@ def verify(command_line: CommandLine, check_running: bool, running: str) -> dict
 def converge(command_line: CommandLine, check_mode: bool, running: str) -> dict[str, t.Any]:
     """Change the command line if needed, and return the result."""
     loader = command_line.loader
-    if not check_mode:
-        command_line.complete_record()
     entries, drop_in, names = loader.entries(), loader.drop_in_text(), command_line.affected_names()
     if not command_line.change_needed():
         return result(command_line, running, entries, names)

@@ -87,8 +87,10 @@ options:
   file:
     description:
       - Absolute path of the swap file, with O(kind=file). Supported file systems are ext3, ext4, XFS and Btrfs.
+      - Nobody but root may be able to change the directory or one above it, because what is in the memory of programs
+        is written to the file. C(/tmp) and C(/var/tmp) are refused. The default's directory is made.
     type: str
-    default: /memstretch.swap
+    default: /var/lib/memstretch/memstretch.swap
   file_size:
     description:
       - Size of the swap file in bytes, or a number with K, M, G or T. Required with O(kind=file). At least 1 GiB must
@@ -368,8 +370,6 @@ def find_change(module: AnsibleModule, systemd: Systemd | None) -> SwapChange:
 
 def run(module: AnsibleModule) -> dict:
     systemd = find_systemd(module)
-    if not module.check_mode:
-        HostRecord(RECORD, module.params["record_directory"]).complete()
     change = find_change(module, systemd)
     predicted = module.check_mode and bool(change.steps)
     before, contents = change.listing_before(), change.kind.contents()

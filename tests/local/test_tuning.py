@@ -62,7 +62,7 @@ def test_a_profile_is_applied_changed_and_restored(tune):
 
     first = tune("tune", "swap")
     assert first.status == 0 and changed(first) == 3, first.output
-    assert value("/proc/sys/vm/swappiness") == ["100"] and snapshot()["swap"] == ["/var/tmp/memstretch.swap"]
+    assert value("/proc/sys/vm/swappiness") == ["100"] and snapshot()["swap"] == ["/var/lib/memstretch/memstretch.swap"]
     assert idle_limits() == {"n/a"}, "the inventory keeps the processors awake"
     limit = "memory/fleet/memory.limit_in_bytes" if os.path.isdir("/sys/fs/cgroup/memory") else "fleet/memory.max"
     assert value(f"/sys/fs/cgroup/{limit}") == ["136314880"]
@@ -75,13 +75,13 @@ def test_a_profile_is_applied_changed_and_restored(tune):
 
     switched = tune("tune", "zram")
     assert switched.status == 0, switched.output
-    assert snapshot()["swap"] == ["/dev/zram0"] and not os.path.exists("/var/tmp/memstretch.swap")
+    assert snapshot()["swap"] == ["/dev/zram0"] and not os.path.exists("/var/lib/memstretch/memstretch.swap")
     other = tune("verify", "swap")
     assert other.status != 0 and "profile zram is applied to this host" in other.output
 
     both = tune("tune", "zram_swap")
     assert both.status == 0, both.output
-    assert snapshot()["swap"] == ["/dev/zram0", "/var/tmp/memstretch.swap"]
+    assert snapshot()["swap"] == ["/dev/zram0", "/var/lib/memstretch/memstretch.swap"]
     assert changed(tune("tune", "zram_swap")) == 0 and tune("verify", "zram_swap").status == 0
 
     restored = tune("restore", "zram_swap")

@@ -63,10 +63,6 @@ class CommandLine:
             raise CommandLineError(stranded)
         return self._record.read()
 
-    def complete_record(self) -> None:
-        """Add this host's identity to a record that an earlier version wrote without one."""
-        self._record.complete()
-
     @property
     def restoring(self) -> bool:
         """Return whether the original configuration is wanted."""

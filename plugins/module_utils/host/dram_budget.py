@@ -10,7 +10,6 @@ OOM killer, and sets a state. A state is a dictionary of values by readable name
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import typing as t
@@ -23,6 +22,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
     remove_file,
     write_file,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import locked
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import MARK
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
@@ -260,18 +260,12 @@ class CgroupFiles:
         lists = (_read(os.path.join(directory, "cgroup.procs")) for directory, _below, _files in os.walk(self.path))
         return sum(len((text or "").split()) for text in lists)
 
-    @contextlib.contextmanager
-    def locked(self) -> t.Iterator[None]:
+    def locked(self) -> t.ContextManager[None]:
         """Keep other processes from changing the limit: a watch lowers it for a moment, and raises it again.
 
         Hold this while reading the limit; set_limit() and squeeze() acquire it themselves.
         """
-        with contextlib.ExitStack() as stack:
-            if self.exists():
-                descriptor = os.open(self.path, os.O_RDONLY)
-                stack.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
+        return locked(f"the limit of the control group {self.path}")
 
     def limit(self) -> int | None:
         """Return the memory limit in bytes, None if there is none."""

@@ -14,10 +14,10 @@ host.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
+import stat
 import time
 import typing as t
 from contextlib import contextmanager
@@ -27,12 +27,17 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
     sync_directory,
     write_file,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import (
+    TIMEOUT_S,
+    LockError,
+    open_lock,
+    wait_for,
+)
 
 DIRECTORY = "/var/lib/memstretch"
 SCHEMA = 1
 MACHINE_ID = "/etc/machine-id"
-# Long enough for another module of the same play.
-LOCK_TIMEOUT_S = 60.0
+LOCK = ".lock"
 
 
 class HostRecordError(Exception):
@@ -76,8 +81,8 @@ class HostRecord:
         if data is None:
             return None
         host = data.pop("host", None)
-        # A record of an earlier version has no identity; complete() adds it.
-        if host is not None and host != self._identity:
+        # A host without a machine ID writes none, and reads only such a record.
+        if host != self._identity:
             raise HostRecordError(
                 f"{self.path} has the original settings of another host: its identity is {host}, and this host's is "
                 f"{self._identity or 'unknown (it has no machine ID)'}. If this host was cloned from that one, remove "
@@ -85,16 +90,6 @@ class HostRecord:
                 '"host" in the file.'
             )
         return data
-
-    def complete(self) -> None:
-        """Add this host's identity to a record that an earlier version wrote without one."""
-        data = self._load()
-        if data is None or "host" in data or not self._identity:
-            return
-        with self.locked():
-            data = self._load()
-            if data is not None and "host" not in data:
-                self.write(data)
 
     def _load(self) -> dict[str, t.Any] | None:
         """Return the content of the file, or None if it does not exist."""
@@ -118,7 +113,7 @@ class HostRecord:
 
     def write(self, data: dict[str, t.Any]) -> None:
         """Write the record to the disk."""
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        self._make_directory()
         identity = {"host": self._identity} if self._identity else {}
         write_file(self.path, json.dumps({**data, "schema": SCHEMA, **identity}, indent=1) + "\n", 0o600)
         sync_directory(os.path.dirname(self.directory))
@@ -135,8 +130,8 @@ class HostRecord:
     def _remove_empty_directory(self) -> None:
         """Remove the directory if it holds no record."""
         try:
-            if os.listdir(self.directory) == [".lock"]:
-                os.unlink(os.path.join(self.directory, ".lock"))
+            if os.listdir(self.directory) == [LOCK]:
+                os.unlink(os.path.join(self.directory, LOCK))
             os.rmdir(self.directory)
         except OSError as error:
             if error.errno == errno.EBUSY:
@@ -146,32 +141,27 @@ class HostRecord:
             raise
 
     @contextmanager
-    def locked(self, timeout: float = LOCK_TIMEOUT_S) -> t.Iterator[None]:
+    def locked(self, timeout: float = TIMEOUT_S) -> t.Iterator[None]:
         """Let only one process at a time change the host. Raises HostRecordError if the lock is not free in time.
 
         Afterwards, the directory exists only if it has a record.
         """
-        path = os.path.join(self.directory, ".lock")
+        path = os.path.join(self.directory, LOCK)
         deadline = time.monotonic() + timeout
         while True:
-            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            self._make_directory()
             try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+                descriptor = open_lock(path)
             except FileNotFoundError:
                 continue  # another process has removed the directory with its last record
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                wait_for(descriptor, deadline, f"the record of this host's settings ({path})")
                 # Another process may have removed the file, with the directory, before we locked it.
                 if os.path.exists(path) and os.path.samestat(os.fstat(descriptor), os.stat(path)):
                     break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    os.close(descriptor)
-                    raise HostRecordError(
-                        f"another process has been changing this host's settings for {timeout:g} s (it holds {path}); "
-                        "wait until it ends, then run the same command again"
-                    ) from None
-                time.sleep(0.1)
+            except LockError as error:
+                os.close(descriptor)
+                raise HostRecordError(str(error)) from None
             os.close(descriptor)
         self._is_locked = True
         try:
@@ -180,3 +170,13 @@ class HostRecord:
             self._is_locked = False
             self._remove_empty_directory()
             os.close(descriptor)
+
+    def _make_directory(self) -> None:
+        """Make the directory. Whoever else could write to it could replace originals and lock us out."""
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        status = os.lstat(self.directory)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise HostRecordError(
+                f"{self.directory} must be a directory that only user {os.geteuid()} can write to. Look who made it "
+                "and what is in it before you correct that"
+            )

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import re
@@ -16,6 +14,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import group_directory, group_path
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, write_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import locked
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Address, Config, address_text
 from ansible_collections.memstretch.density.plugins.module_utils.redis.connection import Connection
 from ansible_collections.memstretch.density.plugins.module_utils.redis.process import Process, find_server
@@ -55,15 +54,9 @@ class Daemon:
         self.cgroup = group_path(cgroup.strip("/"))
         self._run_command = run_command
 
-    @contextlib.contextmanager
-    def locked(self) -> t.Iterator[None]:
-        """Serialise runs for the same configuration file. The lock is on the file itself, so nothing is written."""
-        if not self.config.exists:
-            yield
-            return
-        with open(self.config.path, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+    def locked(self) -> t.ContextManager[None]:
+        """Serialise runs for the same configuration file."""
+        return locked(f"the Redis of {self.config.path}")
 
     # --- the state ---------------------------------------------------------------------------------------------
 

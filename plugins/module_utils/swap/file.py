@@ -1,18 +1,30 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Swap in a file without holes."""
+"""Swap in a file without holes.
+
+What the kernel swaps out to a file is what programs had in their memory, root's too. So nobody else may be able to
+read the file, or to put another one in its place. A file is ours only if our record has its UUID, and it is a regular
+file of root's with the mode 0600 and one name, below directories that only root can change.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+import uuid
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import DIRECTORY
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import Area, areas
-from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FILE_SYSTEMS, make_file
-from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import LABEL, read_label
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import (
+    FILE_SYSTEMS,
+    FormatError,
+    make_file,
+    new_name,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import LABEL, header_in
 from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import (
     Claim,
     Location,
@@ -34,19 +46,33 @@ class SwapFile(SwapKind):
 
     @property
     def file_system(self) -> str:
-        return file_system_of(self.files, self.directory)
+        return file_system_of(self.files, self._existing_directory)
+
+    @property
+    def _existing_directory(self) -> str:
+        """The directory of the file, or the one in which the record's own will be made with the record."""
+        own = self.directory == DIRECTORY and not os.path.lexists(DIRECTORY)
+        return os.path.dirname(DIRECTORY) if own else self.directory
+
+    @property
+    def _identifiers(self) -> list[str]:
+        """The UUIDs of our files of that name, which the record lists."""
+        return self.recorded.get("files", {}).get(self.options.file, [])
 
     def refusals(self) -> list[str]:
-        path, directory = self.options.file, self.directory
-        if not os.path.isdir(directory) or os.path.realpath(directory) != directory:
-            return [f"file: {directory} is not a directory, or a symbolic link is part of its path"]
+        path, directory = self.options.file, self._existing_directory
+        unsafe = unsafe_directory(directory)
+        if unsafe:
+            return [f"file: {unsafe}"]
         texts = []
         if self.file_system not in FILE_SYSTEMS:
             supported = ", ".join(FILE_SYSTEMS)
             texts.append(f"file: {path} would be on {self.file_system}; swap files are supported on {supported}")
-        if os.path.lexists(path) and not self._is_ours():
+        foreign = why_foreign(path, self._identifiers) if os.path.lexists(path) else None
+        if foreign:
             texts.append(
-                f"file: {path} exists and was not created by swap_space. Choose another path, or remove it yourself"
+                f"file: {path} exists and was not created by swap_space: {foreign}. Choose another path, or remove it "
+                "yourself"
             )
         elif not self.is_made():
             left = self._free_afterwards()
@@ -57,21 +83,18 @@ class SwapFile(SwapKind):
                 )
         return texts
 
-    def _is_ours(self) -> bool:
-        return stat.S_ISREG(os.lstat(self.options.file).st_mode) and read_label(self.options.file) == LABEL
-
     def _free_afterwards(self) -> int:
         """Return the bytes that remain free on the file system once the file has its size."""
-        free = os.statvfs(self.directory)
+        free = os.statvfs(self._existing_directory)
         old = os.lstat(self.options.file).st_blocks * 512 if os.path.lexists(self.options.file) else 0
         return free.f_bavail * free.f_frsize + old - self.options.file_size
 
     def is_made(self) -> bool:
         path = self.options.file
-        return os.path.isfile(path) and os.path.getsize(path) == self.options.file_size and read_label(path) == LABEL
+        return why_foreign(path, self._identifiers) is None and os.path.getsize(path) == self.options.file_size
 
     def claim(self) -> Claim:
-        return {"files": [self.options.file]}
+        return {"files": {self.options.file: self._identifiers}}
 
     def pending(self) -> list[str]:
         if self.is_made():
@@ -82,10 +105,19 @@ class SwapFile(SwapKind):
         return [] if self.is_made() else [area for area in areas(self.files) if area.name == self.options.file]
 
     def make(self, save: SaveClaim) -> None:
-        if not self.is_made():
-            if os.path.exists(self.options.file):
-                os.unlink(self.options.file)
-            make_file(self.guard, self.options.file, self.options.file_size, self.file_system)
+        path, old = self.options.file, self._identifiers
+        if self.is_made():
+            return
+        if os.path.lexists(path):
+            foreign = why_foreign(path, old)
+            if foreign:
+                raise FormatError(f"{path} was not created by swap_space: {foreign}. It was not touched")
+            os.unlink(path)
+        identifier = uuid.uuid4()
+        # Until the file is complete, an interruption leaves either of them.
+        save({"files": {path: [*old, identifier.hex]}})
+        make_file(self.guard, path, self.options.file_size, self.file_system, identifier)
+        save({"files": {path: [identifier.hex]}})
 
     def locations(self) -> list[Location]:
         return [self.location(self.options.file, self.options.file)] if self.is_made() else []
@@ -97,6 +129,69 @@ class SwapFile(SwapKind):
         size = os.path.getsize(self.options.file) if os.path.isfile(self.options.file) else None
         before = "no file" if size is None else f"our swap file of {size_text(size)}"
         return [(self.options.file, before, f"our swap file of {size_text(self.options.file_size)}")]
+
+
+def give_back_file(path: str, identifiers: list[str]) -> str | None:
+    """Remove a swap file of ours, and what an interrupted run has left of it. Return why it was left alone, or None."""
+    unsafe = unsafe_directory(os.path.dirname(path))
+    if unsafe:
+        return unsafe
+    if os.path.lexists(new_name(path)):
+        os.unlink(new_name(path))
+    if not os.path.lexists(path):
+        return None
+    foreign = why_foreign(path, identifiers)
+    if foreign is None:
+        os.unlink(path)
+    return foreign
+
+
+def why_foreign(path: str, identifiers: list[str]) -> str | None:
+    """Return why a file is not a swap file of ours, or None if it is.
+
+    Args:
+        identifiers: the UUIDs that our record lists for this path.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return f"it cannot be opened ({error.strerror})"
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return "it is not a regular file"
+        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) != 0o600 or status.st_nlink != 1:
+            mode, links = stat.S_IMODE(status.st_mode), status.st_nlink
+            return f"it has the owner {status.st_uid}, the mode {mode:04o} and {links} names, not root, 0600 and one"
+        found = header_in(descriptor)
+        if found is None or found[1] != LABEL:
+            return "it has no swap area with our mark"
+        return None if found[0] in identifiers else "this host's record does not list its swap area"
+    finally:
+        os.close(descriptor)
+
+
+def unsafe_directory(directory: str) -> str | None:
+    """Return why others than root could put another file in a directory, or replace the directory; None if nobody can.
+
+    Where anybody may make files, as in /tmp, the sticky bit keeps a directory of root's in its place.
+    """
+    parts = directory.strip("/").split("/") if directory != "/" else []
+    for count in range(len(parts) + 1):
+        path = "/" + "/".join(parts[:count])
+        try:
+            status = os.lstat(path)
+        except OSError as error:
+            return f"{path} cannot be examined ({error.strerror})"
+        if not stat.S_ISDIR(status.st_mode):
+            return f"{path} is not a directory; a symbolic link must not be part of the path of a swap file"
+        if status.st_uid not in (0, os.geteuid()):
+            return f"{path} belongs to user {status.st_uid}, who could read the swap file or replace it"
+        kept = status.st_mode & stat.S_ISVTX and count < len(parts)
+        if status.st_mode & 0o022 and not kept:
+            mode = stat.S_IMODE(status.st_mode)
+            return f"{path} has the mode {mode:04o}, so others than root could replace the swap file"
+    return None
 
 
 def file_system_of(files: HostFiles, directory: str) -> str:

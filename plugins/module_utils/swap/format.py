@@ -205,8 +205,12 @@ def write_area(node: str) -> None:
         os.close(descriptor)
 
 
-def make_file(guard: Guard, path: str, size: int, file_system: str) -> None:
-    """Make a swap file without holes; it gets its name only once it is complete."""
+def make_file(guard: Guard, path: str, size: int, file_system: str, identifier: uuid.UUID) -> None:
+    """Make a swap file without holes; it gets its name only once it is complete.
+
+    Args:
+        identifier: the UUID of the area, which the host's record already lists.
+    """
     new = new_name(path)
     if os.path.lexists(new):
         os.unlink(new)
@@ -224,7 +228,7 @@ def make_file(guard: Guard, path: str, size: int, file_system: str) -> None:
                     f"the file system of {path} ({file_system}) cannot reserve blocks, so a swap file would have holes"
                 ) from error
             raise
-        _write(path, descriptor, header(size, uuid.uuid4()), 0)
+        _write(path, descriptor, header(size, identifier), 0)
         _sync(path, descriptor)
         os.rename(new, path)
     except BaseException:

@@ -316,17 +316,6 @@ class Guard:
         # The dash keeps YAML from reading digits as a number.
         return f"{digest.hexdigest()[:8]}-{digest.hexdigest()[8:16]}"
 
-    def marks(self, disk: Disk) -> list[str]:
-        """Return the UUIDs of everything on the disk that has our mark, whether the record lists it or not."""
-        found = self.signatures(disk.node)
-        entries = [entry for entry in found if entry["type"] == "swap" and entry.get("label") == LABEL]
-        if {entry["type"] for entry in found} & {"gpt"}:
-            named = (SWAP_PARTITION, CRYPT_PARTITION)
-            entries += [part for part in self.table(disk)["partitions"] if part.get("name") in named]
-            inside = [entry for name in disk.partitions for entry in self.signatures(f"/dev/{name}")]
-            entries += [entry for entry in inside if entry["type"] == "swap" and entry.get("label") == LABEL]
-        return sorted({entry["uuid"].lower() for entry in entries if entry.get("uuid")})
-
     def signatures(self, node: str) -> list[dict[str, t.Any]]:
         """Return every signature that wipefs finds, not only the one that blkid reports as the type."""
         status, output, errors = run_to_end(self.run_command, ["wipefs", "--json", "--no-act", node])
@@ -390,12 +379,24 @@ def read_label(path: str) -> str | None:
 
 def read_header(path: str) -> tuple[str, str] | None:
     """Return UUID (32 hexadecimal digits) and label of the swap area on a device or in a file, or None."""
-    page = os.sysconf("SC_PAGE_SIZE")
     try:
-        with open(path, "rb") as file:
-            data = file.read(page)
+        # A pipe of that name would otherwise hold us up.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    try:
+        return header_in(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def header_in(descriptor: int) -> tuple[str, str] | None:
+    """Return UUID and label of the swap area that an open device or file holds, or None."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISBLK(status.st_mode):
+        return None
+    data = os.pread(descriptor, page, 0)
     if len(data) < page or data[-10:] != b"SWAPSPACE2":
         return None
     return data[1036:1052].hex(), data[1052:1068].split(b"\0")[0].decode("utf-8", "replace")

@@ -10,6 +10,7 @@ import os
 import re
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import DIRECTORY
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
     Range,
     Ranges,
@@ -29,7 +30,7 @@ DEFAULTS: dict[str, t.Any] = {
     "priority": 10,
     "discard": "once",
     "encrypted": False,
-    "file": "/memstretch.swap",
+    "file": f"{DIRECTORY}/memstretch.swap",
     "file_size": "",
     "zram_size": "50%",
     # The fastest to decompress first: a page fault waits for that.

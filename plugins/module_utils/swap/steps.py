@@ -8,10 +8,10 @@ The steps are done only if there is no refusal. Each step checks again what it n
 done already, so another run of the same task finishes an interrupted one.
 
 The record (module_utils/host/record.py) lists what we have taken, not what the host should be: C(disks), by path, with
-what was on them; C(areas), by path of the disk, with the UUIDs of its swap areas and partitions; C(files); C(zram),
-which devices existed before and whether the kernel module was loaded; C(units), our files below /etc/systemd;
-C(others), the swap that we have turned off, with its priority; and C(discard), the mode in which each area was turned
-on, which the kernel does not show.
+what was on them; C(areas), by path of the disk, with the UUIDs of its swap areas and partitions; C(files), by path,
+with the UUIDs of their swap areas; C(zram), which devices existed before and whether the kernel module was loaded;
+C(units), our files below /etc/systemd; C(others), the swap that we have turned off, with its priority; and C(discard),
+the mode in which each area was turned on, which the kernel does not show.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.areas impo
 )
 from ansible_collections.memstretch.density.plugins.module_utils.swap.device import GuardError, device_number, find
 from ansible_collections.memstretch.density.plugins.module_utils.swap.disks import Disks, areas_on, give_back_disk
-from ansible_collections.memstretch.density.plugins.module_utils.swap.file import SwapFile
-from ansible_collections.memstretch.density.plugins.module_utils.swap.format import new_name
-from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import LABEL, Guard, read_header, read_label
+from ansible_collections.memstretch.density.plugins.module_utils.swap.file import SwapFile, give_back_file
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard, read_header
 from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import Claim, Location, NoSwap, SwapKind
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import Options
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import (
@@ -58,7 +57,7 @@ KINDS: dict[str, type[SwapKind]] = {"none": NoSwap, "devices": Disks, "file": Sw
 EMPTY: dict[str, t.Any] = {
     "disks": {},
     "areas": {},
-    "files": [],
+    "files": {},
     "zram": None,
     "units": [],
     "others": [],
@@ -94,9 +93,6 @@ class SwapChange:
         self.options, self.guard, self.files, self.record, self.systemd = options, guard, guard.files, record, systemd
         recorded = record.read()
         self.recorded = {**EMPTY, **(recorded or {})}
-        adopted = recorded is not None and "areas" not in recorded
-        if adopted:
-            self.recorded["areas"] = self._areas_of_earlier_version()
         guard.recorded = self._identifiers()
         self.before = areas(self.files)
         kind = KINDS[options.kind](options, guard, self.recorded)
@@ -122,19 +118,9 @@ class SwapChange:
                 *self._retire(),
                 Step(f"remove the record {record.path}", record.remove),
             ]
-        if adopted:
-            self.steps.insert(0, Step("record the UUIDs of our swap areas", self._save))
         no_room = head_room(self.files, self.leaving, options.reserve)
         if no_room:
             self.refusals.append(no_room)
-
-    def _areas_of_earlier_version(self) -> dict[str, list[str]]:
-        """Return the UUIDs for a record that an earlier version wrote without them: those with our mark now."""
-        found = {}
-        for path in self.recorded["disks"]:
-            with contextlib.suppress(GuardError):  # a drive that is gone; if it comes back, it is refused
-                found[path] = self.guard.marks(find(path, self.files))
-        return found
 
     def _identifiers(self) -> set[str]:
         return {identifier for identifiers in self.recorded["areas"].values() for identifier in identifiers}
@@ -157,7 +143,7 @@ class SwapChange:
         self._save(
             disks={**self.recorded["disks"], **claim.get("disks", {})},
             areas={**self.recorded["areas"], **claim.get("areas", {})},
-            files=sorted(set(self.recorded["files"]) | set(claim.get("files", []))),
+            files={**self.recorded["files"], **claim.get("files", {})},
             zram=claim.get("zram") or self.recorded["zram"],
         )
 
@@ -201,7 +187,7 @@ class SwapChange:
     def _retire_files(self) -> list[Step]:
         steps = []
         for path in self.recorded["files"]:
-            if path not in self.kind.claim().get("files", []):
+            if path not in self.kind.claim().get("files", {}):
                 steps += self._turn_off([area for area in self.before if area.name == path and area.ours])
                 steps.append(Step(f"remove the swap file {path}", partial(self._remove_file, path)))
         return steps
@@ -228,7 +214,7 @@ class SwapChange:
     def _is_claimed(self, area: Area) -> bool:
         claim = self.kind.claim()
         if area.is_file:
-            return area.name in claim.get("files", [])
+            return area.name in claim.get("files", {})
         if area.name.startswith("/dev/zram"):
             return bool(claim.get("zram"))
         return any(device_number(path) and area in areas_on(find(path, self.files)) for path in claim.get("disks", {}))
@@ -256,14 +242,10 @@ class SwapChange:
         )
 
     def _remove_file(self, path: str) -> None:
-        if os.path.lexists(path):
-            if read_label(path) == LABEL:
-                os.unlink(path)
-            else:
-                self.warnings.append(f"{path} is no longer our swap file and was left alone")
-        if os.path.lexists(new_name(path)):
-            os.unlink(new_name(path))
-        self._save(files=[name for name in self.recorded["files"] if name != path])
+        reason = give_back_file(path, self.recorded["files"][path])
+        if reason:
+            self.warnings.append(f"{path} was left alone, because it is no longer our swap file: {reason}")
+        self._save(files={name: found for name, found in self.recorded["files"].items() if name != path})
 
     def _remove_zram(self) -> None:
         zram = Zram(self.guard)

@@ -46,6 +46,8 @@ ExecCondition=/bin/sh -c '{condition}'
 {commands}
 {install}"""
 DROP_IN_NAME = "50-memstretch.conf"
+# The names of files that are ours, below DIRECTORY; each begins with the comment, too.
+_OUR_NAMES = re.compile(rf"(?:[^/]+\.swap|memstretch-[^/]+\.service|[^/]+\.swap\.d/{re.escape(DROP_IN_NAME)})$")
 # The condition is never met: the root directory always exists.
 DROP_IN = _COMMENT + "# Keep swap off that this role did not create.\n[Unit]\nConditionPathExists=!/\n"
 
@@ -218,7 +220,8 @@ def is_installed(path: str, text: str) -> bool:
 
 
 def install(path: str, text: str) -> None:
-    """Write a unit or drop-in, then the link that enables it."""
+    """Write a unit or drop-in, then the link that enables it. Raises UnitError if there is a file that is not ours."""
+    _require_ours(path)
     old = link_of(path, _text(path) or "")
     link = link_of(path, text)
     if old and old != link:
@@ -233,11 +236,23 @@ def install(path: str, text: str) -> None:
 
 
 def uninstall(path: str) -> None:
-    """Remove a unit or drop-in. Its link is removed first, because only the unit's text gives the link's path."""
+    """Remove a unit or drop-in. Its link is removed first, because only the unit's text gives the link's path.
+
+    Raises UnitError if the file is not ours.
+    """
+    _require_ours(path)
     link = link_of(path, _text(path) or "")
     if link:
         _remove(link)
     _remove(path)
+
+
+def _require_ours(path: str) -> None:
+    text = _text(path)
+    if not path.startswith(f"{DIRECTORY}/") or not _OUR_NAMES.match(path[len(DIRECTORY) + 1 :]):
+        raise UnitError(f"{path} is no path of a unit of ours, so the record of this host's swap has been changed")
+    if text is not None and not text.startswith(_COMMENT):
+        raise UnitError(f"{path} was not written by swap_space; it was not touched. Move it away")
 
 
 def _text(path: str) -> str | None:

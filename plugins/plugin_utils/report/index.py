@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import fcntl
 import os
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import locked
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
@@ -26,7 +26,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 
 FILE = "index.html"
 _ROW_FILE = "headline.json"
-_LOCK_FILE = ".index.lock"
 
 # The file that only a result of this kind has, the kind, and the pages that an earlier version may have left.
 _KINDS = (
@@ -103,8 +102,7 @@ def enter(
 def write(results_dir: str) -> None:
     """Write the index of a directory of results. A file of that name that is not an index is left alone."""
     place = RunDirectory(*os.path.split(results_dir))
-    with open(place.file(_LOCK_FILE), "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(f"the index of {os.path.realpath(results_dir)}"):
         if _may_write(place.file(FILE)):
             place.write_text(FILE, page(rows(results_dir)))
 

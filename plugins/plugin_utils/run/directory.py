@@ -15,6 +15,7 @@ import tempfile
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import open_lock
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
 SCHEMA = 2
@@ -170,7 +171,9 @@ class RunDirectory:
     def in_use_by(self) -> int | None:
         """Return the pid of the playbook that is working on this run, if there is one."""
         try:
-            with open(self.file("lock"), encoding="ascii") as stream:
+            # In a directory that others can write to, its name may be a link or a pipe.
+            descriptor = os.open(self.file("lock"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, encoding="ascii") as stream:
                 try:
                     fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -186,7 +189,10 @@ class RunDirectory:
             RunError: another playbook is working on it.
         """
         with contextlib.ExitStack() as stack:
-            stream = stack.enter_context(open(self.file("lock"), "a+", encoding="ascii"))
+            try:
+                stream = stack.enter_context(os.fdopen(open_lock(self.file("lock")), "r+", encoding="ascii"))
+            except OSError as error:
+                raise RunError(f"{self.path}: the run cannot be locked: {error}") from error
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

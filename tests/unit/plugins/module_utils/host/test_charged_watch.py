@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import time
@@ -16,6 +15,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host import cha
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import is_running
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import LockError, locked
 
 
 def test_a_watch_reads_until_its_file_is_removed():
@@ -51,14 +51,11 @@ def test_only_the_limit_is_read_under_the_lock(tmp_path, monkeypatch):
     group, holds = CgroupFiles(str(tmp_path), version_1=True), []
 
     def is_free():
-        other = os.open(tmp_path, os.O_RDONLY)
         try:
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
+            with locked(f"the limit of the control group {group.path}", timeout=0):
+                return True
+        except LockError:
             return False
-        finally:
-            os.close(other)
 
     class Charged:
         def read(self):

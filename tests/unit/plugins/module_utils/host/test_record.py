@@ -77,23 +77,26 @@ def test_the_record_of_another_host_is_refused(tmp_path):
     for other in (clone, unknown):
         with pytest.raises(HostRecordError, match="original settings of another host.*remove the file"):
             other.read()
-        other.complete()
     with open(record.path, encoding="utf-8") as file:
         assert file.read() == text
 
 
-def test_a_record_without_identity_is_accepted_once_and_completed(tmp_path):
-    (tmp_path / "a").write_text("0123456789abcdef0123456789abcdef\n", encoding="ascii")
-    (tmp_path / "b").write_text("fedcba9876543210fedcba9876543210\n", encoding="ascii")
-    record, clone = (HostRecord("settings", str(tmp_path / "state"), str(tmp_path / name)) for name in "ab")
-    os.makedirs(record.directory)
-    with open(record.path, "w", encoding="utf-8") as file:
-        file.write('{"originals": {"a": "1"}, "schema": 1}\n')
-    assert record.read() == clone.read() == {"originals": {"a": "1"}, "schema": 1}
-    record.complete()
-    assert record.read() == {"originals": {"a": "1"}, "schema": 1}
-    with pytest.raises(HostRecordError, match="another host"):
-        clone.read()
+def test_a_directory_that_others_can_write_to_is_refused(record):
+    os.mkdir(record.directory)
+    os.chmod(record.directory, 0o777)
+    with pytest.raises(HostRecordError, match="must be a directory that only user"), record.locked():
+        pass
+    with pytest.raises(HostRecordError, match="must be a directory that only user"):
+        record.write({})
+
+
+def test_the_lock_is_no_link_and_its_target_stays_as_it_was(record, tmp_path):
+    os.mkdir(record.directory, 0o700)
+    (tmp_path / "target").write_text("precious", encoding="ascii")
+    os.symlink(tmp_path / "target", os.path.join(record.directory, ".lock"))
+    with pytest.raises(OSError, match="symbolic link"), record.locked():
+        pass
+    assert (tmp_path / "target").read_text(encoding="ascii") == "precious"
 
 
 def test_the_lock_leaves_no_directory_without_a_record(record):
@@ -121,7 +124,7 @@ def test_only_one_process_holds_the_lock(record):
     holder = multiprocessing.Process(target=_hold, args=(record.directory, entered, leave))
     holder.start()
     assert entered.wait(20)
-    with pytest.raises(HostRecordError, match="another process"), record.locked(timeout=0.3):
+    with pytest.raises(HostRecordError, match=rf"in use for \d s by process {holder.pid} "), record.locked(timeout=0.3):
         pass
     leave.set()
     with record.locked(timeout=20):

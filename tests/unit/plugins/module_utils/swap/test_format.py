@@ -99,5 +99,5 @@ def test_an_area_that_could_not_be_written_names_its_device(tmp_path, monkeypatc
     with pytest.raises(FormatError, match=f"^{area}:? {message}"):
         write_area(str(area))
     with pytest.raises(FormatError, match=f"^{path}:? {message}"):
-        make_file(None, str(path), MIB, "ext4")
+        make_file(None, str(path), MIB, "ext4", IDENTIFIER)
     assert [each.name for each in tmp_path.iterdir()] == ["area"]

@@ -92,7 +92,7 @@ def test_restored_undoes_everything_in_the_record_in_a_safe_order(make_change, r
         {
             **EMPTY,
             "disks": {GONE: "ext4"},
-            "files": [f"{tmp_path}/ours"],
+            "files": {f"{tmp_path}/ours": []},
             "units": ["/etc/systemd/system/a.swap", "/etc/systemd/system/b.swap"],
             "others": [
                 {"source": "/low", "priority": -3, "unit": ""},
@@ -116,11 +116,12 @@ def test_restored_undoes_everything_in_the_record_in_a_safe_order(make_change, r
 
 def test_what_cannot_be_restored_is_a_warning_and_the_record_is_removed(make_change, record, tmp_path):
     (tmp_path / "file").write_bytes(b"somebody's data")
+    (tmp_path / "file").chmod(0o600)
     record.write(
         {
             **EMPTY,
             "disks": {GONE: "ext4"},
-            "files": [f"{tmp_path}/file"],
+            "files": {f"{tmp_path}/file": []},
             "others": [{"source": f"{tmp_path}/other", "priority": 5, "unit": ""}],
         }
     )
@@ -129,7 +130,7 @@ def test_what_cannot_be_restored_is_a_warning_and_the_record_is_removed(make_cha
     assert [text.partition(" (")[0] for text in change.warnings] == [
         f"{tmp_path}/other was swap before our first run and no longer is: it stays off",
         f"left alone and not erased: {GONE} cannot be found",
-        f"{tmp_path}/file is no longer our swap file and was left alone",
+        f"{tmp_path}/file was left alone, because it is no longer our swap file: it has no swap area with our mark",
     ]
     assert record.read() is None
     assert (tmp_path / "file").read_bytes() == b"somebody's data"

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.swap import units as swap_units
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import (
     DIRECTORY,
+    DROP_IN,
     OtherUnit,
     Systemd,
     UnitError,
@@ -136,7 +137,7 @@ def test_systemctl_failure_is_an_error():
 def test_files_are_installed_and_removed_without_a_trace(tmp_path, monkeypatch):
     monkeypatch.setattr(swap_units, "DIRECTORY", str(tmp_path))
     unit, drop_in = str(tmp_path / "a.swap"), str(tmp_path / "b.swap.d" / "50-memstretch.conf")
-    texts = {unit: "text\nWantedBy=a.device\n", drop_in: "text"}
+    texts = {unit: f"{swap_units._COMMENT}WantedBy=a.device\n", drop_in: DROP_IN}
     for path, text in texts.items():
         assert not is_installed(path, text)
         install(path, text)
@@ -147,9 +148,35 @@ def test_files_are_installed_and_removed_without_a_trace(tmp_path, monkeypatch):
     link.unlink()
     assert not is_installed(unit, texts[unit])  # systemd would not start it
     install(unit, texts[unit])
-    install(unit, "text\nWantedBy=swap.target\n")
+    install(unit, f"{swap_units._COMMENT}WantedBy=swap.target\n")
     assert not link.parent.exists()
     assert (tmp_path / "swap.target.wants" / "a.swap").is_symlink()
     for path in (unit, drop_in, unit):
         uninstall(path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name", ["a.service", "b.swap.d/local.conf", "../a.swap", "a.wants/b.swap", "sshd.service.d/50-memstretch.conf"]
+)
+def test_a_path_that_is_no_unit_of_ours_is_neither_written_nor_removed(tmp_path, monkeypatch, name):
+    """The record lists our units by path, and whoever changes it must not gain anything."""
+    monkeypatch.setattr(swap_units, "DIRECTORY", str(tmp_path / "system"))
+    path = tmp_path / "system" / name
+    (tmp_path / "system").mkdir()
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(DROP_IN, encoding="utf-8")
+    for act in (lambda: install(str(path), DROP_IN), lambda: uninstall(str(path))):
+        with pytest.raises(UnitError, match="is no path of a unit of ours"):
+            act()
+    assert path.read_text(encoding="utf-8") == DROP_IN
+
+
+def test_a_unit_of_the_administrator_at_our_path_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(swap_units, "DIRECTORY", str(tmp_path))
+    path = tmp_path / "a.swap"
+    path.write_text("[Swap]\n", encoding="utf-8")
+    for act in (lambda: install(str(path), DROP_IN), lambda: uninstall(str(path))):
+        with pytest.raises(UnitError, match="was not written by swap_space; it was not touched"):
+            act()
+    assert path.read_text(encoding="utf-8") == "[Swap]\n"

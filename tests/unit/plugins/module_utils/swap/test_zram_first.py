@@ -19,6 +19,7 @@ DEVICE = {
     "/sys/block/zram0/comp_algorithm": "lzo [lz4] zstd \n",
 }
 MIB = 2**20
+OURS = uuid.uuid4()
 
 
 @pytest.fixture(name="make_swap")
@@ -39,7 +40,7 @@ def _make_swap(make_guard, make_options, tmp_path):
             }
         )
         guard = make_guard({**mounts, **(DEVICE if files is None else files)})
-        return ZramFirst(SwapFile(options, guard, {}))
+        return ZramFirst(SwapFile(options, guard, {"files": {str(tmp_path / "swap"): [OURS.hex]}}))
 
     return make
 
@@ -51,12 +52,13 @@ def test_both_are_made_and_zram_has_the_higher_priority(make_swap, tmp_path):
     assert swap.manner == "priority 8, discard none (zram) and priority 7, discard once (the others)"
     assert swap.claim() == {
         "zram": {"existing": [0], "loaded": True, "boot": {}},
-        "files": [f"{tmp_path}/swap"],
+        "files": {f"{tmp_path}/swap": [OURS.hex]},
     }
 
 
 def test_the_units_turn_both_on_with_their_priorities(make_swap, tmp_path):
-    (tmp_path / "swap").write_bytes(header(8 * MIB, uuid.uuid4()).ljust(8 * MIB, b"\0"))
+    (tmp_path / "swap").write_bytes(header(8 * MIB, OURS).ljust(8 * MIB, b"\0"))
+    (tmp_path / "swap").chmod(0o600)
     swap = make_swap()
     (location,) = swap.locations()  # the file; zram is not there yet
     assert location == (f"{tmp_path}/swap", f"{tmp_path}/swap", 7, "once")

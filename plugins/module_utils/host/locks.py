@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Locks between processes, in files that nobody else can hold.
+
+Whoever can open a file can lock it, for reading too, and keep everybody waiting. So a lock is a file of its own in a
+directory of ours, never the file or directory that it protects. A wait ends, and its error names who holds the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import hashlib
+import os
+import stat
+import time
+import typing as t
+from contextlib import contextmanager
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, private_directory
+
+# Long enough for another module of the same play.
+TIMEOUT_S = 60.0
+_POLL_S = 0.1
+
+
+class LockError(OSError):
+    """The lock could not be had; the text says who has it."""
+
+
+@contextmanager
+def locked(subject: str, timeout: float = TIMEOUT_S) -> t.Iterator[None]:
+    """Let only one process of this user at a time change something. Raises LockError if it is not free in time.
+
+    Args:
+        subject: names what is protected, such as the path of a file, and is part of the error.
+        timeout: in seconds.
+    """
+    name = f"{hashlib.sha256(subject.encode()).hexdigest()[:16]}.lock"
+    descriptor = open_lock(os.path.join(private_directory(), name))
+    try:
+        wait_for(descriptor, time.monotonic() + timeout, subject)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def open_lock(path: str) -> int:
+    """Open the file of a lock, and create it if necessary. Nothing is ever written to it.
+
+    Raises:
+        OSError: something else has its name: a link, a device, a file of another user or with a second name.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags, 0o600)
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
+        return descriptor
+    os.close(descriptor)
+    raise PermissionError(f"{path} is not a file that this collection has made; remove it")
+
+
+def wait_for(descriptor: int, deadline: float, subject: str) -> None:
+    """Lock an open file. Raises LockError if another process has it until the deadline (of the monotonic clock)."""
+    started = time.monotonic()
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise LockError(
+                    f"{subject} has been in use for {time.monotonic() - started:.0f} s by {holder(descriptor)}. Wait "
+                    "until that ends, then run the same command again"
+                ) from None
+            time.sleep(_POLL_S)
+
+
+def holder(descriptor: int) -> str:
+    """Return who holds the lock on an open file, as a text."""
+    wanted = os.fstat(descriptor)
+    users = {pid for pid in _opened_by(wanted) if pid != os.getpid()}
+    # The kernel lists locks with the number of the file system that the file is on, which is not always that of stat.
+    lines = [line.split() for line in (HostFiles().text("/proc/locks") or "").splitlines()]
+    locking = {int(words[4]) for words in lines if words[1] == "FLOCK" and words[5].endswith(f":{wanted.st_ino}")}
+    found = sorted(users & locking or users)
+    if not found:
+        return "another process"
+    return ", ".join(f"process {pid} ({_command(pid)})" for pid in found)
+
+
+def _opened_by(wanted: os.stat_result) -> t.Iterator[int]:
+    for link in glob.iglob("/proc/[0-9]*/fd/*"):
+        try:
+            if os.path.samestat(os.stat(link), wanted):
+                yield int(link.split("/")[2])
+        except OSError:
+            continue  # the process has ended, has closed it, or is another user's
+
+
+def _command(pid: int) -> str:
+    return HostFiles().text(f"/proc/{pid}/comm") or "has ended"
