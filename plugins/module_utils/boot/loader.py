@@ -90,14 +90,21 @@ def read_text(path: str) -> str | None:
         return None
 
 
-def replace_text(path: str, text: str | None, mode: int = 0o644) -> None:
-    """Write a file, with its present mode if it exists. If the text is None, remove the file."""
+def replace_text(path: str, text: str | None, like: str = "") -> None:
+    """Write a file, with its present mode and owner if it exists. If the text is None, remove the file.
+
+    Args:
+        like: another file, whose mode and owner a new one gets: a menu may hold the hash of a password.
+    """
     if text is None:
         remove_file(path)
-    else:
-        # Only a new file that the boot loader can find on the disk may get the name of the old one.
-        mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else mode
-        write_file(path, text, mode, before_replacing=flush_journal)
+        return
+    model = path if os.path.exists(path) else like
+    status = os.stat(model) if model else None
+    mode = stat.S_IMODE(status.st_mode) if status else 0o644
+    owner = (status.st_uid, status.st_gid) if status else None
+    # Only a new file that the boot loader can find on the disk may get the name of the old one.
+    write_file(path, text, mode, before_replacing=flush_journal, owner=owner)
 
 
 def digest(text: str | None) -> str:
@@ -220,7 +227,7 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
                 return original
             if unchanged:
                 kept = self.menu + ".memstretch-original"
-                replace_text(kept, original)
+                replace_text(kept, original, like=self.menu)
                 reason = f"the original menu boots something else; it is now {kept}"
             else:
                 reason = (

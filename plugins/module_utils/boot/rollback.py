@@ -85,13 +85,20 @@ def _as_boot_loader_error() -> t.Iterator[None]:
 
 
 def _copy(path: str, copy: str) -> None:
-    """Copy a file with its mode and its security label, and write the copy to the disk."""
-    shutil.copy2(path, copy)
-    descriptor = os.open(copy, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Copy a file with its mode, owner and security label, and write the copy to the disk.
+
+    A menu may hold the hash of a password, so nobody else may read the copy at any moment.
+    """
+    with suppress(FileNotFoundError):
+        os.unlink(copy)  # left by an interrupted change
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(path, "rb") as file, os.fdopen(os.open(copy, flags, 0o600), "wb") as new:
+        status = os.fstat(file.fileno())
+        shutil.copyfileobj(file, new)
+        new.flush()
+        os.fchown(new.fileno(), status.st_uid, status.st_gid)
+        shutil.copystat(path, copy)  # with the extended attributes
+        os.fsync(new.fileno())
 
 
 def flush_journal(directory: str) -> None:

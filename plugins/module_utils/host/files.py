@@ -137,7 +137,11 @@ def private_directory(parent: str | None = None) -> str:
 
 
 def write_file(
-    path: str, text: str, mode: int = 0o644, before_replacing: t.Callable[[str], None] | None = None
+    path: str,
+    text: str,
+    mode: int = 0o644,
+    before_replacing: t.Callable[[str], None] | None = None,
+    owner: tuple[int, int] | None = None,
 ) -> None:
     """Replace a file atomically: after a power cut it has either its old or its new content.
 
@@ -145,18 +149,21 @@ def write_file(
         path: of the file.
         text: its new content.
         mode: its permissions.
+        owner: the user and the group that it belongs to; None is those of this process.
         before_replacing: is called with the directory when the new file is on the disk, before it gets its name.
     """
     directory = os.path.dirname(path)
     new = f"{path}.memstretch-new"
     remove_file(new)  # left by an interrupted write
     # Where others may write, the name could be a link to a foreign file.
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            if owner:
+                os.fchown(file.fileno(), *owner)
+            os.fchmod(file.fileno(), mode)
             file.write(text)
             file.flush()
-            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         if before_replacing:
             before_replacing(directory)

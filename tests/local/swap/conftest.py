@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 
 import pytest
+from runs import snapshot, swap
 from trial import BY_ID, TrialDisk, run
 
 MIB = 1024 * 1024
@@ -57,3 +58,12 @@ def _host_is_free_to_use(needs_root):
         pytest.fail(
             f"this host's swap or settings are in use ({', '.join(used + records)}); restore them before these tests"
         )
+
+
+@pytest.fixture(name="nothing_remains")
+def _nothing_remains(disks):
+    """Restore the swap after the test, and compare this machine with what it was before."""
+    before = snapshot()
+    yield
+    swap(state="restored")
+    assert snapshot() == before

@@ -7,56 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import re
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
-import uuid
 
 import pytest
 from open_files import has_open
+from runs import RECORD, in_use, read_record, settled, snapshot, swap
 from trial import MIB, ModuleRun, call_module, fingerprint, run, without_program
 
-from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import crypt_service
 
-RECORD = "/var/lib/memstretch/swap_space.json"
-
-
-def swap(check=False, **params):
-    result = call_module(check, **params)
-    assert not result.get("failed"), result.get("msg")
-    return result
-
-
-def in_use():
-    """The areas in use, as priority by name."""
-    with open("/proc/swaps", encoding="ascii") as file:
-        return {line.split()[0]: int(line.split()[4]) for line in file.read().splitlines()[1:]}
-
-
-def snapshot():
-    """What the module could change on this host besides its disks."""
-    zram = {name for name in os.listdir("/sys/block") if name.startswith("zram")}
-    with open("/proc/swaps", encoding="ascii") as file:
-        swaps = file.read()
-    return (
-        swaps,
-        {name: open(f"/sys/block/{name}/disksize", encoding="ascii").read() for name in zram},
-        os.path.exists("/var/lib/memstretch"),
-    )
-
-
-@pytest.fixture(autouse=True)
-def _nothing_remains(disks):
-    before = snapshot()
-    yield
-    swap(state="restored")
-    assert snapshot() == before
+pytestmark = pytest.mark.usefixtures("nothing_remains")
 
 
 @pytest.fixture(name="pair")
@@ -66,17 +31,6 @@ def _pair(disks):
 
 def on(pair, **more):
     return {"kind": "devices", "devices": [disk.path for disk in pair], "min_size": "16M", **more}
-
-
-def settled(**params):
-    """Change the swap; a second run and check mode then have nothing to do."""
-    result = swap(**params)
-    assert result["changed"]
-    for check in (True, False):
-        again = swap(check, **params)
-        assert (again["changed"], again["actions"]) == (False, [])
-        assert again["areas"] == result["areas"]
-    return result
 
 
 def test_disks_get_equal_priorities_and_restored_makes_them_blank_again(pair):
@@ -186,107 +140,6 @@ def test_a_disk_that_others_have_taken_meanwhile_is_left_alone(disks):
     assert any("left alone" in text and "ext4" in text for text in result["warnings_list"])
     assert disk.checksum() == before
     assert not os.path.exists(RECORD)
-
-
-def test_a_file_has_no_holes_and_is_private(tmp_path):
-    file = tmp_path / "swap"
-    settled(kind="file", file=str(file), file_size="16M")
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert file.stat().st_blocks * 512 >= 16 * MIB
-    settled(kind="file", file=str(file), file_size="24M")
-    assert file.stat().st_size == 24 * MIB
-    swap(state="restored")
-    assert not list(tmp_path.glob("swap*"))
-
-
-@pytest.mark.parametrize("what", ["data", "directory", "link", "foreign swap"])
-def test_a_file_that_is_not_ours_is_refused(tmp_path, what):
-    file = tmp_path / "swap"
-    if what == "data":
-        file.write_bytes(b"precious")
-    elif what == "directory":
-        file.mkdir()
-    elif what == "link":
-        (tmp_path / "target").write_bytes(header(MIB, uuid.uuid4()))
-        file.symlink_to("target")
-    else:
-        file.write_bytes(header(MIB, uuid.uuid4(), "other"))
-    result = call_module(kind="file", file=str(file), file_size="16M")
-    assert "exists and was not created by swap_space" in result["msg"]
-    assert not os.path.exists(RECORD)
-
-
-def test_a_file_of_another_user_with_our_mark_is_refused_and_never_read_by_the_kernel(tmp_path):
-    """With its label and its size alone, anybody could make a file that root's memory is swapped out to."""
-    file = tmp_path / "swap"
-    file.write_bytes(header(16 * MIB, uuid.uuid4()).ljust(16 * MIB, b"\0"))
-    os.chown(file, 65534, 65534)
-    file.chmod(0o666)
-    result = call_module(kind="file", file=str(file), file_size="16M")
-    assert "exists and was not created by swap_space: it has the owner 65534, the mode 0666" in result["msg"]
-    assert not in_use() and not os.path.exists(RECORD)
-
-
-@pytest.mark.parametrize("change", ["mode", "owner", "second name", "exchanged"])
-def test_our_file_that_others_could_read_now_is_neither_used_nor_removed(tmp_path, change):
-    file = tmp_path / "swap"
-    swap(kind="file", file=str(file), file_size="16M")
-    run("swapoff", str(file))
-    if change == "mode":
-        file.chmod(0o644)
-    elif change == "owner":
-        os.chown(file, 65534, 0)
-    elif change == "second name":
-        os.link(file, tmp_path / "other")
-    else:
-        file.unlink()
-        file.write_bytes(header(16 * MIB, uuid.uuid4()).ljust(16 * MIB, b"\0"))
-        file.chmod(0o600)
-    result = call_module(kind="file", file=str(file), file_size="16M")
-    assert "exists and was not created by swap_space" in result["msg"] and not in_use()
-    restored = swap(state="restored")
-    assert any("was left alone, because it is no longer our swap file" in text for text in restored["warnings_list"])
-    assert file.exists() and not os.path.exists(RECORD)
-
-
-@pytest.mark.parametrize("directory", ["/tmp", "/var/tmp", "/dev/shm"])
-def test_a_file_where_anybody_may_make_files_is_refused(directory):
-    result = call_module(kind="file", file=f"{directory}/memstretch-test.swap", file_size="16M")
-    assert f"{directory} has the mode 1777, so others than root could replace the swap file" in result["msg"]
-    assert not os.path.exists(f"{directory}/memstretch-test.swap")
-
-
-def test_by_default_a_file_is_beside_its_record_and_goes_with_it():
-    settled(kind="file", file_size="16M")
-    assert set(os.listdir("/var/lib/memstretch")) == {".lock", "memstretch.swap", "swap_space.json"}
-    assert in_use() == {"/var/lib/memstretch/memstretch.swap": 10}
-
-
-def test_a_record_that_names_a_foreign_unit_is_refused(tmp_path):
-    victim = tmp_path / "victim"
-    victim.write_text("precious", encoding="ascii")
-    swap(kind="zram", zram_size="16M")
-    record = read_record()
-    with open(RECORD, "w", encoding="utf-8") as file:
-        json.dump({**record, "units": [str(victim)]}, file)
-    result = call_module(state="restored")
-    assert f"{victim} is no path of a unit of ours" in result["msg"]
-    assert victim.read_text(encoding="ascii") == "precious"
-    with open(RECORD, "w", encoding="utf-8") as file:
-        json.dump(record, file)
-
-
-def test_a_file_that_would_fill_its_file_system_is_refused(tmp_path):
-    file_system = os.statvfs(tmp_path)
-    size = file_system.f_blocks * file_system.f_frsize
-    result = call_module(kind="file", file=str(tmp_path / "swap"), file_size=str(size))
-    assert "at least 1 GiB must remain free" in result["msg"]
-
-
-def test_a_file_on_tmpfs_is_refused():
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        result = call_module(kind="file", file=f"{directory}/swap", file_size="16M")
-        assert "would be on" in result["msg"] and not os.listdir(directory)
 
 
 def test_only_swap_on_disks_needs_sfdisk(pair, tmp_path):
@@ -451,11 +304,6 @@ def test_swap_in_use_is_not_turned_off_without_head_room(pair):
             assert in_use() == {disk.node: 10}
         assert swap(**on([disk], priority=11))["changed"]  # there is head-room
         assert in_use() == {disk.node: 11}
-
-
-def read_record():
-    with open(RECORD, encoding="utf-8") as file:
-        return json.load(file)
 
 
 @pytest.mark.parametrize("moment", ["nothing done yet", "swap off", "header lost", "half a partition table"])

@@ -9,7 +9,9 @@ tests/local/test_boot_loader.py restores menus of the real GRUB, and molecule/ho
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import stat
 import subprocess
 
 import pytest
@@ -278,3 +280,17 @@ def test_a_grubenv_that_is_a_symbolic_link_stays_one(grubby):
     loader.restore(originals, Words(["rcu_nocbs=all"], []))
     assert link.is_symlink() and kept.read_text(encoding="utf-8") == "# GRUB Environment Block\nsaved_entry=0\n"
     assert sorted(kept.parent.iterdir()) == [kept] and list(link.parent.iterdir()) == [link]
+
+
+def test_a_new_file_gets_mode_and_owner_of_the_one_that_it_is_like(tmp_path):
+    menu, kept = tmp_path / "grub.cfg", tmp_path / "grub.cfg.memstretch-original"
+    menu.write_text("password_pbkdf2 root hash\n", encoding="ascii")
+    menu.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(menu, 0, 4)
+    boot_loader.replace_text(str(kept), "password_pbkdf2 root hash\n", like=str(menu))
+    boot_loader.replace_text(str(menu), "new\n")
+    for path in (kept, menu):
+        status = path.stat()
+        assert stat.S_IMODE(status.st_mode) == 0o640
+        assert (status.st_uid, status.st_gid) == ((0, 4) if os.geteuid() == 0 else (os.geteuid(), os.getegid()))

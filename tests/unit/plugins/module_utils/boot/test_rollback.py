@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import stat
 
 import pytest
 
@@ -61,6 +63,35 @@ def test_a_change_that_fails_is_undone(files, tmp_path, error, raised):
     assert contents(files) == ["old\n", "old\n", None]
     assert os.stat(files[0]).st_mode & 0o777 == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == ["defaults", "menu"]
+
+
+def test_nobody_else_can_read_a_copy_while_it_is_made(files, monkeypatch):
+    """A boot menu may hold the hash of a password."""
+    seen = []
+    write = shutil.copyfileobj
+
+    def look(source, target):
+        seen.append(stat.S_IMODE(os.fstat(target.fileno()).st_mode))
+        write(source, target)
+
+    monkeypatch.setattr(shutil, "copyfileobj", look)
+    old = os.umask(0)
+    try:
+        with all_or_nothing(files):
+            assert [stat.S_IMODE(os.stat(path + COPY).st_mode) for path in files[:2]] == [
+                stat.S_IMODE(os.stat(path).st_mode) for path in files[:2]
+            ]
+    finally:
+        os.umask(old)
+    assert seen == [0o600, 0o600]
+
+
+def test_a_copy_never_follows_a_link(files, tmp_path):
+    (tmp_path / "victim").write_text("precious", encoding="ascii")
+    os.symlink(tmp_path / "victim", files[0] + COPY)
+    with all_or_nothing(files):
+        pass
+    assert (tmp_path / "victim").read_text(encoding="ascii") == "precious"
 
 
 def test_a_symbolic_link_stays_one(files, tmp_path):
