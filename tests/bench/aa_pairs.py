@@ -24,7 +24,7 @@ import tempfile
 import time
 import typing as t
 
-from machine import describe
+from machine import describe, write_section
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLIENT_TESTS = ROOT / "tests" / "programs" / "solotest"
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=20, help="start no study after this many minutes; 20 by default"
     )
-    parser.add_argument("--write", action="store_true", help="write docs/bench/aa_pairs.md")
+    parser.add_argument("--write", action="store_true", help="write docs/bench/short.md")
     options = parser.parse_args()
     subprocess.run(["make", "-s", "-C", CLIENT_TESTS, "build/solotest"], check=True)
     load, began, studies = os.getloadavg()[0], time.monotonic(), []
@@ -158,16 +158,15 @@ def main() -> None:
         lines += ["", f"Only {len(studies)} of {options.studies} studies: {options.minutes:g} minutes were over."]
     print("\n".join(lines))
     if options.write:
-        (ROOT / "docs" / "bench" / "aa_pairs.md").write_text(
-            "# A/A studies of real Redis servers\n\n"
+        write_section(
+            "aa_pairs",
+            "A/A studies of real Redis servers",
             f"`tests/bench/aa_pairs.py --write`, {time.strftime('%Y-%m-%d')}: {len(studies)} studies in "
             f"{seconds / 60:.0f} minutes. Each measures the same arm twice in each of {ROUNDS} rounds. A run starts a "
             f"Redis, fills it with {LOAD['key_count']:,} records of {LOAD['value_size']:,} bytes and reads "
             f"{LOAD['requests']:,} of them at {LOAD['rate']:,}/s; nothing is discarded.\n\n"
             + describe(load)
-            + "\n".join(lines)
-            + "\n",
-            encoding="utf-8",
+            + "\n".join(lines),
         )
 
 

@@ -3,7 +3,7 @@
 
 python tests/bench/arrivals.py [--rounds N] [--write]
 
-Needs redis-server, a C compiler and libhiredis. With --write the figures go to docs/bench/arrivals.md.
+Needs redis-server, a C compiler and libhiredis. With --write the figures go to docs/bench/short.md.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import random
 import statistics
 
 import machine
-from one_redis import ROOT, SECONDS, filled_redis, latencies
+from one_redis import SECONDS, filled_redis, latencies
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARRIVALS
 
-PAGE = ROOT / "docs" / "bench" / "arrivals.md"
 # The source's rate, and rates at which requests often meet an earlier one that is still being served.
 RATES = (5000, 10000, 15000)
 LATENCIES = ("service", "response", "intended")
@@ -45,12 +44,13 @@ def main() -> None:
     lines = list(table(found))
     print("\n".join(lines))
     if options.write:
-        PAGE.write_text(
-            f"# What the choice of arrivals changes\n\n`tests/bench/arrivals.py`, {datetime.date.today()}: one Redis, "
+        machine.write_section(
+            "arrivals",
+            "What the choice of arrivals changes",
+            f"`tests/bench/arrivals.py`, {datetime.date.today()}: one Redis, "
             f"{options.rounds} rounds in random order, {SECONDS} s each, with `pacing: spin`. Median / p95 in "
             f"microseconds, medians of the rounds; and `intended` as a multiple of that with periodic arrivals "
-            f"in the same round, with the range over the rounds.\n\n{machine.describe(load)}" + "\n".join(lines) + "\n",
-            encoding="utf-8",
+            f"in the same round, with the range over the rounds.\n\n{machine.describe(load)}" + "\n".join(lines),
         )
 
 

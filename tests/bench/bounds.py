@@ -6,7 +6,7 @@ python tests/bench/bounds.py [--rounds N] [--write]
 Redis and its client share a CPU, as in a virtual machine with one. The observer and this program have the others. The
 CPUs stay awake when they are idle. The objective is made of what this machine does without planted delays. What a
 freeze makes of `intended` is compared with the stops that the kernel recorded. Needs root, redis-server, a C compiler
-and libhiredis. With --write the figures go to docs/bench/bounds.md.
+and libhiredis. With --write the figures go to docs/bench/short.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ sys.path.insert(0, str(ROOT / "tests" / "programs" / "solotest"))
 
 import truth
 
-PAGE = ROOT / "docs" / "bench" / "bounds.md"
 RATE = 1000
 PERIOD = 1e9 / RATE
 FREEZER = pathlib.Path("/sys/fs/cgroup/freezer/memstretch-bench")
@@ -291,16 +290,16 @@ def main() -> None:
     lines = list(table(found))
     print("\n".join(lines))
     if options.write:
-        PAGE.write_text(
-            f"# Planted delays and the answers of a host\n\n`tests/bench/bounds.py`, {datetime.date.today()}: "
+        machine.write_section(
+            "bounds",
+            "Planted delays and the answers of a host",
+            f"`tests/bench/bounds.py`, {datetime.date.today()}: "
             f"{SECONDS} s at {RATE:,} requests/s with `pacing: hybrid`, Redis and client on one CPU, the observer on "
             f"another. Judged with avg <= {slo['avg_us']:.0f} us and p99 <= {slo['p99_us']:.0f} us (3 times the "
             f"average and 2 times the p99 of this machine without planted delays). Medians of the rounds.\n\n"
             f"{described}" + "\n".join(lines) + "\n\n"
             "The last two columns compare `intended` with what the stops make of it that the kernel's scheduler "
-            f"recorded (`tests/bench/stops.py`), with the range over the rounds. The medians must be within {BAR:.0%}."
-            "\n",
-            encoding="utf-8",
+            f"recorded (`tests/bench/stops.py`), with the range over the rounds. The medians must be within {BAR:.0%}.",
         )
     wrong = [name for name, never, _make in SCENARIOS for given, *_other in found[name] if given in never]
     wrong += [f"{name} is not within {BAR:.0%} of the stops" for name in found if is_off(found[name])]

@@ -5,7 +5,7 @@
 
 Fills real Redis servers in a control group and with zram, again and again, and compares the change of the charged
 DRAM with that of the host's memory in use. Prints one line for each repetition, as a table of Markdown. Needs root.
-With --write the figures go to docs/bench/charged_dram.md.
+With --write the figures go to docs/bench/short.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ import machine  # noqa: E402
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram  # noqa: E402
 
-PAGE = ROOT / "docs" / "bench" / "charged_dram.md"
 MIB = 2**20
 LIMIT = 120 * MIB
 PORT, SERVERS, KEYS = 26400, 2, 80_000
@@ -114,11 +113,12 @@ def main() -> None:
     text = "\n".join(table(repeat(options.repeats)))
     print(text)
     if options.write:
-        PAGE.write_text(
-            f"# Charged DRAM and the host's own memory in use\n\n`tests/bench/charged_dram.py`, "
+        machine.write_section(
+            "charged_dram",
+            "Charged DRAM and the host's own memory in use",
+            "`tests/bench/charged_dram.py`, "
             f"{datetime.date.today()}: {SERVERS} Redis with {KEYS:,} values of 1,000 bytes each (compressibility 0.75) "
-            f"in a control group of {LIMIT / MIB:.0f} MiB with zram.\n\n{machine.describe(load)}{text}\n",
-            encoding="utf-8",
+            f"in a control group of {LIMIT / MIB:.0f} MiB with zram.\n\n{machine.describe(load)}{text}",
         )
 
 

@@ -5,7 +5,7 @@ python tests/bench/cpu_idle.py [--rounds N] [--write]
 
 In each round one measurement has CPUs that sleep when they are idle and one has CPUs that stay awake, in random order.
 The limit of their resume latency is restored afterwards. Needs root, redis-server, a C compiler and libhiredis. With
---write the figures go to docs/bench/cpu_idle.md.
+--write the figures go to docs/bench/short.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import typing as t
 
 import machine
-from one_redis import ROOT, SECONDS, filled_redis, latencies
+from one_redis import SECONDS, filled_redis, latencies
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import cpu_ticks, stolen_share
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (
@@ -28,7 +28,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence 
     paired_ratio,
 )
 
-PAGE = ROOT / "docs" / "bench" / "cpu_idle.md"
 LIMITS = sorted(pathlib.Path("/sys/devices/system/cpu").glob("cpu[0-9]*/power/pm_qos_resume_latency_us"))
 # What is written to the limits: any resume latency, or none.
 ARMS = {"sleep": "0", "awake": "n/a"}
@@ -74,12 +73,13 @@ def main() -> None:
             pathlib.Path("/sys/devices/system/cpu/cpuidle", name).read_text(encoding="ascii").strip()
             for name in ("current_driver", "current_governor")
         )
-        PAGE.write_text(
-            f"# CPUs that stay awake\n\n`tests/bench/cpu_idle.py`, {datetime.date.today()}: one Redis, {RATE:,} "
+        machine.write_section(
+            "cpu_idle",
+            "CPUs that stay awake",
+            f"`tests/bench/cpu_idle.py`, {datetime.date.today()}: one Redis, {RATE:,} "
             f"requests/s, {SECONDS} s each, {options.rounds} rounds with both arms in random order (cpuidle driver "
             f"{driver}, governor {governor}). Medians of the rounds in microseconds; the ratio is the geometric mean "
-            f"of the rounds with its 95 % interval.\n\n{machine.describe(load, idle=False)}" + "\n".join(lines) + "\n",
-            encoding="utf-8",
+            f"of the rounds with its 95 % interval.\n\n{machine.describe(load, idle=False)}" + "\n".join(lines),
         )
 
 

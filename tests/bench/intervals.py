@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import pathlib
 import random
 import statistics
-import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
+from machine import write_section
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (  # noqa: E402
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (
     FIGURES,
     CellSample,
 )
@@ -109,7 +106,7 @@ def coverage(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fleets", type=int, default=100, help="the number of fleets of each kind; 100 by default")
-    parser.add_argument("--write", action="store_true", help="write docs/bench/intervals.md")
+    parser.add_argument("--write", action="store_true", help="write docs/bench/short.md")
     options = parser.parse_args()
     lines = []
     for world in WORLDS:
@@ -124,15 +121,14 @@ def main() -> None:
             )
             print(lines[-1], flush=True)
     if options.write:
-        (ROOT / "docs" / "bench" / "intervals.md").write_text(
-            "# How often the intervals contain the truth\n\n"
+        write_section(
+            "intervals",
+            "How often the intervals contain the truth",
             f"`tests/bench/intervals.py`, {time.strftime('%Y-%m-%d')}: {options.fleets} synthetic fleets of each kind, "
             "whose truth is known. The median width of an interval, upper bound / lower bound, is in brackets. "
             "The target is 95 %.\n\n"
             "| fleet | hosts x iterations | average | p99 | maximum |\n| --- | --- | --- | --- | --- |\n"
-            + "\n".join(lines)
-            + "\n",
-            encoding="utf-8",
+            + "\n".join(lines),
         )
 
 

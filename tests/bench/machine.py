@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The description of the machine, for pages of figures."""
+"""Where benches write their figures, and the description of the machine beside them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.memory import stays_awake
 
+SHORT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "bench" / "short.md"
 BUSY = 0.7  # load average; it still includes some work from before the start
 
 
@@ -32,3 +33,20 @@ def describe(load, idle=True):
         f"- kernel: {platform.release()}\n"
         f"- load average at the start: {load:.2f}{busy}\n\n"
     )
+
+
+def write_section(bench: str, heading: str, text: str, page: pathlib.Path = SHORT) -> None:
+    """Write the section of a bench in the page of the short benches; the other sections stay as they are.
+
+    Args:
+        bench: its name. The comments around its section have it.
+        heading: of the section.
+        text: below the heading.
+        page: for tests.
+    """
+    begin, end = f"<!-- {bench} -->\n", f"<!-- end of {bench} -->\n"
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    dummy, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise ValueError(f"{page} has no section between {begin.strip()} and {end.strip()}")
+    page.write_text(f"{before}{begin}## {heading}\n\n{text.strip()}\n{end}{after}", encoding="utf-8")

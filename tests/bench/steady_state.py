@@ -12,17 +12,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
-import pathlib
 import random
 import statistics
-import sys
 import time
 import typing as t
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
+from machine import write_section
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.steady_state import SteadyState  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.steady_state import SteadyState
 
 LATENCIES = ("avg_us", "p99_us")
 PAGE_INS = "page_ins_within"
@@ -180,7 +177,7 @@ def row(world: World, cells: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", type=int, default=500, help="the number of cells of each kind; 500 by default")
-    parser.add_argument("--write", action="store_true", help="write docs/bench/steady_state.md")
+    parser.add_argument("--write", action="store_true", help="write docs/bench/short.md")
     options = parser.parse_args()
     lines = [
         "| noise of a point | rises 10 % | falls 10 % | steps up 10 % | steps down 10 % | smallest change: noticed "
@@ -192,8 +189,9 @@ def main() -> None:
         lines.append(row(world, options.cells))
         print(lines[-1], flush=True)
     if options.write:
-        (ROOT / "docs" / "bench" / "steady_state.md").write_text(
-            "# What the test of steady state notices\n\n"
+        write_section(
+            "steady_state",
+            "What the test of steady state notices",
             f"`tests/bench/steady_state.py --write`, {time.strftime('%Y-%m-%d')}: {options.cells} synthetic cells of "
             f"each kind, {4 * options.cells} for the false warnings of one iteration. The change is in the average of "
             "one half and in the p99 of the other half of the cells, and a step is anywhere in the middle 70 % of the "
@@ -205,8 +203,7 @@ def main() -> None:
             "of a point's logarithm, with a correlation from one point to the next; chance adds the noise of a count "
             "to page-ins. A stall doubles the figure of a point. On a busy machine with two CPUs the averages of a "
             "real Redis had correlations of 0.34 to 0.49 over 0.5 s, and none that mattered after 1.5 s. A correlation "
-            "of 0.8 is noise that is slower than what the test assumes.\n\n" + "\n".join(lines) + "\n",
-            encoding="utf-8",
+            "of 0.8 is noise that is slower than what the test assumes.\n\n" + "\n".join(lines),
         )
 
 

@@ -6,7 +6,7 @@ python tests/bench/swap_settings.py [--pairs N] [--servers N] [--seconds N] [--w
 Runs site.yml once, with profile swap and inventories/headline, and changes the settings in which the two profiles
 differ before each measured phase. The Redis servers, their pages in swap, and the swap file stay as they are, so a pair
 of phases differs in these settings only. Needs root; restores the machine. With --write the figures go to
-docs/bench/swap_settings.md.
+docs/bench/short.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence 
     paired_ratio,
 )
 
-PAGE = ROOT / "docs" / "bench" / "swap_settings.md"
 PROFILES = ROOT / "roles" / "host_tuning" / "profiles"
 ARMS = ("swap_2018", "swap")
 INFLUENCE = 25
@@ -160,14 +159,13 @@ def table(phases: t.Sequence[dict[str, t.Any]]) -> t.Iterator[str]:
         yield f"| {name} | {means} | {ratio.value:.3f} ({low:.3f} to {high:.3f}) |"
 
 
-def page(options: argparse.Namespace, arms: dict[str, Settings], load: float, lines: t.Sequence[str]) -> str:
-    """Return the page of the figures."""
+def section(options: argparse.Namespace, arms: dict[str, Settings], load: float, lines: t.Sequence[str]) -> str:
+    """Return the section of the figures."""
     different = "\n".join(
         f"| `{'.'.join(path.parts[3:])}` | {arms['swap_2018'][path]} | {value} |"
         for path, value in arms["swap"].items()
     )
     return (
-        "# The kernel settings of `swap` and of `swap_2018`, in pairs\n\n"
         f"`tests/bench/swap_settings.py`, {datetime.date.today()}: {options.servers} Redis servers of "
         f"inventories/headline in 680 MiB of DRAM and a swap file, values 3:1, influence {INFLUENCE}, {options.pairs} "
         f"pairs of phases of {options.seconds} s. The fleet is filled once. The settings are changed between the "
@@ -175,7 +173,7 @@ def page(options: argparse.Namespace, arms: dict[str, Settings], load: float, li
         f"fleet; the ratio is that of the pairs, with its 95 % interval.\n\n{machine.describe(load)}"
         f"| setting | `swap_2018` | `swap` |\n| --- | --- | --- |\n{different}\n\n"
         "Only `vm.page-cluster` acts on this fleet: a control group keeps the swappiness that it was created with, and "
-        "the host itself, whose watermarks the others are, had memory left.\n\n" + "\n".join(lines) + "\n"
+        "the host itself, whose watermarks the others are, had memory left.\n\n" + "\n".join(lines)
     )
 
 
@@ -192,7 +190,11 @@ def main() -> None:
     lines = list(table(measure(options, arms)))
     print("\n".join(lines))
     if options.write:
-        PAGE.write_text(page(options, arms, load, lines), encoding="utf-8")
+        machine.write_section(
+            "swap_settings",
+            "The kernel settings of `swap` and of `swap_2018`, in pairs",
+            section(options, arms, load, lines),
+        )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 Redis is pinned to the last CPU, both clients to the first. If Redis uses all of its CPU with both clients, they can
 differ only by chance and by the server's cost per request. So a ratio below the bar counts as met only if this is
 proven: both clients keep Redis at its whole CPU, and the interval of the ratio includes the bar. Figures are medians,
-the ratio is the geometric mean over the pairs. --write writes them to docs/bench/throughput.md.
+the ratio is the geometric mean over the pairs. --write writes them to docs/bench/short.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 
-from machine import describe
+from machine import describe, write_section
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -168,7 +168,6 @@ def main():
                 print(lines[-1], flush=True)
     if arguments.write:
         head = (
-            "# Bench of solotest's throughput\n\n"
             f"Written by `tests/bench/throughput.py --write`: closed loop, {KEYS:,} keys of {VALUE_SIZE} bytes in "
             f"random order, Redis on CPU {CPUS[-1]}, clients on CPU {CPUS[0]}.\n"
             f"Medians of {arguments.repetitions} interleaved rounds; the ratio is the geometric mean of the rounds' "
@@ -176,7 +175,7 @@ def main():
             f"the bar needs the proof that Redis is the limit: {FULL_CPU} of its CPU or more under both clients, and "
             "an interval that includes the bar.\n\n" + describe(load)
         )
-        (ROOT / "docs" / "bench" / "throughput.md").write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+        write_section("throughput", "The client's throughput next to redis-benchmark", head + "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figures that a page quotes from a bench stand in the page of that bench, or in what an experiment printed.
 
-A paragraph that links to a bench quotes it. So does a passage between "<!-- figures -->" and "<!-- end of figures -->",
-which may have several paragraphs, and tables. In a table each column whose heading has a link quotes that bench, and a
-link in the first heading stands for all columns; of other columns nothing is checked. A figure may be rounded.
+A paragraph that links to a bench quotes it, and only a section of it if the link has an anchor. So does a passage
+between "<!-- figures -->" and "<!-- end of figures -->", which may have several paragraphs, and tables. In a table each
+column whose heading has a link quotes that bench, and a link in the first heading stands for all columns; of other
+columns nothing is checked. A figure may be rounded.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pytest
 from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES, ROOT, blocks, name
 
 MARKED = re.compile(r"<!-- figures -->\n(.*?)<!-- end of figures -->", re.DOTALL)
-BENCH = re.compile(r"\]\(([\w./-]*bench/(?:[\w-]+\.md|experiments/[\w-]+\.txt))(?:#[\w-]+)?\)")
+BENCH = re.compile(r"\]\(([\w./-]*bench/(?:[\w-]+\.md|experiments/[\w-]+\.txt))(?:#([\w-]+))?\)")
 FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 
 
@@ -41,16 +42,32 @@ PASSAGES = [
 ]
 
 
-def measured(benches: t.Iterable[pathlib.Path]) -> list[float]:
-    """Return the numbers of the pages of benches, without their repetitions, among which any number can be found."""
-    texts = (
-        re.sub(r"^## All repetitions$.*?(?=^## |\Z)", "", path.read_text("utf-8"), flags=re.M | re.S)
-        for path in benches
-    )
-    return [float(figure) for text in texts for figure in figures(text)]
+class Bench(t.NamedTuple):
+    """What is quoted: the page of a bench, or the section that begins with a heading."""
+
+    page: pathlib.Path
+    anchor: str = ""
+
+    def text(self) -> str:
+        """Return the text without its repetitions, among which any number can be found."""
+        whole = self.page.read_text(encoding="utf-8")
+        sections = re.split(r"^(?=#+ )", whole, flags=re.M) if self.anchor else [whole]
+        quoted = "".join(each for each in sections if not self.anchor or anchor(each) == self.anchor)
+        return re.sub(r"^## All repetitions$.*?(?=^## |\Z)", "", quoted, flags=re.M | re.S)
 
 
-def unproven(text: str, benches: list[pathlib.Path]) -> list[str]:
+def anchor(section: str) -> str:
+    """Return the anchor of the heading with which a section begins, as GitHub makes it."""
+    heading = section.partition("\n")[0].lstrip("# ").lower()
+    return re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+
+
+def measured(benches: t.Iterable[Bench]) -> list[float]:
+    """Return the numbers that benches have measured."""
+    return [float(figure) for bench in benches for figure in figures(bench.text())]
+
+
+def unproven(text: str, benches: list[Bench]) -> list[str]:
     """Return the figures of a text that no bench has measured."""
     assert benches, f"no bench is linked: {text}"
     known = measured(benches)
@@ -63,11 +80,11 @@ def is_rounded(figure: str, number: float) -> bool:
     return abs(float(figure) - number) <= 0.5000001 * 10**-digits
 
 
-def quoted(page: pathlib.Path, passage: str) -> t.Iterator[tuple[str, list[pathlib.Path]]]:
+def quoted(page: pathlib.Path, passage: str) -> t.Iterator[tuple[str, list[Bench]]]:
     """Return the texts of a passage that quote benches, each with these benches."""
 
-    def linked(text: str) -> list[pathlib.Path]:
-        return [(page.parent / path).resolve() for path in BENCH.findall(text)]
+    def linked(text: str) -> list[Bench]:
+        return [Bench((page.parent / path).resolve(), name) for path, name in BENCH.findall(text)]
 
     rows = [line.strip("|").split("|") for line in passage.splitlines() if line.startswith("|")]
     columns = list(zip(*rows))
@@ -122,7 +139,9 @@ def test_a_figure_that_no_bench_has_is_noticed(tmp_path):
     bench.write_text(
         "| ratio | 1,234.56 us |\n\n## All repetitions\n\n77.7\n\n## Since then\n\n0.98\n", encoding="utf-8"
     )
-    assert unproven("1,234.6 us, 1235, 0.98, 1 and 77.7; `99`", [bench]) == ["77.7"]
+    assert unproven("1,234.6 us, 1235, 0.98, 1 and 77.7; `99`", [Bench(bench)]) == ["77.7"]
+    assert unproven("0.98 and 77.7", [Bench(bench, "since-then")]) == ["77.7"]
+    assert unproven("1,234.6 us", [Bench(bench, "since-then")]) == ["1234.6"]
 
 
 def test_what_an_experiment_printed_is_quoted_like_a_bench(tmp_path):
