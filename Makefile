@@ -213,13 +213,14 @@ $(if $(SUDO),status=0; $(BIN)/python -m pytest $(1) -m "not root" || status=1; $
 endef
 
 lane-lint:
-	@echo "== lint: Ansible, YAML, Python, spelling, changelog fragments, Galaxy, documentation"
+	@echo "== lint: Ansible, YAML, Python, C, spelling, changelog fragments, Galaxy, documentation"
 	@$(BIN)/ansible-lint --offline --strict
 	@$(BIN)/yamllint --strict .
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check
 	@$(BIN)/mypy -p ansible_collections.memstretch.density.plugins
 	@$(BIN)/mypy tools playbooks/files
+	@$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
 	@$(BIN)/codespell
 	@$(BIN)/antsibull-changelog lint
 	@VENV=$(VENV) tests/sanity/galaxy.sh

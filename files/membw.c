@@ -50,7 +50,7 @@
 #define CHUNK_BYTES (1u << 20) /* read between two checks of the clock */
 #define CHUNK_WORDS (CHUNK_BYTES / sizeof(uint64_t))
 #define CHUNK_LINES (CHUNK_BYTES / LINE_BYTES)
-#define CACHE_MULTIPLE 16u /* at most 1/16 of the buffer can still be in the last-level cache */
+#define CACHE_MULTIPLE 16u               /* at most 1/16 of the buffer can still be in the last-level cache */
 #define BUFFER_MIN (UINT64_C(256) << 20) /* of a buffer whose size membw chooses */
 #define BUFFER_MAX (INT64_C(1) << 44)
 #define RESERVE_DIVISOR 4u /* a quarter of the buffer stays free next to it */
@@ -75,8 +75,7 @@ struct failure {
 };
 
 /* Returns false, so that callers can write `return fail(...)`. */
-__attribute__((format(printf, 3, 4))) static bool fail(struct failure *f, int exit_code,
-                                                       const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool fail(struct failure *f, int exit_code, const char *format, ...)
 {
     if (f->exit_code != EXIT_OK)
         return false;
@@ -104,14 +103,12 @@ struct settings {
 };
 
 /* Parses a whole number followed by the end of the text or by one of the characters in `ends`. */
-static bool parse_integer(const char **text, const char *ends, int64_t min, int64_t max,
-                          int64_t *value)
+static bool parse_integer(const char **text, const char *ends, int64_t min, int64_t max, int64_t *value)
 {
     char *end;
     errno = 0;
     long long parsed = strtoll(*text, &end, 10);
-    bool is_number = end != *text && errno == 0 &&
-                     (**text == '-' || (**text >= '0' && **text <= '9'));
+    bool is_number = end != *text && errno == 0 && (**text == '-' || (**text >= '0' && **text <= '9'));
     if (!is_number || parsed < min || parsed > max || (*end != '\0' && strchr(ends, *end) == NULL))
         return false;
     *text = end;
@@ -140,8 +137,7 @@ static bool parse_cpus(struct settings *s, const char *text, struct failure *f)
     }
 }
 
-static bool parse_choice(const char *option, const char *text, const char *const *names,
-                         int *choice, struct failure *f)
+static bool parse_choice(const char *option, const char *text, const char *const *names, int *choice, struct failure *f)
 {
     char all[96] = "";
     for (int i = 0; names[i] != NULL; i++) {
@@ -155,19 +151,17 @@ static bool parse_choice(const char *option, const char *text, const char *const
     return fail(f, EXIT_USAGE, "%s: '%s' is not allowed; expected one of %s", option, text, all);
 }
 
-static bool parse_number(const char *option, const char *text, int64_t min, int64_t max,
-                         int64_t *value, struct failure *f)
+static bool parse_number(const char *option, const char *text, int64_t min, int64_t max, int64_t *value,
+                         struct failure *f)
 {
     const char *rest = text;
     if (parse_integer(&rest, "", min, max, value))
         return true;
-    return fail(f, EXIT_USAGE,
-                "%s: '%s' is not allowed; expected a whole number from %" PRId64 " to %" PRId64,
-                option, text, min, max);
+    return fail(f, EXIT_USAGE, "%s: '%s' is not allowed; expected a whole number from %" PRId64 " to %" PRId64, option,
+                text, min, max);
 }
 
-static bool parse_bytes(const char *option, const char *text, int64_t max, uint64_t *bytes,
-                        struct failure *f)
+static bool parse_bytes(const char *option, const char *text, int64_t max, uint64_t *bytes, struct failure *f)
 {
     int64_t number;
     if (!parse_number(option, text, 0, max, &number, f))
@@ -182,8 +176,7 @@ static bool parse_seconds(struct settings *s, const char *text, struct failure *
     s->seconds = strtod(text, &end);
     if (end != text && *end == '\0' && s->seconds >= 0.01 && s->seconds <= 3600)
         return true;
-    return fail(f, EXIT_USAGE,
-                "--seconds: '%s' is not allowed; expected a number from 0.01 to 3600", text);
+    return fail(f, EXIT_USAGE, "--seconds: '%s' is not allowed; expected a number from 0.01 to 3600", text);
 }
 
 static bool parse_option(struct settings *s, int option, const char *text, struct failure *f)
@@ -227,16 +220,20 @@ static bool parse_option(struct settings *s, int option, const char *text, struc
 static bool parse_arguments(struct settings *s, int argc, char **argv, struct failure *f)
 {
     static const struct option options[] = {
-        {"memory-node", required_argument, NULL, 'n'}, {"cpus", required_argument, NULL, 'c'},
-        {"buffer", required_argument, NULL, 'b'},      {"cache", required_argument, NULL, 'l'},
-        {"seconds", required_argument, NULL, 's'},     {"pattern", required_argument, NULL, 'p'},
-        {"huge-pages", required_argument, NULL, 'g'},  {"allow-cached", no_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},              {"version", no_argument, NULL, 'v'},
+        {"memory-node", required_argument, NULL, 'n'},
+        {"cpus", required_argument, NULL, 'c'},
+        {"buffer", required_argument, NULL, 'b'},
+        {"cache", required_argument, NULL, 'l'},
+        {"seconds", required_argument, NULL, 's'},
+        {"pattern", required_argument, NULL, 'p'},
+        {"huge-pages", required_argument, NULL, 'g'},
+        {"allow-cached", no_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},
         {NULL, 0, NULL, 0},
     };
     int option;
-    *s = (struct settings){
-        .memory_node = -1, .cpus = {0}, .readers = 1, .seconds = 1, .pattern = PATTERN_ALL};
+    *s = (struct settings){.memory_node = -1, .cpus = {0}, .readers = 1, .seconds = 1, .pattern = PATTERN_ALL};
     opterr = 0;
     optind = 1;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
@@ -299,15 +296,13 @@ static uint64_t last_level_cache(int cpu, uint64_t *first_cpu)
     for (int index = 0; index < 8; index++) {
         char unit;
         uint64_t size, first = UINT64_MAX;
-        if (!read_number(open_file("/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu, index),
-                         &size, &unit))
+        if (!read_number(open_file("/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu, index), &size, &unit))
             break;
         size <<= unit == 'K' ? 10 : unit == 'M' ? 20 : 0;
         if (size < largest)
             continue;
-        (void)read_number(
-            open_file("/sys/devices/system/cpu/cpu%d/cache/index%d/shared_cpu_list", cpu, index),
-            &first, &unit);
+        (void)read_number(open_file("/sys/devices/system/cpu/cpu%d/cache/index%d/shared_cpu_list", cpu, index), &first,
+                          &unit);
         largest = size;
         *first_cpu = first;
     }
@@ -344,8 +339,7 @@ static uint64_t meminfo_value(FILE *file, const char *name)
         return 0;
     while (value == 0 && fgets(line, sizeof line, file) != NULL) {
         const char *found = strstr(line, name);
-        if (found != NULL && (found == line || found[-1] == ' ') &&
-            found[strlen(name)] == ':')
+        if (found != NULL && (found == line || found[-1] == ' ') && found[strlen(name)] == ':')
             value = strtoull(found + strlen(name) + 1, NULL, 10);
     }
     (void)fclose(file);
@@ -359,17 +353,16 @@ static uint64_t free_bytes(int64_t node, enum huge_pages huge_pages)
     bool reserved = huge_pages == HUGE_RESERVED;
     if (reserved && node < 0)
         return meminfo_value(open_file("/proc/meminfo"), "HugePages_Free") *
-               meminfo_value(open_file("/proc/meminfo"), "Hugepagesize") << 10;
+                   meminfo_value(open_file("/proc/meminfo"), "Hugepagesize")
+               << 10;
     if (node < 0)
         return meminfo_value(open_file("/proc/meminfo"), "MemAvailable") << 10;
     if (reserved)
-        return meminfo_value(open_file("/sys/devices/system/node/node%d/meminfo", (int)node),
-                             "HugePages_Free") *
-               meminfo_value(open_file("/proc/meminfo"), "Hugepagesize") << 10;
-    return (meminfo_value(open_file("/sys/devices/system/node/node%d/meminfo", (int)node),
-                          "MemFree") +
-            meminfo_value(open_file("/sys/devices/system/node/node%d/meminfo", (int)node),
-                          "Inactive(file)"))
+        return meminfo_value(open_file("/sys/devices/system/node/node%d/meminfo", (int)node), "HugePages_Free") *
+                   meminfo_value(open_file("/proc/meminfo"), "Hugepagesize")
+               << 10;
+    return (meminfo_value(open_file("/sys/devices/system/node/node%d/meminfo", (int)node), "MemFree") +
+            meminfo_value(open_file("/sys/devices/system/node/node%d/meminfo", (int)node), "Inactive(file)"))
            << 10;
 }
 
@@ -399,8 +392,7 @@ static size_t mapped_bytes(size_t bytes, const struct settings *s)
     return (bytes + unit - 1) / unit * unit;
 }
 
-static bool buffer_place(struct buffer *b, size_t bytes, const struct settings *s,
-                         struct failure *f)
+static bool buffer_place(struct buffer *b, size_t bytes, const struct settings *s, struct failure *f)
 {
     bool reserved = s->huge_pages == HUGE_RESERVED;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | (reserved ? MAP_HUGETLB : 0);
@@ -409,24 +401,21 @@ static bool buffer_place(struct buffer *b, size_t bytes, const struct settings *
     void *memory = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (memory == MAP_FAILED)
         return fail(f, EXIT_IMPOSSIBLE, "cannot map %zu bytes%s: %s", b->bytes,
-                    reserved ? " of reserved huge pages (see vm.nr_hugepages)" : "",
-                    strerror(errno));
+                    reserved ? " of reserved huge pages (see vm.nr_hugepages)" : "", strerror(errno));
     b->words = memory;
     bool transparent = s->huge_pages == HUGE_TRANSPARENT;
-    if (!reserved &&
-        madvise(memory, b->bytes, transparent ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) != 0 &&
+    if (!reserved && madvise(memory, b->bytes, transparent ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) != 0 &&
         (errno != EINVAL || transparent)) /* a kernel without huge pages rejects both */
         return fail(f, EXIT_IMPOSSIBLE, "cannot set the page size: %s", strerror(errno));
     if (s->memory_node >= 0) {
         struct bitmask *nodes = numa_allocate_nodemask();
         (void)numa_bitmask_setbit(nodes, (unsigned)s->memory_node);
-        long bound =
-            mbind(memory, b->bytes, MPOL_BIND, nodes->maskp, nodes->size + 1, MPOL_MF_STRICT);
+        long bound = mbind(memory, b->bytes, MPOL_BIND, nodes->maskp, nodes->size + 1, MPOL_MF_STRICT);
         int problem = errno;
         numa_bitmask_free(nodes);
         if (bound != 0)
-            return fail(f, EXIT_IMPOSSIBLE, "cannot place memory on node %" PRId64 ": %s",
-                        s->memory_node, strerror(problem));
+            return fail(f, EXIT_IMPOSSIBLE, "cannot place memory on node %" PRId64 ": %s", s->memory_node,
+                        strerror(problem));
     }
     return true;
 }
@@ -480,8 +469,7 @@ static void buffer_link(struct buffer *b)
         b->words[j * LINE_WORDS] = kept;
     }
     for (size_t i = 0; i < lines; i++)
-        b->words[i * LINE_WORDS] =
-            (uint64_t)(uintptr_t)(b->words + b->words[i * LINE_WORDS] * LINE_WORDS);
+        b->words[i * LINE_WORDS] = (uint64_t)(uintptr_t)(b->words + b->words[i * LINE_WORDS] * LINE_WORDS);
 }
 
 /* Checks the node of SAMPLED_PAGES evenly spaced pages. */
@@ -496,11 +484,9 @@ static bool buffer_is_on(const struct buffer *b, int64_t node, struct failure *f
         return fail(f, EXIT_IMPOSSIBLE, "cannot query the nodes of pages: %s", strerror(errno));
     for (size_t i = 0; i < SAMPLED_PAGES; i++) {
         if (nodes[i] < 0)
-            return fail(f, EXIT_IMPOSSIBLE, "cannot query the node of a page of the buffer: %s",
-                        strerror(-nodes[i]));
+            return fail(f, EXIT_IMPOSSIBLE, "cannot query the node of a page of the buffer: %s", strerror(-nodes[i]));
         if (nodes[i] != (int)node)
-            return fail(f, EXIT_IMPOSSIBLE,
-                        "a page of the buffer is on node %d instead of node %" PRId64, nodes[i],
+            return fail(f, EXIT_IMPOSSIBLE, "a page of the buffer is on node %d instead of node %" PRId64, nodes[i],
                         node);
     }
     return true;
@@ -537,8 +523,7 @@ static uint64_t sum_all_plain(const uint64_t *words)
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) static uint64_t sum_all_avx2(const uint64_t *words)
 {
-    __m256i sums[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
-                       _mm256_setzero_si256()};
+    __m256i sums[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
     uint64_t parts[4];
     for (size_t i = 0; i < CHUNK_WORDS; i += 16)
         for (size_t lane = 0; lane < 4; lane++) {
@@ -546,8 +531,7 @@ __attribute__((target("avx2"))) static uint64_t sum_all_avx2(const uint64_t *wor
             sums[lane] = _mm256_add_epi64(sums[lane], _mm256_load_si256((const __m256i *)at));
         }
     _mm256_storeu_si256((__m256i *)(void *)parts,
-                        _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]),
-                                         _mm256_add_epi64(sums[2], sums[3])));
+                        _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3])));
     return parts[0] + parts[1] + parts[2] + parts[3];
 }
 #endif
@@ -626,8 +610,7 @@ static bool pin_to(int cpu, struct failure *f)
 static bool reader_prepare(struct reader *r, const struct settings *s)
 {
     struct failure *f = &r->failure;
-    if (!pin_to(r->cpu, f) ||
-        !buffer_place(&r->buffer, reader_bytes(s->buffer, s->readers), s, f))
+    if (!pin_to(r->cpu, f) || !buffer_place(&r->buffer, reader_bytes(s->buffer, s->readers), s, f))
         return false;
     if (s->pattern == PATTERN_CHASE)
         buffer_link(&r->buffer);
@@ -690,8 +673,7 @@ static bool measure(struct measurement *m, struct failure *f)
         of[i] = (struct reader_of){m, &m->readers[i]};
         int problem = pthread_create(&m->readers[i].thread, NULL, reader_main, &of[i]);
         if (problem != 0) /* threads that did start wait at the barrier until the process exits */
-            return fail(f, EXIT_IMPOSSIBLE, "cannot start %zu readers: %s", readers,
-                        strerror(problem));
+            return fail(f, EXIT_IMPOSSIBLE, "cannot start %zu readers: %s", readers, strerror(problem));
     }
     for (size_t i = 0; i < readers; i++)
         (void)pthread_join(m->readers[i].thread, NULL);
@@ -702,9 +684,8 @@ static bool measure(struct measurement *m, struct failure *f)
             return fail(f, r->failure.exit_code, "%s", r->failure.message);
         if (r->wrong_chunks > 0)
             return fail(f, EXIT_WRONG_SUM,
-                        "the reader on CPU %d got a wrong sum for %" PRIu64
-                        " chunks; the memory may be faulty",
-                        r->cpu, r->wrong_chunks);
+                        "the reader on CPU %d got a wrong sum for %" PRIu64 " chunks; the memory may be faulty", r->cpu,
+                        r->wrong_chunks);
     }
     return true;
 }
@@ -781,18 +762,16 @@ static void report(const struct measurement *m, uint64_t cache, bool numa)
     struct totals t = sum_up(m);
     (void)printf("{\"schema\":1,"
                  "\"client\":{\"name\":\"membw\",\"version\":\"%s\",\"compiler\":\"%s\"},"
-                 "\"numa\":%s,\"memory_node\":%" PRId64
-                 ",\"pattern\":\"%s\",\"kernel\":\"%s\",\"cpus\":[",
-                 MEMBW_VERSION, compiler(), numa ? "true" : "false", s->memory_node,
-                 pattern_names[s->pattern], m->kernel.name);
+                 "\"numa\":%s,\"memory_node\":%" PRId64 ",\"pattern\":\"%s\",\"kernel\":\"%s\",\"cpus\":[",
+                 MEMBW_VERSION, compiler(), numa ? "true" : "false", s->memory_node, pattern_names[s->pattern],
+                 m->kernel.name);
     for (size_t i = 0; i < s->readers; i++)
         (void)printf("%s%d", i > 0 ? "," : "", s->cpus[i]);
     (void)printf("],\"seconds\":%.6f,\"overlap\":%.4f,\"cpu_share\":%.4f,\"bytes\":%" PRIu64
                  ",\"buffer_bytes\":%" PRIu64 ",\"cache_bytes\":%" PRIu64 ",\"cache_given\":%s"
                  ",\"huge_bytes\":%" PRIu64 ",\"page_faults\":%" PRIu64 ",\"memory_locked\":%s,",
-                 t.seconds, t.overlap, t.cpu_share, t.bytes, t.buffer, cache,
-                 s->cache > 0 ? "true" : "false", huge_bytes(), t.faults,
-                 t.locked ? "true" : "false");
+                 t.seconds, t.overlap, t.cpu_share, t.bytes, t.buffer, cache, s->cache > 0 ? "true" : "false",
+                 huge_bytes(), t.faults, t.locked ? "true" : "false");
     if (s->pattern == PATTERN_CHASE)
         (void)printf("\"bytes_per_second\":null,\"ns_per_read\":%.3f}\n", t.ns_per_read);
     else
@@ -841,11 +820,10 @@ static bool has_room(const struct settings *s, struct failure *f)
     if (s->memory_node >= 0)
         (void)snprintf(where, sizeof where, "node %d", (int)s->memory_node);
     return fail(f, EXIT_IMPOSSIBLE,
-                "--buffer: %" PRIu64 " bytes and a reserve of %" PRIu64
-                " must be free on %s, which has %" PRIu64 "; %s",
+                "--buffer: %" PRIu64 " bytes and a reserve of %" PRIu64 " must be free on %s, which has %" PRIu64
+                "; %s",
                 s->buffer, reserve, where, room,
-                reserved ? "reserve more huge pages there (see vm.nr_hugepages)"
-                         : "free some memory there");
+                reserved ? "reserve more huge pages there (see vm.nr_hugepages)" : "free some memory there");
 }
 
 /* Resolves the settings that depend on the machine; rejects those that are not possible on it. */
@@ -855,8 +833,7 @@ static bool resolve(struct settings *s, uint64_t *cache, bool *numa, struct fail
     if (s->memory_node >= 0 && !*numa)
         return fail(f, EXIT_IMPOSSIBLE, "--memory-node: this kernel does not support NUMA; use -1");
     if (s->memory_node >= 0 && numa_node_size64((int)s->memory_node, NULL) <= 0)
-        return fail(f, EXIT_IMPOSSIBLE,
-                    "--memory-node: this machine has no node %" PRId64 " with memory",
+        return fail(f, EXIT_IMPOSSIBLE, "--memory-node: this machine has no node %" PRId64 " with memory",
                     s->memory_node);
     *cache = s->cache > 0 ? s->cache : cache_bytes(s->cpus, s->readers);
     uint64_t needed = *cache * CACHE_MULTIPLE;
@@ -864,8 +841,8 @@ static bool resolve(struct settings *s, uint64_t *cache, bool *numa, struct fail
         s->buffer = needed > BUFFER_MIN ? needed : BUFFER_MIN;
     if (s->buffer < needed && !s->allow_cached)
         return fail(f, EXIT_USAGE,
-                    "--buffer: %" PRIu64 " is too small; a cache of %" PRIu64
-                    " bytes requires at least %" PRIu64 " (or --allow-cached)",
+                    "--buffer: %" PRIu64 " is too small; a cache of %" PRIu64 " bytes requires at least %" PRIu64
+                    " (or --allow-cached)",
                     s->buffer, *cache, needed);
     return has_room(s, f);
 }

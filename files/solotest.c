@@ -8,14 +8,14 @@
  *
  *   which requests      random, chooser, hot_set
  *   when, and how long  clock, pacer, latency
- *   to and from Redis   network, connection, tls, resp, requests, reply, replies, load, server, ownership
+ *   to and from Redis   network, transport, tls, connection, resp, requests, reply, replies, exchange, load, server, ownership
  *   what is kept        histogram, series, measurement, errors
  *   around it           options, process, signals, health, failure, json, report, numbers
  *
- * The latencies of a request are defined in one place, slot_complete() in latency.h. The rest
+ * The latencies of a request are defined in one place, slot_complete() in latency.c. The rest
  * exists to call it with correct time stamps.
  */
-// Build: cc -std=c11 -O2 files/solotest.c files/solotest/*.c -lhiredis -lm
+// Build: cc -std=c11 -O2 -flto files/solotest.c files/solotest/*.c -lhiredis -lm
 // Add -static for a program that runs on other machines, and -DSOLOTEST_TLS -lssl -lcrypto for --tls.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -58,14 +58,13 @@ static uint64_t wait_for_start(double start_at)
     return sleep_until_wall(wanted, 100 * NS_PER_MS);
 }
 
-static bool check_dbsize(struct conn *c, const struct settings *s, struct fill_result *r,
-                         struct failure *f)
+static bool check_dbsize(struct conn *c, const struct settings *s, struct fill_result *r, struct failure *f)
 {
     if (!server_count_keys(c, s, &r->dbsize, f))
         return false;
     if (r->dbsize != s->key_count)
-        return fail(f, EXIT_REQUESTS, "dbsize", "DBSIZE is %" PRId64 " after filling %" PRId64 " keys",
-                    r->dbsize, s->key_count);
+        return fail(f, EXIT_REQUESTS, "dbsize", "DBSIZE is %" PRId64 " after filling %" PRId64 " keys", r->dbsize,
+                    s->key_count);
     return true;
 }
 
@@ -104,48 +103,54 @@ static bool empty_redis(struct conn *c, const struct settings *s, struct fill_re
     return true;
 }
 
-static bool fill_keys(struct load *l, struct fill_result *r)
+static bool fill_keys(struct exchange *x, struct fill_result *r)
 {
-    struct conn *c = &l->conns[0];
-    if (!empty_redis(c, l->settings, r, l->failure))
+    struct conn *c = &x->conns[0];
+    if (!empty_redis(c, x->settings, r, x->failure))
         return false;
-    l->pacer.start = now_ns();
+    x->pacer.start = now_ns();
     r->done = true;
-    bool complete = load_run(l);
+    bool complete = load_run(x);
     uint64_t offset = wall_offset();
-    r->keys = l->ok + l->more_keys;
-    r->started = l->first_sent + offset;
-    r->finished = max_u64(l->last_reply, l->first_sent) + offset;
+    r->keys = x->ok + x->more_keys;
+    r->started = x->first_sent + offset;
+    r->finished = max_u64(x->last_reply, x->first_sent) + offset;
     r->seconds = (double)(r->finished - r->started) / 1e9;
-    return load_fail_on_errors(l) && complete && check_dbsize(c, l->settings, r, l->failure);
+    return exchange_fail_on_errors(x) && complete && check_dbsize(c, x->settings, r, x->failure);
 }
 
 static struct values values_of(const struct settings *s, uint64_t seed, uint64_t phase)
 {
-    return (struct values){.rng = byte_rng_seeded(seed, phase), .size = (size_t)s->value_size,
-                           .compressibility = s->compressibility};
+    return (struct values){
+        .rng = byte_rng_seeded(seed, phase), .size = (size_t)s->value_size, .compressibility = s->compressibility};
 }
 
 static void fill_phase(const struct settings *s, const struct credentials *who, struct outcome *o)
 {
     struct chooser chooser;
     chooser_init(&chooser, o->seed, (uint64_t)s->key_count, PATTERN_SEQUENTIAL, 0, READ_MIX_ONLY_SETS);
-    struct load l = {.settings = s, .chooser = &chooser, .values = values_of(s, o->seed, 0), .name = "fill",
-                     .planned = (uint64_t)s->key_count, .stop_at = NEVER, .stop_on_error = true,
-                     .keys_each = (uint32_t)fill_keys_each(s),
-                     .pacer = {.mode = PACING_NONE}, .failure = &o->failure};
+    struct exchange x = {.settings = s,
+                         .chooser = &chooser,
+                         .values = values_of(s, o->seed, 0),
+                         .name = "fill",
+                         .planned = (uint64_t)s->key_count,
+                         .stop_at = NEVER,
+                         .stop_on_error = true,
+                         .keys_each = (uint32_t)fill_keys_each(s),
+                         .pacer = {.mode = PACING_NONE},
+                         .failure = &o->failure};
     o->fill.dbsize = -1;
-    if (load_open(&l, fill_connections(s), fill_keys_in_flight(s) / l.keys_each, who)) {
+    if (load_open(&x, fill_connections(s), fill_keys_in_flight(s) / x.keys_each, who)) {
         sleep_until(CLOCK_MONOTONIC, wait_for_start(s->start_at));
         o->health.first = health_now();
         if (interrupted)
             (void)fail_interrupted(&o->failure);
         else
-            (void)fill_keys(&l, &o->fill);
+            (void)fill_keys(&x, &o->fill);
         o->health.last = health_now();
         o->health.measured = true;
     }
-    load_close(&l);
+    load_close(&x);
 }
 
 /* The time after which nothing is sent; NEVER if only the number of requests ends the test. On a
@@ -162,18 +167,18 @@ static uint64_t stop_time(const struct settings *s, uint64_t start)
 
 /* True if a complete run ended only because --max-seconds were over. In a closed loop --duration may end it as
  * planned. */
-static bool was_cut_off(const struct load *l)
+static bool was_cut_off(const struct exchange *x)
 {
-    const struct settings *s = l->settings;
-    bool requests_left = l->planned == 0 || l->issued < l->planned;
+    const struct settings *s = x->settings;
+    bool requests_left = x->planned == 0 || x->issued < x->planned;
     bool duration_ended_it = s->pacing == PACING_NONE && s->duration > 0 && s->duration <= s->max_seconds;
     return s->max_seconds > 0 && requests_left && !duration_ended_it;
 }
 
 static void test_run(struct test_result *t, struct outcome *o)
 {
-    struct load *l = &t->load;
-    const struct settings *s = l->settings;
+    struct exchange *x = &t->exchange;
+    const struct settings *s = x->settings;
     struct measurement *m = t->measurement;
     o->health.memory_locked = lock_memory();
     if (!o->health.memory_locked && m->raw != NULL)
@@ -181,25 +186,26 @@ static void test_run(struct test_result *t, struct outcome *o)
     t->ready = clock_ns(CLOCK_REALTIME);
     double start_at = s->fill ? -1 : s->start_at;
     uint64_t start = wait_for_start(start_at);
-    pacer_rehearse(&l->pacer, start_at < 0 ? NEVER : start);
-    o->health.hybrid = l->pacer.mode == PACING_HYBRID ? &l->pacer : NULL;
+    pacer_rehearse(&x->pacer, start_at < 0 ? NEVER : start);
+    o->health.hybrid = x->pacer.mode == PACING_HYBRID ? &x->pacer : NULL;
     o->health.first = health_now(); /* after the wait, which would lower the share of CPU time */
-    l->pacer.start = start == 0 ? now_ns() : start; /* a client that is late for a common start counts that as its own */
-    l->stop_at = stop_time(s, l->pacer.start);
-    if (load_is_paced(l))
-        l->pacer.start += (uint64_t)((double)l->pacer.period * s->stagger);
+    x->pacer.start =
+        start == 0 ? now_ns() : start; /* a client that is late for a common start counts that as its own */
+    x->stop_at = stop_time(s, x->pacer.start);
+    if (exchange_is_paced(x))
+        x->pacer.start += (uint64_t)((double)x->pacer.period * s->stagger);
     else
-        sleep_until(CLOCK_MONOTONIC, l->pacer.start);
+        sleep_until(CLOCK_MONOTONIC, x->pacer.start);
     uint64_t offset_before = wall_offset();
-    bool complete = load_run(l);
+    bool complete = load_run(x);
     uint64_t offset_after = wall_offset();
     o->health.last = health_now();
     o->health.measured = true;
-    t->started = l->sent > 0 ? l->first_sent + offset_before : 0;
-    t->finished = l->last_reply > 0 ? l->last_reply + offset_after : 0;
-    t->cut_off = complete && was_cut_off(l);
+    t->started = x->sent > 0 ? x->first_sent + offset_before : 0;
+    t->finished = x->last_reply > 0 ? x->last_reply + offset_after : 0;
+    t->cut_off = complete && was_cut_off(x);
     if (complete)
-        (void)load_fail_on_errors(l);
+        (void)exchange_fail_on_errors(x);
 }
 
 static uint64_t pacer_spin(const struct settings *s)
@@ -221,25 +227,28 @@ static void test_phase(const struct settings *s, const struct credentials *who, 
     t->measurement = measurement_create(s, &o->failure);
     if (t->measurement == NULL)
         return;
-    chooser_init(&chooser, o->seed, (uint64_t)s->key_count, (enum pattern)s->pattern, s->influence,
-                 (int)s->read_mix);
-    t->load = (struct load){
-        .settings = s, .chooser = &chooser, .values = values_of(s, o->seed, 1), .name = "test",
-        .planned = planned_requests(s), .measurement = t->measurement, .failure = &o->failure,
-        .pacer = {.mode = (enum pacing)s->pacing,
-                  .spin = pacer_spin(s),
-                  .spin_min = (uint64_t)s->spin_us * NS_PER_US,
-                  .period = 1e9L / (long double)s->rate,
-                  .arrivals = (enum arrivals)s->arrivals}};
-    rng_seed(&t->load.pacer.rng, o->seed, STREAM_ARRIVALS);
+    chooser_init(&chooser, o->seed, (uint64_t)s->key_count, (enum pattern)s->pattern, s->influence, (int)s->read_mix);
+    t->exchange = (struct exchange){.settings = s,
+                                    .chooser = &chooser,
+                                    .values = values_of(s, o->seed, 1),
+                                    .name = "test",
+                                    .planned = planned_requests(s),
+                                    .measurement = t->measurement,
+                                    .failure = &o->failure,
+                                    .pacer = {.mode = (enum pacing)s->pacing,
+                                              .spin = pacer_spin(s),
+                                              .spin_min = (uint64_t)s->spin_us * NS_PER_US,
+                                              .period = 1e9L / (long double)s->rate,
+                                              .arrivals = (enum arrivals)s->arrivals}};
+    rng_seed(&t->exchange.pacer.rng, o->seed, STREAM_ARRIVALS);
     t->initial = chooser;
-    t->done = load_open(&t->load, (size_t)s->connections, (size_t)s->pipeline, who) &&
-              (s->read_mix >= 100 || ownership_extend(&t->load.conns[0], s, &o->failure));
+    t->done = load_open(&t->exchange, (size_t)s->connections, (size_t)s->pipeline, who) &&
+              (s->read_mix >= 100 || ownership_extend(&t->exchange.conns[0], s, &o->failure));
     if (t->done) {
         test_run(t, o);
-        measurement_finish(t->measurement, &t->load.bound);
+        measurement_finish(t->measurement, &t->exchange.bound);
     }
-    load_close(&t->load);
+    load_close(&t->exchange);
 }
 
 static uint64_t choose_seed(const struct settings *s)
@@ -257,8 +266,9 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
 {
     FILE *raw = NULL;
     if (s->raw_file != NULL && (raw = fopen(s->raw_file, "w")) == NULL)
-        (void)(interrupted ? fail_interrupted(&o->failure) : fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file,
-                   strerror(errno)));
+        (void)(interrupted
+                   ? fail_interrupted(&o->failure)
+                   : fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file, strerror(errno)));
     if (o->failure.exit_code == EXIT_OK)
         (void)server_look(s, who, &o->before, &o->failure);
     if (s->fill && o->failure.exit_code == EXIT_OK)
@@ -271,7 +281,7 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
     }
     explicit_bzero(who->password, sizeof who->password);
     if (s->json && o->test.done) /* takes seconds, and the figures of the server are of the test's end */
-        hot_set_measure(&o->test.hot, &o->test.initial, o->test.load.sent, o->test.measurement->series.slots[0],
+        hot_set_measure(&o->test.hot, &o->test.initial, o->test.exchange.sent, o->test.measurement->series.slots[0],
                         SERIES_POINTS * HIST_SLOTS);
     if (interrupted)
         (void)fail_interrupted(&o->failure);
@@ -282,8 +292,7 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
     if (interrupted)
         (void)fail_interrupted(&o->failure);
     else if (!written)
-        (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file,
-                   strerror(errno));
+        (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file, strerror(errno));
 }
 
 int main(int argc, char **argv)
@@ -292,8 +301,9 @@ int main(int argc, char **argv)
     static struct credentials who;
     struct settings s;
     occupy_standard_streams();
-    if (!parse_arguments(&s, argc, argv, &o.failure) || (!s.help && !s.version &&
-        (!read_credentials(&who, &s, &o.failure) || !tls_prepare(&s, &o.failure) || !pin_to_cpu(&s, &o.failure)))) {
+    if (!parse_arguments(&s, argc, argv, &o.failure) ||
+        (!s.help && !s.version &&
+         (!read_credentials(&who, &s, &o.failure) || !tls_prepare(&s, &o.failure) || !pin_to_cpu(&s, &o.failure)))) {
         (void)fprintf(stderr, "solotest: %s\n", o.failure.message);
         return o.failure.exit_code;
     }

@@ -50,18 +50,7 @@ static inline uint64_t seconds_to_ns(double seconds)
 
 /* The wall clock minus the monotonic clock, as of now: the narrowest of several readings of one between
  * two of the other, since a process can be stopped in the middle. */
-static inline uint64_t wall_offset(void)
-{
-    uint64_t offset = 0, narrowest = NEVER;
-    for (int i = 0; i < WALL_READINGS; i++) {
-        uint64_t before = now_ns(), wall = clock_ns(CLOCK_REALTIME), took = now_ns() - before;
-        if (took < narrowest) {
-            narrowest = took;
-            offset = wall - (before + took / 2);
-        }
-    }
-    return offset;
-}
+uint64_t wall_offset(void);
 
 /* The wall clock minus the monotonic clock, as of an earlier time. */
 struct wall {
@@ -70,26 +59,13 @@ struct wall {
 };
 
 #define WALL_TOLERANCE_NS (20 * NS_PER_US) /* between reading one clock and the other */
-#define WALL_SLEW 8 /* a time service may slew the wall clock by up to 1/12 */
+#define WALL_SLEW 8                        /* a time service may slew the wall clock by up to 1/12 */
 
 /* True if the wall clock, read as `wall` at the monotonic time `now`, was not set since the last
  * call. */
-static inline bool wall_is_steady(struct wall *w, uint64_t now, uint64_t wall)
-{
-    uint64_t offset = wall - now; /* may wrap around, and so may the difference */
-    uint64_t change = offset - w->offset;
-    uint64_t size = change > INT64_MAX ? -change : change;
-    bool steady = !w->known || size <= WALL_TOLERANCE_NS + since(now, w->at) / WALL_SLEW;
-    *w = (struct wall){.at = now, .offset = offset, .known = true};
-    return steady;
-}
+bool wall_is_steady(struct wall *w, uint64_t now, uint64_t wall);
 
-static inline struct timeval to_timeval(double seconds)
-{
-    uint64_t us = (uint64_t)(seconds * 1e6);
-    us = max_u64(us, 1); /* 0 would mean no time-out */
-    return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
-}
+struct timeval to_timeval(double seconds);
 
 /* Returns early if a signal asks the program to stop. */
 void sleep_until(clockid_t clock, uint64_t when);

@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "network.h"
 #include "signals.h"
+#include "tls.h"
 
 static bool fail_wait(struct failure *f, const char *command)
 {
@@ -41,48 +42,89 @@ static bool send_all(struct conn *c, const char *data, size_t size, uint64_t dea
 static bool send_sealed(struct conn *c, const char *data, size_t size, uint64_t deadline, const char *command,
                         struct failure *f)
 {
-    char *sealed = malloc(tls_sealed_size(size));
+    char *sealed = malloc(transport_sealed_size(c->transport, size));
     if (sealed == NULL)
         return fail_memory(f);
     memcpy(sealed, data, size);
-    size_t n = tls_seal(c->tls, sealed, size);
+    size_t n = transport_seal(c->transport, sealed, size);
     bool sent = n > 0 ? send_all(c, sealed, n, deadline, command, f)
-                      : fail_server(f, "lost", "%s: connection lost: %s", command, tls_problem(c->tls));
+                      : fail_server(f, "lost", "%s: connection lost: %s", command, transport_problem(c->transport));
+    explicit_bzero(sealed, transport_sealed_size(c->transport, size)); /* it may hold the password */
     free(sealed);
     return sent;
 }
 
-static ssize_t receive_stamped(struct conn *c, struct iovec room, int flags)
+/* Keeps the kernel's time stamp, if there is one. */
+static ssize_t receive_stamped(struct conn *c, struct iovec room, int flags, struct arrival *a)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
-    struct msghdr message = {.msg_iov = &room, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &room, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct timespec t;
     ssize_t n = recvmsg(c->fd, &message, flags);
-    c->stamp_seen = c->stamp_seen || (n > 0 && stamp_in(&message) != NULL);
+    struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
+        memcpy(&t, CMSG_DATA(header), sizeof t);
+        a->stamp = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+        a->stamped = c->stamp_seen = true;
+    }
     return n;
 }
 
-ssize_t conn_receive(struct conn *c, char *to, int flags)
+ssize_t conn_receive(struct conn *c, char *to, int flags, struct arrival *a)
 {
-    bool whole;
-    struct iovec room = c->tls != NULL ? tls_room(c->tls) : (struct iovec){.iov_base = to, .iov_len = READ_SIZE};
-    ssize_t n = c->stamped ? receive_stamped(c, room, flags) : recv(c->fd, room.iov_base, room.iov_len, flags);
-    return n > 0 && c->tls != NULL ? tls_open(c->tls, (size_t)n, to, &whole) : n;
+    struct iovec room = transport_room(c->transport, to);
+    *a = (struct arrival){.whole = true};
+    ssize_t n = c->stamped ? receive_stamped(c, room, flags, a) : recv(c->fd, room.iov_base, room.iov_len, flags);
+    a->full = n > 0 && (size_t)n == room.iov_len;
+    return n > 0 ? transport_open(c->transport, (size_t)n, to, &a->whole) : n;
 }
 
 const char *conn_problem(const struct conn *c)
 {
-    return c->tls != NULL && tls_problem(c->tls) != NULL ? tls_problem(c->tls) : strerror(errno);
+    int error = errno;
+    const char *problem = transport_problem(c->transport);
+    return problem != NULL ? problem : strerror(error);
 }
 
-static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *command,
-                                 struct failure *f)
+#if HIREDIS_MAJOR > 0
+typedef size_t elements;
+#else
+typedef int elements;
+#endif
+
+static void *refuse_array(const redisReadTask *task, elements count)
+{
+    (void)task, (void)count;
+    return NULL;
+}
+
+redisReader *conn_reader(void)
+{
+    static redisReplyObjectFunctions functions;
+    redisReader *reader = redisReaderCreate();
+    if (reader == NULL)
+        return NULL;
+    functions = *reader->fn;
+    functions.createArray = refuse_array;
+    reader->fn = &functions;
+    return reader;
+}
+
+static const char *reader_problem(const redisReader *reader)
+{
+    return reader->err == REDIS_ERR_OOM ? "the reply is an array, or memory is short" : reader->errstr;
+}
+
+static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *command, struct failure *f)
 {
     char buffer[READ_SIZE];
+    struct arrival arrival;
     uint64_t unfinished = 0;
     for (;;) {
         void *reply = NULL;
         if (redisReaderGetReply(c->reader, &reply) != REDIS_OK) {
-            (void)fail_server(f, "protocol", "%s: %s", command, c->reader->errstr);
+            (void)fail_server(f, "protocol", "%s: %s", command, reader_problem(c->reader));
             return NULL;
         }
         if (reply != NULL)
@@ -91,16 +133,15 @@ static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *
             (void)fail_wait(f, command);
             return NULL;
         }
-        ssize_t n = conn_receive(c, buffer, MSG_DONTWAIT);
+        ssize_t n = conn_receive(c, buffer, MSG_DONTWAIT, &arrival);
         if (n > 0)
             unfinished += (uint64_t)n;
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
             (void)fail_server(f, "lost", "%s: connection lost: %s", command,
-                       n == 0 ? "closed by the server" : conn_problem(c));
+                              n == 0 ? "closed by the server" : conn_problem(c));
             return NULL;
         }
-        if (unfinished > REPLY_SLACK ||
-            (n > 0 && redisReaderFeed(c->reader, buffer, (size_t)n) != REDIS_OK)) {
+        if (unfinished > REPLY_SLACK || (n > 0 && redisReaderFeed(c->reader, buffer, (size_t)n) != REDIS_OK)) {
             (void)fail_server(f, "protocol", "%s: endless reply", command);
             return NULL;
         }
@@ -111,7 +152,7 @@ bool conn_exchange(struct conn *c, double timeout, struct failure *f, const char
                    size_t size, redisReply **replies, size_t count)
 {
     uint64_t deadline = now_ns() + seconds_to_ns(timeout);
-    if (!(c->tls != NULL ? send_sealed : send_all)(c, commands, size, deadline, name, f))
+    if (!send_sealed(c, commands, size, deadline, name, f))
         return false;
     for (size_t i = 0; i < count; i++) {
         replies[i] = receive_reply(c, deadline, name, f);
@@ -121,8 +162,7 @@ bool conn_exchange(struct conn *c, double timeout, struct failure *f, const char
     return true;
 }
 
-redisReply *conn_command(struct conn *c, double timeout, struct failure *f, int argc,
-                         const char **argv)
+redisReply *conn_command(struct conn *c, double timeout, struct failure *f, int argc, const char **argv)
 {
     char *formatted = NULL;
     long long length = redisFormatCommandArgv(&formatted, argc, argv, NULL);
@@ -162,11 +202,10 @@ static void call_it_not_connected(const struct conn *c, struct failure *f)
     if (f->exit_code != EXIT_LOST)
         return;
     f->exit_code = EXIT_CONNECT;
-    f->kind = c->tls != NULL ? "tls" : "connect";
+    f->kind = transport_failure_kind(c->transport);
 }
 
-bool conn_authenticate(struct conn *c, const struct credentials *who,
-                       const struct settings *s, struct failure *f)
+bool conn_authenticate(struct conn *c, const struct credentials *who, const struct settings *s, struct failure *f)
 {
     const char *argv[3] = {"PING"};
     int argc = 1;
@@ -212,15 +251,15 @@ static bool shake_hands(struct conn *c, const struct settings *s, uint64_t deadl
     char buffer[4096];
     size_t n, received = 0;
     for (;;) {
-        enum handshake state = tls_shake_hands(c->tls, received);
-        while ((n = tls_output(c->tls, buffer, sizeof buffer)) > 0)
+        enum handshake state = transport_shake_hands(c->transport, received);
+        while ((n = transport_output(c->transport, buffer, sizeof buffer)) > 0)
             if (!send_all(c, buffer, n, deadline, "TLS handshake", f))
                 return false;
         if (state == HANDSHAKE_FAILED)
-            return tls_fail(c->tls, s, f);
+            return c->transport->does->fail_handshake(c->transport, s, f);
         if (state == HANDSHAKE_DONE)
             return true;
-        received = receive_handshake(c, tls_room(c->tls), deadline, f);
+        received = receive_handshake(c, transport_room(c->transport, buffer), deadline, f);
         if (received == 0)
             return false;
     }
@@ -229,15 +268,16 @@ static bool shake_hands(struct conn *c, const struct settings *s, uint64_t deadl
 bool conn_connect(struct conn *c, const struct settings *s, struct failure *f)
 {
     uint64_t deadline = now_ns() + seconds_to_ns(s->connect_timeout);
-    c->reader = redisReaderCreate();
+    c->reader = conn_reader();
     if (c->reader == NULL)
         return fail_memory(f);
     c->fd = network_connect(s, deadline, f);
     c->open = c->fd >= 0;
-    if (!c->open || !s->tls)
-        return c->open;
-    c->tls = tls_create(s, f);
-    if (c->tls != NULL && shake_hands(c, s, deadline, f))
+    if (!c->open)
+        return false;
+    if (s->tls && (c->transport = tls_create(s, f)) == NULL)
+        return false;
+    if (shake_hands(c, s, deadline, f))
         return true;
     call_it_not_connected(c, f);
     return false;
@@ -264,11 +304,10 @@ bool conn_await_stamp(struct conn *c, const struct settings *s, struct failure *
     return true;
 }
 
-bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share,
-                   struct failure *f)
+bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share, struct failure *f)
 {
     c->depth = depth;
-    c->largest_command = c->tls != NULL ? tls_sealed_size(largest_command) : largest_command;
+    c->largest_command = transport_sealed_size(c->transport, largest_command);
     c->out_size = (size_t)max_u64(c->largest_command, min_u64(depth * c->largest_command, share));
     c->slots = calloc(depth, sizeof *c->slots);
     c->out = malloc(c->out_size);
@@ -282,7 +321,7 @@ void conn_close(struct conn *c)
         redisReaderFree(c->reader);
     if (c->open)
         (void)close(c->fd);
-    tls_free(c->tls);
+    transport_free(c->transport);
     free(c->slots);
     free(c->out);
     memset(c, 0, sizeof *c);

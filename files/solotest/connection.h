@@ -10,13 +10,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
+#include <sys/types.h>
 
 #include "failure.h"
 #include "latency.h"
 #include "options.h"
 #include "reply.h"
-#include "tls.h"
+#include "transport.h"
 
 #define REPLY_SLACK (1u << 20) /* a reply this much longer than expected is refused */
 
@@ -24,14 +24,14 @@ struct conn {
     redisReader *reader; /* of the replies to control commands */
     int fd;
     bool open;
-    struct tls *tls; /* NULL without TLS */
-    bool stamped; /* the kernel time-stamps incoming data */
+    struct transport *transport; /* NULL without TLS */
+    bool stamped;                /* the kernel time-stamps incoming data */
     bool stamp_seen;
     struct slot *slots; /* a ring of `depth`: from `head` on those in flight, then those staged */
     size_t depth, head, in_flight, staged;
     char *out; /* commands that are staged, or that the socket has not yet accepted */
     size_t out_size, out_used, out_sent, largest_command;
-    bool blocked; /* the socket has not accepted all of it at once */
+    bool blocked;       /* the socket has not accepted all of it at once */
     struct reply reply; /* of the load */
 };
 
@@ -47,10 +47,13 @@ static inline struct slot *conn_slot(struct conn *c, size_t place)
     return &c->slots[i < c->depth ? i : i - c->depth];
 }
 
+/* A reader that refuses arrays, which no control command returns: for the 13 bytes "*2147483647" hiredis would allocate
+ * 16 GB, and freeing those takes longer than any time-out. NULL if there is not enough memory. */
+redisReader *conn_reader(void);
+
 /* With TLS, includes the handshake. --connect-timeout holds for everything. */
 bool conn_connect(struct conn *c, const struct settings *s, struct failure *f);
-bool conn_authenticate(struct conn *c, const struct credentials *who, const struct settings *s,
-                       struct failure *f);
+bool conn_authenticate(struct conn *c, const struct credentials *who, const struct settings *s, struct failure *f);
 
 /* Asks the kernel to time-stamp incoming data. That costs about 2 % of a closed loop's
  * throughput, so only schedules do it, where it matters who was late. Unix sockets do not
@@ -62,20 +65,19 @@ void conn_stamp(struct conn *c);
 #define STAMP_WAIT 2.0
 bool conn_await_stamp(struct conn *c, const struct settings *s, struct failure *f);
 
-/* The kernel's time stamp in what recvmsg() returned; NULL if there is none. */
-static inline struct cmsghdr *stamp_in(struct msghdr *message)
-{
-    struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    bool found = header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS;
-    return found ? header : NULL;
-}
-
-bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share,
-                   struct failure *f);
+bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share, struct failure *f);
 void conn_close(struct conn *c);
 
-/* Like recv() into READ_SIZE bytes; -1 with EAGAIN also if what came is no plain text yet. */
-ssize_t conn_receive(struct conn *c, char *to, int flags);
+/* What is known about a read. */
+struct arrival {
+    bool whole;     /* it ended with text */
+    bool full;      /* there was no room for more: bytes may be left in the socket */
+    bool stamped;   /* the kernel told when its last byte arrived */
+    uint64_t stamp; /* then: by the wall clock */
+};
+
+/* Like recv() into READ_SIZE bytes; -1 with EAGAIN also if what came is not text yet. */
+ssize_t conn_receive(struct conn *c, char *to, int flags, struct arrival *a);
 
 /* Why the last conn_receive() failed, by `errno`. */
 const char *conn_problem(const struct conn *c);
@@ -88,7 +90,6 @@ bool conn_exchange(struct conn *c, double timeout, struct failure *f, const char
 /* Sends one control command and returns the reply, which the caller frees; NULL on failure.
  * Unlike redisCommand() it has one deadline for the whole exchange, and ends if a signal asks
  * the program to stop. */
-redisReply *conn_command(struct conn *c, double timeout, struct failure *f, int argc,
-                         const char **argv);
+redisReply *conn_command(struct conn *c, double timeout, struct failure *f, int argc, const char **argv);
 
 #endif

@@ -16,8 +16,7 @@ void errors_add(struct errors *e, const char *kind, uint64_t count)
     while (i < e->used && i < ERROR_KINDS - 1 && strcmp(e->kinds[i].kind, kind) != 0)
         i++;
     if (i == e->used) {
-        (void)snprintf(e->kinds[i].kind, sizeof e->kinds[i].kind, "%s",
-                       i < ERROR_KINDS - 1 ? kind : "other");
+        (void)snprintf(e->kinds[i].kind, sizeof e->kinds[i].kind, "%s", i < ERROR_KINDS - 1 ? kind : "other");
         e->used++;
     }
     e->kinds[i].count += count;
@@ -41,8 +40,8 @@ void errors_describe(const struct errors *e, char *to, size_t size)
 {
     size_t used = 0;
     for (size_t i = 0; i < e->used && used < size; i++) {
-        int n = snprintf(to + used, size - used, "%s%s %" PRIu64, i > 0 ? ", " : "",
-                         e->kinds[i].kind, e->kinds[i].count);
+        int n =
+            snprintf(to + used, size - used, "%s%s %" PRIu64, i > 0 ? ", " : "", e->kinds[i].kind, e->kinds[i].count);
         used += n > 0 ? (size_t)n : 0;
     }
 }

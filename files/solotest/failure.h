@@ -37,14 +37,14 @@ bool is_control(const unsigned char *s);
 
 /* Records the failure unless there is one already. Returns false, so that a caller can write
  * `return fail(...)`. */
-__attribute__((format(printf, 4, 5))) bool fail(struct failure *f, int exit_code, const char *kind,
-                                                const char *format, ...);
+__attribute__((format(printf, 4, 5))) bool fail(struct failure *f, int exit_code, const char *kind, const char *format,
+                                                ...);
 
 #define fail_usage(failure, ...) fail(failure, EXIT_USAGE, "usage", __VA_ARGS__)
 
 /* The server broke off, sent nonsense or did not answer. Whether it did so under the load or before its first request
  * decides what the result means, so the kinds `lost`, `protocol` and `timeout` are of a server under load only. */
-#define fail_server(failure, kind, ...) \
+#define fail_server(failure, kind, ...)                                                                                \
     fail(failure, EXIT_LOST, (failure)->under_load ? (kind) : "not_ready", __VA_ARGS__)
 
 #define fail_resources(failure, ...) fail(failure, EXIT_RESOURCES, "resources", __VA_ARGS__)

@@ -31,7 +31,8 @@ static uint64_t waited_for_cpu(void)
 
 struct health_sample health_now(void)
 {
-    struct health_sample h = {.at = now_ns(), .steal = steal_ticks(), .waited = waited_for_cpu(), .cpu = sched_getcpu()};
+    struct health_sample h = {
+        .at = now_ns(), .steal = steal_ticks(), .waited = waited_for_cpu(), .cpu = sched_getcpu()};
     (void)getrusage(RUSAGE_SELF, &h.usage);
     return h;
 }
@@ -66,8 +67,8 @@ void describe_allowed_cpus(char *to, size_t size)
         size_t last = first;
         while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set))
             last++;
-        int n = snprintf(to + used, size - used, last > first ? "%s%zu-%zu" : "%s%zu",
-                         used > 0 ? "," : "", first, last);
+        int n =
+            snprintf(to + used, size - used, last > first ? "%s%zu-%zu" : "%s%zu", used > 0 ? "," : "", first, last);
         used += n > 0 ? (size_t)n : 0;
         first = last;
     }

@@ -38,34 +38,9 @@ static inline size_t hist_index(uint64_t value)
 /* The highest value in slot `index`. */
 uint64_t hist_highest_in(size_t index);
 
-static inline void hist_add_many(struct histogram *h, uint64_t value, uint64_t times)
-{
-    value = min_u64(value, INT64_MAX);
-    h->min = h->count == 0 ? value : min_u64(h->min, value);
-    h->max = max_u64(h->max, value);
-    h->sum += (wide)value * times;
-    h->count += times;
-    h->slots[hist_index(value)] += times;
-}
+void hist_add_many(struct histogram *h, uint64_t value, uint64_t times);
 
-static inline void hist_add_all(struct histogram *h, const uint64_t *values, size_t count)
-{
-    if (count == 0)
-        return;
-    uint64_t min = h->count == 0 ? INT64_MAX : h->min, max = h->max;
-    wide sum = h->sum;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t value = min_u64(values[i], INT64_MAX);
-        min = min_u64(min, value);
-        max = max_u64(max, value);
-        sum += value;
-        h->slots[hist_index(value)]++;
-    }
-    h->min = min;
-    h->max = max;
-    h->sum = sum;
-    h->count += count;
-}
+void hist_add_all(struct histogram *h, const uint64_t *values, size_t count);
 
 /* ceil(count * permille / 1000), without overflow. */
 uint64_t rank_of(uint64_t count, unsigned permille);

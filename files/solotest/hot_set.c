@@ -33,8 +33,8 @@ static void hot_set_take(struct hot_set *h, uint64_t *covered, uint64_t keys, ui
     h->distinct += keys;
 }
 
-void hot_set_measure(struct hot_set *h, const struct chooser *initial, uint64_t accesses,
-                     uint32_t *counts, size_t capacity)
+void hot_set_measure(struct hot_set *h, const struct chooser *initial, uint64_t accesses, uint32_t *counts,
+                     size_t capacity)
 {
     static uint64_t tally[HOT_SMALL]; /* number of keys, by number of accesses */
     uint64_t passes = (initial->keys + capacity - 1) / capacity;

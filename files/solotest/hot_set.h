@@ -26,7 +26,7 @@ struct hot_set {
 
 /* `known` stays false if replaying would take too long, or a signal asks the program to
  * stop. `counts` is working memory. */
-void hot_set_measure(struct hot_set *h, const struct chooser *initial, uint64_t accesses,
-                     uint32_t *counts, size_t capacity);
+void hot_set_measure(struct hot_set *h, const struct chooser *initial, uint64_t accesses, uint32_t *counts,
+                     size_t capacity);
 
 #endif

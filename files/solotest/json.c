@@ -88,8 +88,7 @@ static void json_bool(struct json *j, bool value)
 static void json_epoch(struct json *j, uint64_t ns)
 {
     char text[40];
-    (void)snprintf(text, sizeof text, "%" PRIu64 ".%06" PRIu64, ns / NS_PER_S,
-                   ns % NS_PER_S / NS_PER_US);
+    (void)snprintf(text, sizeof text, "%" PRIu64 ".%06" PRIu64, ns / NS_PER_S, ns % NS_PER_S / NS_PER_US);
     json_raw(j, ns == 0 ? "null" : text);
 }
 

@@ -40,8 +40,10 @@
 #include "clock.h"
 
 #define OWN_DELAY_NS NS_PER_MS /* a shorter delay is a wake-up, which every client has */
-#define STALL_PERIODS 5        /* what a server takes for a request beyond that is a stall and not work */
-#define CLAIMED_PERIODS 2      /* see server_bound_work() */
+/* What the server takes for a request beyond so many periods is a stall and not work. A server at the limit takes one
+ * period on average; if its times are exponential, less than 1 % of its work is in what exceeds five (exp(-5)). Two would
+ * take 14 % for stalls, and miss an overload of as much. */
+#define STALL_PERIODS 5
 
 struct slot {
     uint64_t intended;
@@ -68,6 +70,18 @@ struct ideal_client {
     uint64_t arrived; /* when the latest reply did arrive, as far as the client's own absence shows */
 };
 
+/* Replies that were read one after the other and of which only the last has a known time of arrival. */
+struct reply_group {
+    bool open;
+    uint64_t replies; /* so far */
+    bool late;        /* the client sent the first of them too late, see struct server_bound */
+    uint64_t begin;   /* when the ideal client sends the first of them */
+    uint64_t sent;    /* when the client sent it */
+    uint64_t idle;    /* how long the server may have been idle since then */
+    uint64_t asked;   /* until when that is counted: the latest send */
+    uint64_t read;    /* the latest read */
+};
+
 /*
  * The lower bound, for all slots of a client together. It is the same recursion, with nothing in it but
  * the arrival of replies by the kernel's time stamps: an ideal client, served in the same order and with
@@ -82,7 +96,7 @@ struct ideal_client {
  *     period later than the ideal one would. Yet if the times of all requests add up to the length
  *     of the schedule, the server was overloaded however late the client was: then the ideal client's
  *     reply comes as long after the start of the schedule as the server was busy. Stalls are left out
- *     of that sum: what exceeds STALL_PERIODS for each reply whose time is known together.
+ *     of that sum: what exceeds STALL_PERIODS for each reply of a group.
  *   - A request that meets a stall longer than a period counts one period of it. Only the requests
  *     behind it, which were due during the stall, have certainly met it.
  *
@@ -90,22 +104,13 @@ struct ideal_client {
  * (tests/programs/solotest/virtual/test_bounds.c).
  */
 struct server_bound {
-    uint64_t period;     /* ns between two requests of the schedule; 0: no time stamps, no bound */
-    uint64_t free;       /* when the ideal client has its latest reply */
-    uint64_t busy;       /* the sum of all times that the server took, without the rest of long ones */
-    uint64_t left, left_at; /* the rest of a long one, and when it ended */
-    uint64_t arrived;    /* the latest reply with a known time */
+    uint64_t period;              /* ns between two requests of the schedule; 0: no time stamps, no bound */
+    uint64_t free;                /* when the ideal client has its latest reply */
+    uint64_t busy;                /* the sum of all times that the server took, without the rest of long ones */
+    uint64_t left, left_at;       /* the rest of a long one, and when it ended */
+    uint64_t arrived;             /* the latest reply with a known time */
     uint64_t first_due, last_due; /* replies of several connections are read in another order */
-    struct {
-        bool open;
-        uint64_t replies; /* so far */
-        bool late;      /* see above */
-        uint64_t begin; /* when the ideal client sends the first of them */
-        uint64_t sent;  /* when the client sent it */
-        uint64_t idle;  /* how long the server may have been idle since then */
-        uint64_t asked; /* until when that is counted: the latest send */
-        uint64_t read;  /* the latest read */
-    } unknown;          /* the replies since then */
+    struct reply_group group;
 };
 
 struct latencies {
@@ -114,107 +119,13 @@ struct latencies {
 };
 
 /* True if the server alone could not have kept up with the schedule. A single due time makes none. */
-static inline bool server_is_overloaded(const struct server_bound *b)
-{
-    return b->last_due > b->first_due && b->busy >= b->last_due - b->first_due;
-}
-
-/* Adds a reply to a series. Those before it were certainly under way only until the client looked. */
-static inline void server_bound_join(struct server_bound *b, const struct slot *s)
-{
-    uint64_t idle_from = max_u64(s->looked, max_u64(b->unknown.sent, b->arrived));
-    if (s->handed_over >= b->unknown.asked) /* always so on one connection */
-        idle_from = max_u64(idle_from, b->unknown.asked);
-    b->unknown.idle += since(s->handed_over, idle_from);
-    b->unknown.asked = max_u64(b->unknown.asked, s->handed_over);
-}
-
-/* Begins a series of replies of which only the last will have a known time. A request that was sent
- * after the latest read was not in flight then, so the server may have been idle in between. */
-static inline void server_bound_open(struct server_bound *b, const struct slot *s)
-{
-    if (b->unknown.open && s->sent <= b->unknown.read) {
-        server_bound_join(b, s);
-        return;
-    }
-    b->unknown.open = true;
-    b->unknown.replies = 0;
-    b->unknown.begin = max_u64(s->intended, b->free);
-    b->unknown.late = since(s->sent, b->unknown.begin) > b->period / 2;
-    b->unknown.sent = b->unknown.asked = s->handed_over;
-    b->unknown.idle = 0;
-}
-
-/* Counts as work what so many replies may have taken. The rest may be that of replies which were under way then and will
- * be read from other connections; what nobody claims was a stall. */
-static inline void server_bound_work(struct server_bound *b, uint64_t took, uint64_t arrived)
-{
-    uint64_t most = STALL_PERIODS * b->period * b->unknown.replies;
-    uint64_t left = b->unknown.sent <= b->left_at ? b->left : 0;
-    uint64_t counted = min_u64(took, most);
-    uint64_t claimed = min_u64(left, since(CLAIMED_PERIODS * b->period * b->unknown.replies, counted));
-    b->busy += counted + claimed;
-    b->left = took - counted + left - claimed;
-    if (took > most)
-        b->left_at = arrived;
-}
-
-static inline void server_bound_add(struct server_bound *b, const struct slot *s,
-                                    const struct reading *r, bool is_last, struct latencies *l)
-{
-    if (b->first_due == 0)
-        b->first_due = s->intended;
-    b->last_due = max_u64(b->last_due, s->intended);
-    server_bound_open(b, s);
-    uint64_t begin = max_u64(s->intended, b->free);
-    b->free = begin;
-    b->unknown.read = r->at;
-    b->unknown.replies++;
-    if (is_last && r->stamped) {
-        uint64_t arrived = since(r->at, r->waited);
-        uint64_t took = since(since(arrived, max_u64(b->unknown.sent, b->arrived)), b->unknown.idle);
-        server_bound_work(b, took, arrived);
-        if (!b->unknown.late)
-            b->free = max_u64(b->free, b->unknown.begin + took);
-        b->arrived = max_u64(b->arrived, arrived);
-    }
-    if (is_last)
-        b->unknown.open = false;
-    l->server = min_u64(b->free, begin + b->period) - b->last_due;
-    l->server_if_overloaded = max_u64(l->server, since(b->first_due + b->busy, b->last_due));
-}
-
-static inline uint64_t ideal_response(struct ideal_client *c, const struct slot *s, const struct reading *r,
-                                      uint64_t wakeup)
-{
-    uint64_t arrived = r->at - (wakeup > OWN_DELAY_NS ? wakeup : 0);
-    c->free = max_u64(s->intended, c->free) + since(arrived, max_u64(s->sent, c->arrived));
-    c->arrived = max_u64(c->arrived, arrived);
-    return c->free - s->intended;
-}
+bool server_is_overloaded(const struct server_bound *b);
 
 /* Ends a request of a schedule. */
-static inline struct latencies slot_complete(struct slot *s, struct ideal_client *c, struct server_bound *b,
-                                             const struct reading *r, bool is_last)
-{
-    struct latencies l = {.service = since(r->at, s->sent), .intended = since(r->at, s->intended),
-                          .stamped = r->stamped && s->handed_over == s->sent};
-    l.wakeup = min_u64(r->waited, l.service);
-    l.response = ideal_response(c, s, r, l.wakeup);
-    l.lateness = since(l.intended, l.response);
-    if (b->period > 0)
-        server_bound_add(b, s, r, is_last, &l);
-    return l;
-}
+struct latencies slot_complete(struct slot *s, struct ideal_client *c, struct server_bound *b, const struct reading *r,
+                               bool is_last);
 
 /* Ends a request of a closed loop. */
-static inline struct latencies slot_complete_loop(struct slot *s, const struct reading *r)
-{
-    struct latencies l = {.service = since(r->at, s->sent), .intended = since(r->at, s->intended)};
-    l.response = l.service;
-    l.lateness = since(l.intended, l.service);
-    s->replied = r->at;
-    return l;
-}
+struct latencies slot_complete_loop(struct slot *s, const struct reading *r);
 
 #endif

@@ -27,104 +27,42 @@ enum { SLOW_YIELD_NS = 500000, SLOW_YIELDS = 8 };
 
 #define LOST_STEPS 1000000 /* more requests that were not sent are counted in groups */
 
-bool load_abandon(struct load *l, const char *kind)
-{
-    errors_add(&l->errors, kind, l->in_flight);
-    l->in_flight = 0;
-    return false;
-}
-
-bool load_lost(struct load *l, const char *why)
-{
-    (void)fail_server(l->failure, "lost", "connection lost after %" PRIu64 " replies: %s",
-               l->ok, why);
-    return load_abandon(l, "lost");
-}
-
-bool load_failed(struct load *l, int error)
-{
-    if (error != ENOMEM && error != ENOBUFS)
-        return load_lost(l, strerror(error));
-    (void)fail_resources(l->failure, "%s after %" PRIu64 " replies", strerror(error), l->ok);
-    return load_abandon(l, "resources");
-}
-
-bool load_protocol_error(struct load *l, const char *why)
-{
-    (void)fail_server(l->failure, "protocol", "protocol error after %" PRIu64 " replies: %s",
-               l->ok, why);
-    return load_abandon(l, "protocol");
-}
-
-bool load_wrong_size(struct load *l, int64_t size)
-{
-    (void)fail(l->failure, EXIT_REQUESTS, "value_size",
-               "a value has %" PRId64 " bytes, and VALUE_SIZE is %" PRId64 ": fill and test with the same size", size,
-               l->settings->value_size);
-    return load_abandon(l, "value_size");
-}
-
-static bool load_timed_out(struct load *l)
-{
-    (void)fail_server(l->failure, "timeout", "no reply for %g seconds, after %" PRIu64 " replies",
-               l->settings->timeout, l->ok);
-    return load_abandon(l, "timeout");
-}
-
 /* Adds how long the last byte had been in the socket, by the kernel's time stamp. Stamps are of the
  * wall clock, so it is read right after the monotonic one: a delay between the two makes the wait too
  * long, and the lower bound smaller. A wall clock that was set since the previous read makes the stamp
  * unknown. */
-static void reading_stamp(struct reading *r, struct msghdr *message, struct wall *wall)
+static void reading_stamp(struct reading *r, const struct arrival *a, struct wall *wall)
 {
-    struct cmsghdr *header = stamp_in(message);
-    if (header == NULL)
+    if (!a->stamped)
         return;
-    struct timespec t;
-    memcpy(&t, CMSG_DATA(header), sizeof t);
     uint64_t now = clock_ns(CLOCK_REALTIME);
     r->stamped = wall_is_steady(wall, r->at, now);
     if (r->stamped)
-        r->waited = since(now, (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec);
+        r->waited = since(now, a->stamp);
 }
 
 /* Like conn_receive(); also fills in `r`. With TLS, the read ends when its text is there. */
 static ssize_t conn_read(struct conn *c, char *to, int flags, struct reading *r, struct wall *wall)
 {
-    bool whole = true;
-    *r = (struct reading){0};
-    if (!c->stamped) {
-        ssize_t n = c->tls == NULL ? recv(c->fd, to, READ_SIZE, flags) : conn_receive(c, to, flags);
-        r->at = now_ns();
-        return n;
-    }
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
-    struct iovec part = c->tls != NULL ? tls_room(c->tls) : (struct iovec){.iov_base = to, .iov_len = READ_SIZE};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
-                             .msg_controllen = sizeof control};
-    ssize_t n = recvmsg(c->fd, &message, flags);
-    bool full = n > 0 && (size_t)n == part.iov_len;
-    if (n > 0 && c->tls != NULL)
-        n = tls_open(c->tls, (size_t)n, to, &whole);
-    r->at = now_ns();
-    r->more = !whole || full;
-    r->full = full;
+    struct arrival a;
+    ssize_t n = conn_receive(c, to, flags, &a);
+    *r = (struct reading){.at = now_ns(), .more = !a.whole || a.full, .full = a.full};
     if (n > 0)
-        reading_stamp(r, &message, wall);
+        reading_stamp(r, &a, wall);
     return n;
 }
 
-static bool load_receive_from(struct load *l, struct conn *c, int flags, struct reading *r)
+static bool load_receive_from(struct exchange *x, struct conn *c, int flags, struct reading *r)
 {
-    ssize_t n = conn_read(c, l->input, flags, r, &l->wall);
+    ssize_t n = conn_read(c, x->input, flags, r, &x->wall);
     if (n > 0) {
         if (flags == 0 && !r->full && r->stamped == c->stamped)
-            l->looked = max_u64(l->looked, since(r->at, r->waited)); /* it took all that had arrived until then */
-        return load_consume(l, c, l->input, (size_t)n, r);
+            x->looked = max_u64(x->looked, since(r->at, r->waited)); /* it took all that had arrived until then */
+        return replies_consume(x, c, x->input, (size_t)n, r);
     }
     if (n == 0)
-        return load_lost(l, "closed by the server");
-    return errno == EINTR || errno == EAGAIN || load_lost(l, conn_problem(c));
+        return exchange_lost(x, "closed by the server");
+    return errno == EINTR || errno == EAGAIN || exchange_lost(x, conn_problem(c));
 }
 
 /* True if data, or the end of the connection, waits to be read. */
@@ -138,62 +76,62 @@ static bool is_readable(const struct conn *c)
  * loop, and would start again with every byte. So the client checks by itself. Only a request counts that was overdue
  * at the time `looked`, and only if all data that had arrived at that time has been read since: a client that was
  * stopped does not take its own absence for the server's. */
-static bool load_check_timeouts(struct load *l, uint64_t looked)
+static bool load_check_timeouts(struct exchange *x, uint64_t looked)
 {
     bool unread = false;
-    if (looked < l->next_timeout_check)
+    if (looked < x->next_timeout_check)
         return true;
-    for (size_t i = 0; i < l->conn_count; i++) {
-        struct conn *c = &l->conns[i];
-        if (c->in_flight == 0 || since(looked, conn_slot(c, 0)->sent) <= l->timeout)
+    for (size_t i = 0; i < x->conn_count; i++) {
+        struct conn *c = &x->conns[i];
+        if (c->in_flight == 0 || since(looked, conn_slot(c, 0)->sent) <= x->timeout)
             continue;
         if (!is_readable(c))
-            return load_timed_out(l);
+            return exchange_timed_out(x);
         unread = true;
     }
     if (!unread)
-        l->next_timeout_check = looked + l->timeout / 8 + NS_PER_MS;
+        x->next_timeout_check = looked + x->timeout / 8 + NS_PER_MS;
     return true;
 }
 
 /* Beside a program that never sleeps, to yield costs the whole of its turn. How long one took shows when the time is
  * read next, which every turn of the load does anyway. */
-static void load_judge_yield(struct load *l, uint64_t now)
+static void load_judge_yield(struct exchange *x, uint64_t now)
 {
-    if (l->yielded_at != 0 && since(now, l->yielded_at) > SLOW_YIELD_NS)
-        l->slow_yields++;
-    l->yielded_at = 0;
+    if (x->yielded_at != 0 && since(now, x->yielded_at) > SLOW_YIELD_NS)
+        x->slow_yields++;
+    x->yielded_at = 0;
 }
 
-static bool load_may_yield(const struct load *l)
+static bool load_may_yield(const struct exchange *x)
 {
-    return l->slow_yields < SLOW_YIELDS || l->slow_yields * 4 < l->yields;
+    return x->slow_yields < SLOW_YIELDS || x->slow_yields * 4 < x->yields;
 }
 
 /* Waits for the due time if nothing else can happen. Returns the time. */
-static uint64_t load_wait(struct load *l, uint64_t due)
+static uint64_t load_wait(struct exchange *x, uint64_t due)
 {
-    uint64_t now = l->in_flight == 0 ? l->last_reply : now_ns();
-    load_judge_yield(l, now);
-    return l->in_flight == 0 ? pacer_wait(&l->pacer, due) : now;
+    uint64_t now = x->in_flight == 0 ? x->last_reply : now_ns();
+    load_judge_yield(x, now);
+    return x->in_flight == 0 ? pacer_wait(&x->pacer, due) : now;
 }
 
 /* Reads from every connection that had data when the client looked, which was at `looked` or later. */
-static bool load_receive_ready(struct load *l, uint64_t looked)
+static bool load_receive_ready(struct exchange *x, uint64_t looked)
 {
     struct reading r;
     bool left = false;
-    for (size_t i = 0; i < l->conn_count; i++) {
-        if ((l->polls[i].revents & POLLOUT) != 0 && !load_flush(l, &l->conns[i]))
+    for (size_t i = 0; i < x->conn_count; i++) {
+        if ((x->polls[i].revents & POLLOUT) != 0 && !requests_flush(x, &x->conns[i]))
             return false;
-        if ((l->polls[i].revents & ~POLLOUT) != 0) {
-            if (!load_receive_from(l, &l->conns[i], MSG_DONTWAIT, &r))
+        if ((x->polls[i].revents & ~POLLOUT) != 0) {
+            if (!load_receive_from(x, &x->conns[i], MSG_DONTWAIT, &r))
                 return false;
             left = left || r.full;
         }
     }
     if (!left)
-        l->looked = looked;
+        x->looked = looked;
     return true;
 }
 
@@ -201,228 +139,214 @@ static bool load_receive_ready(struct load *l, uint64_t looked)
  * Shortly before a deadline it polls without waiting, as pacer_wait() does, and yields the CPU
  * each time: a Redis on the same CPU has a request to answer. Where that is expensive it waits
  * until the deadline: who sleeps is woken before who always runs. */
-static bool load_receive_any(struct load *l, uint64_t deadline)
+static bool load_receive_any(struct exchange *x, uint64_t deadline)
 {
-    for (size_t i = 0; i < l->conn_count; i++) {
-        struct conn *c = &l->conns[i];
+    for (size_t i = 0; i < x->conn_count; i++) {
+        struct conn *c = &x->conns[i];
         bool pending = c->out_used > 0 && c->staged == 0;
-        l->polls[i] = (struct pollfd){.fd = c->fd,
-                                      .events = (short)(POLLIN | (pending ? POLLOUT : 0))};
+        x->polls[i] = (struct pollfd){.fd = c->fd, .events = (short)(POLLIN | (pending ? POLLOUT : 0))};
     }
     uint64_t now = now_ns(), looked = now;
-    uint64_t wake = deadline == NEVER ? NEVER : since(deadline, l->pacer.spin);
-    if (wake <= now && now < deadline && load_may_yield(l)) {
-        l->yielded_at = now;
-        l->yields++;
+    uint64_t wake = deadline == NEVER ? NEVER : since(deadline, x->pacer.spin);
+    if (wake <= now && now < deadline && load_may_yield(x)) {
+        x->yielded_at = now;
+        x->yields++;
         (void)sched_yield();
     } else if (wake <= now) {
         wake = deadline;
     }
-    uint64_t until = min_u64(wake, l->next_timeout_check);
+    uint64_t until = min_u64(wake, x->next_timeout_check);
     struct timespec left = to_timespec(since(until, now));
-    int ready = ppoll(l->polls, l->conn_count, &left, NULL);
+    int ready = ppoll(x->polls, x->conn_count, &left, NULL);
     if (ready == 0 && until == wake && wake > now) {
         now = now_ns();
-        pacer_learn(&l->pacer, since(now, wake), since(deadline, now));
+        pacer_learn(&x->pacer, since(now, wake), since(deadline, now));
     }
     if (ready < 0)
-        return errno == EINTR || load_failed(l, errno);
+        return errno == EINTR || exchange_failed(x, errno);
     /* A wait that nothing ended has looked once more at its end. */
-    return load_receive_ready(l, ready == 0 ? max_u64(looked, until) : looked) && load_check_timeouts(l, looked);
+    return load_receive_ready(x, ready == 0 ? max_u64(looked, until) : looked) && load_check_timeouts(x, looked);
 }
 
 /* A single connection that can only wait for its reply needs no poll: it blocks in the read
  * itself, which a heartbeat ends. */
-static bool load_receive(struct load *l, uint64_t deadline)
+static bool load_receive(struct exchange *x, uint64_t deadline)
 {
     struct reading r;
-    l->unread_since = 0;
-    if (!load_is_paced(l) && l->sets > 0)
-        values_make_ahead(&l->values);
-    if (l->conn_count == 1 && deadline == NEVER && l->conns[0].out_used == 0 && !heartbeat)
-        return load_receive_from(l, &l->conns[0], 0, &r);
+    x->unread_since = 0;
+    if (!exchange_is_paced(x) && x->sets > 0)
+        values_make_ahead(&x->values);
+    if (x->conn_count == 1 && deadline == NEVER && x->conns[0].out_used == 0 && !heartbeat)
+        return load_receive_from(x, &x->conns[0], 0, &r);
     heartbeat = 0;
-    return load_receive_any(l, deadline);
+    return load_receive_any(x, deadline);
 }
 
-static void load_progress(struct load *l)
+static void load_progress(struct exchange *x)
 {
-    uint64_t now = max_u64(l->last_reply, l->last_sent);
-    if (now < l->next_progress)
+    uint64_t now = max_u64(x->last_reply, x->last_sent);
+    if (now < x->next_progress)
         return;
-    l->next_progress = now + NS_PER_S;
-    double elapsed = (double)since(now, l->first_sent) / 1e9;
-    uint64_t ok = l->ok + l->more_keys, done = ok + l->errors.total;
-    (void)fprintf(stderr, "%s: %" PRIu64, l->name, done);
-    if (l->planned != 0)
-        (void)fprintf(stderr, " of %" PRIu64 " (%.1f %%)", l->planned, 100.0 * (double)done / (double)l->planned);
+    x->next_progress = now + NS_PER_S;
+    double elapsed = (double)since(now, x->first_sent) / 1e9;
+    uint64_t ok = x->ok + x->more_keys, done = ok + x->errors.total;
+    (void)fprintf(stderr, "%s: %" PRIu64, x->name, done);
+    if (x->planned != 0)
+        (void)fprintf(stderr, " of %" PRIu64 " (%.1f %%)", x->planned, 100.0 * (double)done / (double)x->planned);
     (void)fprintf(stderr, ", %.0f per second", elapsed > 0 ? (double)ok / elapsed : 0);
-    if (l->measurement != NULL)
-        measurement_record(l->measurement);
-    if (l->measurement != NULL && l->ok > 0)
-        (void)fprintf(stderr, ", response average %.1f us, p99 %.1f us",
-                      hist_mean(&l->measurement->response) / 1e3,
-                      (double)hist_percentile(&l->measurement->response, 990) / 1e3);
-    if (l->errors.total > 0)
-        (void)fprintf(stderr, ", %" PRIu64 " failed", l->errors.total);
+    if (x->measurement != NULL)
+        measurement_record(x->measurement);
+    if (x->measurement != NULL && x->ok > 0)
+        (void)fprintf(stderr, ", response average %.1f us, p99 %.1f us", hist_mean(&x->measurement->response) / 1e3,
+                      (double)hist_percentile(&x->measurement->response, 990) / 1e3);
+    if (x->errors.total > 0)
+        (void)fprintf(stderr, ", %" PRIu64 " failed", x->errors.total);
     (void)fputc('\n', stderr);
 }
 
 /* Stages the next request, unless one is staged already. Returns its connection; NULL if nothing can be sent now. */
-static struct conn *load_prepare(struct load *l)
+static struct conn *load_prepare(struct exchange *x)
 {
-    if (l->staging == NULL && load_has_more(l)) {
-        l->staging = load_pick(l);
-        if (l->staging != NULL)
-            load_stage(l, l->staging);
+    if (x->staging == NULL && requests_left(x)) {
+        x->staging = request_pick(x);
+        if (x->staging != NULL)
+            request_stage(x, x->staging);
     }
-    return l->staging;
+    return x->staging;
 }
 
 /* True if replies may have waited for too long: a client that catches up must not send all that it is late
  * with before it reads again. On a schedule it reads even before the first of it, if that connection waits for others: a
  * reply from before the client was away would be read together with one from after, and its time stamp be lost. */
-static bool load_should_read(const struct load *l, const struct conn *c, uint64_t now)
+static bool load_should_read(const struct exchange *x, const struct conn *c, uint64_t now)
 {
-    if (load_is_paced(l) && c->in_flight > 0 && since(now, l->looked) > READ_EVERY_NS)
+    if (exchange_is_paced(x) && c->in_flight > 0 && since(now, x->looked) > READ_EVERY_NS)
         return true;
-    return l->unread_since != 0 && l->in_flight > 0 && since(now, l->unread_since) > READ_EVERY_NS;
+    return x->unread_since != 0 && x->in_flight > 0 && since(now, x->unread_since) > READ_EVERY_NS;
 }
 
-static bool load_loop(struct load *l)
+static bool load_loop(struct exchange *x)
 {
     for (;;) {
         if (interrupted) {
-            (void)fail_interrupted(l->failure);
-            return load_abandon(l, "interrupted");
+            (void)fail_interrupted(x->failure);
+            return exchange_abandon(x, "interrupted");
         }
-        load_progress(l);
-        struct conn *c = load_prepare(l);
-        if (c == NULL && l->in_flight == 0)
+        load_progress(x);
+        struct conn *c = load_prepare(x);
+        if (c == NULL && x->in_flight == 0)
             return true;
         uint64_t due = NEVER;
         if (c != NULL) {
             due = conn_slot(c, c->in_flight)->intended;
-            uint64_t now = load_wait(l, due);
-            if (now >= due && !load_should_read(l, c, now)) {
-                if (!load_send(l, c, now))
+            uint64_t now = load_wait(x, due);
+            if (now >= due && !load_should_read(x, c, now)) {
+                if (!requests_send(x, c, now))
                     return false;
-                if (l->in_flight < l->slots)
+                if (x->in_flight < x->slots)
                     continue;
                 due = NEVER; /* every slot waits for its reply */
             }
         }
-        if (l->in_flight > 0 && !load_receive(l, due))
+        if (x->in_flight > 0 && !load_receive(x, due))
             return false;
     }
 }
 
 /* Counts the requests that were due at `end` and not sent. They wait in the order of the schedule, so
  * the oldest has waited since its due time and the others, on average, one period less each. */
-static void load_count_not_sent(struct load *l, uint64_t end)
+static void load_count_not_sent(struct exchange *x, uint64_t end)
 {
-    struct conn *c = l->staging;
-    uint64_t due = c != NULL ? conn_slot(c, c->in_flight)->intended : pacer_due(&l->pacer, l->issued);
-    if (l->sent == l->planned || due >= end)
+    struct conn *c = x->staging;
+    uint64_t due = c != NULL ? conn_slot(c, c->in_flight)->intended : pacer_due(&x->pacer, x->issued);
+    if (x->sent == x->planned || due >= end)
         return;
-    long double waiting = floorl((long double)(end - due) / l->pacer.period) + 1;
-    l->not_sent = min_u64((uint64_t)waiting, l->planned - l->sent);
-    uint64_t step = l->not_sent / LOST_STEPS + 1;
-    for (uint64_t i = 0; i < l->not_sent; i += step)
-        measurement_add_lost(l->measurement,
-                             since(end, due + (uint64_t)((long double)i * l->pacer.period)),
-                             min_u64(step, l->not_sent - i));
+    long double waiting = floorl((long double)(end - due) / x->pacer.period) + 1;
+    x->not_sent = min_u64((uint64_t)waiting, x->planned - x->sent);
+    uint64_t step = x->not_sent / LOST_STEPS + 1;
+    for (uint64_t i = 0; i < x->not_sent; i += step)
+        measurement_add_lost(x->measurement, since(end, due + (uint64_t)((long double)i * x->pacer.period)),
+                             min_u64(step, x->not_sent - i));
 }
 
 /* Nobody knows how long the requests without a reply would have taken, but each has waited until now:
  * without them the upper bound would be too low. */
-static void load_count_lost(struct load *l)
+static void load_count_lost(struct exchange *x)
 {
     uint64_t now = now_ns();
-    for (size_t i = 0; i < l->conn_count; i++)
-        for (size_t k = 0; k < l->conns[i].in_flight; k++)
-            measurement_add_lost(l->measurement, since(now, conn_slot(&l->conns[i], k)->intended), 1);
-    if (load_is_paced(l))
-        load_count_not_sent(l, min_u64(now, l->stop_at));
+    for (size_t i = 0; i < x->conn_count; i++)
+        for (size_t k = 0; k < x->conns[i].in_flight; k++)
+            measurement_add_lost(x->measurement, since(now, conn_slot(&x->conns[i], k)->intended), 1);
+    if (exchange_is_paced(x))
+        load_count_not_sent(x, min_u64(now, x->stop_at));
 }
 
 /* A Redis that went away while the client waited for the start was not lost under the load. */
-static bool load_is_connected(struct load *l)
+static bool load_is_connected(struct exchange *x)
 {
-    for (size_t i = 0; i < l->conn_count; i++) {
-        struct conn *c = &l->conns[i];
-        ssize_t n = conn_receive(c, l->input, MSG_DONTWAIT);
+    for (size_t i = 0; i < x->conn_count; i++) {
+        struct conn *c = &x->conns[i];
+        struct arrival a;
+        ssize_t n = conn_receive(c, x->input, MSG_DONTWAIT, &a);
         if (n > 0)
-            return load_protocol_error(l, "a reply without a request");
+            return exchange_protocol_error(x, "a reply without a request");
         if (n == 0)
-            return load_lost(l, "closed by the server");
+            return exchange_lost(x, "closed by the server");
         if (errno != EAGAIN && errno != EINTR)
-            return load_lost(l, conn_problem(c));
+            return exchange_lost(x, conn_problem(c));
     }
     return true;
 }
 
-bool load_run(struct load *l)
+bool load_run(struct exchange *x)
 {
-    l->next_progress = l->settings->progress ? now_ns() + NS_PER_S : NEVER;
-    l->timeout = seconds_to_ns(l->settings->timeout);
-    l->slots = l->conn_count * l->conns[0].depth;
-    l->bound.period = l->conns[0].stamped ? (uint64_t)l->pacer.period : 0;
-    heartbeat_every(fmin(l->settings->timeout / 4, HEARTBEAT_MAX));
-    bool complete = load_is_connected(l) && load_loop(l);
+    x->next_progress = x->settings->progress ? now_ns() + NS_PER_S : NEVER;
+    x->timeout = seconds_to_ns(x->settings->timeout);
+    x->slots = x->conn_count * x->conns[0].depth;
+    x->bound.period = x->conns[0].stamped ? (uint64_t)x->pacer.period : 0;
+    heartbeat_every(fmin(x->settings->timeout / 4, HEARTBEAT_MAX));
+    bool complete = load_is_connected(x) && load_loop(x);
     heartbeat_every(0);
-    if (l->measurement != NULL)
-        load_count_lost(l);
+    if (x->measurement != NULL)
+        load_count_lost(x);
     return complete;
 }
 
-bool load_open(struct load *l, size_t connections, size_t depth,
-               const struct credentials *who)
+bool load_open(struct exchange *x, size_t connections, size_t depth, const struct credentials *who)
 {
-    const struct settings *s = l->settings;
-    l->conns = calloc(connections, sizeof *l->conns);
-    l->polls = calloc(connections, sizeof *l->polls);
-    l->input = malloc(READ_SIZE);
+    const struct settings *s = x->settings;
+    x->conns = calloc(connections, sizeof *x->conns);
+    x->polls = calloc(connections, sizeof *x->polls);
+    x->input = malloc(READ_SIZE);
     /* load_prepare() makes one request ahead anyway. */
-    size_t keys_each = l->keys_each > 1 ? l->keys_each : 1;
-    size_t ahead = load_is_paced(l) ? 0 : connections * depth * keys_each - 1;
-    if (l->conns == NULL || l->polls == NULL || l->input == NULL || !values_reserve(&l->values, ahead))
-        return fail_memory(l->failure);
-    l->failure->under_load = false; /* a fill may have come before */
-    l->value_head_size = (size_t)(put_length(l->value_head, (size_t)s->value_size) - l->value_head);
+    size_t keys_each = x->keys_each > 1 ? x->keys_each : 1;
+    size_t ahead = exchange_is_paced(x) ? 0 : connections * depth * keys_each - 1;
+    if (x->conns == NULL || x->polls == NULL || x->input == NULL || !values_reserve(&x->values, ahead))
+        return fail_memory(x->failure);
+    x->failure->under_load = false; /* a fill may have come before */
+    x->value_head_size = (size_t)(put_length(x->value_head, (size_t)s->value_size) - x->value_head);
     size_t share = (size_t)min_u64(OUTPUT_MAX, OUTPUT_BUDGET / connections);
-    while (l->conn_count < connections) {
-        struct conn *c = &l->conns[l->conn_count++];
-        if (!conn_connect(c, s, l->failure) || !conn_authenticate(c, who, s, l->failure) ||
-            !conn_allocate(c, depth, keys_each * command_size(s), share, l->failure))
+    while (x->conn_count < connections) {
+        struct conn *c = &x->conns[x->conn_count++];
+        if (!conn_connect(c, s, x->failure) || !conn_authenticate(c, who, s, x->failure) ||
+            !conn_allocate(c, depth, keys_each * command_size(s), share, x->failure))
             return false;
-        if (load_is_paced(l) && s->socket == NULL)
+        if (exchange_is_paced(x) && s->socket == NULL)
             conn_stamp(c);
     }
-    return conn_await_stamp(&l->conns[0], s, l->failure); /* the others are stamped from then on, too */
+    return conn_await_stamp(&x->conns[0], s, x->failure); /* the others are stamped from then on, too */
 }
 
-void load_close(struct load *l)
+void load_close(struct exchange *x)
 {
-    for (size_t i = 0; i < l->conn_count; i++)
-        conn_close(&l->conns[i]);
-    free(l->conns);
-    free(l->polls);
-    free(l->input);
-    values_free(&l->values);
-    l->conns = NULL;
-    l->polls = NULL;
-    l->input = NULL;
-    l->conn_count = 0;
-}
-
-bool load_fail_on_errors(struct load *l)
-{
-    if (l->errors.total == 0)
-        return true;
-    char kinds[256] = "";
-    errors_describe(&l->errors, kinds, sizeof kinds);
-    return fail(l->failure, EXIT_REQUESTS, "reply",
-                "%" PRIu64 " of %" PRIu64 " requests failed (%s); first: %s", l->errors.total, l->sent,
-                kinds, l->errors.first);
+    for (size_t i = 0; i < x->conn_count; i++)
+        conn_close(&x->conns[i]);
+    free(x->conns);
+    free(x->polls);
+    free(x->input);
+    values_free(&x->values);
+    x->conns = NULL;
+    x->polls = NULL;
+    x->input = NULL;
+    x->conn_count = 0;
 }

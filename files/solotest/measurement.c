@@ -78,12 +78,39 @@ bool measurement_write_raw(const struct measurement *m, FILE *file)
 {
     for (uint64_t i = 0; i < m->raw_used && !interrupted && !ferror(file); i++) {
         const struct latencies *t = &m->raw[i];
-        (void)fprintf(file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, t->service, t->response,
-                      t->intended, t->lateness);
+        (void)fprintf(file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, t->service, t->response, t->intended,
+                      t->lateness);
         if (t->stamped)
             (void)fprintf(file, " %" PRIu64 " %" PRIu64 "\n", t->wakeup, t->server);
         else
             (void)fprintf(file, " - -\n");
     }
     return ferror(file) == 0;
+}
+
+void measurement_add(struct measurement *m, const struct slot *slot, struct latencies t, uint64_t start)
+{
+    struct batch *b = &m->batch;
+    size_t i = b->noted++;
+    b->at[i] = since(slot->intended, start);
+    b->service[i] = t.service;
+    b->response[i] = t.response;
+    b->intended[i] = t.intended;
+    b->lateness[i] = t.lateness;
+    if (t.stamped) {
+        size_t k = b->stamped++;
+        b->wakeup[k] = t.wakeup;
+        b->server[k] = t.server;
+        b->server_if_overloaded[k] = t.server_if_overloaded;
+    }
+    if (m->raw_used < m->raw_size)
+        m->raw[m->raw_used++] = t;
+    if (b->noted == BATCH)
+        measurement_record(m);
+}
+
+void measurement_add_lost(struct measurement *m, uint64_t age, uint64_t requests)
+{
+    hist_add_many(&m->intended, age, requests);
+    m->lost += requests;
 }

@@ -31,9 +31,9 @@ struct batch {
 struct measurement {
     struct batch batch;
     struct histogram service, response, intended, lateness;
-    struct histogram wakeup, server; /* empty without the kernel's time stamps */
+    struct histogram wakeup, server;       /* empty without the kernel's time stamps */
     struct histogram server_if_overloaded; /* what measurement_finish() may choose */
-    uint64_t lost; /* requests without a successful reply: they are in `intended` alone */
+    uint64_t lost;                         /* requests without a successful reply: they are in `intended` alone */
     struct series series;
     struct latencies *raw; /* NULL unless wanted */
     uint64_t raw_used, raw_size;
@@ -49,35 +49,11 @@ uint64_t measurement_interval(const struct settings *s);
 /* Records what was noted. Only then is it in the histograms. */
 void measurement_record(struct measurement *m);
 
-static inline void measurement_add(struct measurement *m, const struct slot *slot,
-                                   struct latencies t, uint64_t start)
-{
-    struct batch *b = &m->batch;
-    size_t i = b->noted++;
-    b->at[i] = since(slot->intended, start);
-    b->service[i] = t.service;
-    b->response[i] = t.response;
-    b->intended[i] = t.intended;
-    b->lateness[i] = t.lateness;
-    if (t.stamped) {
-        size_t k = b->stamped++;
-        b->wakeup[k] = t.wakeup;
-        b->server[k] = t.server;
-        b->server_if_overloaded[k] = t.server_if_overloaded;
-    }
-    if (m->raw_used < m->raw_size)
-        m->raw[m->raw_used++] = t;
-    if (b->noted == BATCH)
-        measurement_record(m);
-}
+void measurement_add(struct measurement *m, const struct slot *slot, struct latencies t, uint64_t start);
 
 /* Requests that failed, were never answered, or were due and not sent: whoever waited for them has
  * waited for at least `age`. */
-static inline void measurement_add_lost(struct measurement *m, uint64_t age, uint64_t requests)
-{
-    hist_add_many(&m->intended, age, requests);
-    m->lost += requests;
-}
+void measurement_add_lost(struct measurement *m, uint64_t age, uint64_t requests);
 
 /* Ends the measurement: records the rest, and chooses the lower bound. */
 void measurement_finish(struct measurement *m, const struct server_bound *b);

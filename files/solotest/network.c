@@ -73,8 +73,10 @@ static bool fail_to_resolve(const struct settings *s, const char *why, struct fa
 
 static bool fail_to_start_helper(const struct settings *s, struct failure *f)
 {
-    return fail_resources(f, "cannot resolve %s: %s; raise the limit of open files (ulimit -n) or of processes "
-                          "(ulimit -u)", s->host, strerror(errno));
+    return fail_resources(f,
+                          "cannot resolve %s: %s; raise the limit of open files (ulimit -n) or of processes "
+                          "(ulimit -u)",
+                          s->host, strerror(errno));
 }
 
 /* Nothing ends getaddrinfo() before its own time-outs, so another process calls it. */
@@ -102,8 +104,9 @@ static bool look_up_until(const struct settings *s, uint64_t deadline, struct ad
     }
     if (answered)
         return true;
-    return interrupted ? fail_interrupted(f)
-                       : fail_to_resolve(s, ended ? "the process that looks it up has crashed" : strerror(ETIMEDOUT), f);
+    return interrupted
+               ? fail_interrupted(f)
+               : fail_to_resolve(s, ended ? "the process that looks it up has crashed" : strerror(ETIMEDOUT), f);
 }
 
 static bool resolve(const struct settings *s, uint64_t deadline, struct addresses *to, struct failure *f)
@@ -189,8 +192,10 @@ int network_connect(const struct settings *s, uint64_t deadline, struct failure 
     if (interrupted)
         (void)fail_interrupted(f);
     else if (errno == EMFILE || errno == ENFILE)
-        (void)fail_resources(f, "cannot open a connection: %s; raise the limit of open files (ulimit -n), or use fewer "
-                             "connections", why);
+        (void)fail_resources(f,
+                             "cannot open a connection: %s; raise the limit of open files (ulimit -n), or use fewer "
+                             "connections",
+                             why);
     else if (s->socket != NULL)
         (void)fail(f, EXIT_CONNECT, "connect", "cannot connect to %s: %s", s->socket, why);
     else

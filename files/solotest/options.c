@@ -43,12 +43,12 @@ const char *const pattern_names[] = {"gaussian", "uniform", "sequential", NULL};
 const char *const pacing_names[] = {"hybrid", "sleep", "spin", "none", NULL};
 const char *const arrivals_names[] = {"periodic", "jitter", "poisson", NULL};
 
-#define MAX_VALUE 536870912 /* 512 MB: the longest string in Redis */
-#define MAX_SLOTS 65536     /* connections x pipeline */
-#define MAX_RAW 20000000    /* samples: the brief's KEY_COUNT */
-#define MAX_SOCKET_PATH 107 /* sun_path holds a zero byte as well */
-#define MAX_SECONDS 1e9     /* 30 years: a schedule in nanoseconds fits into 63 bits */
-#define MAX_SEED 9007199254740991.0   /* 2^53 - 1: any JSON reader holds it exactly */
+#define MAX_VALUE 536870912            /* 512 MB: the longest string in Redis */
+#define MAX_SLOTS 65536                /* connections x pipeline */
+#define MAX_RAW 20000000               /* samples: the brief's KEY_COUNT */
+#define MAX_SOCKET_PATH 107            /* sun_path holds a zero byte as well */
+#define MAX_SECONDS 1e9                /* 30 years: a schedule in nanoseconds fits into 63 bits */
+#define MAX_SEED 9007199254740991.0    /* 2^53 - 1: any JSON reader holds it exactly */
 #define MAX_EPOCH_SECONDS 4102444800.0 /* the year 2100 */
 
 _Static_assert(sizeof(((struct sockaddr_un *)0)->sun_path) == MAX_SOCKET_PATH + 1, "sun_path");
@@ -57,17 +57,15 @@ _Static_assert(sizeof(((struct sockaddr_un *)0)->sun_path) == MAX_SOCKET_PATH + 
 #define FLAG(name, field, help) {name, VALUE_FLAG, FIELD(field), 0, 0, NULL, NULL, help}
 #define TEXT(name, field, argument, help) {name, VALUE_TEXT, FIELD(field), 0, 0, NULL, argument, help}
 #define CHOICE(name, field, choices, help) {name, VALUE_CHOICE, FIELD(field), 0, 0, choices, "NAME", help}
-#define INTEGER(name, field, argument, min, max, help) \
+#define INTEGER(name, field, argument, min, max, help)                                                                 \
     {name, VALUE_INTEGER, FIELD(field), min, max, NULL, argument, help}
-#define REAL(name, field, argument, min, max, help) \
-    {name, VALUE_REAL, FIELD(field), min, max, NULL, argument, help}
+#define REAL(name, field, argument, min, max, help) {name, VALUE_REAL, FIELD(field), min, max, NULL, argument, help}
 
 static const struct option_spec positional_specs[] = {
     TEXT("MODE", mode, NULL, "contains `fill', `test' or both, or `ping'; any case (test)"),
     INTEGER("PORT", port, NULL, 1, 65535, "of Redis (6379)"),
     INTEGER("VALUE_SIZE", value_size, NULL, 1, MAX_VALUE, "bytes (1000)"),
-    INTEGER("KEY_COUNT", key_count, NULL, 1, MAX_KEYS,
-            "number of keys, 0 to KEY_COUNT-1, and of requests (20000000)"),
+    INTEGER("KEY_COUNT", key_count, NULL, 1, MAX_KEYS, "number of keys, 0 to KEY_COUNT-1, and of requests (20000000)"),
     REAL("BIAS", influence, NULL, -1e6, 1e6, "influence: pull of keys to the middle; 0 is flat (-1)"),
     REAL("FREQUENCY", rate, NULL, 1e-3, 1e9, "requests per second (1000000)"),
     INTEGER("READ_MIX", read_mix, NULL, READ_MIX_ONLY_SETS, 100,
@@ -86,8 +84,7 @@ const struct option_spec option_specs[] = {
     TEXT("--sni", server_name, "NAME", "name of the server, which its certificate must have (HOST)"),
     FLAG("--insecure", insecure, "do not verify the server's certificate"),
     INTEGER("--requests", requests, "N", 1, 1e12, "number of requests of a test (KEY_COUNT)"),
-    REAL("--duration", duration, "SECONDS", 1e-3, MAX_SECONDS,
-         "length of the schedule, instead of or with --requests"),
+    REAL("--duration", duration, "SECONDS", 1e-3, MAX_SECONDS, "length of the schedule, instead of or with --requests"),
     REAL("--max-seconds", max_seconds, "SECONDS", 1e-3, MAX_SECONDS,
          "send nothing after that time, even if requests are left"),
     INTEGER("--connections", connections, "N", 1, 512, "number of connections (1)"),
@@ -164,8 +161,7 @@ static bool out_of_range(struct failure *f, const struct option_spec *spec, cons
     return fail_not_allowed(f, spec->name, text, allowed);
 }
 
-static bool set_value(struct settings *s, const struct option_spec *spec, const char *text,
-                      struct failure *f)
+static bool set_value(struct settings *s, const struct option_spec *spec, const char *text, struct failure *f)
 {
     void *field = (char *)s + spec->offset;
     int64_t integer = 0;
@@ -185,8 +181,7 @@ static bool set_value(struct settings *s, const struct option_spec *spec, const 
         memcpy(field, &integer, sizeof integer);
         return true;
     case VALUE_INTEGER:
-        if (!parse_integer(text, &integer) || (double)integer < spec->min ||
-            (double)integer > spec->max)
+        if (!parse_integer(text, &integer) || (double)integer < spec->min || (double)integer > spec->max)
             return out_of_range(f, spec, text);
         memcpy(field, &integer, sizeof integer);
         return true;
@@ -202,8 +197,7 @@ static bool set_value(struct settings *s, const struct option_spec *spec, const 
 static const struct option_spec *find_option(const char *text, size_t length)
 {
     for (size_t i = 0; i < COUNT_OF(option_specs); i++)
-        if (strlen(option_specs[i].name) == length &&
-            strncmp(option_specs[i].name, text, length) == 0)
+        if (strlen(option_specs[i].name) == length && strncmp(option_specs[i].name, text, length) == 0)
             return &option_specs[i];
     return NULL;
 }
@@ -211,8 +205,7 @@ static const struct option_spec *find_option(const char *text, size_t length)
 /* True for an option, false for a negative number such as a BIAS of -1 or -.5. */
 static bool is_option(const char *text)
 {
-    return text[0] == '-' && text[1] != '\0' && text[1] != '.' &&
-           !isdigit((unsigned char)text[1]);
+    return text[0] == '-' && text[1] != '\0' && text[1] != '.' && !isdigit((unsigned char)text[1]);
 }
 
 static bool parse_option(struct settings *s, int argc, char **argv, int *i, struct failure *f)
@@ -253,8 +246,12 @@ uint64_t planned_requests(const struct settings *s)
 
 static bool check_tls(const struct settings *s, struct failure *f)
 {
-    const char *needless = s->ca_file != NULL ? "--cacert" : s->certificate != NULL ? "--cert" : s->key_file != NULL ? "--key"
-                           : s->server_name != NULL ? "--sni" : s->insecure ? "--insecure" : NULL;
+    const char *needless = s->ca_file != NULL       ? "--cacert"
+                           : s->certificate != NULL ? "--cert"
+                           : s->key_file != NULL    ? "--key"
+                           : s->server_name != NULL ? "--sni"
+                           : s->insecure            ? "--insecure"
+                                                    : NULL;
     if (!s->tls && needless != NULL)
         return fail_usage(f, "%s needs --tls", needless);
     if (s->tls && s->socket != NULL)
@@ -275,16 +272,17 @@ static bool check_combinations(struct settings *s, struct failure *f)
     if (s->socket != NULL && strlen(s->socket) > MAX_SOCKET_PATH)
         return fail_not_allowed(f, "--socket", s->socket, "up to 107 bytes");
     if (s->connections * s->pipeline > MAX_SLOTS)
-        return fail_usage(f, "--connections times --pipeline: '%" PRId64
-                          "' is not allowed; allowed: up to %d", s->connections * s->pipeline, MAX_SLOTS);
+        return fail_usage(f, "--connections times --pipeline: '%" PRId64 "' is not allowed; allowed: up to %d",
+                          s->connections * s->pipeline, MAX_SLOTS);
     if (s->pacing != PACING_NONE && (double)planned_requests(s) / s->rate > MAX_SECONDS)
-        return fail_usage(f, "FREQUENCY: '%g' is not allowed for %" PRIu64
-                          " requests; allowed: a schedule of up to %g seconds",
-                          s->rate, planned_requests(s), MAX_SECONDS);
+        return fail_usage(
+            f, "FREQUENCY: '%g' is not allowed for %" PRIu64 " requests; allowed: a schedule of up to %g seconds",
+            s->rate, planned_requests(s), MAX_SECONDS);
     if (s->raw_file != NULL && planned_requests(s) > MAX_RAW)
-        return fail_usage(f, "--raw: '%" PRIu64 "' requests are not allowed; allowed: up to %d requests, whose samples "
-                          "take %d MB of memory", planned_requests(s), MAX_RAW,
-                          MAX_RAW / 1000000 * (int)sizeof(struct latencies));
+        return fail_usage(f,
+                          "--raw: '%" PRIu64 "' requests are not allowed; allowed: up to %d requests, whose samples "
+                          "take %d MB of memory",
+                          planned_requests(s), MAX_RAW, MAX_RAW / 1000000 * (int)sizeof(struct latencies));
     if (s->raw_file != NULL && planned_requests(s) == 0)
         return fail_usage(f, "--raw needs a known number of requests: add --requests to a closed loop");
     return check_tls(s, f);
@@ -341,7 +339,8 @@ void print_help(void)
     for (size_t i = 0; i < COUNT_OF(option_specs); i++)
         print_spec(&option_specs[i]);
     (void)puts("\nExit status: 0 done; 1 some requests failed; 2 usage; 3 cannot connect or\n"
-               "authenticate, or not a Redis of its own; 4 connection lost, time-out or protocol error; 5 refused by --protect;\n"
+               "authenticate, or not a Redis of its own; 4 connection lost, time-out or protocol error; 5 refused by "
+               "--protect;\n"
                "6 output could not be written; 7 not enough memory or open files for the client;\n"
                "128 + signal if interrupted.");
 }

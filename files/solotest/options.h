@@ -19,12 +19,12 @@ struct settings {
     double influence, rate;
     const char *host, *socket, *user, *password_file, *raw_file;
     const char *ca_file, *certificate, *key_file, *server_name; /* of TLS; NULL: not given */
-    int64_t requests; /* -1: not given */
-    double duration;  /* -1: not given */
-    double max_seconds; /* -1: not given */
+    int64_t requests;                                           /* -1: not given */
+    double duration;                                            /* -1: not given */
+    double max_seconds;                                         /* -1: not given */
     int64_t connections, pipeline, spin_us;
     int64_t pattern, pacing, arrivals; /* enum pattern, enum pacing, enum arrivals */
-    double start_at;         /* -1: not given */
+    double start_at;                   /* -1: not given */
     double stagger;
     int64_t seed; /* -1: not given */
     double compressibility;
@@ -52,7 +52,7 @@ extern const size_t option_spec_count;
 /* By enum pattern, enum pacing and enum arrivals; the last one is NULL. */
 extern const char *const pattern_names[], *const pacing_names[], *const arrivals_names[];
 
-#define MAX_KEYS 1e12       /* 12 digits: a key fits every buffer, and a double holds it exactly */
+#define MAX_KEYS 1e12 /* 12 digits: a key fits every buffer, and a double holds it exactly */
 
 bool parse_arguments(struct settings *s, int argc, char **argv, struct failure *f);
 

@@ -122,8 +122,9 @@ static bool check_replication(struct conn *c, const struct settings *s, struct f
     if (strcmp(role, "master") != 0)
         return refuse(f, "its role is '%s', not 'master'", role);
     if (replicas != 0)
-        return refuse(f, replicas > 0 ? "it has %" PRId64 " replicas"
-                                      : "its number of replicas is not known (%" PRId64 ")", replicas);
+        return refuse(
+            f, replicas > 0 ? "it has %" PRId64 " replicas" : "its number of replicas is not known (%" PRId64 ")",
+            replicas);
     return true;
 }
 
@@ -164,8 +165,7 @@ static bool check_empty(struct conn *c, const struct settings *s, struct failure
     return empty;
 }
 
-static bool is_ours(const struct note *note, int64_t name, const redisReply *reply, int64_t *found,
-                    struct failure *f)
+static bool is_ours(const struct note *note, int64_t name, const redisReply *reply, int64_t *found, struct failure *f)
 {
     if (reply->type != REDIS_REPLY_INTEGER)
         return refuse(f, "its key %" PRId64 ": %.100s", name, reply->str != NULL ? reply->str : "unexpected reply");
@@ -178,8 +178,8 @@ static bool is_ours(const struct note *note, int64_t name, const redisReply *rep
 }
 
 /* Asks for the lengths of `count` keys, in one exchange. */
-static bool find_batch(struct conn *c, const struct settings *s, const struct note *note, int64_t first,
-                       size_t count, int64_t *found, struct failure *f)
+static bool find_batch(struct conn *c, const struct settings *s, const struct note *note, int64_t first, size_t count,
+                       int64_t *found, struct failure *f)
 {
     static char commands[BATCH * 48]; /* "*2\r\n$6\r\nSTRLEN\r\n", a length and 13 digits, line ends */
     redisReply *replies[BATCH] = {NULL};

@@ -35,3 +35,55 @@ void pacer_rehearse(struct pacer *p, uint64_t until)
     }
     pacer_settle(p, late, count);
 }
+
+void pacer_learn(struct pacer *p, uint64_t overslept, uint64_t spun)
+{
+    if (p->mode != PACING_HYBRID)
+        return;
+    bool cheap = p->spin <= SPIN_CHEAP_NS;
+    p->spun += ((double)spun - p->spun) / (double)SPIN_MEMORY;
+    if (p->spun > (double)p->period / (double)SPIN_SHARE)
+        p->spin = max_u64(since(p->spin, SPIN_DOWN_NS), p->spin_min);
+    else if (overslept > p->spin)
+        p->spin = min_u64(p->spin + (cheap ? SPIN_CHEAP_UP_NS : SPIN_UP_NS), max_u64(SPIN_MAX_NS, p->spin_min));
+    else
+        p->spin = max_u64(since(p->spin, cheap ? SPIN_CHEAP_DOWN_NS : SPIN_DOWN_NS), p->spin_min);
+}
+
+static void pacer_draw(struct pacer *p)
+{
+    double u = rng_unit(&p->rng);
+    if (p->arrivals == ARRIVALS_JITTER)
+        p->position = (long double)p->drawn + (long double)u;
+    else
+        p->position -= (long double)log1p(-u);
+    p->drawn++;
+}
+
+uint64_t pacer_due(struct pacer *p, uint64_t i)
+{
+    if (p->arrivals == ARRIVALS_PERIODIC)
+        return p->start + (uint64_t)((long double)i * p->period);
+    while (p->drawn <= i)
+        pacer_draw(p);
+    return p->start + (uint64_t)(p->position * p->period);
+}
+
+uint64_t pacer_wait(struct pacer *p, uint64_t due)
+{
+    uint64_t now = now_ns();
+    if (now >= due)
+        return now;
+    uint64_t wake = since(due, p->spin);
+    uint64_t overslept = 0;
+    if (wake > now) {
+        sleep_until(CLOCK_MONOTONIC, wake);
+        now = now_ns();
+        overslept = since(now, wake);
+    }
+    pacer_learn(p, overslept, since(due, now));
+    do
+        now = now_ns();
+    while (now < due && !interrupted);
+    return now;
+}

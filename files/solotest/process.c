@@ -93,7 +93,9 @@ bool lock_memory(void)
     touch_stack();
     if (mlockall(MCL_CURRENT) == 0)
         return true;
-    (void)fprintf(stderr, "solotest: warning: cannot lock memory (%s): the client's own page faults may "
-                  "appear as latency\n", strerror(errno));
+    (void)fprintf(stderr,
+                  "solotest: warning: cannot lock memory (%s): the client's own page faults may "
+                  "appear as latency\n",
+                  strerror(errno));
     return false;
 }

@@ -20,3 +20,70 @@ struct byte_rng byte_rng_seeded(uint64_t seed, uint64_t phase)
     rng_seed(&r, seed, STREAM_VALUES + phase);
     return (struct byte_rng){r.s[0]};
 }
+
+static uint64_t rotate_left(uint64_t x, unsigned n)
+{
+    return (x << n) | (x >> (64 - n));
+}
+
+uint64_t rng_next(struct rng *r)
+{
+    uint64_t *s = r->s;
+    uint64_t result = rotate_left(s[0] + s[3], 23) + s[0];
+    uint64_t t = s[1] << 17;
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotate_left(s[3], 45);
+    return result;
+}
+
+double rng_unit(struct rng *r)
+{
+    return (double)(rng_next(r) >> 11) / (double)RNG_UNITS;
+}
+
+double rng_unit_closed(struct rng *r)
+{
+    return (double)(rng_next(r) >> 11) / (double)(RNG_UNITS - 1);
+}
+
+uint64_t without_zero_bytes(uint64_t w)
+{
+    const uint64_t low7 = UINT64_C(0x7f7f7f7f7f7f7f7f);
+    uint64_t not_zero = ((w & low7) + low7) | w;
+    return w | ((~not_zero & ~low7) >> 7);
+}
+
+uint64_t bytes_next(struct byte_rng *r)
+{
+    r->counter += UINT64_C(0xa0761d6478bd642f);
+    wide product = (wide)r->counter * (r->counter ^ UINT64_C(0xe7037ed1a0b428db));
+    return without_zero_bytes((uint64_t)(product >> 64) ^ (uint64_t)product);
+}
+
+void bytes_fill(struct byte_rng *r, char *to, size_t size)
+{
+    for (; size >= sizeof(uint64_t); size -= sizeof(uint64_t), to += sizeof(uint64_t)) {
+        uint64_t w = bytes_next(r);
+        memcpy(to, &w, sizeof w);
+    }
+    if (size > 0) {
+        uint64_t w = bytes_next(r);
+        memcpy(to, &w, size);
+    }
+}
+
+void value_fill(struct byte_rng *r, char *to, size_t size, double compressibility)
+{
+    while (size > 0) {
+        size_t block = size < VALUE_BLOCK ? size : VALUE_BLOCK;
+        size_t filler = (size_t)((double)block * compressibility + 0.5);
+        bytes_fill(r, to, block - filler);
+        memset(to + (block - filler), VALUE_FILLER, filler);
+        to += block;
+        size -= block;
+    }
+}

@@ -14,12 +14,12 @@
 #define REPLY_LINE 128 /* of a longer line the rest is dropped */
 
 struct reply {
-    uint64_t size;    /* bytes so far; 0: it has not begun */
-    char type;        /* '+', '-', ':', '$' or '*'; 0: not yet known */
+    uint64_t size; /* bytes so far; 0: it has not begun */
+    char type;     /* '+', '-', ':', '$' or '*'; 0: not yet known */
     bool is_nil;
     bool complete;
-    int64_t length;   /* of a '$', as soon as it is known; otherwise -1 */
-    const char *problem; /* why this is no reply; NULL if it is one so far */
+    int64_t length;        /* of a '$', as soon as it is known; otherwise -1 */
+    const char *problem;   /* why this is no reply; NULL if it is one so far */
     char text[REPLY_LINE]; /* the first line without its type, such as the text of an error */
     /* where reading goes on */
     uint64_t elements; /* values still to come, with the present one; an array adds its own */

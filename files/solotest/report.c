@@ -91,8 +91,7 @@ static void report_error(struct json *j, const struct failure *f)
         json_key_text(j, "message", f->message);
         json_close(j, '}');
     }
-    json_key_u64_if_given(j, "interrupted",
-                          f->exit_code > EXIT_SIGNAL ? f->exit_code - EXIT_SIGNAL : -1);
+    json_key_u64_if_given(j, "interrupted", f->exit_code > EXIT_SIGNAL ? f->exit_code - EXIT_SIGNAL : -1);
 }
 
 static void report_fill(struct json *j, const struct fill_result *r)
@@ -164,48 +163,48 @@ static void report_histogram(struct json *j, const char *name, const struct hist
     json_close(j, '}');
 }
 
-static void report_requests(struct json *j, const struct load *l, const struct measurement *m)
+static void report_requests(struct json *j, const struct exchange *x, const struct measurement *m)
 {
     json_key(j, "requests");
     json_open(j, "{");
-    json_key_u64_if_given(j, "planned", l->planned > 0 ? (int64_t)l->planned : -1);
-    json_key_u64(j, "sent", l->sent);
-    json_key_u64(j, "ok", l->ok);
-    json_key_u64(j, "gets", l->gets);
-    json_key_u64(j, "sets", l->sets);
+    json_key_u64_if_given(j, "planned", x->planned > 0 ? (int64_t)x->planned : -1);
+    json_key_u64(j, "sent", x->sent);
+    json_key_u64(j, "ok", x->ok);
+    json_key_u64(j, "gets", x->gets);
+    json_key_u64(j, "sets", x->sets);
     json_key_u64(j, "lost", m->lost);
-    json_key_u64(j, "not_sent", l->not_sent);
-    json_key_u64(j, "other_size", l->other_size);
+    json_key_u64(j, "not_sent", x->not_sent);
+    json_key_u64(j, "other_size", x->other_size);
     json_key(j, "errors");
     json_open(j, "{");
-    for (size_t i = 0; i < l->errors.used; i++)
-        json_key_u64(j, l->errors.kinds[i].kind, l->errors.kinds[i].count);
+    for (size_t i = 0; i < x->errors.used; i++)
+        json_key_u64(j, x->errors.kinds[i].kind, x->errors.kinds[i].count);
     json_close(j, '}');
     json_close(j, '}');
 }
 
 /* From the first send to the last: n requests at rate r take (n - 1) / r seconds. Random due times
  * take another time, so there it is the rate of the schedule, less what the sends fell behind. */
-static double achieved_rate(const struct load *l)
+static double achieved_rate(const struct exchange *x)
 {
-    double took = (double)(l->last_sent - l->first_sent);
-    if (load_is_paced(l) && l->settings->arrivals != ARRIVALS_PERIODIC)
-        return l->settings->rate * (double)(l->last_due - l->first_due) / took;
-    return (double)(l->sent - 1) * 1e9 / took;
+    double took = (double)(x->last_sent - x->first_sent);
+    if (exchange_is_paced(x) && x->settings->arrivals != ARRIVALS_PERIODIC)
+        return x->settings->rate * (double)(x->last_due - x->first_due) / took;
+    return (double)(x->sent - 1) * 1e9 / took;
 }
 
-static void report_rate(struct json *j, const struct load *l)
+static void report_rate(struct json *j, const struct exchange *x)
 {
     json_key(j, "rate");
     json_open(j, "{");
     json_key(j, "target");
-    if (load_is_paced(l))
-        json_real(j, l->settings->rate);
+    if (exchange_is_paced(x))
+        json_real(j, x->settings->rate);
     else
         json_raw(j, "null");
     json_key(j, "achieved");
-    if (l->last_sent > l->first_sent)
-        json_real(j, achieved_rate(l));
+    if (x->last_sent > x->first_sent)
+        json_real(j, achieved_rate(x));
     else
         json_raw(j, "null");
     json_close(j, '}');
@@ -259,16 +258,16 @@ static void report_test(struct json *j, const struct test_result *t)
         json_raw(j, "null");
         return;
     }
-    const struct load *l = &t->load;
+    const struct exchange *x = &t->exchange;
     const struct measurement *m = t->measurement;
     json_open(j, "{");
     json_key_epoch(j, "started_at", t->started);
     json_key_epoch(j, "finished_at", t->finished);
     json_key_epoch(j, "ready_at", t->ready);
-    json_key_real(j, "seconds", (double)since(l->last_reply, l->first_sent) / 1e9);
+    json_key_real(j, "seconds", (double)since(x->last_reply, x->first_sent) / 1e9);
     json_key_bool(j, "cut_off", t->cut_off);
-    report_requests(j, l, m);
-    report_rate(j, l);
+    report_requests(j, x, m);
+    report_rate(j, x);
     json_key(j, "latency");
     json_open(j, "{");
     report_histogram(j, "service", &m->service);
@@ -278,7 +277,7 @@ static void report_test(struct json *j, const struct test_result *t)
     report_histogram(j, "wakeup", &m->wakeup);
     report_histogram(j, "server", &m->server);
     json_close(j, '}');
-    report_hot_set(j, &t->hot, (uint64_t)l->settings->value_size);
+    report_hot_set(j, &t->hot, (uint64_t)x->settings->value_size);
     report_series(j, &m->series);
     json_close(j, '}');
 }
@@ -357,16 +356,15 @@ void report_json(FILE *file, const struct settings *s, const struct outcome *o)
 /* The output of the brief: requests, average, minimum, maximum, p99, p95, in seconds. */
 static void report_six_lines(FILE *file, const struct histogram *service)
 {
-    (void)fprintf(file, "%" PRIu64 "\n%e\n%e\n%e\n%e\n%e\n", service->count,
-                  hist_mean(service) / 1e9, (double)service->min / 1e9, (double)service->max / 1e9,
-                  (double)hist_percentile(service, 990) / 1e9,
+    (void)fprintf(file, "%" PRIu64 "\n%e\n%e\n%e\n%e\n%e\n", service->count, hist_mean(service) / 1e9,
+                  (double)service->min / 1e9, (double)service->max / 1e9, (double)hist_percentile(service, 990) / 1e9,
                   (double)hist_percentile(service, 950) / 1e9);
 }
 
 static void report_fill_for_people(const struct fill_result *r)
 {
-    (void)fprintf(stderr, "solotest: filled %" PRIu64 " keys in %.3f seconds, %.0f per second\n",
-                  r->keys, r->seconds, r->seconds > 0 ? (double)r->keys / r->seconds : 0);
+    (void)fprintf(stderr, "solotest: filled %" PRIu64 " keys in %.3f seconds, %.0f per second\n", r->keys, r->seconds,
+                  r->seconds > 0 ? (double)r->keys / r->seconds : 0);
 }
 
 void report(const struct settings *s, struct outcome *o)
@@ -377,10 +375,11 @@ void report(const struct settings *s, struct outcome *o)
         report_six_lines(stdout, &o->test.measurement->service);
     if (fflush(stdout) != 0 || ferror(stdout))
         (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write the result: %s", strerror(errno));
-    if (o->test.load.other_size > 0)
-        (void)fprintf(stderr, "solotest: warning: %" PRIu64 " of %" PRIu64 " GETs returned a value whose size is not "
-                      "VALUE_SIZE, %" PRId64 " bytes: fill and test with the same size\n", o->test.load.other_size,
-                      o->test.load.gets, s->value_size);
+    if (o->test.exchange.other_size > 0)
+        (void)fprintf(stderr,
+                      "solotest: warning: %" PRIu64 " of %" PRIu64 " GETs returned a value whose size is not "
+                      "VALUE_SIZE, %" PRId64 " bytes: fill and test with the same size\n",
+                      o->test.exchange.other_size, o->test.exchange.gets, s->value_size);
     if (!s->json && o->fill.done)
         report_fill_for_people(&o->fill);
     if (o->failure.exit_code != EXIT_OK)

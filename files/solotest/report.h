@@ -25,9 +25,9 @@ struct fill_result {
 };
 
 struct test_result {
-    bool done, cut_off; /* cut_off: --max-seconds ended it before its plan did */
+    bool done, cut_off;                /* cut_off: --max-seconds ended it before its plan did */
     uint64_t ready, started, finished; /* wall clock; 0: not reached */
-    struct load load;
+    struct exchange exchange;
     struct measurement *measurement;
     struct chooser initial; /* makes the same keys again */
     struct hot_set hot;

@@ -10,46 +10,20 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline char *put_bytes(char *to, const char *bytes, size_t n)
-{
-    memcpy(to, bytes, n);
-    return to + n;
-}
+char *put_bytes(char *to, const char *bytes, size_t n);
 
-static inline char *put_text(char *to, const char *text)
-{
-    return put_bytes(to, text, strlen(text));
-}
+char *put_text(char *to, const char *text);
 
 #define DIGITS 20 /* of the largest 64-bit number */
 
-static inline size_t count_digits(uint64_t value)
-{
-    size_t n = 1;
-    for (uint64_t limit = 10; n < DIGITS && value >= limit; limit *= 10)
-        n++;
-    return n;
-}
+size_t count_digits(uint64_t value);
 
 /* Writes the `n` digits of a number. */
-static inline char *put_digits(char *to, uint64_t value, size_t n)
-{
-    for (size_t i = n; i-- > 0; value /= 10)
-        to[i] = (char)('0' + value % 10);
-    return to + n;
-}
+char *put_digits(char *to, uint64_t value, size_t n);
 
 /* "$<length>\r\n", the head of a bulk string */
-static inline char *put_length(char *to, size_t length)
-{
-    *to++ = '$';
-    return put_text(put_digits(to, length, count_digits(length)), "\r\n");
-}
+char *put_length(char *to, size_t length);
 
-static inline char *put_key(char *to, uint64_t key)
-{
-    size_t n = count_digits(key);
-    return put_text(put_digits(put_length(to, n), key, n), "\r\n");
-}
+char *put_key(char *to, uint64_t key);
 
 #endif

@@ -36,33 +36,9 @@ uint64_t series_interval_for(uint64_t duration);
  * schedule is chosen to fit before it starts. */
 void series_coarsen(struct series *s);
 
-static inline uint32_t add_saturating(uint32_t a, uint32_t b)
-{
-    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
-}
+uint32_t add_saturating(uint32_t a, uint32_t b);
 
-static inline size_t series_point_at(struct series *s, uint64_t at)
-{
-    if (at >= s->latest_begin && at - s->latest_begin < s->interval)
-        return s->latest;
-    while (at / s->interval >= SERIES_POINTS)
-        series_coarsen(s);
-    s->latest = (size_t)(at / s->interval);
-    s->latest_begin = s->latest * s->interval;
-    return s->latest;
-}
-
-static inline void series_add(struct series *s, uint64_t at, uint64_t value)
-{
-    size_t i = series_point_at(s, at);
-    if (i >= s->used)
-        s->used = i + 1;
-    s->points[i].count++;
-    s->points[i].sum += value;
-    s->points[i].max = max_u64(s->points[i].max, value);
-    uint32_t *slot = &s->slots[i][hist_index(min_u64(value, INT64_MAX))];
-    *slot = add_saturating(*slot, 1);
-}
+void series_add(struct series *s, uint64_t at, uint64_t value);
 
 /* Computes the p99s. After this the slots are free for other use. */
 void series_finish(struct series *s);

@@ -98,14 +98,14 @@ static bool check_mode(const struct settings *s, const redisReply *info, struct 
     case MODE_UNKNOWN:
         return !s->fill || fail(f, EXIT_REFUSED, "refused_foreign_data",
                                 "refused to empty this Redis: cannot inspect its data, nor tell if it is a node of a "
-                                "cluster: %.100s", told || info->str == NULL ? "INFO has no mode" : info->str);
+                                "cluster: %.100s",
+                                told || info->str == NULL ? "INFO has no mode" : info->str);
     default:
         return true;
     }
 }
 
-static bool server_ask(struct conn *c, const struct settings *s, struct server_state *state,
-                       struct failure *f)
+static bool server_ask(struct conn *c, const struct settings *s, struct server_state *state, struct failure *f)
 {
     const char *ask_info[] = {"INFO"};
     int64_t keys = -1;
@@ -129,12 +129,10 @@ static bool server_ask(struct conn *c, const struct settings *s, struct server_s
     return answered;
 }
 
-bool server_look(const struct settings *s, const struct credentials *who,
-                 struct server_state *state, struct failure *f)
+bool server_look(const struct settings *s, const struct credentials *who, struct server_state *state, struct failure *f)
 {
     struct conn c = {0};
-    bool answered = conn_connect(&c, s, f) && conn_authenticate(&c, who, s, f) &&
-                    server_ask(&c, s, state, f);
+    bool answered = conn_connect(&c, s, f) && conn_authenticate(&c, who, s, f) && server_ask(&c, s, state, f);
     conn_close(&c);
     return answered;
 }

@@ -51,6 +51,5 @@ void heartbeat_every(double seconds)
 bool fail_interrupted(struct failure *f)
 {
     int signal_number = interrupted;
-    return fail(f, EXIT_SIGNAL + signal_number, "interrupted", "interrupted by signal %d",
-                signal_number);
+    return fail(f, EXIT_SIGNAL + signal_number, "interrupted", "interrupted by signal %d", signal_number);
 }

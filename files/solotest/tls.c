@@ -24,6 +24,7 @@ enum {
 _Static_assert(READ_SIZE > HEADER + LARGEST, "there is room for a read behind any part of a record");
 
 struct tls {
+    struct transport transport;
     SSL *ssl;
     BIO *in, *out; /* memory, which belongs to `ssl` */
     char problem[200];
@@ -32,6 +33,11 @@ struct tls {
 };
 
 static SSL_CTX *context;
+
+static struct tls *tls_of(struct transport *t)
+{
+    return (struct tls *)t;
+}
 
 const char *tls_library(void)
 {
@@ -60,7 +66,8 @@ static bool load_certificate(const struct settings *s, struct failure *f)
     if (SSL_CTX_use_certificate_chain_file(context, s->certificate) != 1)
         return fail_not_allowed(f, "--cert", s->certificate, "a readable file with a certificate (PEM)");
     if (SSL_CTX_use_PrivateKey_file(context, s->key_file, SSL_FILETYPE_PEM) != 1)
-        return fail_not_allowed(f, "--key", s->key_file, "a readable file with the private key of --cert (PEM, without a password)");
+        return fail_not_allowed(f, "--key", s->key_file,
+                                "a readable file with the private key of --cert (PEM, without a password)");
     return true;
 }
 
@@ -69,7 +76,8 @@ bool tls_prepare(const struct settings *s, struct failure *f)
     if (!s->tls)
         return true;
     /* The machine's openssl.cnf may name modules, which a static program cannot load. */
-    if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1 || (context = SSL_CTX_new(TLS_client_method())) == NULL ||
+    if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1 ||
+        (context = SSL_CTX_new(TLS_client_method())) == NULL ||
         SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
         return fail_memory(f);
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
@@ -87,29 +95,9 @@ static bool expect_name(SSL *ssl, const char *name)
            (X509_VERIFY_PARAM_set1_host(wanted, name, 0) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1);
 }
 
-struct tls *tls_create(const struct settings *s, struct failure *f)
+static void tls_free(struct transport *transport)
 {
-    struct tls *t = calloc(1, sizeof *t);
-    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
-    SSL *ssl = SSL_new(context);
-    if (t == NULL || in == NULL || out == NULL || ssl == NULL || !expect_name(ssl, s->server_name != NULL ? s->server_name : s->host)) {
-        (void)fail_memory(f);
-        SSL_free(ssl);
-        BIO_free(in);
-        BIO_free(out);
-        free(t);
-        return NULL;
-    }
-    *t = (struct tls){.ssl = ssl, .in = in, .out = out};
-    SSL_set_bio(ssl, in, out);
-    SSL_set_connect_state(ssl);
-    return t;
-}
-
-void tls_free(struct tls *t)
-{
-    if (t == NULL)
-        return;
+    struct tls *t = tls_of(transport);
     SSL_free(t->ssl);
     free(t);
 }
@@ -123,20 +111,24 @@ static void set_problem(struct tls *t, const char *problem)
 /* Keeps the reason why OpenSSL failed. */
 static void keep_reason(struct tls *t)
 {
-    const char *reason = ERR_reason_error_string(ERR_peek_error()); // the first one is the cause, later ones say where it was met
+    const char *reason =
+        ERR_reason_error_string(ERR_peek_error()); // the first one is the cause, later ones say where it was met
     set_problem(t, reason != NULL ? reason : "not enough memory");
 }
 
-const char *tls_problem(const struct tls *t)
+static const char *tls_problem(const struct transport *transport)
 {
+    const struct tls *t = (const struct tls *)transport;
     return t->problem[0] != '\0' ? t->problem : NULL;
 }
 
-bool tls_fail(const struct tls *t, const struct settings *s, struct failure *f)
+static bool tls_fail_handshake(const struct transport *transport, const struct settings *s, struct failure *f)
 {
+    const struct tls *t = (const struct tls *)transport;
     long verified = SSL_get_verify_result(t->ssl);
     if (!s->insecure && verified != X509_V_OK)
-        return fail(f, EXIT_CONNECT, "tls", "TLS: the certificate of the server is not accepted: %s; see --cacert and --sni",
+        return fail(f, EXIT_CONNECT, "tls",
+                    "TLS: the certificate of the server is not accepted: %s; see --cacert and --sni",
                     X509_verify_cert_error_string(verified));
     return fail(f, EXIT_CONNECT, "tls", "%s", t->problem);
 }
@@ -177,8 +169,9 @@ static void drop_records(struct tls *t, size_t taken)
     t->used -= taken;
 }
 
-enum handshake tls_shake_hands(struct tls *t, size_t received)
+static enum handshake tls_shake_hands(struct transport *transport, size_t received)
 {
+    struct tls *t = tls_of(transport);
     size_t at = 0;
     int done;
     t->used += received;
@@ -192,30 +185,33 @@ enum handshake tls_shake_hands(struct tls *t, size_t received)
     return t->problem[0] != '\0' ? HANDSHAKE_FAILED : done == 1 ? HANDSHAKE_DONE : HANDSHAKE_WAITS;
 }
 
-size_t tls_output(struct tls *t, char *to, size_t size)
+static size_t tls_output(struct transport *transport, char *to, size_t size)
 {
+    struct tls *t = tls_of(transport);
     int n = BIO_read(t->out, to, (int)min_u64(size, INT32_MAX));
     return n > 0 ? (size_t)n : 0;
 }
 
-size_t tls_sealed_size(size_t size)
+static size_t tls_sealed_size(size_t size)
 {
     return size + (size / TEXT + 2) * OVERHEAD; /* an answer of the handshake's may have to go first */
 }
 
-size_t tls_seal(struct tls *t, char *data, size_t size)
+static size_t tls_seal(struct transport *transport, char *data, size_t size)
 {
+    struct tls *t = tls_of(transport);
     size_t written = 0, sealed = 0;
     ERR_clear_error();
     if (SSL_write_ex(t->ssl, data, size, &written) == 1)
-        sealed = tls_output(t, data, tls_sealed_size(size));
+        sealed = tls_output(transport, data, tls_sealed_size(size));
     else
         keep_reason(t);
     return sealed;
 }
 
-struct iovec tls_room(struct tls *t)
+static struct iovec tls_room(struct transport *transport)
 {
+    struct tls *t = tls_of(transport);
     return (struct iovec){.iov_base = t->records + t->used, .iov_len = sizeof t->records - t->used};
 }
 
@@ -232,8 +228,9 @@ static size_t open_record(struct tls *t, char *to, size_t room)
     return 0;
 }
 
-ssize_t tls_open(struct tls *t, size_t received, char *to, bool *whole)
+static ssize_t tls_open(struct transport *transport, size_t received, char *to, bool *whole)
 {
+    struct tls *t = tls_of(transport);
     size_t at = 0, size = 0, last = 0;
     t->used += received;
     while (take_record(t, &at)) {
@@ -250,7 +247,40 @@ ssize_t tls_open(struct tls *t, size_t received, char *to, bool *whole)
     return (SSL_get_shutdown(t->ssl) & SSL_RECEIVED_SHUTDOWN) != 0 ? 0 : -1;
 }
 
-#else /* built without TLS: --tls is refused, so nothing but the first two functions is ever called */
+static const struct transport_functions functions = {
+    .failure_kind = "tls",
+    .shake_hands = tls_shake_hands,
+    .output = tls_output,
+    .fail_handshake = tls_fail_handshake,
+    .sealed_size = tls_sealed_size,
+    .seal = tls_seal,
+    .room = tls_room,
+    .open = tls_open,
+    .problem = tls_problem,
+    .free = tls_free,
+};
+
+struct transport *tls_create(const struct settings *s, struct failure *f)
+{
+    struct tls *t = calloc(1, sizeof *t);
+    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+    SSL *ssl = SSL_new(context);
+    if (t == NULL || in == NULL || out == NULL || ssl == NULL ||
+        !expect_name(ssl, s->server_name != NULL ? s->server_name : s->host)) {
+        (void)fail_memory(f);
+        SSL_free(ssl);
+        BIO_free(in);
+        BIO_free(out);
+        free(t);
+        return NULL;
+    }
+    *t = (struct tls){.transport = {&functions}, .ssl = ssl, .in = in, .out = out};
+    SSL_set_bio(ssl, in, out);
+    SSL_set_connect_state(ssl);
+    return &t->transport;
+}
+
+#else /* built without TLS: --tls is refused */
 
 #include <stdlib.h>
 
@@ -261,65 +291,14 @@ const char *tls_library(void)
 
 bool tls_prepare(const struct settings *s, struct failure *f)
 {
-    return !s->tls || fail_usage(f, "--tls: this program was built without TLS; build it with -DSOLOTEST_TLS, -lssl and -lcrypto");
+    return !s->tls ||
+           fail_usage(f, "--tls: this program was built without TLS; build it with -DSOLOTEST_TLS, -lssl and -lcrypto");
 }
 
-struct tls *tls_create(const struct settings *s, struct failure *f)
+struct transport *tls_create(const struct settings *s, struct failure *f)
 {
     (void)s, (void)f;
-    abort();
-}
-
-void tls_free(struct tls *t)
-{
-    (void)t;
-}
-
-enum handshake tls_shake_hands(struct tls *t, size_t received)
-{
-    (void)t, (void)received;
-    abort();
-}
-
-size_t tls_output(struct tls *t, char *to, size_t size)
-{
-    (void)t, (void)to, (void)size;
-    abort();
-}
-
-bool tls_fail(const struct tls *t, const struct settings *s, struct failure *f)
-{
-    (void)t, (void)s, (void)f;
-    abort();
-}
-
-size_t tls_sealed_size(size_t size)
-{
-    return size;
-}
-
-size_t tls_seal(struct tls *t, char *data, size_t size)
-{
-    (void)t, (void)data, (void)size;
-    abort();
-}
-
-struct iovec tls_room(struct tls *t)
-{
-    (void)t;
-    abort();
-}
-
-ssize_t tls_open(struct tls *t, size_t received, char *to, bool *whole)
-{
-    (void)t, (void)received, (void)to, (void)whole;
-    abort();
-}
-
-const char *tls_problem(const struct tls *t)
-{
-    (void)t;
-    abort();
+    abort(); /* tls_prepare() comes first */
 }
 
 #endif

@@ -26,22 +26,9 @@ bool values_reserve(struct values *v, size_t count);
 
 void values_free(struct values *v);
 
-static inline void values_make_ahead(struct values *v)
-{
-    for (; v->ready < v->room; v->ready++)
-        value_fill(&v->rng, v->ahead + (v->first + v->ready) % v->room * v->size, v->size, v->compressibility);
-}
+void values_make_ahead(struct values *v);
 
 /* Writes the next value. */
-static inline void values_take(struct values *v, char *to)
-{
-    if (v->ready == 0) {
-        value_fill(&v->rng, to, v->size, v->compressibility);
-        return;
-    }
-    memcpy(to, v->ahead + v->first * v->size, v->size);
-    v->first = (v->first + 1) % v->room;
-    v->ready--;
-}
+void values_take(struct values *v, char *to);
 
 #endif

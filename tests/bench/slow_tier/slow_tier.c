@@ -107,7 +107,11 @@ static void *tier_init(struct fuse_conn_info *connection, struct fuse_config *co
 }
 
 static const struct fuse_operations operations = {
-    .getattr = tier_getattr, .open = tier_open, .read = tier_read, .write = tier_write, .fsync = tier_sync,
+    .getattr = tier_getattr,
+    .open = tier_open,
+    .read = tier_read,
+    .write = tier_write,
+    .fsync = tier_sync,
     .init = tier_init,
 };
 

@@ -10,8 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "solotest/load.h"
 #include "solotest/replies.h"
 #include "solotest/requests.h"
+#include "solotest/resp.h"
 
 struct offline {
     struct settings settings;
@@ -19,7 +21,7 @@ struct offline {
     struct chooser chooser;
     struct measurement *measurement; /* NULL unless offline_measure() was called */
     struct conn conn;
-    struct load load;
+    struct exchange exchange;
     int peer; /* receives what the engine sends */
 };
 
@@ -35,16 +37,20 @@ static inline void offline_open(struct offline *o, int64_t value_size, int read_
         abort();
     o->peer = pair[1];
     chooser_init(&o->chooser, 1, 1000, PATTERN_UNIFORM, 0, read_mix);
-    o->load = (struct load){
-        .settings = &o->settings, .chooser = &o->chooser, .planned = UINT64_MAX, .stop_at = NEVER,
-        .values = {.rng = byte_rng_seeded(1, 0), .size = (size_t)value_size},
-        .failure = &o->failure, .conns = &o->conn, .conn_count = 1,
-        .pacer = {.mode = PACING_NONE, .start = now_ns()}};
-    o->load.value_head_size =
-        (size_t)(put_length(o->load.value_head, (size_t)value_size) - o->load.value_head);
+    o->exchange = (struct exchange){.settings = &o->settings,
+                                    .chooser = &o->chooser,
+                                    .planned = UINT64_MAX,
+                                    .stop_at = NEVER,
+                                    .values = {.rng = byte_rng_seeded(1, 0), .size = (size_t)value_size},
+                                    .failure = &o->failure,
+                                    .conns = &o->conn,
+                                    .conn_count = 1,
+                                    .pacer = {.mode = PACING_NONE, .start = now_ns()}};
+    o->exchange.value_head_size =
+        (size_t)(put_length(o->exchange.value_head, (size_t)value_size) - o->exchange.value_head);
+    o->conn.fd = pair[0];
     if (!conn_allocate(&o->conn, depth, command_size(&o->settings), OUTPUT_MAX, &o->failure))
         abort();
-    o->conn.fd = pair[0];
 }
 
 static inline void offline_measure(struct offline *o)
@@ -53,25 +59,25 @@ static inline void offline_measure(struct offline *o)
     if (o->measurement == NULL)
         abort();
     o->measurement->series.interval = NS_PER_S;
-    o->load.measurement = o->measurement;
+    o->exchange.measurement = o->measurement;
 }
 
 /* Puts as many requests in flight as the connection holds. */
 static inline void offline_send(struct offline *o)
 {
-    struct conn *c = load_pick(&o->load);
+    struct conn *c = request_pick(&o->exchange);
     if (c == NULL)
         return;
-    load_stage(&o->load, c);
-    o->load.staging = c;
-    (void)load_send(&o->load, c, now_ns());
+    request_stage(&o->exchange, c);
+    o->exchange.staging = c;
+    (void)requests_send(&o->exchange, c, now_ns());
 }
 
 /* Passes bytes of replies to the engine, as one read. */
 static inline bool offline_consume(struct offline *o, const char *data, size_t size)
 {
     struct reading r = {.at = now_ns()};
-    return load_consume(&o->load, &o->conn, data, size, &r);
+    return replies_consume(&o->exchange, &o->conn, data, size, &r);
 }
 
 static inline void offline_close(struct offline *o)

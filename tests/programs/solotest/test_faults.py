@@ -109,6 +109,22 @@ def test_an_endless_reply_ends(any_solotest, head, rest):
     assert accounted(result.json)
 
 
+@pytest.mark.parametrize("word", [b"PING", b"INFO", b"DBSIZE"])
+@pytest.mark.parametrize("head", [b"*2147483647\r\n", b"*2\r\n"])
+def test_an_array_that_no_command_returns_is_refused_at_once(any_solotest, word, head):
+    """13 bytes made the parser allocate 16 GB, and clearing them took half a minute beyond the time-out."""
+
+    def script(connection, _number):
+        for words in requests(connection):
+            connection.sendall(head if words[0] == word else good_reply(words))
+
+    begin = time.monotonic()
+    with FakeServer(script) as server:
+        result = any_solotest.run("--json", "--timeout", 60, "test", server.port, 10, 100, 0, 1)
+    assert result.code in (3, 4) and "the reply is an array" in result.messages
+    assert time.monotonic() - begin < 30
+
+
 @pytest.mark.parametrize("extra", [[], ["--pipeline", 16]])
 def test_values_larger_than_asked_for(any_solotest, fresh, extra):
     """A fill with 4 MB, a test with 1 KB: both sizes are named, and Redis is not called broken."""

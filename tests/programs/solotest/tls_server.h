@@ -38,7 +38,7 @@ static inline SSL_CTX *tls_server_context(void)
 }
 
 /* Opens a connection from a new client, and finishes the handshake. */
-static inline struct tls *tls_server_open(struct tls_server *s)
+static inline struct transport *tls_server_open(struct tls_server *s)
 {
     static const struct settings settings = {.tls = true, .insecure = true, .host = "127.0.0.1"};
     static bool prepared;
@@ -48,22 +48,24 @@ static inline struct tls *tls_server_open(struct tls_server *s)
     if (!prepared && !tls_prepare(&settings, &f))
         abort();
     prepared = true;
-    *s = (struct tls_server){.ssl = SSL_new(tls_server_context()), .in = BIO_new(BIO_s_mem()), .out = BIO_new(BIO_s_mem())};
+    *s = (struct tls_server){
+        .ssl = SSL_new(tls_server_context()), .in = BIO_new(BIO_s_mem()), .out = BIO_new(BIO_s_mem())};
     SSL_set_bio(s->ssl, s->in, s->out);
     SSL_set_accept_state(s->ssl);
-    struct tls *client = tls_create(&settings, &f);
+    struct transport *client = tls_create(&settings, &f);
     size_t received = 0;
     enum handshake state;
     do {
-        state = tls_shake_hands(client, received);
-        size_t n = tls_output(client, text, sizeof text);
+        state = transport_shake_hands(client, received);
+        size_t n = transport_output(client, text, sizeof text);
         if (state == HANDSHAKE_FAILED || BIO_write(s->in, text, (int)n) != (int)n)
             abort();
         (void)SSL_do_handshake(s->ssl);
-        int sent = BIO_read(s->out, tls_room(client).iov_base, (int)tls_room(client).iov_len);
+        struct iovec room = transport_room(client, text);
+        int sent = BIO_read(s->out, room.iov_base, (int)room.iov_len);
         received = sent > 0 ? (size_t)sent : 0;
     } while (state != HANDSHAKE_DONE);
-    if (!SSL_is_init_finished(s->ssl) || tls_open(client, received, text, &whole) != -1) /* tickets */
+    if (!SSL_is_init_finished(s->ssl) || transport_open(client, received, text, &whole) != -1) /* tickets */
         abort();
     return client;
 }

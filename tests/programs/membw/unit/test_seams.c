@@ -11,12 +11,12 @@
 
 static int failures;
 
-#define CHECK(condition)                                                                        \
-    do {                                                                                        \
-        if (!(condition)) {                                                                     \
-            failures++;                                                                         \
-            (void)fprintf(stderr, "FAILED %s, line %d: %s\n", __func__, __LINE__, #condition);  \
-        }                                                                                       \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            failures++;                                                                                                \
+            (void)fprintf(stderr, "FAILED %s, line %d: %s\n", __func__, __LINE__, #condition);                         \
+        }                                                                                                              \
     } while (0)
 
 static const struct settings plain = {.memory_node = -1, .readers = 1, .seconds = 0.02};
@@ -213,10 +213,8 @@ static bool room_for(int64_t node, uint64_t buffer, enum huge_pages huge_pages)
 static void test_the_node_must_have_room_and_a_reserve(void)
 {
     begin_machine();
-    record("MemAvailable:   94371840 kB\nHugePages_Free:     12\nHugepagesize:  2048 kB\n",
-           "/proc/meminfo");
-    record("Node 0 MemFree: 62914560 kB\nNode 0 Inactive(file): 0 kB\n",
-           "/sys/devices/system/node/node0/meminfo");
+    record("MemAvailable:   94371840 kB\nHugePages_Free:     12\nHugepagesize:  2048 kB\n", "/proc/meminfo");
+    record("Node 0 MemFree: 62914560 kB\nNode 0 Inactive(file): 0 kB\n", "/sys/devices/system/node/node0/meminfo");
     record("Node 1 MemTotal: 33554432 kB\nNode 1 MemFree: 25165824 kB\n"
            "Node 1 Inactive: 9999999 kB\nNode 1 Inactive(file): 8388608 kB\n"
            "Node 1 HugePages_Total: 9\nNode 1 HugePages_Free: 5\n",
@@ -346,9 +344,9 @@ static void test_a_chase_visits_every_line_once_in_random_order(void)
         at = next;
     }
     CHECK(visited == lines);
-    CHECK(at == b.words);                 /* one cycle */
-    CHECK(neighbours < lines / 100);      /* no sequence that a prefetcher could follow */
-    CHECK(distance / lines > lines / 4);  /* a third of the buffer is the mean of random steps */
+    CHECK(at == b.words);                /* one cycle */
+    CHECK(neighbours < lines / 100);     /* no sequence that a prefetcher could follow */
+    CHECK(distance / lines > lines / 4); /* a third of the buffer is the mean of random steps */
     CHECK(chase(b.words, lines) == b.words && chase(b.words, lines + 3) == chase(b.words, 3));
     free(seen);
     buffer_release(&b);
@@ -523,8 +521,8 @@ static void test_totals(void)
     static const struct settings two = {.readers = 2};
     m = (struct measurement){.settings = &two, .kernel = choose_kernel(PATTERN_LINE)};
     m.readers[0] = (struct reader){.ended = 1000000000, .reads = 1000, .cpu_ns = 500000000};
-    m.readers[1] = (struct reader){
-        .began = 100000000, .ended = 600000000, .reads = 500, .faults = 2, .cpu_ns = 500000000};
+    m.readers[1] =
+        (struct reader){.began = 100000000, .ended = 600000000, .reads = 500, .faults = 2, .cpu_ns = 500000000};
     struct totals t = sum_up(&m);
     CHECK(t.bytes == UINT64_C(1500) * CHUNK_BYTES);
     CHECK(t.bytes_per_second > 1999.9 * CHUNK_BYTES && t.bytes_per_second < 2000.1 * CHUNK_BYTES);

@@ -20,8 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void search(const char *received, size_t size, size_t room)
 {
-    static const char *const names[] = {"redis_version", "process_id", "used_memory", "redis_mode", "server_mode", "cluster_enabled",
-                                        "valkey_version", ""};
+    static const char *const names[] = {"redis_version", "process_id",      "used_memory",    "redis_mode",
+                                        "server_mode",   "cluster_enabled", "valkey_version", ""};
     char *info = malloc(size + 1), *value = malloc(room);
     memcpy(info, received, size);
     info[size] = '\0';
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *const command[] = {"INFO"};
     struct failure f = {0};
-    struct conn c = {.reader = redisReaderCreate(), .open = true};
+    struct conn c = {.reader = conn_reader(), .open = true};
     int pair[2];
     if (size < 1 || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0) { /* one read returns one piece */
         conn_close(&(struct conn){.reader = c.reader});

@@ -25,15 +25,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         bool goes_on = offline_consume(o, alone, n);
         free(alone);
         if (!goes_on) {
-            if ((o->failure.exit_code != EXIT_LOST && o->failure.exit_code != EXIT_REQUESTS) || o->load.in_flight != 0)
+            if ((o->failure.exit_code != EXIT_LOST && o->failure.exit_code != EXIT_REQUESTS) ||
+                o->exchange.in_flight != 0)
                 abort();
             break;
         }
         at += n + 1;
-        if (o->load.in_flight == 0)
+        if (o->exchange.in_flight == 0)
             offline_send(o);
     }
-    if (o->load.ok + o->load.errors.total + o->load.in_flight != o->load.sent)
+    if (o->exchange.ok + o->exchange.errors.total + o->exchange.in_flight != o->exchange.sent)
         abort();
     offline_close(o);
     return 0;

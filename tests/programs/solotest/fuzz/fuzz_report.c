@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)fail(&o.failure, EXIT_LOST, "protocol", "%s", text);
     char kind[ERROR_KIND_SIZE];
     error_kind_of(text, kind);
-    errors_add(&o.test.load.errors, kind, 1);
+    errors_add(&o.test.exchange.errors, kind, 1);
     const char *lines[] = {find_foreign_database(text), find_expiring_keys(text)};
     for (size_t i = 0; i < COUNT_OF(lines); i++)
         if (lines[i] != NULL && (lines[i] < text || lines[i] > text + size))
@@ -120,7 +120,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct note note;
     if (note_read(&note, text, size) && (note.keys < 1 || note.smallest < 1 || note.largest < note.smallest))
         abort();
-    o.test.load.settings = &s;
+    o.test.exchange.settings = &s;
 
     char *json = NULL;
     size_t json_size = 0;

@@ -11,12 +11,12 @@
 static int failures;
 static const char *current;
 
-#define CHECK(condition)                                                                             \
-    do {                                                                                             \
-        if (!(condition)) {                                                                          \
-            failures++;                                                                              \
-            (void)fprintf(stderr, "FAILED %s, line %d: %s\n", current, __LINE__, #condition);        \
-        }                                                                                            \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            failures++;                                                                                                \
+            (void)fprintf(stderr, "FAILED %s, line %d: %s\n", current, __LINE__, #condition);                          \
+        }                                                                                                              \
     } while (0)
 
 struct test {
@@ -35,11 +35,11 @@ static inline int run_tests(const struct test *tests, size_t count, const char *
 }
 
 #define TEST(name) {#name, name}
-#define TEST_MAIN(...)                                                                               \
-    int main(int argc, char **argv)                                                                  \
-    {                                                                                                \
-        static const struct test tests[] = {__VA_ARGS__};                                            \
-        return run_tests(tests, COUNT_OF(tests), argc > 0 ? argv[0] : "");                           \
+#define TEST_MAIN(...)                                                                                                 \
+    int main(int argc, char **argv)                                                                                    \
+    {                                                                                                                  \
+        static const struct test tests[] = {__VA_ARGS__};                                                              \
+        return run_tests(tests, COUNT_OF(tests), argc > 0 ? argv[0] : "");                                             \
     }
 
 #endif

@@ -64,8 +64,5 @@ static void test_share_of_sets(void)
     CHECK(fabs(share_of_sets(100)) < 1e-9);
 }
 
-TEST_MAIN(
-    TEST(test_keys_stay_in_range),
-    TEST(test_extreme_biases),
-    TEST(test_sequential_keys_and_only_sets),
-    TEST(test_share_of_sets))
+TEST_MAIN(TEST(test_keys_stay_in_range), TEST(test_extreme_biases), TEST(test_sequential_keys_and_only_sets),
+          TEST(test_share_of_sets))

@@ -10,11 +10,16 @@ static void test_error_kinds(void)
 {
     static const struct {
         const char *text, *kind;
-    } cases[] = {{"OOM command not allowed", "OOM"}, {"LOADING Redis is loading", "LOADING"},
-                 {"ERR unknown", "ERR"},             {"", "ERR"},
-                 {"no such thing", "ERR"},           {"MOVED", "MOVED"},
-                 {"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA x", "ERR"}, {"Weird case", "ERR"},
-                 {"OOM\"quote", "ERR"},              {"NO_AUTH x", "NO_AUTH"}};
+    } cases[] = {{"OOM command not allowed", "OOM"},
+                 {"LOADING Redis is loading", "LOADING"},
+                 {"ERR unknown", "ERR"},
+                 {"", "ERR"},
+                 {"no such thing", "ERR"},
+                 {"MOVED", "MOVED"},
+                 {"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA x", "ERR"},
+                 {"Weird case", "ERR"},
+                 {"OOM\"quote", "ERR"},
+                 {"NO_AUTH x", "NO_AUTH"}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char kind[ERROR_KIND_SIZE];
         error_kind_of(cases[i].text, kind);
@@ -42,6 +47,4 @@ static void test_errors_are_counted_whatever_their_number(void)
     CHECK(strlen(text) == 9);
 }
 
-TEST_MAIN(
-    TEST(test_error_kinds),
-    TEST(test_errors_are_counted_whatever_their_number))
+TEST_MAIN(TEST(test_error_kinds), TEST(test_errors_are_counted_whatever_their_number))

@@ -18,10 +18,10 @@ static void test_no_control_character_reaches_the_terminal(void)
 {
     struct failure f = {0};
     /* CSI and OSC as single characters (C1), as broken UTF-8, and letters that share their bytes. */
-    CHECK(!fail(&f, EXIT_LOST, "lost", "%s", "a\xc2\x9b" "31m\xc2\x9d\x9b\x7f\xc2\xa0\xc3\x9b"));
+    CHECK(!fail(&f, EXIT_LOST, "lost", "%s",
+                "a\xc2\x9b"
+                "31m\xc2\x9d\x9b\x7f\xc2\xa0\xc3\x9b"));
     CHECK(strcmp(f.message, "a  31m  ? \xc2\xa0\xc3\x9b") == 0);
 }
 
-TEST_MAIN(
-    TEST(test_the_first_failure_wins),
-    TEST(test_no_control_character_reaches_the_terminal))
+TEST_MAIN(TEST(test_the_first_failure_wins), TEST(test_no_control_character_reaches_the_terminal))

@@ -15,8 +15,18 @@ static void test_slots_are_hdr_histograms(void)
     static const struct {
         uint64_t value;
         size_t index;
-    } golden[] = {{0, 0},      {1, 1},      {255, 255},     {256, 256},    {257, 256},      {258, 257},
-                  {511, 383},  {512, 384},  {1000, 506},    {50000, 1219}, {1000000, 1780}, {1000000000, 3054},
+    } golden[] = {{0, 0},
+                  {1, 1},
+                  {255, 255},
+                  {256, 256},
+                  {257, 256},
+                  {258, 257},
+                  {511, 383},
+                  {512, 384},
+                  {1000, 506},
+                  {50000, 1219},
+                  {1000000, 1780},
+                  {1000000000, 3054},
                   {INT64_MAX, HIST_SLOTS - 1}};
     for (size_t i = 0; i < COUNT_OF(golden); i++)
         CHECK(hist_index(golden[i].value) == golden[i].index);
@@ -124,12 +134,7 @@ static void test_ranks(void)
     CHECK(rank_of(UINT64_MAX, 1000) == UINT64_MAX);
 }
 
-TEST_MAIN(
-    TEST(test_slots_are_hdr_histograms),
-    TEST(test_slots_tile_all_values),
-    TEST(test_percentiles_against_raw_samples),
-    TEST(test_merging_any_split_gives_the_whole),
-    TEST(test_all_at_once_is_as_one_by_one),
-    TEST(test_nothing_is_cut_off),
-    TEST(test_empty_histogram),
-    TEST(test_ranks))
+TEST_MAIN(TEST(test_slots_are_hdr_histograms), TEST(test_slots_tile_all_values),
+          TEST(test_percentiles_against_raw_samples), TEST(test_merging_any_split_gives_the_whole),
+          TEST(test_all_at_once_is_as_one_by_one), TEST(test_nothing_is_cut_off), TEST(test_empty_histogram),
+          TEST(test_ranks))

@@ -63,6 +63,4 @@ static void test_a_hot_set_that_is_too_much_work_is_unknown(void)
     CHECK(!h.known);
 }
 
-TEST_MAIN(
-    TEST(test_hot_set_against_counting),
-    TEST(test_a_hot_set_that_is_too_much_work_is_unknown))
+TEST_MAIN(TEST(test_hot_set_against_counting), TEST(test_a_hot_set_that_is_too_much_work_is_unknown))

@@ -52,7 +52,8 @@ static void test_json_texts(void)
     check_json(write_text, "plain", "\"plain\"");
     check_json(write_text, NULL, "null");
     check_json(write_text, "a\"b\\c\n\x7f\x01", "\"a\\\"b\\\\c\\u000a\\u007f\\u0001\"");
-    check_json(write_text, "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "\"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\"");
+    check_json(write_text, "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
+               "\"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\"");
     check_json(write_text, "\xff\xc3", "\"\\ufffd\\ufffd\"");
     check_json(write_text, "\xc0\xaf\xed\xa0\x80\xf5", "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"");
 }
@@ -68,6 +69,4 @@ static void test_json_numbers(void)
     check_json(write_real, &(double){INFINITY}, "null");
 }
 
-TEST_MAIN(
-    TEST(test_json_texts),
-    TEST(test_json_numbers))
+TEST_MAIN(TEST(test_json_texts), TEST(test_json_numbers))

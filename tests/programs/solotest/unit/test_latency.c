@@ -19,8 +19,7 @@ static struct client new_client(void)
     return (struct client){.bound = {.period = PERIOD}};
 }
 
-static struct latencies request(struct client *c, uint64_t intended, uint64_t sent, uint64_t replied,
-                                uint64_t waited)
+static struct latencies request(struct client *c, uint64_t intended, uint64_t sent, uint64_t replied, uint64_t waited)
 {
     struct reading r = {.at = replied, .waited = waited, .stamped = true};
     c->slot.intended = intended;
@@ -228,21 +227,14 @@ static void test_a_wall_clock_that_is_set_is_noticed(void)
     CHECK(!wall_is_steady(&w, 2 * NS_PER_S + 3, offset - NS_PER_S));
 }
 
-TEST_MAIN(
-    TEST(test_a_client_on_time),
-    TEST(test_a_stalled_server_is_charged),
-    TEST(test_a_stalled_client_is_charged),
-    TEST(test_a_client_stopped_while_the_reply_waits),
-    TEST(test_a_closed_loop_has_only_service),
-    TEST(test_response_is_lindleys),
-    TEST(test_a_burst_that_catches_up_does_not_blame_the_server_for_its_queue),
-    TEST(test_a_wait_longer_than_the_request_does_no_harm),
-    TEST(test_the_lower_bound_leaves_out_what_the_client_added),
-    TEST(test_the_lower_bound_blames_no_server_while_the_client_catches_up),
-    TEST(test_an_overloaded_server_stays_blamed_however_late_the_client_is),
-    TEST(test_one_due_time_overloads_no_server),
-    TEST(test_a_time_stamp_is_of_the_last_reply_of_a_read),
-    TEST(test_the_time_between_two_replies_of_a_read_may_be_idle),
-    TEST(test_replies_in_another_order_than_the_schedule),
-    TEST(test_replies_without_a_time_stamp_take_no_time),
-    TEST(test_a_wall_clock_that_is_set_is_noticed))
+TEST_MAIN(TEST(test_a_client_on_time), TEST(test_a_stalled_server_is_charged), TEST(test_a_stalled_client_is_charged),
+          TEST(test_a_client_stopped_while_the_reply_waits), TEST(test_a_closed_loop_has_only_service),
+          TEST(test_response_is_lindleys), TEST(test_a_burst_that_catches_up_does_not_blame_the_server_for_its_queue),
+          TEST(test_a_wait_longer_than_the_request_does_no_harm),
+          TEST(test_the_lower_bound_leaves_out_what_the_client_added),
+          TEST(test_the_lower_bound_blames_no_server_while_the_client_catches_up),
+          TEST(test_an_overloaded_server_stays_blamed_however_late_the_client_is),
+          TEST(test_one_due_time_overloads_no_server), TEST(test_a_time_stamp_is_of_the_last_reply_of_a_read),
+          TEST(test_the_time_between_two_replies_of_a_read_may_be_idle),
+          TEST(test_replies_in_another_order_than_the_schedule), TEST(test_replies_without_a_time_stamp_take_no_time),
+          TEST(test_a_wall_clock_that_is_set_is_noticed))

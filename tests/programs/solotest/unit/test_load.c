@@ -12,11 +12,12 @@ static const char four_replies[] = "$5\r\nhello\r\n$-1\r\n-OOM no memory\r\n:7\r
 
 static void check_four_replies(struct offline *o)
 {
-    CHECK(o->load.ok == 1 && o->load.errors.total == 3 && o->load.in_flight == 0);
+    CHECK(o->exchange.ok == 1 && o->exchange.errors.total == 3 && o->exchange.in_flight == 0);
     measurement_record(o->measurement);
     CHECK(o->measurement->service.count == 1);
-    CHECK(o->load.errors.used == 3 && strcmp(o->load.errors.kinds[0].kind, "nil") == 0);
-    CHECK(strcmp(o->load.errors.kinds[1].kind, "OOM") == 0 && strcmp(o->load.errors.kinds[2].kind, "type") == 0);
+    CHECK(o->exchange.errors.used == 3 && strcmp(o->exchange.errors.kinds[0].kind, "nil") == 0);
+    CHECK(strcmp(o->exchange.errors.kinds[1].kind, "OOM") == 0 &&
+          strcmp(o->exchange.errors.kinds[2].kind, "type") == 0);
 }
 
 static void test_replies_torn_anywhere(void)
@@ -27,7 +28,7 @@ static void test_replies_torn_anywhere(void)
         offline_open(&o, 5, 100, 4);
         offline_measure(&o);
         offline_send(&o);
-        CHECK(o.load.in_flight == 4);
+        CHECK(o.exchange.in_flight == 4);
         CHECK(offline_consume(&o, four_replies, cut));
         CHECK(offline_consume(&o, four_replies + cut, size - cut));
         check_four_replies(&o);
@@ -53,7 +54,7 @@ static void test_values_of_another_size_are_values(void)
     offline_open(&o, 5, 100, 2);
     offline_send(&o);
     CHECK(offline_consume(&o, "$1\r\nx\r\n$0\r\n\r\n", 13));
-    CHECK(o.load.ok == 2 && o.load.errors.total == 0);
+    CHECK(o.exchange.ok == 2 && o.exchange.errors.total == 0);
     offline_close(&o);
 }
 
@@ -62,9 +63,9 @@ static void test_sets_want_ok(void)
     struct offline o;
     offline_open(&o, 5, READ_MIX_ONLY_SETS, 3);
     offline_send(&o);
-    CHECK(o.load.sets == 3);
+    CHECK(o.exchange.sets == 3);
     CHECK(offline_consume(&o, "+OK\r\n$-1\r\n+OK\r\n", 15));
-    CHECK(o.load.ok == 2 && o.load.errors.total == 1);
+    CHECK(o.exchange.ok == 2 && o.exchange.errors.total == 1);
     offline_close(&o);
 }
 
@@ -77,7 +78,7 @@ static void test_protocol_errors(void)
         offline_send(&o);
         CHECK(!offline_consume(&o, bad[i], strlen(bad[i])));
         CHECK(o.failure.exit_code == EXIT_LOST && strcmp(o.failure.kind, "protocol") == 0);
-        CHECK(o.load.ok + o.load.errors.total == o.load.sent && o.load.in_flight == 0);
+        CHECK(o.exchange.ok + o.exchange.errors.total == o.exchange.sent && o.exchange.in_flight == 0);
         offline_close(&o);
     }
 }
@@ -109,7 +110,7 @@ static void test_a_value_of_another_size_is_named(void)
     CHECK(offline_consume(&o, "$-1\r\n$41943", 11) && !offline_consume(&o, "04\r\nxxx", 7));
     CHECK(o.failure.exit_code == EXIT_REQUESTS && strcmp(o.failure.kind, "value_size") == 0);
     CHECK(strstr(o.failure.message, "4194304 bytes") != NULL && strstr(o.failure.message, "is 1000") != NULL);
-    CHECK(o.load.errors.total == 4 && o.load.in_flight == 0);
+    CHECK(o.exchange.errors.total == 4 && o.exchange.in_flight == 0);
     offline_close(&o);
 }
 
@@ -136,12 +137,7 @@ static void test_commands_on_the_wire(void)
     offline_close(&o);
 }
 
-TEST_MAIN(
-    TEST(test_replies_torn_anywhere),
-    TEST(test_replies_byte_by_byte),
-    TEST(test_values_of_another_size_are_values),
-    TEST(test_sets_want_ok),
-    TEST(test_protocol_errors),
-    TEST(test_an_endless_reply_is_cut_short),
-    TEST(test_a_value_of_another_size_is_named),
-    TEST(test_commands_on_the_wire))
+TEST_MAIN(TEST(test_replies_torn_anywhere), TEST(test_replies_byte_by_byte),
+          TEST(test_values_of_another_size_are_values), TEST(test_sets_want_ok), TEST(test_protocol_errors),
+          TEST(test_an_endless_reply_is_cut_short), TEST(test_a_value_of_another_size_is_named),
+          TEST(test_commands_on_the_wire))

@@ -44,20 +44,22 @@ static void test_a_note_reads_back(void)
 
 static void test_what_is_no_note(void)
 {
-    static const char *const bad[] = {
-        "", "precious", "solotest 1: keys 0 to 999", "solotest 1: keys 0 to 999, values of 10 to 10 bytes!",
-        "solotest 2: keys 0 to 999, values of 10 to 10 bytes", "solotest 1: keys 0 to -1, values of 10 to 10 bytes",
-        "solotest 1: keys 0 to 1000000000000, values of 10 to 10 bytes",
-        "solotest 1: keys 0 to 9999999999999999999, values of 10 to 10 bytes",
-        "solotest 1: keys 0 to 999, values of 0 to 10 bytes", "solotest 1: keys 0 to 999, values of 10 to 9 bytes",
-        "solotest 1: keys 0 to 0999, values of 10 to 10 bytes", "solotest 1: keys 0 to 999,  values of 10 to 10 bytes"};
+    static const char *const bad[] = {"",
+                                      "precious",
+                                      "solotest 1: keys 0 to 999",
+                                      "solotest 1: keys 0 to 999, values of 10 to 10 bytes!",
+                                      "solotest 2: keys 0 to 999, values of 10 to 10 bytes",
+                                      "solotest 1: keys 0 to -1, values of 10 to 10 bytes",
+                                      "solotest 1: keys 0 to 1000000000000, values of 10 to 10 bytes",
+                                      "solotest 1: keys 0 to 9999999999999999999, values of 10 to 10 bytes",
+                                      "solotest 1: keys 0 to 999, values of 0 to 10 bytes",
+                                      "solotest 1: keys 0 to 999, values of 10 to 9 bytes",
+                                      "solotest 1: keys 0 to 0999, values of 10 to 10 bytes",
+                                      "solotest 1: keys 0 to 999,  values of 10 to 10 bytes"};
     CHECK(is_note("solotest 1: keys 0 to 999, values of 10 to 10 bytes"));
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         CHECK(!is_note(bad[i]));
 }
 
-TEST_MAIN(
-    TEST(test_foreign_databases),
-    TEST(test_expiring_keys),
-    TEST(test_a_note_reads_back),
-    TEST(test_what_is_no_note))
+TEST_MAIN(TEST(test_foreign_databases), TEST(test_expiring_keys), TEST(test_a_note_reads_back),
+          TEST(test_what_is_no_note))

@@ -130,7 +130,8 @@ static void test_the_spin_settles_where_few_sleeps_are_late(void)
     late = count_late_sleeps(&p, 3000, 15000, &spun);
     CHECK(late > 740 && late < 850); /* one in 126 */
     CHECK(p.spin > 13000 && p.spin < 17500);
-    late = count_late_sleeps(&p, 25000, 41000, &spun); /* 40 us are too few for one in 126, and enough for one in eleven */
+    late =
+        count_late_sleeps(&p, 25000, 41000, &spun); /* 40 us are too few for one in 126, and enough for one in eleven */
     CHECK(late > 1000 && late < 8000);
     CHECK(p.spin > 38000 && p.spin < 43000);
 }
@@ -152,7 +153,7 @@ static void test_the_spin_begins_where_it_would_settle(void)
 {
     static const struct {
         uint64_t least, step, min, settled;
-    } sleeps[] = {{3000, 100, 0, 12800}, {20000, 800, 0, 92000}, {35000, 100, 0, SPIN_CHEAP_NS + 4000},
+    } sleeps[] = {{3000, 100, 0, 12800},          {20000, 800, 0, 92000},    {35000, 100, 0, SPIN_CHEAP_NS + 4000},
                   {100000, 1000, 0, SPIN_MAX_NS}, {3000, 100, 25000, 25000}, {34000, 65, 0, SPIN_CHEAP_NS}};
     for (size_t i = 0; i < COUNT_OF(sleeps); i++) {
         uint64_t late[REHEARSALS];
@@ -220,18 +221,10 @@ static void test_an_interruption_ends_waiting(void)
     interrupted = 0;
 }
 
-TEST_MAIN(
-    TEST(test_due_times_are_exact),
-    TEST(test_jitter_stays_within_each_period),
-    TEST(test_poisson_has_exponential_gaps),
-    TEST(test_arrivals_follow_the_seed),
-    TEST(test_waiting_never_ends_early),
-    TEST(test_late_sleeps_raise_the_spin_and_early_ones_lower_it),
-    TEST(test_the_spin_settles_where_few_sleeps_are_late),
-    TEST(test_spinning_takes_a_small_part_of_the_time),
-    TEST(test_the_spin_begins_where_it_would_settle),
-    TEST(test_the_rehearsal_ends_before_the_start),
-    TEST(test_the_spin_has_bounds),
-    TEST(test_only_hybrid_pacing_learns),
-    TEST(test_a_wait_too_short_to_sleep_lowers_the_spin),
-    TEST(test_an_interruption_ends_waiting))
+TEST_MAIN(TEST(test_due_times_are_exact), TEST(test_jitter_stays_within_each_period),
+          TEST(test_poisson_has_exponential_gaps), TEST(test_arrivals_follow_the_seed),
+          TEST(test_waiting_never_ends_early), TEST(test_late_sleeps_raise_the_spin_and_early_ones_lower_it),
+          TEST(test_the_spin_settles_where_few_sleeps_are_late), TEST(test_spinning_takes_a_small_part_of_the_time),
+          TEST(test_the_spin_begins_where_it_would_settle), TEST(test_the_rehearsal_ends_before_the_start),
+          TEST(test_the_spin_has_bounds), TEST(test_only_hybrid_pacing_learns),
+          TEST(test_a_wait_too_short_to_sleep_lowers_the_spin), TEST(test_an_interruption_ends_waiting))

@@ -107,10 +107,6 @@ static void test_compressibility_is_the_share_of_filler(void)
     }
 }
 
-TEST_MAIN(
-    TEST(test_rng_repeats_and_streams_differ),
-    TEST(test_units_stay_in_their_range),
-    TEST(test_only_zero_bytes_are_replaced),
-    TEST(test_bytes_of_values_are_uniform),
-    TEST(test_values_have_no_zero_byte_at_any_size),
-    TEST(test_compressibility_is_the_share_of_filler))
+TEST_MAIN(TEST(test_rng_repeats_and_streams_differ), TEST(test_units_stay_in_their_range),
+          TEST(test_only_zero_bytes_are_replaced), TEST(test_bytes_of_values_are_uniform),
+          TEST(test_values_have_no_zero_byte_at_any_size), TEST(test_compressibility_is_the_share_of_filler))

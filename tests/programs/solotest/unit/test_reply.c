@@ -67,8 +67,9 @@ static void test_nothing_is_taken_beyond_the_end(void)
 
 static void test_what_is_no_reply(void)
 {
-    static const char *const bad[] = {"HTTP/1.1 200\r\n", "$x\r\n", "$\r\n", "$-2\r\n", "*-2\r\n", ":one\r\n", "\r\n",
-                                      "$99999999999\r\n", "$2\r\nhixx", "$2\r\nhi\rx", "%1\r\n", "$ 1\r\n"};
+    static const char *const bad[] = {"HTTP/1.1 200\r\n", "$x\r\n",      "$\r\n",  "$-2\r\n",
+                                      "*-2\r\n",          ":one\r\n",    "\r\n",   "$99999999999\r\n",
+                                      "$2\r\nhixx",       "$2\r\nhi\rx", "%1\r\n", "$ 1\r\n"};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct reply r;
         reply_begin(&r);
@@ -88,8 +89,5 @@ static void test_a_long_line_is_cut_off(void)
     CHECK(reply_take(&r, "\r\n", 2) == 2 && r.complete && strlen(r.text) == REPLY_LINE - 2);
 }
 
-TEST_MAIN(
-    TEST(test_replies_in_pieces_of_any_size),
-    TEST(test_nothing_is_taken_beyond_the_end),
-    TEST(test_what_is_no_reply),
-    TEST(test_a_long_line_is_cut_off))
+TEST_MAIN(TEST(test_replies_in_pieces_of_any_size), TEST(test_nothing_is_taken_beyond_the_end),
+          TEST(test_what_is_no_reply), TEST(test_a_long_line_is_cut_off))

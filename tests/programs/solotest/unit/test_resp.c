@@ -9,8 +9,8 @@
 
 static void test_decimals(void)
 {
-    static const uint64_t values[] = {0, 9, 10, 99, 100, 12345678901, UINT64_C(9999999999999999999),
-                                      UINT64_C(10000000000000000000), UINT64_MAX};
+    static const uint64_t values[] = {
+        0, 9, 10, 99, 100, 12345678901, UINT64_C(9999999999999999999), UINT64_C(10000000000000000000), UINT64_MAX};
     for (size_t i = 0; i < COUNT_OF(values); i++) {
         char digits[DIGITS], theirs[24];
         size_t n = count_digits(values[i]);
@@ -19,5 +19,4 @@ static void test_decimals(void)
     }
 }
 
-TEST_MAIN(
-    TEST(test_decimals))
+TEST_MAIN(TEST(test_decimals))

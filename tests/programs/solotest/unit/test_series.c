@@ -76,8 +76,5 @@ static void test_series_slots_stop_at_their_top(void)
     CHECK(add_saturating(3, 4) == 7);
 }
 
-TEST_MAIN(
-    TEST(test_series_interval),
-    TEST(test_series_keeps_everything_when_coarsened),
-    TEST(test_values_in_any_order_go_to_their_points),
-    TEST(test_series_slots_stop_at_their_top))
+TEST_MAIN(TEST(test_series_interval), TEST(test_series_keeps_everything_when_coarsened),
+          TEST(test_values_in_any_order_go_to_their_points), TEST(test_series_slots_stop_at_their_top))

@@ -61,7 +61,5 @@ static void test_large_values_are_not_made_ahead(void)
     values_free(&v);
 }
 
-TEST_MAIN(
-    TEST(test_values_made_ahead_are_the_same),
-    TEST(test_the_ring_is_used),
-    TEST(test_large_values_are_not_made_ahead))
+TEST_MAIN(TEST(test_values_made_ahead_are_the_same), TEST(test_the_ring_is_used),
+          TEST(test_large_values_are_not_made_ahead))

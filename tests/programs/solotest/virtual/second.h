@@ -93,9 +93,13 @@ static size_t match(const struct virtual_run *run, struct sample *samples)
                 ++*send;
             const struct logged *s = &vm.sends.list[*send];
             struct sample *x = &samples[total++];
-            *x = (struct sample){.due = (int64_t)run->due[place[*send] + taken[*send]++], .sent = (int64_t)s->before,
-                                 .handed_over = (int64_t)s->before, .looked = s->looked, .read = (int64_t)r->after,
-                                 .stamped = r->steady, .waited = r->waited};
+            *x = (struct sample){.due = (int64_t)run->due[place[*send] + taken[*send]++],
+                                 .sent = (int64_t)s->before,
+                                 .handed_over = (int64_t)s->before,
+                                 .looked = s->looked,
+                                 .read = (int64_t)r->after,
+                                 .stamped = r->steady,
+                                 .waited = r->waited};
             if (s->after - s->before > 1000000) /* away for more than 1 ms while it sent */
                 x->handed_over = (int64_t)s->after;
             x->last = r->to_the_end && k == r->count - 1;
@@ -175,7 +179,7 @@ static bool compute_lower(struct sample *samples, size_t count, int64_t period)
         }
         if (x->known) { /* the rest of a long one can only be the work of requests that were under way */
             int64_t most = 5 * period * (int64_t)(i - x->first + 1);
-            int64_t usual = 2 * period * (int64_t)(i - x->first + 1);
+            int64_t usual = period * (int64_t)(i - x->first + 1);
             int64_t claimable = first->handed_over <= end_of_long ? rest : 0;
             int64_t own = earlier(work, most), claimed = earlier(claimable, later(0, usual - own));
             if (work > most)
@@ -200,7 +204,8 @@ static size_t slot_of(int64_t value)
     return doublings * 128 + (size_t)value;
 }
 
-static size_t differing_slots(const struct histogram *h, const struct sample *samples, size_t count, size_t of, bool stamped)
+static size_t differing_slots(const struct histogram *h, const struct sample *samples, size_t count, size_t of,
+                              bool stamped)
 {
     static uint64_t slots[HIST_SLOTS];
     uint64_t total = 0;
@@ -244,16 +249,16 @@ static size_t differing_samples(const struct measurement *m, const struct sample
 static void check_second(const struct virtual_run *run)
 {
     const struct measurement *m = run->measurement;
-    struct sample *samples = calloc((size_t)run->load.planned + 1, sizeof *samples);
+    struct sample *samples = calloc((size_t)run->exchange.planned + 1, sizeof *samples);
     judge_stamps();
     find_looks();
     size_t count = match(run, samples);
     join(samples, count);
     compute_upper(samples, count);
-    bool overloaded = compute_lower(samples, count, (int64_t)run->load.pacer.period);
+    bool overloaded = compute_lower(samples, count, (int64_t)run->exchange.pacer.period);
     for (size_t i = 0; overloaded && i < count; i++)
         samples[i].server = samples[i].if_overloaded;
-    CHECK(count == m->raw_used && overloaded == server_is_overloaded(&run->load.bound));
+    CHECK(count == m->raw_used && overloaded == server_is_overloaded(&run->exchange.bound));
     if (count == m->raw_used)
         CHECK(differing_samples(m, samples) == 0);
     CHECK(DIFFERING(service, false) == 0 && DIFFERING(response, false) == 0);

@@ -107,10 +107,13 @@ static struct schedule random_plan(struct rng *r)
         services[i] = 3000 + (uint64_t)(exponential(r) * utilisation * (double)PERIOD);
     new_machine(merged(&frozen, &stopped, client), merged(&frozen, &stalled, server), 2000 + rng_next(r) % 60000,
                 PLAN_REQUESTS);
-    return (struct schedule){
-        .connections = rng_next(r) % 2 ? 1 : 4, .pipeline = rng_next(r) % 2 ? 1 : 8, .requests = PLAN_REQUESTS,
-        .period = PERIOD, .seed = rng_next(r), .pacing = (enum pacing)(rng_next(r) % 3),
-        .arrivals = (enum arrivals)(rng_next(r) % 3)};
+    return (struct schedule){.connections = rng_next(r) % 2 ? 1 : 4,
+                             .pipeline = rng_next(r) % 2 ? 1 : 8,
+                             .requests = PLAN_REQUESTS,
+                             .period = PERIOD,
+                             .seed = rng_next(r),
+                             .pacing = (enum pacing)(rng_next(r) % 3),
+                             .arrivals = (enum arrivals)(rng_next(r) % 3)};
 }
 
 /* A reply may arrive in two parts, up to `tear` apart. `least` is the share of the truth that the lower bound must reach. */
@@ -159,8 +162,14 @@ static void test_the_time_of_a_part_is_not_that_of_the_reply_before(void)
 {
     for (int tls = 0; tls < 2; tls++) {
         struct virtual_run run;
-        struct schedule s = {.connections = 1, .pipeline = 8, .requests = PLAN_REQUESTS, .period = PERIOD, .seed = 3,
-                             .pacing = PACING_SLEEP, .arrivals = ARRIVALS_POISSON, .tls = tls == 1};
+        struct schedule s = {.connections = 1,
+                             .pipeline = 8,
+                             .requests = PLAN_REQUESTS,
+                             .period = PERIOD,
+                             .seed = 3,
+                             .pacing = PACING_SLEEP,
+                             .arrivals = ARRIVALS_POISSON,
+                             .tls = tls == 1};
         size_t exceeded = 0;
         for (size_t i = 0; i < PLAN_REQUESTS; i++)
             services[i] = 120000;
@@ -181,8 +190,13 @@ static void test_the_time_of_a_part_is_not_that_of_the_reply_before(void)
 static struct virtual_run queue(enum arrivals arrivals, uint64_t seed)
 {
     struct virtual_run run;
-    struct schedule s = {.connections = 1, .pipeline = 64, .requests = QUEUE_REQUESTS, .period = PERIOD, .seed = seed,
-                         .pacing = PACING_SLEEP, .arrivals = arrivals};
+    struct schedule s = {.connections = 1,
+                         .pipeline = 64,
+                         .requests = QUEUE_REQUESTS,
+                         .period = PERIOD,
+                         .seed = seed,
+                         .pacing = PACING_SLEEP,
+                         .arrivals = arrivals};
     new_machine((struct stops){0}, (struct stops){0}, 0, QUEUE_REQUESTS);
     virtual_run(&run, &s);
     return run;
@@ -255,7 +269,11 @@ static const struct stop *a_hundred_stops(void)
 static struct virtual_run a_second(struct stops client, struct stops server, uint64_t service, enum arrivals arrivals)
 {
     struct virtual_run run;
-    struct schedule s = {.connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD, .seed = 5,
+    struct schedule s = {.connections = 1,
+                         .pipeline = 1,
+                         .requests = SECOND_REQUESTS,
+                         .period = PERIOD,
+                         .seed = 5,
                          .arrivals = arrivals};
     for (size_t i = 0; i < SECOND_REQUESTS; i++)
         services[i] = service;
@@ -304,8 +322,9 @@ static void test_a_stalled_server_misses_the_slo(void)
 static void test_an_overloaded_server_misses_the_slo(void)
 {
     for (enum arrivals a = ARRIVALS_PERIODIC; a <= ARRIVALS_POISSON; a++) {
-        struct virtual_run run = a_second((struct stops){0}, (struct stops){0}, 204000 - SEND_NS, a); /* 4,900 of 5,000 */
-        CHECK(server_is_overloaded(&run.load.bound));
+        struct virtual_run run =
+            a_second((struct stops){0}, (struct stops){0}, 204000 - SEND_NS, a); /* 4,900 of 5,000 */
+        CHECK(server_is_overloaded(&run.exchange.bound));
         double low = (double)p99_of(lower, SECOND_REQUESTS) / (double)p99_of(truth, SECOND_REQUESTS);
         CHECK(low > 0.9 && low <= 1.02 && p99_of(lower, SECOND_REQUESTS) > 10 * SLO_P99);
         virtual_end(&run);
@@ -318,7 +337,11 @@ static struct virtual_run a_rush(size_t connections, uint64_t service)
     enum { RUSH_REQUESTS = 100000, AWAY = 6000 };
     static struct stop away[AWAY]; /* the client has its CPU for 20 of 80 us, and then finds 20 replies of 3 us */
     struct virtual_run run;
-    struct schedule s = {.connections = connections, .pipeline = 128 / connections, .requests = RUSH_REQUESTS, .period = 2000, .seed = 6,
+    struct schedule s = {.connections = connections,
+                         .pipeline = 128 / connections,
+                         .requests = RUSH_REQUESTS,
+                         .period = 2000,
+                         .seed = 6,
                          .pacing = PACING_SLEEP};
     for (size_t i = 0; i < RUSH_REQUESTS; i++)
         services[i] = service;
@@ -335,13 +358,13 @@ static void test_an_overloaded_server_whose_replies_are_read_many_at_once(void)
     static const size_t connections[] = {1, 8};
     for (size_t i = 0; i < COUNT_OF(connections); i++) {
         struct virtual_run run = a_rush(connections[i], 3000);
-        CHECK(server_is_overloaded(&run.load.bound));
-        double low = mean_of(lower, run.load.planned) / mean_of(truth, run.load.planned);
+        CHECK(server_is_overloaded(&run.exchange.bound));
+        double low = mean_of(lower, run.exchange.planned) / mean_of(truth, run.exchange.planned);
         CHECK(low > 0.9 && low <= 1.02);
         virtual_end(&run);
         run = a_rush(connections[i], 1500);
-        CHECK(!server_is_overloaded(&run.load.bound));
-        CHECK(mean_of(lower, run.load.planned) <= mean_of(truth, run.load.planned) * 1.02);
+        CHECK(!server_is_overloaded(&run.exchange.bound));
+        CHECK(mean_of(lower, run.exchange.planned) <= mean_of(truth, run.exchange.planned) * 1.02);
         virtual_end(&run);
     }
 }
@@ -354,8 +377,8 @@ static void test_a_read_that_ends_because_it_is_full(void)
     uint64_t begin = VIRTUAL_START + 5 * NS_PER_MS;
     struct stop stall = {begin, begin + 20 * NS_PER_MS}, stop = {begin + 19900000, begin + 25 * NS_PER_MS};
     struct virtual_run run;
-    struct schedule s = {.connections = 1, .pipeline = 4096, .requests = FULL_REQUESTS, .period = FULL_PERIOD,
-                         .pacing = PACING_SPIN};
+    struct schedule s = {
+        .connections = 1, .pipeline = 4096, .requests = FULL_REQUESTS, .period = FULL_PERIOD, .pacing = PACING_SPIN};
     size_t exceeded = 0, full = 0;
     for (size_t i = 0; i < FULL_REQUESTS; i++)
         services[i] = 1000;
@@ -377,8 +400,8 @@ static void test_a_read_that_ends_because_it_is_full(void)
 static void test_a_client_that_cannot_keep_up_is_not_the_servers_fault(void)
 {
     struct virtual_run run;
-    struct schedule s = {.connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD,
-                         .pacing = PACING_SLEEP};
+    struct schedule s = {
+        .connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD, .pacing = PACING_SLEEP};
     for (size_t i = 0; i < SECOND_REQUESTS; i++)
         services[i] = 120000;
     new_machine((struct stops){0}, (struct stops){0}, 150000, SECOND_REQUESTS);
@@ -392,8 +415,8 @@ static void test_a_client_that_cannot_keep_up_is_not_the_servers_fault(void)
 static void test_a_program_that_never_sleeps_gets_few_turns(void)
 {
     struct virtual_run run;
-    struct schedule s = {.connections = 2, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD,
-                         .pacing = PACING_HYBRID};
+    struct schedule s = {
+        .connections = 2, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD, .pacing = PACING_HYBRID};
     for (size_t i = 0; i < SECOND_REQUESTS; i++)
         services[i] = 170000;
     new_machine((struct stops){0}, (struct stops){0}, 5000, SECOND_REQUESTS);
@@ -409,13 +432,13 @@ static void test_a_program_that_never_sleeps_gets_few_turns(void)
 static void test_a_sleep_after_a_turn_that_yields_is_not_the_turns(void)
 {
     struct virtual_run run;
-    struct schedule s = {.connections = 1, .pipeline = 2, .requests = SECOND_REQUESTS, .period = NS_PER_MS,
-                         .pacing = PACING_HYBRID};
+    struct schedule s = {
+        .connections = 1, .pipeline = 2, .requests = SECOND_REQUESTS, .period = NS_PER_MS, .pacing = PACING_HYBRID};
     for (size_t i = 0; i < SECOND_REQUESTS; i++)
         services[i] = i % 2 == 0 ? 1700000 : 20000;
     new_machine((struct stops){0}, (struct stops){0}, 5000, SECOND_REQUESTS);
     virtual_run(&run, &s);
-    CHECK(run.complete && vm.yields > SECOND_REQUESTS && run.load.slow_yields == 0);
+    CHECK(run.complete && vm.yields > SECOND_REQUESTS && run.exchange.slow_yields == 0);
     virtual_end(&run);
 }
 
@@ -424,16 +447,17 @@ static void test_a_sleep_after_a_turn_that_yields_is_not_the_turns(void)
 static void test_requests_that_were_not_sent_are_in_the_upper_bound(void)
 {
     struct stop stop = {VIRTUAL_START + 500 * NS_PER_MS, VIRTUAL_START + 1200 * NS_PER_MS};
-    struct schedule s = {.connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD, .max_seconds = 1};
+    struct schedule s = {
+        .connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD, .max_seconds = 1};
     struct virtual_run run;
     for (size_t i = 0; i < SECOND_REQUESTS; i++)
         services[i] = 20000;
     new_machine((struct stops){&stop, 1}, (struct stops){0}, 5000, SECOND_REQUESTS);
     virtual_run(&run, &s);
     /* Due from 500 to 1,000 ms, less the first millisecond of the schedule; one was in flight. */
-    CHECK(run.load.not_sent >= 2494 && run.load.not_sent <= 2501);
-    CHECK(run.measurement->lost == run.load.not_sent);
-    CHECK(run.measurement->intended.count == run.measurement->service.count + run.load.not_sent);
+    CHECK(run.exchange.not_sent >= 2494 && run.exchange.not_sent <= 2501);
+    CHECK(run.measurement->lost == run.exchange.not_sent);
+    CHECK(run.measurement->intended.count == run.measurement->service.count + run.exchange.not_sent);
     CHECK(WITHIN_2_PERCENT(hist_percentile(&run.measurement->intended, 990), 490 * NS_PER_MS));
     virtual_end(&run);
 }
@@ -457,21 +481,15 @@ static void test_a_wall_clock_that_is_set_harms_one_request(void)
     }
 }
 
-TEST_MAIN(
-    TEST(test_the_truth_is_between_the_bounds),
-    TEST(test_replies_that_arrive_in_parts),
-    TEST(test_records_that_arrive_in_parts),
-    TEST(test_the_time_of_a_part_is_not_that_of_the_reply_before),
-    TEST(test_constant_service_times_make_an_md1_queue),
-    TEST(test_exponential_service_times_make_an_mm1_queue),
-    TEST(test_a_frozen_machine_does_not_meet_the_slo),
-    TEST(test_a_stopped_client_is_never_the_servers_fault),
-    TEST(test_a_stalled_server_misses_the_slo),
-    TEST(test_an_overloaded_server_misses_the_slo),
-    TEST(test_an_overloaded_server_whose_replies_are_read_many_at_once),
-    TEST(test_a_read_that_ends_because_it_is_full),
-    TEST(test_a_client_that_cannot_keep_up_is_not_the_servers_fault),
-    TEST(test_a_program_that_never_sleeps_gets_few_turns),
-    TEST(test_a_sleep_after_a_turn_that_yields_is_not_the_turns),
-    TEST(test_requests_that_were_not_sent_are_in_the_upper_bound),
-    TEST(test_a_wall_clock_that_is_set_harms_one_request))
+TEST_MAIN(TEST(test_the_truth_is_between_the_bounds), TEST(test_replies_that_arrive_in_parts),
+          TEST(test_records_that_arrive_in_parts), TEST(test_the_time_of_a_part_is_not_that_of_the_reply_before),
+          TEST(test_constant_service_times_make_an_md1_queue), TEST(test_exponential_service_times_make_an_mm1_queue),
+          TEST(test_a_frozen_machine_does_not_meet_the_slo), TEST(test_a_stopped_client_is_never_the_servers_fault),
+          TEST(test_a_stalled_server_misses_the_slo), TEST(test_an_overloaded_server_misses_the_slo),
+          TEST(test_an_overloaded_server_whose_replies_are_read_many_at_once),
+          TEST(test_a_read_that_ends_because_it_is_full),
+          TEST(test_a_client_that_cannot_keep_up_is_not_the_servers_fault),
+          TEST(test_a_program_that_never_sleeps_gets_few_turns),
+          TEST(test_a_sleep_after_a_turn_that_yields_is_not_the_turns),
+          TEST(test_requests_that_were_not_sent_are_in_the_upper_bound),
+          TEST(test_a_wall_clock_that_is_set_harms_one_request))

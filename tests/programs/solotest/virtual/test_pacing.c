@@ -19,8 +19,13 @@ struct pacing_result {
 static struct pacing_result paced(enum pacing pacing)
 {
     struct virtual_run run;
-    struct schedule s = {.connections = 1, .pipeline = 1, .requests = REQUESTS, .period = PERIOD, .pacing = pacing,
-                         .learns = true, .seed = 1};
+    struct schedule s = {.connections = 1,
+                         .pipeline = 1,
+                         .requests = REQUESTS,
+                         .period = PERIOD,
+                         .pacing = pacing,
+                         .learns = true,
+                         .seed = 1};
     for (size_t i = 0; i < REQUESTS; i++)
         services[i] = WORK_NS;
     vm = (struct virtual_machine){
@@ -97,8 +102,5 @@ static void test_neighbours_keep_their_cpu(void)
     CHECK(share < 1.1 / SPIN_SHARE && share > 0.9 / SPIN_SHARE);
 }
 
-TEST_MAIN(
-    TEST(test_sleeps_that_always_end_so_late),
-    TEST(test_prompt_sleeps_cost_little_spinning),
-    TEST(test_late_sleeps_cost_a_part_of_the_time),
-    TEST(test_neighbours_keep_their_cpu))
+TEST_MAIN(TEST(test_sleeps_that_always_end_so_late), TEST(test_prompt_sleeps_cost_little_spinning),
+          TEST(test_late_sleeps_cost_a_part_of_the_time), TEST(test_neighbours_keep_their_cpu))

@@ -88,9 +88,14 @@ static uint64_t pings_until_stamped(uint64_t unstamped)
     static uint64_t services[4000], replies[4000], parts[4000];
     struct settings settings = default_settings;
     struct failure failure = {0};
-    struct conn c = {.fd = FIRST_FD, .reader = redisReaderCreate(), .stamped = true};
-    vm = (struct virtual_machine){.now = VIRTUAL_START, .wakeup = 5000, .services = services, .service_count = COUNT_OF(services),
-                                  .reply = "+PONG\r\n", .reply_size = 7, .unstamped = unstamped};
+    struct conn c = {.fd = FIRST_FD, .reader = conn_reader(), .stamped = true};
+    vm = (struct virtual_machine){.now = VIRTUAL_START,
+                                  .wakeup = 5000,
+                                  .services = services,
+                                  .service_count = COUNT_OF(services),
+                                  .reply = "+PONG\r\n",
+                                  .reply_size = 7,
+                                  .unstamped = unstamped};
     vm.conns[0] = (struct virtual_connection){.replies = replies, .parts = parts};
     CHECK(conn_await_stamp(&c, &settings, &failure) && failure.exit_code == EXIT_OK);
     CHECK(c.stamp_seen == (unstamped <= vm.now));
@@ -109,12 +114,8 @@ static void test_the_client_waits_for_the_first_time_stamp(void)
     CHECK(pings_until_stamped(NEVER) > 1 && vm.now < VIRTUAL_START + seconds_to_ns(STAMP_WAIT) + 2 * NS_PER_MS);
 }
 
-TEST_MAIN(
-    TEST(test_the_client_waits_for_the_first_time_stamp),
-    TEST(test_a_clock_that_nobody_sets),
-    TEST(test_a_clock_that_is_set_while_waiting),
-    TEST(test_a_clock_that_is_set_beyond_the_start),
-    TEST(test_a_clock_that_is_set_in_the_last_tenth_of_a_second),
-    TEST(test_a_client_that_is_stopped_while_it_reads_the_clocks),
-    TEST(test_a_client_that_is_stopped_across_the_start),
-    TEST(test_a_rehearsal_where_sleeps_end_very_late))
+TEST_MAIN(TEST(test_the_client_waits_for_the_first_time_stamp), TEST(test_a_clock_that_nobody_sets),
+          TEST(test_a_clock_that_is_set_while_waiting), TEST(test_a_clock_that_is_set_beyond_the_start),
+          TEST(test_a_clock_that_is_set_in_the_last_tenth_of_a_second),
+          TEST(test_a_client_that_is_stopped_while_it_reads_the_clocks),
+          TEST(test_a_client_that_is_stopped_across_the_start), TEST(test_a_rehearsal_where_sleeps_end_very_late))

@@ -46,12 +46,16 @@ static struct stops random_stops(struct rng *r, struct stop *list)
 static struct virtual_run run_plan(struct stops client, struct stops server, enum pacing pacing, enum arrivals arrivals)
 {
     struct virtual_run run;
-    struct schedule s = {.connections = 1, .pipeline = 1, .requests = REQUESTS, .period = PERIOD, .pacing = pacing,
-                         .arrivals = arrivals, .seed = 1};
+    struct schedule s = {.connections = 1,
+                         .pipeline = 1,
+                         .requests = REQUESTS,
+                         .period = PERIOD,
+                         .pacing = pacing,
+                         .arrivals = arrivals,
+                         .seed = 1};
     for (size_t i = 0; i < REQUESTS; i++)
         services[i] = WORK_NS;
-    vm = (struct virtual_machine){
-        .client = client, .server = server, .services = services, .service_count = REQUESTS};
+    vm = (struct virtual_machine){.client = client, .server = server, .services = services, .service_count = REQUESTS};
     virtual_run(&run, &s);
     CHECK(run.complete && run.measurement->raw_used == REQUESTS && run.measurement->lost == 0);
     check_second(&run);
@@ -147,16 +151,19 @@ static struct virtual_run stopped_in_a_rush(size_t connections, size_t pipeline)
 {
     static struct stop list[4];
     struct virtual_run run;
-    struct schedule s = {.connections = connections, .pipeline = pipeline, .requests = REQUESTS, .period = SHORT_PERIOD,
-                         .pacing = PACING_SLEEP, .seed = 1};
+    struct schedule s = {.connections = connections,
+                         .pipeline = pipeline,
+                         .requests = REQUESTS,
+                         .period = SHORT_PERIOD,
+                         .pacing = PACING_SLEEP,
+                         .seed = 1};
     for (size_t i = 0; i < REQUESTS; i++)
         services[i] = SHORT_WORK;
     for (size_t i = 0; i < COUNT_OF(list); i++) {
         uint64_t begin = FIRST_DUE + (300 + 900 * i) * SHORT_PERIOD - 10000; /* nothing is in flight */
         list[i] = (struct stop){begin, begin + 25 * NS_PER_MS};
     }
-    vm = (struct virtual_machine){
-        .client = {list, COUNT_OF(list)}, .services = services, .service_count = REQUESTS};
+    vm = (struct virtual_machine){.client = {list, COUNT_OF(list)}, .services = services, .service_count = REQUESTS};
     virtual_run(&run, &s);
     CHECK(run.complete && run.measurement->raw_used == REQUESTS);
     check_second(&run);
@@ -194,8 +201,12 @@ static size_t moments_charged_to_the_server(size_t connections, size_t pipeline,
         uint64_t begin = FIRST_DUE + 20 * SHORT_PERIOD + moment;
         struct stop stop = {begin, begin + 3 * NS_PER_MS};
         struct virtual_run run;
-        struct schedule s = {.connections = connections, .pipeline = pipeline, .requests = MOMENT_REQUESTS,
-                             .period = SHORT_PERIOD, .pacing = pacing, .seed = 1};
+        struct schedule s = {.connections = connections,
+                             .pipeline = pipeline,
+                             .requests = MOMENT_REQUESTS,
+                             .period = SHORT_PERIOD,
+                             .pacing = pacing,
+                             .seed = 1};
         for (size_t i = 0; i < MOMENT_REQUESTS; i++)
             services[i] = i % 3 == 0 ? 48000 : 500;
         vm = (struct virtual_machine){
@@ -225,10 +236,7 @@ static void test_a_stop_at_any_moment_is_never_the_servers(void)
                   MOMENT_PERIODS * (SEND_NS + CLOCK_NS) / MOMENT_STEP);
 }
 
-TEST_MAIN(
-    TEST(test_many_slots_that_catch_up_do_not_blame_the_server),
-    TEST(test_a_client_that_catches_up_reads_in_between),
-    TEST(test_a_stop_at_any_moment_is_never_the_servers),
-    TEST(test_stalls_of_the_server_are_in_response),
-    TEST(test_stops_of_the_client_are_in_intended_and_lateness),
-    TEST(test_a_reply_that_waits_for_a_stopped_client_is_the_clients))
+TEST_MAIN(TEST(test_many_slots_that_catch_up_do_not_blame_the_server),
+          TEST(test_a_client_that_catches_up_reads_in_between), TEST(test_a_stop_at_any_moment_is_never_the_servers),
+          TEST(test_stalls_of_the_server_are_in_response), TEST(test_stops_of_the_client_are_in_intended_and_lateness),
+          TEST(test_a_reply_that_waits_for_a_stopped_client_is_the_clients))

@@ -27,6 +27,7 @@
 #include "solotest/load.h"
 #include "solotest/random.h"
 #include "solotest/requests.h"
+#include "solotest/resp.h"
 
 enum { FIRST_FD = 1000, MOST_CONNECTIONS = 512 };
 enum { CLOCK_NS = 250, CALL_NS = 600, SEND_NS = 4000 }; /* what system calls take; a fast clock would only cost time */
@@ -53,7 +54,7 @@ struct logged {
     size_t order;             /* among all that is logged */
     bool steady;              /* read: what second.h finds: the stamp is known, and how long the last byte had waited */
     int64_t waited;
-    int64_t looked;           /* send: what second.h finds: when the client had last looked for replies */
+    int64_t looked; /* send: what second.h finds: when the client had last looked for replies */
 };
 
 struct log {
@@ -72,23 +73,23 @@ struct virtual_machine {
     char reply[128];             /* what the server answers */
     size_t reply_size;
     struct stops client, server;
-    uint64_t wakeup; /* how late a sleep ends */
+    uint64_t wakeup;      /* how late a sleep ends */
     const uint64_t *late; /* if not NULL, how late the sleeps of the pacer end instead, again and again */
     size_t late_count, sleeps;
     uint64_t slept; /* time in which the client left its CPU to others */
-    uint64_t turn;   /* of another program on the client's CPU that never sleeps; 0: there is none */
+    uint64_t turn;  /* of another program on the client's CPU that never sleeps; 0: there is none */
     uint64_t yields;
     struct {
         uint64_t at;
         int64_t by;
-    } step; /* of the wall clock */
+    } step;                   /* of the wall clock */
     const uint64_t *services; /* ns of work for each request */
     uint64_t service_count, served, server_free;
     uint64_t tear; /* how long before the rest the first part of a reply arrives at most; 0: it arrives as a whole */
     struct virtual_connection {
         uint64_t *replies, *parts; /* when each arrives, and when its first part does */
         size_t head, tail;
-        bool begun; /* the first part of the next one was read */
+        bool begun;            /* the first part of the next one was read */
         struct tls_server tls; /* .ssl is NULL without TLS */
         char sealed[128];      /* what is left of the next one */
         size_t sealed_size;
@@ -331,7 +332,8 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
     logged->full = full;
     logged->blocking = (flags & MSG_DONTWAIT) == 0;
     vm.reading = true;
-    *header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof stamp), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_TIMESTAMPNS};
+    *header =
+        (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof stamp), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_TIMESTAMPNS};
     memcpy(CMSG_DATA(header), &stamp, sizeof stamp);
     if (arrived < vm.unstamped)
         message->msg_controllen = 0;
@@ -342,7 +344,8 @@ ssize_t __wrap_recv(int fd, void *to, size_t size, int flags)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
     struct iovec part = {.iov_base = to, .iov_len = size};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     if ((flags & MSG_PEEK) == 0)
         return __wrap_recvmsg(fd, &message, flags);
     client_works(CALL_NS);
@@ -396,7 +399,7 @@ struct virtual_run {
     struct settings settings;
     struct failure failure;
     struct chooser chooser;
-    struct load load;
+    struct exchange exchange;
     struct measurement *measurement;
     uint64_t *due; /* of each request */
     bool complete;
@@ -418,34 +421,43 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule *s
     chooser_init(&run->chooser, s->seed, 1000, PATTERN_UNIFORM, 0, 100);
     run->measurement = measurement_create(&run->settings, &run->failure);
     uint64_t spin = s->pacing == PACING_SPIN ? NEVER : s->pacing == PACING_SLEEP ? 0 : SPIN_CHEAP_NS;
-    struct pacer pacer = {.mode = s->pacing, .spin = spin, .spin_min = s->learns ? 0 : spin,
-                          .period = (long double)s->period, .arrivals = s->arrivals};
+    struct pacer pacer = {.mode = s->pacing,
+                          .spin = spin,
+                          .spin_min = s->learns ? 0 : spin,
+                          .period = (long double)s->period,
+                          .arrivals = s->arrivals};
     vm.now = VIRTUAL_START;
     if (s->learns)
         pacer_rehearse(&pacer, NEVER);
     pacer.start = vm.now + NS_PER_MS;
     rng_seed(&pacer.rng, s->seed, STREAM_ARRIVALS);
-    run->load = (struct load){
-        .settings = &run->settings, .chooser = &run->chooser, .planned = s->requests,
-        .stop_at = s->max_seconds > 0 ? VIRTUAL_START + seconds_to_ns(s->max_seconds) : NEVER,
-        .failure = &run->failure, .measurement = run->measurement, .conn_count = s->connections,
-        .conns = calloc(s->connections, sizeof *run->load.conns), .polls = calloc(s->connections, sizeof *run->load.polls),
-        .input = malloc(65536), .pacer = pacer};
-    struct load *l = &run->load;
-    l->value_head_size = (size_t)(put_length(l->value_head, value_size) - l->value_head);
+    run->exchange =
+        (struct exchange){.settings = &run->settings,
+                          .chooser = &run->chooser,
+                          .planned = s->requests,
+                          .stop_at = s->max_seconds > 0 ? VIRTUAL_START + seconds_to_ns(s->max_seconds) : NEVER,
+                          .failure = &run->failure,
+                          .measurement = run->measurement,
+                          .conn_count = s->connections,
+                          .conns = calloc(s->connections, sizeof *run->exchange.conns),
+                          .polls = calloc(s->connections, sizeof *run->exchange.polls),
+                          .input = malloc(65536),
+                          .pacer = pacer};
+    struct exchange *x = &run->exchange;
+    x->value_head_size = (size_t)(put_length(x->value_head, value_size) - x->value_head);
     for (size_t i = 0; i < s->connections; i++) {
         vm.conns[i] = (struct virtual_connection){0};
-        l->conns[i].tls = s->tls ? tls_server_open(&vm.conns[i].tls) : NULL;
-        if (!conn_allocate(&l->conns[i], s->pipeline, command_size(&run->settings), OUTPUT_MAX, &run->failure))
+        x->conns[i].transport = s->tls ? tls_server_open(&vm.conns[i].tls) : NULL;
+        if (!conn_allocate(&x->conns[i], s->pipeline, command_size(&run->settings), OUTPUT_MAX, &run->failure))
             abort();
-        l->conns[i].fd = FIRST_FD + (int)i;
-        l->conns[i].stamped = true;
+        x->conns[i].fd = FIRST_FD + (int)i;
+        x->conns[i].stamped = true;
         vm.conns[i].replies = calloc((size_t)s->requests, sizeof(uint64_t));
         vm.conns[i].parts = calloc((size_t)s->requests, sizeof(uint64_t));
     }
     vm.served = vm.server_free = 0;
-    run->complete = load_run(l);
-    measurement_finish(run->measurement, &l->bound);
+    run->complete = load_run(x);
+    measurement_finish(run->measurement, &x->bound);
     run->due = calloc((size_t)s->requests, sizeof *run->due);
     for (uint64_t i = 0; i < s->requests; i++)
         run->due[i] = pacer_due(&pacer, i);
@@ -453,7 +465,7 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule *s
 
 static inline void virtual_end(struct virtual_run *run)
 {
-    for (size_t i = 0; i < run->load.conn_count; i++) {
+    for (size_t i = 0; i < run->exchange.conn_count; i++) {
         free(vm.conns[i].replies);
         free(vm.conns[i].parts);
         SSL_free(vm.conns[i].tls.ssl);
@@ -465,14 +477,14 @@ static inline void virtual_end(struct virtual_run *run)
     vm.logged = 0;
     free(run->due);
     measurement_free(run->measurement);
-    load_close(&run->load);
+    load_close(&run->exchange);
 }
 
 /* What an ideal client would have seen, which sends each request when it is due: for the same work, with the server
  * stopped at the same times. Sending takes time, too. A single slot sends only when it has the reply before. */
 static inline void ideal_latencies(const struct virtual_run *run, uint64_t count, uint64_t *latencies)
 {
-    bool single = run->load.conn_count == 1 && run->load.conns[0].depth == 1;
+    bool single = run->exchange.conn_count == 1 && run->exchange.conns[0].depth == 1;
     uint64_t free_at = 0;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t sent = max_u64(run->due[i], single ? free_at : 0) + SEND_NS;
