@@ -19,7 +19,7 @@ void chooser_init(struct chooser *c, uint64_t seed, uint64_t keys, enum pattern 
 }
 
 /* Moves a uniform key towards the middle by a random fraction of its distance. */
-static uint64_t chooser_pull(struct chooser *c, uint64_t key)
+static inline uint64_t chooser_pull(struct chooser *c, uint64_t key)
 {
     uint64_t half = c->keys / 2;
     double fraction = c->pull[(int)(rng_unit_closed(&c->rng) * (PULL_STEPS - 1))];
@@ -28,7 +28,7 @@ static uint64_t chooser_pull(struct chooser *c, uint64_t key)
     return key + (uint64_t)(fraction * (double)(half - key));
 }
 
-struct choice chooser_next(struct chooser *c)
+inline struct choice chooser_next(struct chooser *c)
 {
     struct choice choice;
     if (c->pattern == PATTERN_SEQUENTIAL)

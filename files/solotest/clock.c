@@ -36,7 +36,7 @@ uint64_t wall_offset(void)
     return offset;
 }
 
-bool wall_is_steady(struct wall *w, uint64_t now, uint64_t wall)
+inline bool wall_is_steady(struct wall *w, uint64_t now, uint64_t wall)
 {
     uint64_t offset = wall - now; /* may wrap around, and so may the difference */
     uint64_t change = offset - w->offset;

@@ -87,16 +87,19 @@ const char *conn_problem(const struct conn *c)
     return problem != NULL ? problem : strerror(error);
 }
 
+#define REPLY_ELEMENTS 64
+
 #if HIREDIS_MAJOR > 0
 typedef size_t elements;
 #else
 typedef int elements;
 #endif
 
-static void *refuse_array(const redisReadTask *task, elements count)
+static redisReplyObjectFunctions default_functions;
+
+static void *create_small_array(const redisReadTask *task, elements count)
 {
-    (void)task, (void)count;
-    return NULL;
+    return count <= REPLY_ELEMENTS ? default_functions.createArray(task, count) : NULL;
 }
 
 redisReader *conn_reader(void)
@@ -105,15 +108,15 @@ redisReader *conn_reader(void)
     redisReader *reader = redisReaderCreate();
     if (reader == NULL)
         return NULL;
-    functions = *reader->fn;
-    functions.createArray = refuse_array;
+    default_functions = functions = *reader->fn;
+    functions.createArray = create_small_array;
     reader->fn = &functions;
     return reader;
 }
 
 static const char *reader_problem(const redisReader *reader)
 {
-    return reader->err == REDIS_ERR_OOM ? "the reply is an array, or memory is short" : reader->errstr;
+    return reader->err == REDIS_ERR_OOM ? "the reply has too many elements, or memory is short" : reader->errstr;
 }
 
 static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *command, struct failure *f)

@@ -47,8 +47,8 @@ static inline struct slot *conn_slot(struct conn *c, size_t place)
     return &c->slots[i < c->depth ? i : i - c->depth];
 }
 
-/* A reader that refuses arrays, which no control command returns: for the 13 bytes "*2147483647" hiredis would allocate
- * 16 GB, and freeing those takes longer than any time-out. NULL if there is not enough memory. */
+/* A reader that refuses large arrays, which no control command returns: for the 13 bytes "*2147483647" hiredis would
+ * allocate 16 GB, and freeing those takes longer than any time-out. NULL if there is not enough memory. */
 redisReader *conn_reader(void);
 
 /* With TLS, includes the handshake. --connect-timeout holds for everything. */

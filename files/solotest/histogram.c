@@ -31,7 +31,7 @@ double hist_mean(const struct histogram *h)
     return h->count == 0 ? 0 : (double)h->sum / (double)h->count;
 }
 
-void hist_add_many(struct histogram *h, uint64_t value, uint64_t times)
+inline void hist_add_many(struct histogram *h, uint64_t value, uint64_t times)
 {
     value = min_u64(value, INT64_MAX);
     h->min = h->count == 0 ? value : min_u64(h->min, value);
@@ -41,7 +41,7 @@ void hist_add_many(struct histogram *h, uint64_t value, uint64_t times)
     h->slots[hist_index(value)] += times;
 }
 
-void hist_add_all(struct histogram *h, const uint64_t *values, size_t count)
+inline void hist_add_all(struct histogram *h, const uint64_t *values, size_t count)
 {
     if (count == 0)
         return;

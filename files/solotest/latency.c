@@ -2,13 +2,13 @@
 #define _GNU_SOURCE
 #include "latency.h"
 
-bool server_is_overloaded(const struct server_bound *b)
+inline bool server_is_overloaded(const struct server_bound *b)
 {
     return b->last_due > b->first_due && b->busy >= b->last_due - b->first_due;
 }
 
 /* Adds a reply to a series. Those before it were certainly under way only until the client looked. */
-static void server_bound_join(struct server_bound *b, const struct slot *s)
+static inline void server_bound_join(struct server_bound *b, const struct slot *s)
 {
     uint64_t idle_from = max_u64(s->looked, max_u64(b->group.sent, b->arrived));
     if (s->handed_over >= b->group.asked) /* always so on one connection */
@@ -19,7 +19,7 @@ static void server_bound_join(struct server_bound *b, const struct slot *s)
 
 /* Begins a series of replies of which only the last will have a known time. A request that was sent
  * after the latest read was not in flight then, so the server may have been idle in between. */
-static void server_bound_open(struct server_bound *b, const struct slot *s)
+static inline void server_bound_open(struct server_bound *b, const struct slot *s)
 {
     if (b->group.open && s->sent <= b->group.read) {
         server_bound_join(b, s);
@@ -35,7 +35,7 @@ static void server_bound_open(struct server_bound *b, const struct slot *s)
 
 /* Counts as work what so many replies may have taken. The rest may be that of replies which were under way then and will
  * be read from other connections; what nobody claims was a stall. */
-static void server_bound_work(struct server_bound *b, uint64_t took, uint64_t arrived)
+static inline void server_bound_work(struct server_bound *b, uint64_t took, uint64_t arrived)
 {
     uint64_t most = STALL_PERIODS * b->period * b->group.replies;
     uint64_t left = b->group.sent <= b->left_at ? b->left : 0;
@@ -47,8 +47,8 @@ static void server_bound_work(struct server_bound *b, uint64_t took, uint64_t ar
         b->left_at = arrived;
 }
 
-static void server_bound_add(struct server_bound *b, const struct slot *s, const struct reading *r, bool is_last,
-                             struct latencies *l)
+static inline void server_bound_add(struct server_bound *b, const struct slot *s, const struct reading *r, bool is_last,
+                                    struct latencies *l)
 {
     if (b->first_due == 0)
         b->first_due = s->intended;
@@ -72,7 +72,8 @@ static void server_bound_add(struct server_bound *b, const struct slot *s, const
     l->server_if_overloaded = max_u64(l->server, since(b->first_due + b->busy, b->last_due));
 }
 
-static uint64_t ideal_response(struct ideal_client *c, const struct slot *s, const struct reading *r, uint64_t wakeup)
+static inline uint64_t ideal_response(struct ideal_client *c, const struct slot *s, const struct reading *r,
+                                      uint64_t wakeup)
 {
     uint64_t arrived = r->at - (wakeup > OWN_DELAY_NS ? wakeup : 0);
     c->free = max_u64(s->intended, c->free) + since(arrived, max_u64(s->sent, c->arrived));
@@ -80,8 +81,8 @@ static uint64_t ideal_response(struct ideal_client *c, const struct slot *s, con
     return c->free - s->intended;
 }
 
-struct latencies slot_complete(struct slot *s, struct ideal_client *c, struct server_bound *b, const struct reading *r,
-                               bool is_last)
+inline struct latencies slot_complete(struct slot *s, struct ideal_client *c, struct server_bound *b,
+                                      const struct reading *r, bool is_last)
 {
     struct latencies l = {.service = since(r->at, s->sent),
                           .intended = since(r->at, s->intended),
@@ -94,7 +95,7 @@ struct latencies slot_complete(struct slot *s, struct ideal_client *c, struct se
     return l;
 }
 
-struct latencies slot_complete_loop(struct slot *s, const struct reading *r)
+inline struct latencies slot_complete_loop(struct slot *s, const struct reading *r)
 {
     struct latencies l = {.service = since(r->at, s->sent), .intended = since(r->at, s->intended)};
     l.response = l.service;

@@ -88,7 +88,7 @@ bool measurement_write_raw(const struct measurement *m, FILE *file)
     return ferror(file) == 0;
 }
 
-void measurement_add(struct measurement *m, const struct slot *slot, struct latencies t, uint64_t start)
+inline void measurement_add(struct measurement *m, const struct slot *slot, struct latencies t, uint64_t start)
 {
     struct batch *b = &m->batch;
     size_t i = b->noted++;
@@ -109,7 +109,7 @@ void measurement_add(struct measurement *m, const struct slot *slot, struct late
         measurement_record(m);
 }
 
-void measurement_add_lost(struct measurement *m, uint64_t age, uint64_t requests)
+inline void measurement_add_lost(struct measurement *m, uint64_t age, uint64_t requests)
 {
     hist_add_many(&m->intended, age, requests);
     m->lost += requests;

@@ -36,7 +36,7 @@ void pacer_rehearse(struct pacer *p, uint64_t until)
     pacer_settle(p, late, count);
 }
 
-void pacer_learn(struct pacer *p, uint64_t overslept, uint64_t spun)
+inline void pacer_learn(struct pacer *p, uint64_t overslept, uint64_t spun)
 {
     if (p->mode != PACING_HYBRID)
         return;
@@ -50,7 +50,7 @@ void pacer_learn(struct pacer *p, uint64_t overslept, uint64_t spun)
         p->spin = max_u64(since(p->spin, cheap ? SPIN_CHEAP_DOWN_NS : SPIN_DOWN_NS), p->spin_min);
 }
 
-static void pacer_draw(struct pacer *p)
+static inline void pacer_draw(struct pacer *p)
 {
     double u = rng_unit(&p->rng);
     if (p->arrivals == ARRIVALS_JITTER)
@@ -60,7 +60,7 @@ static void pacer_draw(struct pacer *p)
     p->drawn++;
 }
 
-uint64_t pacer_due(struct pacer *p, uint64_t i)
+inline uint64_t pacer_due(struct pacer *p, uint64_t i)
 {
     if (p->arrivals == ARRIVALS_PERIODIC)
         return p->start + (uint64_t)((long double)i * p->period);
@@ -69,7 +69,7 @@ uint64_t pacer_due(struct pacer *p, uint64_t i)
     return p->start + (uint64_t)(p->position * p->period);
 }
 
-uint64_t pacer_wait(struct pacer *p, uint64_t due)
+inline uint64_t pacer_wait(struct pacer *p, uint64_t due)
 {
     uint64_t now = now_ns();
     if (now >= due)

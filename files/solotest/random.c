@@ -21,12 +21,12 @@ struct byte_rng byte_rng_seeded(uint64_t seed, uint64_t phase)
     return (struct byte_rng){r.s[0]};
 }
 
-static uint64_t rotate_left(uint64_t x, unsigned n)
+static inline uint64_t rotate_left(uint64_t x, unsigned n)
 {
     return (x << n) | (x >> (64 - n));
 }
 
-uint64_t rng_next(struct rng *r)
+inline uint64_t rng_next(struct rng *r)
 {
     uint64_t *s = r->s;
     uint64_t result = rotate_left(s[0] + s[3], 23) + s[0];
@@ -40,31 +40,31 @@ uint64_t rng_next(struct rng *r)
     return result;
 }
 
-double rng_unit(struct rng *r)
+inline double rng_unit(struct rng *r)
 {
     return (double)(rng_next(r) >> 11) / (double)RNG_UNITS;
 }
 
-double rng_unit_closed(struct rng *r)
+inline double rng_unit_closed(struct rng *r)
 {
     return (double)(rng_next(r) >> 11) / (double)(RNG_UNITS - 1);
 }
 
-uint64_t without_zero_bytes(uint64_t w)
+inline uint64_t without_zero_bytes(uint64_t w)
 {
     const uint64_t low7 = UINT64_C(0x7f7f7f7f7f7f7f7f);
     uint64_t not_zero = ((w & low7) + low7) | w;
     return w | ((~not_zero & ~low7) >> 7);
 }
 
-uint64_t bytes_next(struct byte_rng *r)
+inline uint64_t bytes_next(struct byte_rng *r)
 {
     r->counter += UINT64_C(0xa0761d6478bd642f);
     wide product = (wide)r->counter * (r->counter ^ UINT64_C(0xe7037ed1a0b428db));
     return without_zero_bytes((uint64_t)(product >> 64) ^ (uint64_t)product);
 }
 
-void bytes_fill(struct byte_rng *r, char *to, size_t size)
+inline void bytes_fill(struct byte_rng *r, char *to, size_t size)
 {
     for (; size >= sizeof(uint64_t); size -= sizeof(uint64_t), to += sizeof(uint64_t)) {
         uint64_t w = bytes_next(r);
@@ -76,7 +76,7 @@ void bytes_fill(struct byte_rng *r, char *to, size_t size)
     }
 }
 
-void value_fill(struct byte_rng *r, char *to, size_t size, double compressibility)
+inline void value_fill(struct byte_rng *r, char *to, size_t size, double compressibility)
 {
     while (size > 0) {
         size_t block = size < VALUE_BLOCK ? size : VALUE_BLOCK;

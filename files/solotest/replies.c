@@ -34,7 +34,8 @@ static bool check_reply(struct exchange *x, const struct conn *c)
 
 /* Counts one complete reply; `error` is its kind, or NULL for a success. The kernel's time stamp
  * belongs to the last byte of a read, so only the reply that `is_last` in it has a known time. */
-static bool reply_complete(struct exchange *x, struct conn *c, const struct reading *r, bool is_last, const char *error)
+static inline bool reply_complete(struct exchange *x, struct conn *c, const struct reading *r, bool is_last,
+                                  const char *error)
 {
     struct slot *slot = conn_slot(c, 0);
     struct latencies t =
@@ -78,7 +79,7 @@ static bool take_reply(struct exchange *x, struct conn *c, const char *data, siz
 
 /* Returns the length of the reply if `data` begins with the one that a successful request gets,
  * otherwise 0. */
-static size_t expected_reply(const struct exchange *x, const struct slot *slot, const char *data, size_t size)
+static inline size_t expected_reply(const struct exchange *x, const struct slot *slot, const char *data, size_t size)
 {
     if (slot->is_set)
         return size >= 5 && memcmp(data, "+OK\r\n", 5) == 0 ? 5 : 0;
@@ -88,7 +89,7 @@ static size_t expected_reply(const struct exchange *x, const struct slot *slot, 
     return data[body] == '\r' && data[body + 1] == '\n' ? body + 2 : 0;
 }
 
-bool replies_consume(struct exchange *x, struct conn *c, const char *data, size_t size, const struct reading *r)
+inline bool replies_consume(struct exchange *x, struct conn *c, const char *data, size_t size, const struct reading *r)
 {
     while (size > 0) {
         size_t n = 0;

@@ -10,7 +10,7 @@
 
 #define COMMAND_OVERHEAD 96u /* a SET without its value: 3 lengths, "SET", 20 digits, line ends */
 
-bool requests_left(struct exchange *x)
+inline bool requests_left(struct exchange *x)
 {
     if (x->planned != 0 && x->issued >= x->planned)
         return false;
@@ -20,7 +20,7 @@ bool requests_left(struct exchange *x)
     return max_u64(next, x->last_sent) < x->stop_at;
 }
 
-struct conn *request_pick(struct exchange *x)
+inline struct conn *request_pick(struct exchange *x)
 {
     for (size_t tried = 0; tried < x->conn_count; tried++) {
         struct conn *c = &x->conns[x->next_conn];
@@ -32,12 +32,12 @@ struct conn *request_pick(struct exchange *x)
     return NULL;
 }
 
-size_t command_size(const struct settings *s)
+inline size_t command_size(const struct settings *s)
 {
     return (size_t)s->value_size + COMMAND_OVERHEAD;
 }
 
-uint64_t request_next_due(struct exchange *x, const struct slot *slot)
+inline uint64_t request_next_due(struct exchange *x, const struct slot *slot)
 {
     if (exchange_is_paced(x))
         return pacer_due(&x->pacer, x->issued);
@@ -45,7 +45,7 @@ uint64_t request_next_due(struct exchange *x, const struct slot *slot)
 }
 
 /* Writes a key and its next value. */
-static char *put_pair(struct exchange *x, char *to, uint64_t key)
+static inline char *put_pair(struct exchange *x, char *to, uint64_t key)
 {
     to = put_bytes(put_key(to, key), x->value_head, x->value_head_size);
     values_take(&x->values, to);
@@ -53,7 +53,7 @@ static char *put_pair(struct exchange *x, char *to, uint64_t key)
 }
 
 /* Writes an MSET of the next keys, of which there are `planned`. */
-static char *put_mset(struct exchange *x, char *to, struct slot *slot, uint64_t first_key)
+static inline char *put_mset(struct exchange *x, char *to, struct slot *slot, uint64_t first_key)
 {
     uint64_t keys = min_u64(x->keys_each, x->planned - x->issued), words = 1 + 2 * keys;
     *to++ = '*';
@@ -66,7 +66,7 @@ static char *put_mset(struct exchange *x, char *to, struct slot *slot, uint64_t 
     return to;
 }
 
-void request_stage(struct exchange *x, struct conn *c)
+inline void request_stage(struct exchange *x, struct conn *c)
 {
     struct slot *slot = conn_slot(c, c->in_flight + c->staged);
     struct choice choice = chooser_next(x->chooser);
@@ -86,20 +86,20 @@ void request_stage(struct exchange *x, struct conn *c)
 }
 
 /* True if one more request can be sent together with those that are staged. */
-static bool request_can_join(struct exchange *x, struct conn *c, uint64_t now)
+static inline bool request_can_join(struct exchange *x, struct conn *c, uint64_t now)
 {
     return c->in_flight + c->staged < c->depth && c->out_size - c->out_used >= c->largest_command && requests_left(x) &&
            request_next_due(x, conn_slot(c, c->in_flight + c->staged)) <= now;
 }
 
 /* Notes that the server may have had the requests from a place on only now. */
-static void hand_over(struct conn *c, size_t first, uint64_t now)
+static inline void hand_over(struct conn *c, size_t first, uint64_t now)
 {
     for (size_t i = first; i < c->in_flight; i++)
         conn_slot(c, i)->handed_over = now;
 }
 
-bool requests_flush(struct exchange *x, struct conn *c)
+inline bool requests_flush(struct exchange *x, struct conn *c)
 {
     while (c->out_sent < c->out_used) {
         ssize_t n = send(c->fd, c->out + c->out_sent, c->out_used - c->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -119,14 +119,14 @@ bool requests_flush(struct exchange *x, struct conn *c)
 
 /* If sending took long, the client was away, perhaps before the kernel had the requests: the time
  * until now is not the server's for certain. */
-static void check_sending(struct conn *c, size_t first, uint64_t sent)
+static inline void check_sending(struct conn *c, size_t first, uint64_t sent)
 {
     uint64_t now = now_ns();
     if (now - sent > OWN_DELAY_NS)
         hand_over(c, first, now);
 }
 
-bool requests_send(struct exchange *x, struct conn *c, uint64_t now)
+inline bool requests_send(struct exchange *x, struct conn *c, uint64_t now)
 {
     while (request_can_join(x, c, now))
         request_stage(x, c);

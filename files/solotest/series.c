@@ -46,12 +46,12 @@ void series_finish(struct series *s)
     }
 }
 
-uint32_t add_saturating(uint32_t a, uint32_t b)
+inline uint32_t add_saturating(uint32_t a, uint32_t b)
 {
     return a > UINT32_MAX - b ? UINT32_MAX : a + b;
 }
 
-static size_t series_point_at(struct series *s, uint64_t at)
+static inline size_t series_point_at(struct series *s, uint64_t at)
 {
     if (at >= s->latest_begin && at - s->latest_begin < s->interval)
         return s->latest;
@@ -62,7 +62,7 @@ static size_t series_point_at(struct series *s, uint64_t at)
     return s->latest;
 }
 
-void series_add(struct series *s, uint64_t at, uint64_t value)
+inline void series_add(struct series *s, uint64_t at, uint64_t value)
 {
     size_t i = series_point_at(s, at);
     if (i >= s->used)

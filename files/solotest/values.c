@@ -19,13 +19,13 @@ void values_free(struct values *v)
     *v = (struct values){0};
 }
 
-void values_make_ahead(struct values *v)
+inline void values_make_ahead(struct values *v)
 {
     for (; v->ready < v->room; v->ready++)
         value_fill(&v->rng, v->ahead + (v->first + v->ready) % v->room * v->size, v->size, v->compressibility);
 }
 
-void values_take(struct values *v, char *to)
+inline void values_take(struct values *v, char *to)
 {
     if (v->ready == 0) {
         value_fill(&v->rng, to, v->size, v->compressibility);

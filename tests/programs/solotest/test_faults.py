@@ -110,8 +110,8 @@ def test_an_endless_reply_ends(any_solotest, head, rest):
 
 
 @pytest.mark.parametrize("word", [b"PING", b"INFO", b"DBSIZE"])
-@pytest.mark.parametrize("head", [b"*2147483647\r\n", b"*2\r\n"])
-def test_an_array_that_no_command_returns_is_refused_at_once(any_solotest, word, head):
+@pytest.mark.parametrize("head", [b"*2147483647\r\n", b"*65\r\n"])
+def test_a_huge_array_is_refused_at_once(any_solotest, word, head):
     """13 bytes made the parser allocate 16 GB, and clearing them took half a minute beyond the time-out."""
 
     def script(connection, _number):
@@ -121,7 +121,7 @@ def test_an_array_that_no_command_returns_is_refused_at_once(any_solotest, word,
     begin = time.monotonic()
     with FakeServer(script) as server:
         result = any_solotest.run("--json", "--timeout", 60, "test", server.port, 10, 100, 0, 1)
-    assert result.code in (3, 4) and "the reply is an array" in result.messages
+    assert result.code in (3, 4) and "too many elements" in result.messages
     assert time.monotonic() - begin < 30
 
 

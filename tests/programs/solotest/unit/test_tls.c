@@ -14,7 +14,7 @@ static bool whole;
 
 static ssize_t receive(struct transport *client, const char *data, size_t size)
 {
-    struct iovec room = transport_room(client, text);
+    struct iovec room = client->does->room(client);
     CHECK(size <= room.iov_len);
     memcpy(room.iov_base, data, size);
     return transport_open(client, size, text, &whole);
