@@ -61,6 +61,14 @@ options:
         a unit.
     type: str
     default: 512M
+  tried:
+    description:
+      - Whether to test that the budget holds, for O(mechanism=cgroup) with O(state=applied). A short process in the
+        control group uses half of the budget, and reads the limit of the group and what is charged to it.
+      - The task fails if no process can run in the group, if the limit is not the budget, or if the memory is not
+        charged. In check mode no process is started.
+    type: bool
+    default: false
   forget:
     description:
       - Whether O(state=restored) removes the record of a budget that cannot be removed. If not, the record is kept, and
@@ -105,6 +113,20 @@ budget:
     persistent:
       description: Whether the budget survives a reboot.
       type: bool
+trial:
+  description: What the process in the group has read.
+  returned: with O(tried), but not in check mode
+  type: dict
+  contains:
+    version:
+      description: Version of the control groups, 1 or 2.
+      type: int
+    limit_bytes:
+      description: Limit of the group in bytes.
+      type: int
+    charged_bytes:
+      description: Memory that was charged to the group in bytes.
+      type: int
 kept:
   description:
     - Why the original state cannot be restored; null if it is, or if O(forget) gives it up. The task succeeds, and the
@@ -118,6 +140,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.budget_trial import trial
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import (
     BudgetError,
     GroupBudget,
@@ -232,8 +255,13 @@ def apply_change(change: BudgetChange, state: str, record: HostRecord) -> None:
 
 def run(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
     """Bring the host to the requested state and return the module's result."""
+    if module.params["tried"] and (module.params["state"], module.params["mechanism"]) != ("applied", "cgroup"):
+        raise SettingError("tried: true needs state: applied and mechanism: cgroup; remove it")
     try:
-        return converge(module, record)
+        result = converge(module, record)
+        if module.params["tried"] and not module.check_mode:
+            result["trial"] = trial(module.params["group"], result["budget"]["size_bytes"], module.run_command)
+        return result
     except BudgetError as error:
         if module.params["state"] == "applied":
             raise
@@ -310,6 +338,7 @@ def main() -> None:
             "size": {"type": "str"},
             "group": {"type": "str", "default": "fleet.slice"},
             "reserve": {"type": "str", "default": "512M"},
+            "tried": {"type": "bool", "default": False},
             "forget": {"type": "bool", "default": False},
             "record_directory": {"type": "path", "default": DIRECTORY},
         },

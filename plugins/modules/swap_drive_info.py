@@ -71,6 +71,9 @@ swap_drives:
       description: The objections to using it for swap; empty if there are none.
       type: list
       elements: str
+    summary:
+      description: All of this in one line, for people.
+      type: str
 """
 
 import os

@@ -199,7 +199,7 @@ def document(
         drives = each["results"].get("drives", {}).get("found", {})
         drives.pop("serials", None)
         for drive in [] if host_names else drives.get("drives", []):
-            drive.update(path=None, serial=None)
+            drive.update(path=None, serial=None, summary=None)
         for drive in [] if host_names else each["results"].get("page_in", {}).get("found", {}).get("drives", []):
             drive.update(path=None)
     if not host_names:
@@ -269,6 +269,8 @@ def lines(host: str, found: _Document, judged: t.Mapping[str, _Document]) -> lis
         result = each["result"].upper() if each["result"] == FAILED else each["result"]
         took = f"({each['seconds']:g} s)" if each["seconds"] and each["result"] != SKIPPED else ""
         text.append(f"  {result:7}  {name:{width}}  {each['reason']} {took}".rstrip())
+        if name == "drives":
+            text += [f"  {'':7}  {'':{width}}  {drive['summary']}" for drive in each["found"].get("drives", [])]
         if each["result"] != PASSED and each["advice"]:
             text.append(f"  {'':7}  {'':{width}}  -> {each['advice']}")
     return text

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import pathlib
-import sys
 import typing as t
 
 import pytest
@@ -72,7 +70,6 @@ def test_what_a_playbook_cannot_do_with_an_inventory_is_refused_before_anything_
             "hosts that are not in caches (x). Give that group another",
         ),
         (inventory, "benchmark", {"fleet_group": "caches2"}, "fleet_group: caches2 is not a group of the inventory"),
-        (inventory, "drives", {}, 'the inventory has no host in the group "hypervisors"'),
         (inventory, "image", {}, 'the inventory has no host in the group "hypervisors"'),
         (standard, "image", {"vm_fleet_image": "https://x/y"}, 'vm_fleet_image: "https://x/y" is not allowed'),
         (inventory, "calibrated", {"run_id": "mine"}, "run_id: this playbook makes two runs"),
@@ -81,52 +78,3 @@ def test_what_a_playbook_cannot_do_with_an_inventory_is_refused_before_anything_
         outcome = fleet.run_playbook("-e", json.dumps(variables), playbook=playbook, inventory=hosts)
         told = " ".join(outcome.output.split())
         assert outcome.status != 0 and expected in told and "changed=1" not in told, told
-
-
-def test_a_host_with_an_old_python_gets_one_sentence(fleet: LocalFleet) -> None:
-    """The host's Python reports the version of CentOS 7's."""
-    (fleet.path / "old").mkdir()
-    (fleet.path / "old" / "sitecustomize.py").write_text("import sys\nsys.version_info = (2, 7, 5)\n", encoding="utf-8")
-    python = fleet.path / "python"
-    python.write_text(f'#!/bin/sh\nPYTHONPATH={fleet.path}/old exec {sys.executable} "$@"\n', encoding="utf-8")
-    python.chmod(0o755)
-    variables = {
-        "client_program_name": "membw",
-        "client_program_directory": str(fleet.path / "programs"),  # where it is not installed yet
-        "vm_fleet_count": 1,
-        "vm_fleet_image": "/golden.qcow2",
-        "vm_fleet_memory": "1G",
-    }
-    roles = ("client_program", "host_tuning", "kernel_cmdline", "redis", "swap_space", "vm_fleet")
-    cases = [
-        *((role, python, "a has Python 2.7 only at") for role in roles),
-        ("redis", fleet.path / "none", "a has no Python that starts at"),
-    ]
-    tasks = [
-        {
-            "ansible.builtin.include_role": {"name": f"memstretch.density.{role}"},
-            "vars": {**variables, "ansible_python_interpreter": str(interpreter)},
-        }
-        for role, interpreter, _text in cases
-    ]
-    inventory = write_inventory(fleet.path / "hosts.yml", {"fleet": {"hosts": {"a": {}}}})
-    for (role, _interpreter, text), message in zip(cases, fleet.messages(tasks, inventory)):
-        assert message.startswith(text) and "needs Python 3.8 or newer" in message, f"{role}: {message}"
-    hosts = {"hypervisors": {"hosts": {"a": {"ansible_python_interpreter": str(python)}}}}
-    outcome = fleet.run_playbook(playbook="drives", inventory=write_inventory(fleet.path / "kvm.yml", hosts))
-    assert outcome.status != 0 and "a has Python 2.7 only at" in " ".join(outcome.output.split()), outcome.output
-
-
-def test_the_drives_are_listed_with_all_that_decides_about_them(fleet: LocalFleet) -> None:
-    hosts = write_inventory(fleet.path / "hosts.yml", {"hypervisors": {"hosts": {"a": {}}}})
-    outcome = fleet.run_playbook(playbook="drives", inventory=hosts)
-    assert outcome.status == 0 and "changed=0" in outcome.output, outcome.output
-    disks = [path.parent.name for path in pathlib.Path("/sys/block").glob("*/device")]
-    lines = [line for line in outcome.output.splitlines() if " | serial " in line]
-    assert len(lines) == len(disks), outcome.output
-    assert ("this host has no disks" in outcome.output) is not bool(disks), outcome.output
-    for line in lines:
-        path, _model, _serial, size, node, pch, judgement = line.strip(' ",').split(" | ")
-        assert path.startswith("/dev/") and size.endswith(" GB") and float(size.split()[0]) >= 0, line
-        assert node.startswith("NUMA node ") and pch.split(": ")[1] in ("yes", "no", "unknown"), line
-        assert judgement.startswith(("can be used", "it ")), line

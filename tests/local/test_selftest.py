@@ -119,6 +119,9 @@ def test_check_mode_touches_nothing(fleet: LocalFleet, machine: None) -> None:
     text = [line.split(None, 2) for line in outcome.output.splitlines()]
     assert ["skipped", "budget", "check mode changes nothing"] in text
     assert any(words[:2] == ["passed", "drives"] for words in text)
+    disks = [path.parent.name for path in pathlib.Path("/sys/block").glob("*/device")]
+    lines = [line.strip() for line in outcome.output.splitlines() if " | serial " in line]
+    assert len(lines) == len(disks) and all(line.startswith("/dev/") for line in lines), outcome.output
     assert not fleet.results.exists()
 
 

@@ -50,7 +50,22 @@ def _candidate(guard: Guard, name: str, paths: list[str]) -> dict[str, t.Any]:
         against.append("is a rotating disk according to the kernel: a page-in would take milliseconds")
     if behind:
         against.append("is behind the PCH, whose link to the processor all its devices share")
-    return found
+    return {**found, "summary": summary(found)}
+
+
+def summary(drive: dict[str, t.Any]) -> str:
+    """Return all that decides whether a drive can hold swap, in one line."""
+    words = {None: "unknown", True: "yes", False: "no"}
+    parts = (
+        drive["path"] or f"/dev/{drive['disk']}",
+        drive["model"] or "model unknown",
+        f"serial {drive['serial'] or 'unknown'}",
+        f"{drive['size_bytes'] / 1e9:.1f} GB",
+        f"NUMA node {'unknown' if drive['numa_node'] is None else drive['numa_node']}",
+        f"behind the PCH: {words[drive['behind_pch']]}",
+        f"it {'; it '.join(drive['against'])}" if drive["against"] else "can be used (swap_space_devices)",
+    )
+    return " | ".join(parts)
 
 
 def _reasons(guard: Guard, path: str) -> list[str]:

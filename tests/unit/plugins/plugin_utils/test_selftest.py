@@ -139,7 +139,7 @@ def test_names_addresses_and_serial_numbers_are_not_in_the_file(named):
     first = made["hosts"]["host-1"]["results"]
     assert first["clock"]["reason"] == "host-1 (host-1) is not kvm010; ask host-1 or 192.0.2.70, not host-2"
     assert first["drives"]["found"] == {
-        "drives": [{"path": None, "serial": None, "model": "X", "against": ["is SERIAL, in use"]}]
+        "drives": [{"path": None, "serial": None, "summary": None, "model": "X", "against": ["is SERIAL, in use"]}]
     }
     assert first["vm"]["found"] == {"number": 12}
     text = json.dumps(made)
@@ -205,3 +205,9 @@ def test_role_and_modules_name_the_same_checks():
     for module, option, extra in ((selftest_module, "checks", []), (record_module, "name", list(selftest.NAMES[9:]))):
         assert yaml.safe_load(module.DOCUMENTATION)["options"][option]["choices"] == ALL + extra
     assert {path.stem for path in (ROLE / "tasks").glob("check_*.yml")} == {f"check_{name}" for name in ALL}
+
+
+def test_each_drive_has_a_line_of_its_own(host):
+    host["drives"] = finding("passed", "1 of 2 drives could hold swap", drives=[{"summary": "a | b"}, {"summary": "c"}])
+    text = selftest.lines("kvm01", host, selftest.judge(host, ["drives"]))
+    assert [line.strip() for line in text[2:4]] == ["a | b", "c"], text

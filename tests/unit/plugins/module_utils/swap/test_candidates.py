@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import behind_pch
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.swap.candidates import candidates
+from ansible_collections.memstretch.density.plugins.module_utils.swap.candidates import candidates, summary
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
@@ -104,3 +104,39 @@ def test_the_drives_of_this_machine_are_examined_and_none_in_use_is_offered():
         pytest.skip("no file system of this machine is on a disk or a partition")
     for disk in used:
         assert any("carries the file system" in text for text in found[disk]), (disk, found[disk])
+
+
+@pytest.mark.parametrize(
+    ("different", "text"),
+    [
+        (
+            {},
+            "/dev/disk/by-id/nvme-X | X | serial S1 | 750.2 GB | NUMA node 1 | behind the PCH: no "
+            "| can be used (swap_space_devices)",
+        ),
+        (
+            {
+                "path": None,
+                "model": None,
+                "serial": None,
+                "numa_node": None,
+                "behind_pch": None,
+                "against": ["is old", "is used"],
+            },
+            "/dev/nvme0n1 | model unknown | serial unknown | 750.2 GB | NUMA node unknown | behind the PCH: unknown "
+            "| it is old; it is used",
+        ),
+    ],
+)
+def test_a_drive_in_one_line(different, text):
+    drive = {
+        "disk": "nvme0n1",
+        "path": "/dev/disk/by-id/nvme-X",
+        "model": "X",
+        "serial": "S1",
+        "size_bytes": 750156374016,
+        "numa_node": 1,
+        "behind_pch": False,
+        "against": [],
+    }
+    assert summary({**drive, **different}) == text
