@@ -75,18 +75,16 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 _RUN = "memstretch.density.benchmark_run"
 _PHASE = "memstretch.density.benchmark_phase"
 _END = "memstretch.density.benchmark_end"
-_REPORT = "memstretch.density.density_report"
+_REPORT = "memstretch.density.report"
 _CHARGED = "memstretch.density.charged_dram"
 _PRESSURE = "memstretch.density.host_pressure"
 _RESULT = "memstretch.density.solotest_result"
 _MEASURING = ("memstretch.density.solotest", _RESULT)
 # Actions that publish a page: where their result has its directory, and the files to open, the first one that exists.
 _PUBLISHING: dict[str, tuple[str, tuple[str, ...]]] = {
-    _REPORT: ("density_report", ("report.html",)),
+    _REPORT: ("report", ("comparison.html", "report.html")),
     "memstretch.density.density_search": ("density", ("density.html",)),
     "memstretch.density.study": ("study", ("comparison.html",)),
-    "memstretch.density.run_comparison": ("published", ("comparison.html", "report.html")),
-    "memstretch.density.experiment_result": ("experiment_result", ("report.html",)),
     "memstretch.density.optimize": ("optimize", ("optimize.txt",)),
 }
 
@@ -162,7 +160,7 @@ class CallbackModule(CallbackBase):
             self._recorder.begin_phase(answer["benchmark_phase"])
         elif action == _END and "benchmark_end" in answer and self._recorder:
             self._recorder.end_run(answer["benchmark_end"])
-        elif action == _REPORT and "density_report" in answer:
+        elif action == _REPORT and "verdict" in answer.get("report", {}):
             self._reported = True
         elif action == _CHARGED and self._recorder:
             self._take_charged(answer)
@@ -195,7 +193,7 @@ class CallbackModule(CallbackBase):
     def _take_failure(self, result: t.Any, unreachable: bool, ignored: bool) -> None:
         action, answer, host = _action(result), result.result, result.host.name
         self._note_page(action, answer)
-        if action == _REPORT and "density_report" in answer:
+        if action == _REPORT and "verdict" in answer.get("report", {}):
             self._reported = True
             return
         partial = answer.get("solotest") if action in _MEASURING else None

@@ -48,6 +48,26 @@ class ControllerAction(ActionBase):
         raise NotImplementedError
 
 
+def refuse_options_of_others(
+    selector: str, chosen: str, given: t.Iterable[str], options_of: t.Mapping[str, t.Collection[str]]
+) -> None:
+    """Refuse an option that only other choices of the selector read, so that no option is without effect.
+
+    Args:
+        selector: the option that chooses, such as kind.
+        chosen: its value.
+        given: names of the options that the task sets.
+        options_of: by choice, the options that it reads.
+
+    Raises:
+        SettingError: there is such an option.
+    """
+    for name in given:
+        others = [choice for choice, names in options_of.items() if name in names]
+        if others and chosen not in others:
+            raise SettingError(f"{name}: has no effect with {selector}={chosen}; it is for {' and '.join(others)}")
+
+
 def measured_run(option: str, results_dir: str, run_id: str) -> RunDirectory:
     """Return the directory of an existing run.
 

@@ -159,7 +159,7 @@ def test_throughput_of_two_profiles_is_continued_after_an_interruption_and_compa
     (fleet.results / "c" / "throughput_benchmark.json").write_bytes(
         (fleet.results / "b" / "throughput_benchmark.json").read_bytes()
     )
-    compared = fleet.run_playbook("-e", "runs=b,c", playbook="compare", inventory=inventory)
+    compared = fleet.run_playbook("-e", "runs=b,c", playbook="report", inventory=inventory)
     assert compared.status == 0, compared.output
     assert "c/dram reaches 100 % (indicative) for writing new keys" in " ".join(compared.output.split())
 

@@ -41,7 +41,7 @@ def obeyed(outside: pathlib.Path) -> dict[str, t.Any]:
         "ansible_facts": {"attacker_fact": "set"},
         "benchmark_run": begun_run(outside, run_config(), ["a"]),
         "benchmark_phase": {"phase": {}},
-        "density_report": {"verdict": "pass"},
+        "report": {"verdict": "pass"},
     }
 
 

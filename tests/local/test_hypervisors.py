@@ -49,7 +49,7 @@ def test_the_pressure_of_hypervisors_is_recorded(fleet, tmp_path, other_kernel):
     path.write_text(yaml.safe_dump(inventory), encoding="utf-8")
     role = {"ansible.builtin.include_role": {"name": "memstretch.density.latency_benchmark"}}
     report = {
-        "memstretch.density.density_report": {"results_dir": str(fleet.results), "run_id": "latest"},
+        "memstretch.density.report": {"results_dir": str(fleet.results), "run_id": "latest"},
         "run_once": True,
     }
     outcome = fleet.run_playbook(

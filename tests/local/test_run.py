@@ -113,11 +113,11 @@ def test_a_run_is_measured_kept_and_judged(fleet):
         encoding="utf-8"
     )
     paid = {"date": "2026-01-31", "currency": "EUR", "server": 4800, "dram_per_gb": 0, "months": 48, "servers": 4}
-    priced = fleet.run_playbook("-e", json.dumps({"density_report_prices": paid}), playbook="report")
+    priced = fleet.run_playbook("-e", json.dumps({"report_prices": paid}), playbook="report")
     assert priced.status == 0 and "Cost of a VM (EUR, prices of 2026-01-31, 48 months)" in priced.output, priced.output
     (arm,) = priced.summary["cost"]["arms"]
     assert (arm["vms"], arm["server_month"], arm["per_vm_month"]) == (2, 100, pytest.approx(50))
-    strict = fleet.run_playbook("-e", "slo_enforce=true", "-e", "density_report_slo_p99_us=0.01", playbook="report")
+    strict = fleet.run_playbook("-e", "slo_enforce=true", "-e", "latency_benchmark_slo_p99_us=0.01", playbook="report")
     assert strict.status != 0 and "misses the SLO" in strict.output
     assert strict.summary["verdict"] == "fail"
 

@@ -124,8 +124,8 @@ def test_a_host_without_a_result_is_found_at_the_end(run, begun, tmp_path, make_
 
 
 def test_a_report_in_the_playbook_is_not_repeated(run, begun, tmp_path, capsys):
-    data = {"density_report": {"verdict": "invalid"}, "msg": "not valid"}
-    run.v2_runner_on_failed(task_result("localhost", data, "memstretch.density.density_report"))
+    data = {"report": {"verdict": "invalid"}, "msg": "not valid"}
+    run.v2_runner_on_failed(task_result("localhost", data, "memstretch.density.report"))
     run.v2_playbook_on_stats(None)
     assert "Verdict" not in capsys.readouterr().out
 
@@ -209,7 +209,7 @@ def test_a_run_in_the_result_of_a_host_is_ignored(callback, begun, tmp_path, act
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("key", ["benchmark_phase", "density_report"])
+@pytest.mark.parametrize("key", ["benchmark_phase", "report"])
 def test_a_phase_or_a_report_in_the_result_of_a_host_is_ignored(run, begun, tmp_path, make_result, capsys, key):
     begin(run, begun, 0)
     forged = {"phase": {**begun["phases"][1], "name": "../../forged"}, "begun_at": START, "start_at": START}

@@ -21,7 +21,7 @@ OBEYED = {
     "_ansible_no_log": True,
     "benchmark_run": {"directory": "/etc"},
     "benchmark_phase": {"phase": {}},
-    "density_report": {"verdict": "pass"},
+    "report": {"verdict": "pass"},
     "invocation": {"module_args": {}},
     "results": [],
     "include": "/etc/passwd",
