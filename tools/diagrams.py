@@ -145,7 +145,7 @@ DATA_FLOW = Diagram(
         Box(35, 455, 220, 90, ("callback fleet_latency", "merges, writes", "the files of the run")),
         Box(290, 465, 130, 70, ("results/RUN/",), "data"),
         Box(455, 455, 230, 90, ("module report", "verdict, text,", "JSON, HTML")),
-        Box(720, 455, 250, 90, ("study, density,", "ablation, optimize:", "many runs")),
+        Box(720, 455, 250, 90, ("study, density:", "many runs")),
     ),
     (
         Arrow(((185, 105), (218, 105))),

@@ -43,7 +43,7 @@ OPTIONS_OF = {
 
 
 class ActionModule(ControllerAction):
-    """Publish what was measured, from its files. This action can fail the play; the callback, which wrote them, cannot."""
+    """Publish what was measured, from its files. This action can fail the play; the callback cannot."""
 
     ARGUMENTS = {
         "of": {"type": "str", "choices": list(OPTIONS_OF), "default": "run"},

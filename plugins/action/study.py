@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 from ansible.utils.display import Display
@@ -18,56 +19,62 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     RESUME,
     SITE,
     ControllerAction,
+    refuse_options_of_others,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts as study_attempts
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import compared_arms, optimized_profile
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import (
     ORDERS,
     Arm,
     ablation_arms,
     profile_arms,
-    repeated,
-    run_names,
     schedule,
     split_names,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.attempts import FINISHED, INVALID
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, publish
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import (
-    DONE,
-    PENDING,
-    SKIPPED,
-    Sequence,
-    choose,
-    common_settings,
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.candidates import Candidate, candidates
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimization import (
+    FIGURES,
+    Optimization,
+    SearchSettings,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimization_runs import (
+    OptimizationRuns,
+    opening,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import Sequence, choose, common_settings
 
-FILE = "study.json"
+Options = t.Mapping[str, t.Any]
+
+# What each kind of study reads, in addition to what all kinds do.
+OPTIONS_OF = {
+    "profiles": ("profiles", "order", "prices", "cost_example"),
+    "ablation": ("profile", "data", "settings", "put_back", "reboot", "prices", "cost_example"),
+    "optimize": ("profile", "data", "settings", "figure", "screening_rounds", "minutes"),
+}
+COMPARED, OPTIMIZED = "study.json", "optimize.json"
 
 
 class ActionModule(ControllerAction):
-    """Run site.yml under one profile after another, compare the runs, and restore the hosts."""
+    """Run site.yml many times, compare the runs or search for better values, and restore the hosts."""
 
     ARGUMENTS = {
+        "kind": {"type": "str", "choices": list(OPTIONS_OF), "default": "profiles"},
         "results_dir": RESULTS_DIR,
         "study_id": {"type": "str"},
         "resume": RESUME,
         "profiles": {"type": "raw"},
-        "ablation": {
-            "type": "dict",
-            "options": {
-                "profile": {"type": "str", "required": True},
-                "data": {"type": "dict", "required": True},
-                "settings": {"type": "raw"},
-                "put_back": {"type": "bool", "default": False},
-                "reboot": {"type": "bool", "default": False},
-            },
-        },
-        "order": {"type": "str", "default": "interleaved"},
-        "rounds": {"type": "raw", "default": 5},
+        "order": {"type": "str", "default": ORDERS[0]},
+        "profile": {"type": "str"},
+        "data": {"type": "dict"},
+        "settings": {"type": "raw"},
+        "put_back": {"type": "bool", "default": False},
+        "reboot": {"type": "bool", "default": False},
+        "figure": {"type": "str", "default": FIGURES[0]},
+        "screening_rounds": {"type": "raw", "default": 2},
+        "minutes": {"type": "raw", "default": 240},
+        "rounds": {"type": "raw"},
         "attempts": ATTEMPTS,
         "run": CHECKED_RUN,
         "site": SITE,
@@ -76,146 +83,104 @@ class ActionModule(ControllerAction):
     }
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        kind = options["kind"]
+        refuse_options_of_others("kind", kind, self._task.args, OPTIONS_OF)
+        if kind != "profiles" and not (options["profile"] and options["data"]):
+            raise SettingError(f"profile, data: both are needed with kind={kind}, the name and content of a profile")
+        hypervisors = bool(task_vars["groups"].get("hypervisors"))
+        return self._optimize(options, hypervisors) if kind == "optimize" else self._compare(options, hypervisors)
+
+    def _compare(self, options: Options, hypervisors: bool) -> dict[str, t.Any]:
+        """Compare profiles, or the settings of one."""
         paid = cost.prices("prices", options["prices"], options["cost_example"])
         order = choice("study_order", options["order"], ORDERS)
-        rounds = number("study_rounds", options["rounds"], RANGES["study_rounds"])
+        rounds = number("study_rounds", 5 if options["rounds"] is None else options["rounds"], RANGES["study_rounds"])
         limit = number("study_attempts", options["attempts"], RANGES["study_attempts"])
-        if options["ablation"] and order != "interleaved":
-            raise SettingError(
-                f"study_order: {order!r} is not allowed for an ablation; it must be interleaved, since an ablation "
-                f"repeats its first arm in each round"
-            )
-        arms = _arms(options)
+        ablation = options["kind"] == "ablation"
+        arms = _ablation(options) if ablation else profile_arms("profiles", options["profiles"])
         definition = {
             "arms": [arm._asdict() for arm in arms],
             "order": order,
             "rounds": rounds,
             **common_settings(options["run"]),
         }
-        kind = "ablation" if options["ablation"] else "study"
         directory, document = choose(
-            options["results_dir"], FILE, kind, options["study_id"], definition, options["resume"]
+            options["results_dir"],
+            COMPARED,
+            "ablation" if ablation else "study",
+            options["study_id"],
+            definition,
+            options["resume"],
         )
-        _enter_runs(document, schedule(arms, order, rounds))
-        for line in _opening(directory, document) + site_check.added(document, options["site"]):
+        compared_arms.enter_runs(document, schedule(arms, order, rounds))
+        for line in compared_arms.opening(directory, document) + site_check.added(document, options["site"]):
             Display().display(line)
         if self._task.check_mode:
             return {"changed": False, "study": {"id": document["id"], "directory": directory.path}}
-        with Sequence(directory, FILE, document, bool(task_vars["groups"].get("hypervisors"))) as sequence:
-            for arm in arms if kind == "study" else arms[:1]:
+        with Sequence(directory, COMPARED, document, hypervisors) as sequence:
+            for arm in arms[:1] if ablation else arms:
                 sequence.check(arm.name, arm.variables)
-            _run_all(sequence, {arm.name: arm for arm in arms}, limit)
-        return {"changed": True, **_conclude(directory, document, paid)}
+            compared_arms.run_all(sequence, {arm.name: arm for arm in arms}, limit)
+        return {
+            "changed": True,
+            **compared_arms.conclude(directory, COMPARED, document, paid, Display().display),
+        }
 
-
-def _arms(options: t.Mapping[str, t.Any]) -> list[Arm]:
-    ablation = options["ablation"]
-    if not ablation:
-        return profile_arms("profiles", options["profiles"])
-    data = ablation["data"]
-    if not ablation["reboot"]:
-        data = {**data, "kernel_cmdline": {}}
-    wanted = split_names("ablation_settings", ablation["settings"]) if ablation["settings"] else []
-    return ablation_arms(ablation["profile"], data, wanted, ablation["put_back"])
-
-
-def _enter_runs(document: dict[str, t.Any], runs: t.Sequence[tuple[Arm, int]]) -> None:
-    """Enter the runs into a new document."""
-    if not document["runs"]:
-        document["runs"] = [
-            {"run_id": name, "arm": arm.name, "round": round_, "state": PENDING, "verdict": None, "note": ""}
-            for (arm, round_), name in zip(runs, run_names(document["id"], runs))
-        ]
-
-
-def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[str]:
-    definition, runs = document["definition"], document["runs"]
-    left = [run for run in runs if run["state"] not in DONE]
-    rounds = f", {definition['rounds']} runs of each, {definition['order']}" if definition["rounds"] > 1 else ""
-    return [
-        f"{'Study' if len(left) == len(runs) else 'Resuming study'} {document['id']}: "
-        f"{len(definition['arms'])} arms{rounds}",
-        f"  {', '.join(arm['name'] for arm in definition['arms'])}",
-        f"{len(left)} of {len(runs)} runs to measure; results in {directory.path}",
-    ]
-
-
-def _run_all(sequence: Sequence, arms: t.Mapping[str, Arm], limit: int) -> None:
-    """Measure all runs that are not done, with at most C(limit) invalid attempts at each."""
-    runs, total = sequence.document["runs"], sequence.document["definition"]["rounds"]
-
-    def is_open(run: t.Mapping[str, t.Any]) -> bool:
-        return run["state"] not in DONE and sequence.invalid_attempts(run["run_id"]) < limit
-
-    for position, run in enumerate(runs):
-        if not is_open(run):
-            continue
-        arm = arms[run["arm"]]
-        why = _without_effect(sequence, arm)
-        if why:
-            sequence.say(f"== {arm.name}: skipped, {why}")
-            run.update(state=SKIPPED, note=why)
-        else:
-            left = sum(1 for each in runs[position:] if is_open(each))
-            rounds = f", run {run['round']} of {total}" if total > 1 else ""
-            sequence.announce(f"Run {position + 1} of {len(runs)}: {arm.name}{rounds}", left)
-            about = {"arm": arm.name, "round": run["round"]}
-            run.update(sequence.measure_until_valid(run["run_id"], about, arm.variables, limit))
-        sequence.save()
-    sequence.document["finished"] = all(run["state"] in DONE for run in runs)
-
-
-def _without_effect(sequence: Sequence, arm: Arm) -> str:
-    """Return why an arm of an ablation would repeat another one: no host has its setting, or all hosts had the value
-    before.
-
-    The original values are known once the arm with the whole profile has run.
-    """
-    first = sequence.document["runs"][0]
-    if arm.setting is None or first["state"] not in (FINISHED, INVALID):
-        return ""
-    run = RunDirectory(sequence.directory.results_dir, first["run_id"]).read_json("run.json")
-    found = [
-        setting
-        for record in run["hosts"].values()
-        for setting in (record.get("tuning") or {}).get("settings", [])
-        if arm.setting in (setting["name"], setting["section"]) or setting["name"].endswith(f" {arm.setting}")
-    ]
-    if found and all(setting["absent"] for setting in found):
-        return "no host has such a setting"
-    if found and all(setting["absent"] or setting["original"] == setting["effective"] for setting in found):
-        return "the hosts already had this value"
-    return ""
-
-
-def _conclude(
-    directory: RunDirectory, document: dict[str, t.Any], paid: t.Mapping[str, t.Any] | None
-) -> dict[str, t.Any]:
-    """Compare the measured runs, and name the others."""
-    measured = [run for run in document["runs"] if run["state"] in (FINISHED, INVALID)]
-    repeats = repeated([(arm["name"], arm["variables"]) for arm in document["definition"]["arms"]])
-    arms = []
-    for arm in document["definition"]["arms"]:
-        own = [run for run in measured if run["arm"] == arm["name"]]
-        # The figures of an invalid run prove nothing, so it is shown only where an arm has no other.
-        own = [run for run in own if run["state"] == FINISHED] or own
-        runs = [RunDirectory(directory.results_dir, run["run_id"]) for run in own]
-        arms += [ArmRuns(arm["name"], runs, repeats.get(arm["name"]), [run["round"] for run in own])] if runs else []
-    result: dict[str, t.Any] = {"study": {"id": document["id"], "directory": directory.path}}
-    ledger = study_attempts.summary(document.get("attempts", []))
-    directory.write_json(FILE, {**document, "attempts_summary": ledger})
-    if len(arms) > 1:
-        publish(directory, arms, Display().display, paid, ledger=ledger, site=document["site_checks"])
-        Display().display(f"Comparison: {directory.file('comparison.html')}")
-    else:
-        for line in study_attempts.lines(ledger):
-            Display().display(line)
-    wrong = [f"{run['run_id']} {run['state']}: {run['note']}" for run in document["runs"] if run["state"] not in DONE]
-    if wrong:
-        share = f"{len(wrong)} of {len(document['runs'])} runs are not valid"
-        advice = (
-            "run the same command again to continue with those that have attempts left; a larger "
-            "study_attempts allows more, and resume=false begins a new study"
+    def _optimize(self, options: Options, hypervisors: bool) -> dict[str, t.Any]:
+        """Search the candidates of a profile's settings for those that beat the profile."""
+        limit = number("study_attempts", options["attempts"], RANGES["study_attempts"])
+        definition = _search(options)
+        if not hypervisors:
+            raise SettingError("hypervisors: this group is empty, so there is no host to tune; add the hosts to it")
+        directory, document = choose(
+            options["results_dir"], OPTIMIZED, "optimize", options["study_id"], definition, options["resume"]
         )
-        result.update(failed=True, msg=f"{share}; {advice}. {' | '.join(wrong)}")
-    return result
+        tried = [Candidate(**each) for each in definition["candidates"]]
+        for line in opening(directory, document, tried) + site_check.added(document, options["site"]):
+            Display().display(line)
+        found = {"id": document["id"], "directory": directory.path}
+        if self._task.check_mode:
+            return {"changed": False, "study": found}
+        with Sequence(directory, OPTIMIZED, document, hypervisors) as sequence:
+            sequence.check(options["profile"], {"profile": options["profile"]})
+            runs = OptimizationRuns(sequence, definition["profile"], definition["data"], tried, limit)
+            how = SearchSettings(
+                definition["figure"], definition["screening_rounds"], definition["rounds"], 60 * definition["minutes"]
+            )
+            settings = {each.name: each.setting for each in tried}
+            document["result"] = Optimization(settings, runs.measure, how, sequence.say).run()
+        document["finished"] = True  # only now, so that the same command restores the hosts if this one was killed
+        path = optimized_profile.publish(directory, OPTIMIZED, document, Display().display)
+        return {"changed": True, "study": {**found, "profile": path, "proposed": document["result"]["proposed"]}}
+
+
+def _wanted(options: Options) -> list[str]:
+    return split_names("study_settings", options["settings"]) if options["settings"] else []
+
+
+def _ablation(options: Options) -> list[Arm]:
+    """Return the arms of an ablation."""
+    data = options["data"]
+    if not options["reboot"]:
+        data = {**data, "kernel_cmdline": {}}
+    return ablation_arms(options["profile"], data, _wanted(options), options["put_back"])
+
+
+def _search(options: Options) -> dict[str, t.Any]:
+    """Return the settings of a search."""
+    given = {**options, "rounds": 12 if options["rounds"] is None else options["rounds"]}
+    ranges = {
+        "screening_rounds": RANGES["study_screening_rounds"],
+        "rounds": RANGES["study_confirmation_rounds"],
+        "minutes": RANGES["study_minutes"],
+    }
+    data = json.loads(json.dumps(options["data"]))  # plain values, as they come back from the document
+    profile = str(options["profile"])
+    return {
+        "profile": profile,
+        "data": data,
+        "candidates": [each._asdict() for each in candidates(profile, data, _wanted(options))],
+        "figure": choice("study_figure", options["figure"], FIGURES),
+        **{name: number(f"study_{name}", given[name], allowed) for name, allowed in ranges.items()},
+        **common_settings(options["run"]),
+    }

@@ -84,8 +84,7 @@ _MEASURING = ("memstretch.density.solotest", _RESULT)
 _PUBLISHING: dict[str, tuple[str, tuple[str, ...]]] = {
     _REPORT: ("report", ("comparison.html", "report.html")),
     "memstretch.density.density_search": ("density", ("density.html",)),
-    "memstretch.density.study": ("study", ("comparison.html",)),
-    "memstretch.density.optimize": ("optimize", ("optimize.txt",)),
+    "memstretch.density.study": ("study", ("comparison.html", "optimize.txt")),
 }
 
 

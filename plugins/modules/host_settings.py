@@ -42,7 +42,7 @@ options:
       - Values of sysctls by name.
       - Here and in the other sections an entry is a value, or a list of values of which the first that the kernel
         accepts is set, or a dictionary with C(value) and optionally the texts C(reason) and C(since) (the first kernel
-        with the knob), and C(candidates), values that M(memstretch.density.optimize) may try. This module does not use
+        with the knob), and C(candidates), values that M(memstretch.density.study) may try. This module does not use
         these.
     type: dict
     default: {}

@@ -9,18 +9,28 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: study
-short_description: Run the same load under one profile after another, and compare
+short_description: Compare profiles or the settings of one, or search for faster values
 version_added: 1.0.0
 description:
   - Runs C(site.yml) of this collection once for each run, in its own process, with the inventory, variables and
-    connection options of the current playbook. Then compares the runs with the first arm and writes C(study.json),
-    C(comparison.json), C(comparison.txt) and C(comparison.html).
+    connection options of the current playbook.
+  - With O(kind=profiles) and O(kind=ablation), compares the runs with the first arm and writes C(study.json),
+    C(comparison.json), C(comparison.txt) and C(comparison.html). Fails at the end if a run is invalid or failed; the
+    other runs are compared nevertheless.
+  - With O(kind=optimize), tries the candidates that a profile names for its settings. Screening measures the profile
+    and all candidates in the same rounds and drops the slower half, until at most three are left. These are confirmed
+    in new rounds, with a 95 % interval of the ratio to the profile and with Holm's correction for their number. If
+    several settings are confirmed, they are measured together.
+  - A candidate is proposed only if its O(figure) is significantly lower than the profile's, and the other figure is not
+    significantly higher. A figure is that of the upper bound (C(intended)), as the geometric mean over the cells. A
+    candidate whose run fails, that loses a host, or that changes nothing on the hosts is set aside and named. Writes
+    C(optimize.json), C(optimize.txt), and a profile file if a candidate is proposed.
   - At the end, also after a failure or an interruption, runs C(teardown.yml) and C(restore.yml).
   - Continues an interrupted study; finished runs and phases are kept.
-  - Measures an invalid run again as a new run, called C(<run>-attempt2) (3, ...). All attempts are kept, C(study.json)
-    lists them, and the comparison shows how many were discarded and what would follow if these had failed. Nothing is
-    measured again because it failed or is undecided.
-  - Fails at the end if a run is invalid or failed; the other runs are compared nevertheless.
+  - Measures an invalid run again as a new run, called C(<run>-attempt2) (3, ...). All attempts are kept and listed in
+    the study's file, and a comparison shows how many were discarded and what would follow if these had failed. Nothing
+    is measured again because it failed or is undecided.
+  - An option that the kind of study does not read is refused.
   - Runs on the controller. Options that prompt for a password are refused; use password files.
 extends_documentation_fragment:
   - memstretch.density.controller_action
@@ -29,46 +39,71 @@ extends_documentation_fragment:
   - memstretch.density.checked_run
   - memstretch.density.checked_site
   - memstretch.density.resumed
-  - memstretch.density.run_attempts
 options:
+  kind:
+    description:
+      - V(profiles) compares O(profiles). V(ablation) leaves out the settings of O(profile) one at a time; the profile
+        itself is measured twice in each round, as an A/A test. V(optimize) searches for faster values of them.
+      - O(prices) and O(cost_example) are not for V(optimize).
+    type: str
+    choices: [profiles, ablation, optimize]
+    default: profiles
   profiles:
-    description: Names or paths of two or more profiles, as a list or one text with commas. The others are compared
-      with the first. One that is named again makes an A/A test, whose arms must not differ.
+    description: With O(kind=profiles), names or paths of two or more profiles, as a list or one text with commas. The
+      others are compared with the first. One that is named again makes an A/A test, whose arms must not differ.
     type: raw
-  ablation:
-    description: Instead of O(profiles), one profile whose settings are left out one at a time. The profile itself is
-      measured twice in each round, as an A/A test.
-    type: dict
-    suboptions:
-      profile:
-        description: Its name or path.
-        type: str
-        required: true
-      data:
-        description: Its content, from the lookup P(memstretch.density.host_profile#lookup).
-        type: dict
-        required: true
-      settings:
-        description: Names of the settings, as a list or one text with commas. All if empty.
-        type: raw
-      put_back:
-        description: Compare with the profile without these settings, and add one at a time.
-        type: bool
-        default: false
-      reboot:
-        description: Whether to include arguments of the kernel command line, for which the hosts are rebooted.
-        type: bool
-        default: false
   order:
     description:
-      - V(interleaved) runs each arm once, then the next round; slow changes of a host then affect all arms alike.
-        V(blocks) runs all runs of one arm, then the next arm; it is refused for an ablation.
+      - With O(kind=profiles), V(interleaved) runs each arm once, then the next round; slow changes of a host then
+        affect all arms alike. V(blocks) runs all runs of one arm, then the next arm. An ablation is interleaved.
     type: str
     default: interleaved
-  rounds:
-    description: Runs of each arm, 1 to 1000. A ratio has an interval only with three or more.
+  profile:
+    description: With O(kind=ablation) and O(kind=optimize), name or path of the profile.
+    type: str
+  data:
+    description: Its content, from the lookup P(memstretch.density.host_profile#lookup).
+    type: dict
+  settings:
+    description: Names of the settings that are left out, or whose candidates are tried, as a list or one text with
+      commas. All if empty.
     type: raw
-    default: 5
+  put_back:
+    description: With O(kind=ablation), compare with the profile without these settings, and add one at a time.
+    type: bool
+    default: false
+  reboot:
+    description: With O(kind=ablation), whether to include arguments of the kernel command line, for which the hosts are
+      rebooted.
+    type: bool
+    default: false
+  figure:
+    description: With O(kind=optimize), what is made smaller, V(avg_us) or V(p99_us). The other one must not become
+      worse.
+    type: str
+    default: avg_us
+  screening_rounds:
+    description: With O(kind=optimize), rounds before screening drops the slower half, 1 to 100.
+    type: raw
+    default: 2
+  minutes:
+    description:
+      - With O(kind=optimize), the time budget of all runs in minutes, 1 to 100,000. What the runs have taken so far
+        decides how many more fit.
+      - If the time is short, screening ends early first, then the confirmation has fewer candidates, then fewer rounds.
+        A run that has begun is finished.
+    type: raw
+    default: 240
+  rounds:
+    description:
+      - Runs of each arm, 1 to 1000. A ratio has an interval only with three or more. The default is 5.
+      - With O(kind=optimize), rounds of a confirmation, at least 3. The default is 12.
+    type: raw
+  attempts:
+    description: Attempts at each run, 1 to 99, of which all but the last may be invalid. Not a setting of the study,
+      which another number continues.
+    type: raw
+    default: 3
   study_id:
     description:
       - Name of the study's directory. An existing directory is refused, unless it holds an unfinished study with the
@@ -86,11 +121,22 @@ EXAMPLES = r"""
     profiles: dram,swap_2018,swap,zram
     rounds: 3
     run: "{{ checked }}"
+
+- name: Search for better values of two settings
+  memstretch.density.study:
+    kind: optimize
+    profile: zram
+    data: "{{ host_tuning_profile_data }}"
+    settings: vm.page-cluster,vm.watermark_scale_factor
+    run: "{{ checked }}"
 """
 
 RETURN = r"""
 study:
-  description: The C(id) of the study, and the C(directory) of C(study.json) and the comparison.
+  description:
+    - The C(id) of the study, and the C(directory) of its files.
+    - With O(kind=optimize), except in check mode, C(proposed), the candidates that beat the profile, and C(profile),
+      the path of the file with them (null if there are none).
   returned: always
   type: dict
 """

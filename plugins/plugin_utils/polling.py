@@ -23,7 +23,6 @@ LONG_TASK_SECONDS = 0.5
 _LONG = (
     "wait_for",
     "density_search",
-    "optimize",
     "study",
     "memory_bandwidth",
     "page_in_latency",

@@ -164,8 +164,8 @@ exec /bin/date "$@"
             "density_max: 3 is out of range; it must be from 1 to 2, the hosts of the group fleet",
         ),
         (
-            "ablation",
-            {"profile": "swap", "ablation_settings": "vm.nothing"},
+            "study",
+            {"kind": "ablation", "profile": "swap", "study_settings": "vm.nothing"},
             "vm.nothing is not a setting of profile swap; its settings are cpu_governor",
         ),
     ],
@@ -185,13 +185,14 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
     sections = ("sysctl", "sysfs", "block_queue", "services_stopped", "kernel_cmdline", "swap", "swap_candidates")
     data = {"cpu_governor": {"value": "performance", "candidates": ["schedutil"]}, **{name: {} for name in sections}}
     mine = {"profile": "mine.yml", "data": data}
+    search = {**mine, "kind": "optimize"}
     cases = [
         ("study", {"profiles": "dram"}, "a comparison needs at least 2"),
         ("study", {"profiles": ""}, "profiles: no name is given"),
         (
             "study",
-            {"ablation": {"profile": "swap", "data": {}}, "order": "blocks"},
-            "study_order: 'blocks' is not allowed for an ablation; it must be interleaved",
+            {**mine, "kind": "ablation", "order": "blocks"},
+            "order: has no effect with kind=ablation; it is for profiles",
         ),
         (
             "study",
@@ -201,16 +202,16 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
         ("study", {**two, "rounds": 0}, "a whole number from 1 to 1,000"),
         ("study", {**two, "attempts": 0}, "study_attempts: 0 is out of range"),
         ("study", {**two, "study_id": "../x"}, "study_id: '../x' is not allowed"),
-        ("optimize", mine, "hypervisors: this group is empty, so there is no host to tune; add the hosts to it"),
+        ("study", search, "hypervisors: this group is empty, so there is no host to tune; add the hosts to it"),
         (
-            "optimize",
-            {**mine, "figure": "max_us"},
-            "optimize_figure: 'max_us' is not allowed; it must be one of avg_us",
+            "study",
+            {**search, "figure": "max_us"},
+            "study_figure: 'max_us' is not allowed; it must be one of avg_us",
         ),
-        ("optimize", {**mine, "rounds": 2}, "optimize_rounds: 2 is out of range; it must be a whole number from 3 to"),
-        ("optimize", {**mine, "minutes": 0}, "optimize_minutes: 0 is out of range"),
-        ("optimize", {**mine, "settings": "vm.x"}, "optimize_settings: vm.x has no candidates in profile mine.yml"),
-        ("optimize", {**mine, "data": {**data, "cpu_governor": ""}}, "profile: mine.yml has no candidates"),
+        ("study", {**search, "rounds": 2}, "study_rounds: 2 is out of range; it must be a whole number from 3 to"),
+        ("study", {**search, "minutes": 0}, "study_minutes: 0 is out of range"),
+        ("study", {**search, "settings": "vm.x"}, "study_settings: vm.x has no candidates in profile mine.yml"),
+        ("study", {**search, "data": {**data, "cpu_governor": ""}}, "profile: mine.yml has no candidates"),
         ("density_search", {"profiles": "dram", "start": 5}, "density_start: 5 is more than density_max, 2"),
         ("density_search", {"profiles": "dram", "probes": 0}, "density_probes: 0 is out of range; it must be a whole"),
         ("density_search", {"profiles": "dram", "factor": 1}, "density_factor: 1 is out of range; it must be a number"),
@@ -368,11 +369,11 @@ def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet
     """On the hosts of inventories/stretched, in small, under a DRAM budget; this machine is restored."""
     variables, _ports = stretched_in_small(tmp_path, 4)
     settings = "vm.swappiness,/sys/kernel/mm/lru_gen/min_ttl_ms"
-    variables.update(profile="swap", ablation_settings=settings, study_rounds=1)
+    variables.update(kind="ablation", profile="swap", study_settings=settings, study_rounds=1)
     before = snapshot()
     studies = Studies(fleet, STRETCHED)
     try:
-        outcome = studies.run_playbook("ablation", variables, "--limit", "localhost,this_machine,redis01")
+        outcome = studies.run_playbook("study", variables, "--limit", "localhost,this_machine,redis01")
         left = differences(before, snapshot())
     finally:
         if RECORDS.exists():  # for the tests that follow
@@ -406,26 +407,27 @@ def test_a_search_for_better_settings_is_resumed_and_restores(untuned_machine, f
     }
     studies = Studies(fleet, write_inventory(tmp_path / "fleet.yml", groups))
     variables = {
+        "kind": "optimize",
         "profile": str(mine),
-        "optimize_settings": "vm.stat_interval",
-        "optimize_rounds": 3,
-        "optimize_screening_rounds": 1,
+        "study_settings": "vm.stat_interval",
+        "study_rounds": 3,
+        "study_screening_rounds": 1,
     }
     before = snapshot()
     try:
-        checked = studies.run_playbook("optimize", variables, "--check")
+        checked = studies.run_playbook("study", variables, "--check")
         assert checked.status == 0 and "1 candidates of 1 settings of the profile" in checked.output, checked.output
         assert not fleet.results.exists() and not RECORDS.exists()
 
         held = HeldPhase(tmp_path, f"{fleet.results}/*-vm.stat_interval-2-1/phases/01-fill.json", [port])
-        interrupted = studies.interrupt("optimize", variables, held)
+        interrupted = studies.interrupt("study", variables, held)
         assert interrupted.status != 0
         document = studies.document("optimize")
         assert document["restored"] is True and [run["arm"] for run in document["runs"]] == ["baseline"]
         assert differences(before, snapshot()) == {}
         kept = phase_files(fleet.results)
 
-        outcome = studies.run_playbook("optimize", variables)
+        outcome = studies.run_playbook("study", variables)
         assert outcome.status == 0, outcome.output
         assert differences(before, snapshot()) == {} and not (tmp_path / "state").exists()
 

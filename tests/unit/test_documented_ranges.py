@@ -59,12 +59,6 @@ MODULE_RANGES = {
         "minutes": study.RANGES["density_minutes"],
     },
     "calibrated_slo": {"factor": run.SLO_FACTOR, "fitting": study.RANGES["density_max"]},
-    "optimize": {
-        "screening_rounds": study.RANGES["optimize_screening_rounds"],
-        "rounds": study.RANGES["optimize_rounds"],
-        "minutes": study.RANGES["optimize_minutes"],
-        "attempts": study.RANGES["study_attempts"],
-    },
     "page_in_latency": {name: page_in.RANGES[name] for name in ("samples", "max_seconds", "compressibility")},
     "site_check": {
         "rounds": site_check.ROUNDS,
@@ -74,7 +68,7 @@ MODULE_RANGES = {
         "slo_p99_us": run.RANGES["slo_p99_us"],
     },
     "site_noise": {**site.RANGES, **{name: client.RANGES[name] for name in ("rate", "key_count", "value_size")}},
-    "study": {"rounds": study.RANGES["study_rounds"], "attempts": study.RANGES["study_attempts"]},
+    "study": {name: study.RANGES[f"study_{name}"] for name in ("rounds", "attempts", "screening_rounds", "minutes")},
     "vm_fleet": {
         **vm.RANGES,
         "vcpus": vm.VCPUS,

@@ -125,7 +125,7 @@ def ablation_arms(profile: str, data: t.Mapping[str, t.Any], wanted: t.Sequence[
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise SettingError(
-            f"ablation_settings: {', '.join(unknown)} is not a setting of profile {profile}; "
+            f"study_settings: {', '.join(unknown)} is not a setting of profile {profile}; "
             f"its settings are {', '.join(known)}"
         )
     names = list(wanted) or known

@@ -61,7 +61,7 @@ def candidates(profile: str, data: t.Mapping[str, t.Any], wanted: t.Sequence[str
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise SettingError(
-            f"optimize_settings: {', '.join(unknown)} has no candidates in profile {profile}; those that have some are "
+            f"study_settings: {', '.join(unknown)} has no candidates in profile {profile}; those that have some are "
             f"{', '.join(known)}"
         )
     return [each for each in found if not wanted or each.setting in wanted]

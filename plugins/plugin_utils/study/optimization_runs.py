@@ -29,6 +29,22 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence 
 _TOGETHER = "all together"
 
 
+def opening(directory: RunDirectory, document: t.Mapping[str, t.Any], tried: t.Sequence[Candidate]) -> list[str]:
+    """Return the lines that a search begins with."""
+    definition = document["definition"]
+    by_setting: dict[str, list[str]] = {}
+    for each in tried:
+        by_setting.setdefault(each.setting, []).append(str(each.value))
+    return [
+        f"{'Resuming the search' if document['runs'] else 'Search'} {document['id']}: {len(tried)} candidates of "
+        f"{len(by_setting)} settings of the profile {definition['profile']}",
+        *(f"  {setting}: {', '.join(values)}" for setting, values in by_setting.items()),
+        f"  screening: {definition['screening_rounds']} rounds before the slower half is dropped; confirmation: "
+        f"{definition['rounds']} new rounds; at most {definition['minutes']:g} minutes",
+        f"{len(document['runs'])} runs are done; results in {directory.path}",
+    ]
+
+
 class OptimizationRuns:
     """Measures runs, and returns those of an earlier session without measuring them again.
 

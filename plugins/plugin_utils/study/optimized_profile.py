@@ -120,7 +120,7 @@ def sentence(document: _Document, path: str | None) -> str:
     if seen is None:
         return (
             f"Nothing is proposed: no candidate was measured in enough rounds to be confirmed. A larger "
-            f"optimize_minutes ({definition['minutes']:g} now) or fewer candidates (optimize_settings) leave more time"
+            f"study_minutes ({definition['minutes']:g} now) or fewer candidates (study_settings) leave more time"
         )
     return (
         f"No candidate is measurably better than {profile}. One that divides the {figure} by {seen:.2f} or more would "

@@ -10,9 +10,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 RANGES: Ranges = {
     "study_rounds": Range(int, 1, 1000, "runs of each profile"),
     "study_attempts": Range(int, 1, 99, "attempts at a run"),
-    "optimize_rounds": Range(int, 3, 1000, "rounds of a confirmation"),
-    "optimize_screening_rounds": Range(int, 1, 100, "rounds of screening before the slower half is dropped"),
-    "optimize_minutes": Range(float, 1, 100_000, "minutes that all runs may take"),
+    "study_confirmation_rounds": Range(int, 3, 1000, "rounds of a confirmation"),
+    "study_screening_rounds": Range(int, 1, 100, "rounds of screening before the slower half is dropped"),
+    "study_minutes": Range(float, 1, 100_000, "minutes that all runs may take"),
     "density_max": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_start": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_probes": Range(int, 1, 1000, "probes under each profile"),

@@ -89,7 +89,8 @@ def choose(
         RunError: a sequence of that name is finished or has another definition, or a document is damaged.
     """
     now = time.time()
-    check_name(f"{kind}_id", wanted)
+    option = "density_id" if kind == "density" else "study_id"
+    check_name(option, wanted)
     new = {
         "schema": SCHEMA,
         "kind": kind,
@@ -115,11 +116,11 @@ def choose(
         return directory, {**new, "id": directory.run_id}
     if changes:
         raise RunError(
-            f"{directory.path} exists and has other settings ({'; '.join(changes[:6])}); choose another {kind}_id"
+            f"{directory.path} exists and has other settings ({'; '.join(changes[:6])}); choose another {option}"
         )
     raise RunError(
         f"{directory.path} exists and "
-        f"{'is finished' if document['finished'] else 'must not be resumed (resume: false)'}; choose another {kind}_id"
+        f"{'is finished' if document['finished'] else 'must not be resumed (resume: false)'}; choose another {option}"
     )
 
 

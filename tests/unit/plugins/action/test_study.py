@@ -1,59 +1,52 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
+"""What the module study refuses before anything is measured."""
+
 from __future__ import annotations
+
+import types
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.action import study
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import Arm
+from ansible_collections.memstretch.density.plugins.action.study import OPTIONS_OF, ActionModule
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+
+MINE = {"profile": "mine.yml", "data": {"sysctl": {}}}
 
 
-class Sequence:
-    """Returns the outcomes that it was given, one for each run."""
-
-    def __init__(self, runs, **outcomes):
-        self.document = {"runs": runs, "definition": {"rounds": 1}}
-        self.outcomes, self.asked, self.invalid = outcomes, [], {}
-
-    def measure_until_valid(self, run_id, about, variables, limit):
-        self.asked.append((run_id, about["arm"], limit))
-        return self.outcomes[about["arm"]]
-
-    def invalid_attempts(self, run_id):
-        return self.invalid.get(run_id, 0)
-
-    def announce(self, text, left=0):
-        pass
-
-    def save(self):
-        pass
+def refusal(**given):
+    action = ActionModule.__new__(ActionModule)
+    given = {"run": {}, **given}
+    action._task = types.SimpleNamespace(check_mode=True, args=given)
+    _validated, options = action.validate_argument_spec(ActionModule.ARGUMENTS)
+    with pytest.raises(SettingError) as refused:
+        action.work(options, {"groups": {}})
+    return str(refused.value)
 
 
-def run(arm, state="pending"):
-    return {"run_id": f"s-{arm}", "arm": arm, "round": 1, "state": state, "verdict": None, "note": ""}
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"figure": "p99_us"}, "figure: has no effect with kind=profiles; it is for optimize"),
+        ({"settings": "vm.x"}, "settings: has no effect with kind=profiles; it is for ablation and optimize"),
+        (
+            {"kind": "ablation", **MINE, "order": "blocks"},
+            "order: has no effect with kind=ablation; it is for profiles",
+        ),
+        (
+            {"kind": "optimize", **MINE, "prices": {}},
+            "prices: has no effect with kind=optimize; it is for profiles and ablation",
+        ),
+    ],
+)
+def test_an_option_of_another_kind_is_refused(given, message):
+    assert refusal(**given) == message
 
 
-ARMS = {name: Arm(name, {"profile": name}) for name in ("dram", "zram")}
+@pytest.mark.parametrize("kind", ["ablation", "optimize"])
+@pytest.mark.parametrize("given", [{}, {"profile": "mine.yml"}, {"profile": "mine.yml", "data": {}}])
+def test_a_study_of_one_profile_needs_its_name_and_content(kind, given):
+    assert refusal(kind=kind, **given).startswith(f"profile, data: both are needed with kind={kind}")
 
 
-def outcome(run_id, state):
-    return {"run_id": run_id, "state": state, "verdict": None, "note": ""}
-
-
-@pytest.mark.parametrize("state, finished", [("finished", True), ("invalid", False), ("failed", False)])
-def test_the_run_that_counts_is_that_of_the_last_attempt(state, finished):
-    sequence = Sequence(
-        [run("dram"), run("zram")], dram=outcome("s-dram", "finished"), zram=outcome("s-zram-attempt2", state)
-    )
-    study._run_all(sequence, ARMS, 3)
-    assert sequence.asked == [("s-dram", "dram", 3), ("s-zram", "zram", 3)]
-    assert [each["run_id"] for each in sequence.document["runs"]] == ["s-dram", "s-zram-attempt2"]
-    assert sequence.document["finished"] is finished
-
-
-def test_a_run_without_attempts_left_is_not_measured_again():
-    sequence = Sequence([run("dram", "finished"), run("zram", "invalid")], zram=outcome("s-zram-attempt4", "finished"))
-    sequence.invalid["s-zram"] = 3
-    study._run_all(sequence, ARMS, 3)
-    assert sequence.asked == [] and sequence.document["finished"] is False
-    study._run_all(sequence, ARMS, 4)
-    assert sequence.asked == [("s-zram", "zram", 4)] and sequence.document["finished"] is True
+def test_every_option_of_a_kind_exists():
+    assert {name for names in OPTIONS_OF.values() for name in names} <= set(ActionModule.ARGUMENTS)

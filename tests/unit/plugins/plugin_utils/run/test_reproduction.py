@@ -122,9 +122,9 @@ def test_every_variable_that_the_playbooks_document_is_shown():
         )
         if path.name != "support.md"  # it also lists former names
     )
-    of_a_playbook = "(?:ablation|density|fleet|hypervisors|optimize|slo|study)_[a-z_]+"
+    of_a_playbook = "(?:density|fleet|hypervisors|report|slo|study)_[a-z_]+"
     names = set(re.findall(r"-e '?([a-z_]+)=", text)) | set(re.findall(rf"^\| `({of_a_playbook})`", text, re.MULTILINE))
-    assert {"profile", "run_id", "image_suite", "hypervisors_group", "optimize_rounds", "study_attempts"} <= names
+    assert {"profile", "run_id", "image_suite", "hypervisors_group", "study_rounds", "study_attempts"} <= names
     assert names <= set(reproduction._variables())
 
 

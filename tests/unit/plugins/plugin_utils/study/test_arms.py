@@ -113,7 +113,7 @@ def test_settings_are_added_one_at_a_time():
     assert study_arms.repeated([(arm.name, arm.variables) for arm in arms]) == {"swap bare#2": "swap bare"}
     with pytest.raises(
         SettingError,
-        match="ablation_settings: vm.nothing is not a setting of profile swap; its settings are cpu_governor, ",
+        match="study_settings: vm.nothing is not a setting of profile swap; its settings are cpu_governor, ",
     ):
         study_arms.ablation_arms("swap", data, ["vm.nothing"], False)
 

@@ -52,7 +52,7 @@ def test_the_value_itself_is_no_candidate(tmp_path):
 
 def test_settings_can_be_chosen():
     assert {each.setting for each in candidates("zram", ZRAM, ["vm.swappiness"])} == {"vm.swappiness"}
-    with pytest.raises(SettingError, match="optimize_settings: vm.nothing has no candidates in profile zram; those"):
+    with pytest.raises(SettingError, match="study_settings: vm.nothing has no candidates in profile zram; those"):
         candidates("zram", ZRAM, ["vm.nothing"])
     with pytest.raises(SettingError, match="profile: dram has no candidates; give its settings some"):
         candidates("dram", load("dram", OURS, []), [])

@@ -88,4 +88,4 @@ def test_nothing_is_written_where_nothing_beats_the_profile(search):
 
 def test_too_little_time_is_named(search):
     path, text, _directory = search({"vm.swappiness=200": 0.8}, seconds=60)
-    assert path is None and "A larger optimize_minutes (240 now) or fewer candidates" in text
+    assert path is None and "A larger study_minutes (240 now) or fewer candidates" in text
