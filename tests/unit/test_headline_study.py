@@ -43,7 +43,7 @@ ROW = {
     "expected": "a test",
 }
 DRAM = {"budget_bytes": 680 * 2**20, "charged_bytes": 600 * 2**20, "compression_ratio": None}
-PLAN = {"schema": 2, "largest": {"dram": 16, "zram": 44}}
+PLAN = {"schema": 1, "largest": {"dram": 16, "zram": 44}}
 
 
 PRICES = dict.fromkeys(
@@ -118,8 +118,8 @@ def _found(tmp_path):
         write(tmp_path / "headline-packed", density=document)
         record = {"cpu": {"model": "A processor", "online": 2}, "kernel": {"release": "6.12"}}
         hosts = {"redis01": {}, "this_machine": record}
-        summary = {"schema": 2, "cpu": {"total_us": 50.0}}
-        write(tmp_path / "headline-packed-calibration", run={"schema": 2, "hosts": hosts}, summary=summary)
+        summary = {"schema": 1, "cpu": {"total_us": 50.0}}
+        write(tmp_path / "headline-packed-calibration", run={"schema": 1, "hosts": hosts}, summary=summary)
         if plan:
             write(tmp_path / "headline-packed-plan", plan=PLAN)
         return headline.Results(tmp_path, "headline").of(made)

@@ -27,17 +27,17 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 FILE = "index.html"
 _ROW_FILE = "headline.json"
 
-# The file that only a result of this kind has, the kind, and the pages that an earlier version may have left.
-_KINDS = (
-    ("density.json", "density search", "density.html"),
-    ("optimize.json", "search for better settings", "optimize.txt"),
-    ("study.json", "study", "comparison.html"),
-    ("comparison.json", "comparison", "comparison.html"),
-    ("run.json", "run", "report.html"),
-)
+# By kind, the file that only a result of this kind has.
+_KINDS = {
+    "density search": "density.json",
+    "search for better settings": "optimize.json",
+    "study": "study.json",
+    "comparison": "comparison.json",
+    "run": "run.json",
+}
 _EXPERIMENTS = "experiment"
 # Results of these kinds have runs, whose names begin with theirs.
-_WITH_RUNS = {kind for _file, kind, _page in _KINDS[:3]}
+_WITH_RUNS = ("density search", "search for better settings", "study")
 _PLURALS = {
     "density search": "density searches",
     "study": "studies",
@@ -134,21 +134,14 @@ def rows(results_dir: str) -> list[Row]:
 def _row(directory: RunDirectory) -> Row | None:
     """Return the row of a directory; None if it holds no result."""
     name = directory.run_id
-    kept = os.path.exists(directory.file(_ROW_FILE))
-    kind, old_page = next(
-        ((kind, old) for file, kind, old in _KINDS if os.path.exists(directory.file(file))), (_EXPERIMENTS, None)
-    )
-    if kept:
+    kind = next((kind for kind, file in _KINDS.items() if os.path.exists(directory.file(file))), _EXPERIMENTS)
+    if os.path.exists(directory.file(_ROW_FILE)):
         try:
             row = directory.read_json(_ROW_FILE)
             return Row(name, kind, row["page"], row["at"], row["headline"], row["verdicts"])
         except (RunError, KeyError):
-            return Row(name, kind, old_page, _changed_at(directory), f"{_ROW_FILE} is damaged; publish it again")
-    if old_page is None:
-        return None
-    if os.path.exists(directory.file(old_page)):
-        return Row(name, kind, old_page, _changed_at(directory), "published by an earlier version")
-    return Row(name, kind, None, _changed_at(directory), "not finished")
+            return Row(name, kind, None, _changed_at(directory), f"{_ROW_FILE} is damaged; publish it again")
+    return None if kind == _EXPERIMENTS else Row(name, kind, None, _changed_at(directory), "not finished")
 
 
 def _changed_at(directory: RunDirectory) -> str:

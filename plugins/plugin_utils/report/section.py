@@ -79,18 +79,16 @@ def median(figures: t.Mapping[str, float] | None, unit: float = 1, digits: int =
 
 
 def origin(result: t.Mapping[str, t.Any], programs: str) -> list[str]:
-    """Return where and when a result was measured, in one sentence; none for results of an earlier version.
+    """Return where and when a result was measured, in one sentence.
 
     Args:
         result: with C(origin), as host.cpu_time.Origin returned it.
         programs: those that measured, and were measured, with their versions.
     """
-    found = result.get("origin")
-    if not found:
-        return []
+    found = result["origin"]
     where = ", ".join(filter(None, (found["cpu_model"], found["kernel"] and f"Linux {found['kernel']}", programs)))
     stolen = "an unknown share" if found["stolen"] is None else f"{100 * found['stolen']:.2g} %"
-    took = "" if found.get("seconds") is None else f" in {_duration(found['seconds'])}"
+    took = f" in {_duration(found['seconds'])}" if "seconds" in found else ""
     return [f"Measured on {found['date']}{took}: {where}; {stolen} of the CPU time was stolen meanwhile."]
 
 

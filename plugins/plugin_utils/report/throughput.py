@@ -40,9 +40,6 @@ SOURCE: dict[comparison.Key, tuple[int | None, int | None]] = {
 def throughput_benchmark(document: t.Mapping[str, t.Any]) -> Section:
     """Return the section of the experiment throughput_benchmark."""
     arms = {name: document["hosts"][name] for name in document["expected"] if name in document["hosts"]}
-    if not all("rounds" in arm for arm in arms.values()):
-        text = "This result is of an earlier version, whose cold and hot cases were not random. Measure again."
-        return Section("throughput_benchmark", TITLE, [], [], [], [], text)
     found, controls = comparison.ratios(arms), comparison.controls(arms)
     tables = [_cases_table(arms)]
     if found:

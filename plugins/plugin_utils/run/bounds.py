@@ -113,10 +113,7 @@ class HostBounds:
 
     def _doubt_of_client(self) -> str:
         if self.wakeup_p99_us is None:
-            return (
-                "the results have no time stamps (a Unix socket and results of schema 1 have none), so what the client "
-                "itself added is unknown"
-            )
+            return "the results have no time stamps, as with a Unix socket, so what the client itself added is unknown"
         if self.lateness_p99_us >= self.wakeup_p99_us:
             which = f"the client itself was up to {self.lateness_p99_us:,.0f} us late (p99)"
         else:

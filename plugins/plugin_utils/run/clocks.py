@@ -149,7 +149,7 @@ def changes(run: t.Mapping[str, t.Any]) -> dict[str, str]:
     """Return for each host whose clock did not hold until the end of a run what happened.
 
     Args:
-        run: run.json. Sessions that were interrupted, and older runs, have no clocks measured after the last phase.
+        run: run.json. Sessions that were interrupted have no clocks measured after the last phase.
     """
     found: dict[str, str] = {}
     for session in run.get("sessions", []):

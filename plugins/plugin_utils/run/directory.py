@@ -18,9 +18,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host.locks import open_lock
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
-SCHEMA = 2
-# Results of schema 1 have no lower bound, so a run of them can pass or be undecided, but not fail.
-READABLE_SCHEMAS = (1, SCHEMA)
+SCHEMA = 1
 # An upper bound for the result of one host in one phase (measured: see docs/results.md).
 BYTES_PER_RESULT = 16 * 1024
 
@@ -134,11 +132,8 @@ class RunDirectory:
             raise RunError(f"{path}: {error.strerror}") from error
         except ValueError as error:
             raise RunError(f"{path} is damaged: {error}") from error
-        if not isinstance(document, dict) or document.get("schema") not in READABLE_SCHEMAS:
-            raise RunError(
-                f"{path} was not written by this version of the collection (expected schema "
-                f"{' or '.join(map(str, READABLE_SCHEMAS))})"
-            )
+        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+            raise RunError(f"{path} was not written by this version of the collection (expected schema {SCHEMA})")
         return document
 
     def read_phase(
@@ -224,13 +219,10 @@ def _phase_parts(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
 def _load_phase(stream: t.IO[str], keep: _Keep | None) -> t.Any:
     """Return the document of a phase, with what keep returns of each host."""
     first = stream.readline()
-    if not first.endswith(_BEFORE_HOSTS):  # an earlier version wrote one line
-        document = json.loads(first + stream.read())
-        results: t.Iterable[tuple[str, dict[str, t.Any]]] = document["hosts"].items()
-    else:
-        document = json.loads(first[: -len(_BEFORE_HOSTS)] + "}")
-        results = _host_lines(stream)
-    return {**document, "hosts": {name: keep(result) for name, result in results} if keep else {}}
+    if not first.endswith(_BEFORE_HOSTS):
+        raise ValueError("its first line does not end where the hosts begin")
+    document = json.loads(first[: -len(_BEFORE_HOSTS)] + "}")
+    return {**document, "hosts": {name: keep(result) for name, result in _host_lines(stream)} if keep else {}}
 
 
 def _host_lines(stream: t.IO[str]) -> t.Iterator[tuple[str, dict[str, t.Any]]]:

@@ -19,7 +19,7 @@ import zlib
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import decode
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.lanes import little_endian, unpacked
 
-# From the lower to the upper bound; results of schema 1 have no wakeup and no server.
+# From the lower to the upper bound; results through a Unix socket have no wakeup and no server.
 LATENCIES = ("service", "server", "response", "intended", "lateness", "wakeup")
 
 # Lanes of 32 bits: the most samples that fit before the lanes must be emptied.

@@ -260,9 +260,8 @@ def _point(size: int, runs: t.Sequence[_Run]) -> dict[str, t.Any]:
         "size": size,
         **{name: sum(run["outcome"] == outcome for run in runs) for name, outcome in counts.items()},
         "hosts_within_slo": min((run["hosts_within_slo"] for run in valid), default=0),
-        # Probes of an earlier version have no average of the worst host.
         **{
-            name: _median(run.get(name) for run in valid)
+            name: _median(run[name] for run in valid)
             for name in ("avg_us", "p99_us", "worst_host_avg_us", "worst_host_p99_us")
         },
         "cpu_us": _median((run.get("cpu") or {}).get("total_us") for run in valid),

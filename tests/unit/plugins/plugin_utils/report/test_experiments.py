@@ -40,6 +40,7 @@ def bandwidth():
         "theory": {"share": None, "reason": "the firmware does not </script> report it"},
         "link": {"bytes_per_second": 9.6e9, "highest": 8.3e9, "share": 0.8646, "reason": ""},
         "notes": [],
+        "origin": {"date": "2026-01-02", "seconds": 61.0, "cpu_model": "A CPU", "kernel": "6.12.1", "stolen": None},
         "warnings": ["no swap drive is near node 1"],
         "doubts": ["a reader had its CPU for 0.50 of the time only"],
     }

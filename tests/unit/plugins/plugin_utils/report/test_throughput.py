@@ -141,10 +141,6 @@ def test_the_chart_has_a_line_for_each_profile_and_its_units():
     assert [each["points"][-1][0] for each in chart.series] == [1200.0, 7200.0]
 
 
-def test_a_result_of_an_earlier_version_is_not_mistaken_for_one_of_random_cases():
-    assert "of an earlier version" in shown({"dram": {"cases": [], "doubts": []}}).answer
-
-
 @pytest.fixture
 def two_machines(tmp_path):
     """Machine B has DRAM alone, machine A stretched memory."""

@@ -62,7 +62,7 @@ def test_a_measured_phase_is_never_replaced(directory):
 
 @pytest.mark.parametrize("hosts", [{}, {"a": {"x": 1}}, {"b": {"x": "},\n}}\n"}, "a": {"x": [1, 2]}}])
 def test_a_phase_is_read_host_by_host(directory, hosts):
-    document = {"schema": 2, "phase": PHASE, "hosts": hosts, "valid": True}
+    document = {"schema": 1, "phase": PHASE, "hosts": hosts, "valid": True}
     directory.write_phase(document)
     path = pathlib.Path(directory.file("phases", "01-fill.json"))
     text = path.read_text(encoding="utf-8")
@@ -70,8 +70,9 @@ def test_a_phase_is_read_host_by_host(directory, hosts):
     assert directory.read_phase(PHASE) == document
     assert directory.read_phase(PHASE, lambda result: result["x"])["hosts"] == {n: r["x"] for n, r in hosts.items()}
     assert directory.read_phase(PHASE, keep=None) == {**document, "hosts": {}}
-    path.write_text(json.dumps(document), encoding="utf-8")  # as earlier versions wrote it
-    assert directory.read_phase(PHASE) == document
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(RunError, match="01-fill.json is damaged: its first line does not end where the hosts begin"):
+        directory.read_phase(PHASE)
     path.write_text(text[:-3], encoding="utf-8")
     with pytest.raises(RunError, match="01-fill.json is damaged: it is cut off"):
         directory.read_phase(PHASE)
