@@ -11,6 +11,9 @@ import json
 import os
 import pathlib
 import re
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -51,6 +54,38 @@ def tune(sleeping_processors, fleet):
 
 def changed(outcome):
     return int(re.search(r"^this_machine\s.*changed=(\d+)", outcome.output, re.M).group(1))
+
+
+CLAIMING = """
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  vars:
+    ansible_python_interpreter: "{{ ansible_playbook_python }}"
+  tasks:
+    - memstretch.density.host_claim:
+    - ansible.builtin.command: sleep 300
+"""
+
+
+def test_a_second_playbook_is_refused_until_the_first_has_ended(tune, fleet, tmp_path):
+    (tmp_path / "first.yml").write_text(CLAIMING, encoding="utf-8")
+    before = snapshot()
+    command = [pathlib.Path(sys.executable).with_name("ansible-playbook"), "-i", "localhost,", tmp_path / "first.yml"]
+    with subprocess.Popen(command, env=fleet.environment, stdout=subprocess.PIPE, text=True) as first:
+        deadline = time.monotonic() + 60
+        while not os.path.exists("/run/memstretch-0/claim.json"):
+            assert time.monotonic() < deadline and first.poll() is None, "the first playbook has not claimed the host"
+            time.sleep(0.1)
+        for playbook in ("tune", "restore"):
+            refused = tune(playbook, "zram")
+            assert refused.status != 0 and "another playbook is changing this host since" in refused.output
+            assert f"process {first.pid} " in refused.output and "first.yml" in refused.output
+        assert differences(before, snapshot()) == {}
+        first.kill()
+    accepted = tune("tune", "zram")
+    assert accepted.status == 0, accepted.output
+    assert not os.path.exists("/run/memstretch-0/claim.json")
 
 
 def test_a_profile_is_applied_changed_and_restored(tune):
