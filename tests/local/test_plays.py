@@ -69,6 +69,8 @@ def test_what_a_playbook_cannot_do_with_an_inventory_is_refused_before_anything_
             {"fleet_group": "caches"},
             "hosts that are not in caches (x). Give that group another",
         ),
+        (inventory, "benchmark", {"latency_benchmark_rat": 100}, "did you mean latency_benchmark_rate?"),
+        (inventory, "tune", {"profile": "zram", "swap_space_kin": "file"}, "did you mean swap_space_kind?"),
         (inventory, "benchmark", {"fleet_group": "caches2"}, "fleet_group: caches2 is not a group of the inventory"),
         (inventory, "image", {}, 'the inventory has no host in the group "hypervisors"'),
         (standard, "image", {"vm_fleet_image": "https://x/y"}, 'vm_fleet_image: "https://x/y" is not allowed'),
@@ -78,3 +80,19 @@ def test_what_a_playbook_cannot_do_with_an_inventory_is_refused_before_anything_
         outcome = fleet.run_playbook("-e", json.dumps(variables), playbook=playbook, inventory=hosts)
         told = " ".join(outcome.output.split())
         assert outcome.status != 0 and expected in told and "changed=1" not in told, told
+
+
+def test_a_misspelt_variable_is_refused_wherever_it_is_set(fleet: LocalFleet) -> None:
+    """In a role that is used alone: as its parameter, as a variable of the play, and of another host of the play."""
+    hosts = {"a": {}, "b": {"vm_fleet_cont": 3}}
+    inventory = write_inventory(fleet.path / "hosts.yml", {"fleet": {"hosts": hosts}})
+    expected = [
+        "redis_prt (set for a) is not a variable of memstretch.density; did you mean redis_port?",
+        "swap_space_kin (set for a) is not a variable of memstretch.density; did you mean swap_space_kind?",
+        "vm_fleet_cont (set for b) is not a variable of memstretch.density; did you mean vm_fleet_count?",
+    ]
+    include = {"ansible.builtin.include_role": {"name": "memstretch.density.redis"}, "vars": {"redis_prt": 1}}
+    playbook = fleet.custom_playbook([include], vars={"swap_space_kin": "file", "redis_version": 7})
+    outcome = fleet.run_playbook(playbook=playbook, inventory=inventory)
+    told = " ".join(outcome.output.split())
+    assert outcome.status != 0 and [text for text in expected if text not in told] == [], told

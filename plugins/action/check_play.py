@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils import known_variables
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
 
 # The last parts of their names. The strategy debug is linear too.
@@ -14,9 +15,17 @@ LINEAR = ("linear", "mitogen_linear", "debug")
 
 
 class ActionModule(ControllerAction):
-    """Refuse a play whose hosts do not go through its tasks together."""
+    """Refuse a play before it changes anything: for misspelt variables, or because its hosts do not go together."""
+
+    ARGUMENTS = {"together": {"type": "bool", "default": False}}
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        if options["together"]:
+            self._refuse_others_than_linear()
+        _refuse_misspelt(task_vars)
+        return {"changed": False}
+
+    def _refuse_others_than_linear(self) -> None:
         play = self._task.get_play()
         if play.strategy.split(".")[-1] not in LINEAR:
             raise SettingError(
@@ -30,4 +39,15 @@ class ActionModule(ControllerAction):
                 "all hosts have to be at the same task. Remove serial from the play; forks limits how many hosts "
                 "Ansible reaches at once"
             )
-        return {"changed": False}
+
+
+def _refuse_misspelt(task_vars: t.Mapping[str, t.Any]) -> None:
+    """Look at the names of the variables of all hosts of the play, never at their values."""
+    hostvars = task_vars["hostvars"]
+    names = {host: set(hostvars.raw_get(host)) for host in task_vars["ansible_play_hosts_all"]}
+    # The variables of a task, for example those of a role, are not among the host's own.
+    names.setdefault(task_vars["inventory_hostname"], set()).update(task_vars)
+    found = known_variables.misspelt(set().union(*names.values()))
+    if found:
+        hosts = {name: [host for host, each in names.items() if name in each] for name in found}
+        raise SettingError(known_variables.message(found, hosts))

@@ -1,0 +1,40 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The action plugin of the same name does the work, on the controller; this file documents it.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: check_play
+short_description: Refuse a play with misspelt variables, or whose hosts do not go through its tasks together
+version_added: 1.0.0
+description:
+  - Looks at the names of all variables of the play's hosts. A name with the prefix of a role of this collection that no
+    role or playbook of it has is refused, with the nearest known name. Where other collections have variables with the
+    same prefix, for example C(redis_), a name is refused only if it is nearly one of this collection.
+  - Use it with C(run_once); it reads the variables of all hosts of the play.
+extends_documentation_fragment:
+  - memstretch.density.controller_action
+options:
+  together:
+    description:
+      - Whether the hosts of the play must go through its tasks together. Then a play with C(serial), or with a strategy
+        other than C(linear) (or C(debug), which is linear too), is refused.
+      - A fleet is measured at the same moment, and its VMs are created together. With another strategy, Ansible also
+        ignores C(run_once).
+    type: bool
+    default: false
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+EXAMPLES = r"""
+- name: Refuse misspelt variables
+  memstretch.density.check_play:
+  run_once: true
+"""
+
+RETURN = r"""#"""

@@ -1,0 +1,154 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which variables belong to this collection, and which of a user's are misspelt.
+
+A role's variables and facts are the names in its meta/argument_specs.yml. PLAYBOOK_VARIABLES has the others.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import os
+import re
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.collection import ROOT
+
+# What playbooks take, and what they set for one another. tests/unit compares this with the playbooks.
+PLAYBOOK_VARIABLES = frozenset(
+    (
+        "demo_host",
+        "demo_mark",
+        "demo_profile",
+        "demo_refused",
+        "demo_tier",
+        "demo_tiers",
+        "demo_unfinished",
+        "density_factor",
+        "density_id",
+        "density_max",
+        "density_minutes",
+        "density_overcommit",
+        "density_probe",
+        "density_probes",
+        "density_slo_factor",
+        "density_start",
+        "density_target",
+        "fleet_group",
+        "fleet_labels",
+        "fleet_size",
+        "fleet_sizes",
+        "fleet_vms",
+        "host_tuning_profile_data",
+        "host_tuning_profile_name",
+        "image_cloud_init",
+        "image_suite",
+        "latency_benchmark_measured_run",
+        "report_cost_example",
+        "report_prices",
+        "selftest_after",
+        "selftest_host_names",
+        "selftest_hosts",
+        "selftest_vms",
+        "site_check_document",
+        "site_check_labels",
+        "slo_enforce",
+        "slo_factor",
+        "study_attempts",
+        "study_figure",
+        "study_id",
+        "study_kind",
+        "study_minutes",
+        "study_of_one_profile",
+        "study_order",
+        "study_put_back",
+        "study_rounds",
+        "study_screening_rounds",
+        "study_settings",
+        "throughput_definition",
+        "throughput_dram_budget",
+        "throughput_found",
+        "throughput_is_tuned",
+        "throughput_kept",
+        "throughput_part",
+        "throughput_port",
+        "throughput_profile",
+        "throughput_rounds",
+        "throughput_schedule",
+        "vm_fleet_guest_memory",
+        "vm_fleet_hypervisor",
+        "vm_fleet_kernel_arguments",
+    )
+)
+# Other roles and inventories have variables with these words, too: such a name is refused only if it is nearly one of
+# ours.
+SHARED_PREFIXES = (
+    *("demo_", "density_", "fleet_", "image_", "redis_", "report_", "selftest_", "site_check_", "slo_"),
+    *("study_", "throughput_"),
+)
+_NEARLY = 0.8
+_HOSTS_IN_A_MESSAGE = 3
+_WORD = re.compile(r"[a-z]\w*")
+
+
+@functools.lru_cache(maxsize=None)
+def role_prefixes() -> tuple[str, ...]:
+    """Return the prefixes of the variables of all roles."""
+    return tuple(f"{name}_" for name in sorted(os.listdir(os.path.join(ROOT, "roles"))))
+
+
+@functools.lru_cache(maxsize=None)
+def known_variables() -> frozenset[str]:
+    """Return the names of all variables and facts of this collection."""
+    found = set(PLAYBOOK_VARIABLES)
+    for prefix in role_prefixes():
+        path = os.path.join(ROOT, "roles", prefix[:-1], "meta", "argument_specs.yml")
+        with open(path, encoding="utf-8") as stream:
+            words = _WORD.findall(stream.read())
+        found.update(word for word in words if word.startswith(role_prefixes()) and word not in role_prefixes())
+    return frozenset(found)
+
+
+def misspelt(names: t.Iterable[str]) -> dict[str, str]:
+    """Return the names that look like variables of this collection and are none, each with the nearest known name.
+
+    Args:
+        names: names of variables, whoever set them.
+
+    Returns:
+        The nearest name is empty if none is near.
+    """
+    known, own = known_variables(), tuple(each for each in role_prefixes() if each not in SHARED_PREFIXES)
+    found = {}
+    for name in sorted(set(names)):
+        if name in known or f"{name}_" in role_prefixes() or not name.startswith((*own, *SHARED_PREFIXES)):
+            continue
+        nearest = "".join(difflib.get_close_matches(name, sorted(known), n=1, cutoff=_NEARLY))
+        if nearest or name.startswith(own):
+            found[name] = nearest
+    return found
+
+
+def message(found: t.Mapping[str, str], hosts: t.Mapping[str, t.Sequence[str]]) -> str:
+    """Return what to tell the user about misspelt variables.
+
+    Args:
+        found: from misspelt().
+        hosts: the hosts for which each of them is set.
+    """
+    sentences = []
+    for name, nearest in found.items():
+        where = ", ".join(hosts[name][:_HOSTS_IN_A_MESSAGE])
+        more = len(hosts[name]) - _HOSTS_IN_A_MESSAGE
+        where += f" and {more} more hosts" if more > 0 else ""
+        advice = f"did you mean {nearest}?" if nearest else f"{_page(name)} lists those that there are."
+        sentences.append(f"{name} (set for {where}) is not a variable of memstretch.density; {advice}")
+    return " ".join(sentences)
+
+
+def _page(name: str) -> str:
+    """Return the page that lists the variables with the prefix of this name."""
+    (role,) = (each[:-1] for each in role_prefixes() if name.startswith(each))
+    return f"roles/{role}/README.md"
