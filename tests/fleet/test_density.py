@@ -98,7 +98,7 @@ def read_played(directory: pathlib.Path) -> list[Played]:
     played: list[Played] = []
     for line in (directory / "played").read_text(encoding="utf-8").splitlines():
         each = json.loads(line)
-        if each["playbook"] in ("density", "check_site"):
+        if each["playbook"] in ("density", "check"):
             continue
         if each["task"] is None:
             played.append(Played(each["playbook"], collections.defaultdict(list)))

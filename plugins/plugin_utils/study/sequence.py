@@ -207,7 +207,7 @@ class Sequence:
             RunError: it cannot.
         """
         self._error = ""
-        if self.playbooks.run("parts/check_site", {**variables, "results_dir": self.directory.results_dir}, quiet=True):
+        if self.playbooks.run("parts/check", {**variables, "results_dir": self.directory.results_dir}, quiet=True):
             raise RunError(f"{name} cannot run, and nothing was touched: {self._error or self._see_log}")
 
     def announce(self, text: str, left: int = 0, so_many: str = "", at_most: float = math.inf) -> None:
