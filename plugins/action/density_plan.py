@@ -23,16 +23,19 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
     own_directory,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import baseline, plan, tier
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import machines as forecast_machines
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.options import FIGURES, RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines as text_lines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
+
+# Of the variables of the playbook plan.yml, for messages.
+PREFIX = "density_plan_"
 
 
 class ActionModule(ControllerAction):
     """Forecast a study. It touches no host."""
 
     ARGUMENTS = {
-        "option_prefix": {"type": "str", "default": ""},
         "results_dir": RESULTS_DIR,
         "name": {"type": "str", "default": "plan"},
         "run": {"type": "dict", "required": True},
@@ -53,7 +56,7 @@ class ActionModule(ControllerAction):
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         directory = own_directory("name", options["results_dir"], options["name"])
-        machines = {name: _machine(each) for name, each in options["machines"].items()}
+        machines = forecast_machines.distinct(options["machines"])
         if not machines:
             raise SettingError(
                 "machines: must not be empty; a plan needs the records of the hosts that carry the fleet"
@@ -80,39 +83,38 @@ def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     Raises:
         SettingError: an option cannot be used; the text names it.
     """
-    prefix = options["option_prefix"]
     if options["solve"] not in ("", "tier"):
-        raise SettingError(f"{prefix}solve: {options['solve']!r} is not allowed; it must be tier or empty")
+        raise SettingError(f"solve: {options['solve']!r} is not allowed; it must be tier or empty")
     checked: dict[str, t.Any] = {
-        name: number(prefix + name, options[name], RANGES[name])
+        name: number(PREFIX + name, options[name], RANGES[name])
         for name in ("rounds", "phase_overhead_seconds", "run_overhead_seconds")
     }
-    checked.update({name: size_in_bytes(prefix + name, options[name]) for name in ("overhead", "overhead_used")})
+    checked.update({name: size_in_bytes(PREFIX + name, options[name]) for name in ("overhead", "overhead_used")})
     if checked["overhead_used"] > checked["overhead"]:
         raise SettingError(
-            f"{prefix}overhead_used: {options['overhead_used']} is more than {prefix}overhead, "
+            f"{PREFIX}overhead_used: {options['overhead_used']} is more than {PREFIX}overhead, "
             f"{options['overhead']}, which includes it"
         )
     memory = options["vm_memory"]
-    found = _baseline(prefix, options)
+    found = _baseline(options)
     return {
         **checked,
-        "vm_memory": size_in_bytes(prefix + "vm_memory", memory) if memory else None,
+        "vm_memory": size_in_bytes(PREFIX + "vm_memory", memory) if memory else None,
         "server_bytes": found.server_bytes,
         "host_reserve": options["host_reserve"],
-        "fleet_sizes": numbers(prefix + "fleet_sizes", options["fleet_sizes"], RANGES["fleet_sizes"]),
-        "tiers": plan.tiers(prefix + "tiers", options["tiers"]),
+        "fleet_sizes": numbers("fleet_sizes", options["fleet_sizes"], RANGES["fleet_sizes"]),
+        "tiers": plan.tiers(PREFIX + "tiers", forecast_machines.tiers(options["machines"], options["tiers"])),
         "base": found.base,
     }
 
 
-def _baseline(prefix: str, options: t.Mapping[str, t.Any]) -> baseline.Baseline:
+def _baseline(options: t.Mapping[str, t.Any]) -> baseline.Baseline:
     """Return what a run in DRAM measured; without one the time of a request as given, or an example."""
     if not options["baseline_run"]:
-        return baseline.Baseline(_base(prefix, options), None)
+        return baseline.Baseline(_base(options), None)
     if options["base"]:
-        raise SettingError(f"{prefix}baseline_run and {prefix}base exclude each other; leave one of them out")
-    name = prefix + "baseline_run"
+        raise SettingError(f"{PREFIX}baseline_run and {PREFIX}base exclude each other; leave one of them out")
+    name = PREFIX + "baseline_run"
     run = measured_run(name, options["results_dir"], options["baseline_run"])
     try:
         return baseline.measured(run, options["run"]["config"]["load"])
@@ -120,40 +122,15 @@ def _baseline(prefix: str, options: t.Mapping[str, t.Any]) -> baseline.Baseline:
         raise SettingError(f"{name}: {error}") from error
 
 
-def _base(prefix: str, options: t.Mapping[str, t.Any]) -> dict[str, float]:
+def _base(options: t.Mapping[str, t.Any]) -> dict[str, float]:
     """Return the time of a request whose pages are in DRAM: as given, or an example."""
     unknown = set(options["base"]) - set(plan.BASE)
     if unknown:
         raise SettingError(
-            f"{prefix}base: {', '.join(sorted(unknown))} is not known; it must be one of {', '.join(plan.BASE)}"
+            f"{PREFIX}base: {', '.join(sorted(unknown))} is not known; it must be one of {', '.join(plan.BASE)}"
         )
     base = {**plan.BASE, **options["base"]}
-    checked = {name: number(f"{prefix}base.{name}", value, FIGURES[name]) for name, value in base.items()}
+    checked = {name: number(f"{PREFIX}base.{name}", value, FIGURES[name]) for name, value in base.items()}
     if checked["p99_us"] < checked["avg_us"]:
-        raise SettingError(f"{prefix}base: p99_us {checked['p99_us']:g} is below avg_us {checked['avg_us']:g}")
+        raise SettingError(f"{PREFIX}base: p99_us {checked['p99_us']:g} is below avg_us {checked['avg_us']:g}")
     return checked
-
-
-def _machine(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return a machine with plain values as settings of its profiles.
-
-    A profile has {value, reason, since}, the value alone, or a list of choices.
-    """
-
-    def plain(entry: t.Any) -> t.Any:
-        value = entry["value"] if isinstance(entry, dict) else entry
-        return value[0] if isinstance(value, list) and value else value
-
-    return {
-        "record": given["record"],
-        "arms": {
-            profile: {
-                **arm,
-                **{
-                    section: {name: plain(entry) for name, entry in arm[section].items()}
-                    for section in ("sysctl", "sysfs")
-                },
-            }
-            for profile, arm in given["arms"].items()
-        },
-    }

@@ -15,16 +15,12 @@ description:
   - Computes for fleets of several sizes under several profiles whether they fit (DRAM, the tier beyond it, CPU), how
     often a request finds its page in DRAM, the page-ins per second, whether the fleet can meet the SLO, and the
     duration of the study. Writes C(plan.json) and C(plan.txt).
-  - The role P(memstretch.density.density_plan#role) uses it with the profiles as they would be on the hosts.
+  - The playbook C(plan.yml) uses it with the profiles as they would be on the hosts.
   - Runs on the controller.
 extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
 options:
-  option_prefix:
-    description: Prefix of the names of options in messages.
-    type: str
-    default: ""
   name:
     description: Name of the plan's directory below O(results_dir).
     type: str
@@ -35,8 +31,11 @@ options:
     type: dict
     required: true
   machines:
-    description: For each host that carries VMs its C(record), from P(memstretch.density.host_memory_info#module), and
-      by profile its C(arms).
+    description:
+      - For each host that carries VMs its C(record), from P(memstretch.density.host_memory_info#module), and by profile
+        its C(arms). Hosts with the same C(kernel.boot_id) are one machine.
+      - A host may also have its C(page_in), from P(memstretch.density.page_in_latency#module). That of the slowest host
+        replaces the example of O(tiers).
     type: dict
     required: true
   fleet_sizes:

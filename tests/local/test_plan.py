@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import access_model
 
-from .conftest import LOCAL, write_inventory
+from .conftest import LOCAL, ROOT, write_inventory
 
 
 def test_a_plan_for_existing_servers(fleet):
@@ -42,7 +42,7 @@ def test_a_plan_for_a_future_fleet_uses_its_group_variables(fleet):
 
 
 def test_a_mistake_is_named(fleet):
-    """What plan.yml itself refuses, one by one, and what its role refuses, in one playbook."""
+    """What plan.yml itself refuses, one by one, and what its module refuses, in one playbook."""
     outcome = fleet.run_playbook("-e", "profiles=dram,turbo", playbook="plan", inventory=LOCAL)
     assert outcome.status != 0 and "Allowed: dram, dram_2018, imdt" in outcome.output
     outcome = fleet.run_playbook("-e", "profile=dram", "-e", "profiles=dram,swap", playbook="plan", inventory=LOCAL)
@@ -50,27 +50,21 @@ def test_a_mistake_is_named(fleet):
 
     fleet.add("a")
     common = {
-        "name": "memstretch.density.density_plan",
-        "tasks_from": "main",
+        "results_dir": str(fleet.results),
+        "run": "{{ hostvars['localhost'].latency_benchmark_checked }}",
+        "machines": "{{ {inventory_hostname: {'record': host_tuning_record, 'arms': plan_arms}} }}",
+        "fleet_sizes": [1],
     }
     cases = [
-        (
-            {"density_plan_fleet_sizes": "many"},
-            "density_plan_fleet_sizes: 'many' is not allowed; it must be a whole number from 1 to 100,000",
-        ),
-        ({"density_plan_fleet_sizes": "2,500000"}, "density_plan_fleet_sizes: '500000' is out of range"),
-        ({"density_plan_tiers": {"tape": {"avg_us": 1}}}, "density_plan_tiers: 'tape' is not a tier"),
-        ({"density_plan_baseline_run": "none"}, "density_plan_baseline_run: there is no run 'none'"),
-        ({"density_plan_host_reserve": "most"}, "density_plan_host_reserve: 'most' is not a size"),
+        ({"fleet_sizes": "many"}, "fleet_sizes: 'many' is not allowed; it must be a whole number from 1 to 100,000"),
+        ({"fleet_sizes": "2,500000"}, "fleet_sizes: '500000' is out of range"),
+        ({"tiers": {"tape": {"avg_us": 1}}}, "density_plan_tiers: 'tape' is not a tier"),
+        ({"baseline_run": "none"}, "density_plan_baseline_run: there is no run 'none'"),
+        ({"host_reserve": "most"}, "density_plan_host_reserve: 'most' is not a size"),
+        ({"solve": "drive"}, "solve: 'drive' is not allowed; it must be tier or empty"),
     ]
     messages = fleet.messages(
-        [
-            {
-                "ansible.builtin.include_role": common,
-                "vars": {"density_plan_results_dir": str(fleet.results), "density_plan_profiles": ["dram"], **case},
-            }
-            for case, dummy in cases
-        ],
+        [{"memstretch.density.density_plan": {**common, **case}} for case, dummy in cases],
         pre_tasks=[
             {
                 "ansible.builtin.include_role": {
@@ -82,6 +76,10 @@ def test_a_mistake_is_named(fleet):
             {
                 "ansible.builtin.include_role": {"name": "memstretch.density.host_tuning"},
                 "vars": {"host_tuning_state": "recorded", "host_tuning_profile": "dram"},
+            },
+            {
+                "ansible.builtin.include_tasks": str(ROOT / "playbooks" / "tasks" / "plan_profile.yml"),
+                "vars": {"profile": "dram", "plan_tuned": False},
             },
         ],
     )

@@ -100,7 +100,6 @@ ROLE_RANGES = {
     },
     "memory_bandwidth": MODULE_RANGES["memory_bandwidth"],
     "writeback_benchmark": MODULE_RANGES["writeback_benchmark"],
-    "density_plan": forecast.RANGES,
     "redis": {"start_timeout": redis.TIMEOUT, "port": redis_config.PORT},
     "swap_space": swap.RANGES,
     "selftest": {"max_clock_offset": run.RANGES["max_clock_offset"]},
