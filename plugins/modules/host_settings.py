@@ -70,6 +70,12 @@ options:
         dictionary with C(reason).
     type: dict
     default: {}
+  applied_for:
+    description:
+      - What the profile belongs to, such as one run of a playbook that restores the host at its end. It is kept in the
+        record, so that another such playbook does not restore a profile that somebody else has applied since.
+    type: str
+    default: ""
   forget:
     description:
       - Entries of the record that can no longer be restored and are given up, named as in RV(kept), for example
@@ -218,6 +224,7 @@ def main() -> None:
             "block_queue": {"type": "dict", "default": {}},
             "block_devices": {"type": "list", "elements": "path", "default": []},
             "services_stopped": {"type": "dict", "default": {}},
+            "applied_for": {"type": "str", "default": ""},
             "forget": {"type": "list", "elements": "str", "default": []},
             "record_directory": {"type": "path", "default": DIRECTORY},
         },

@@ -43,6 +43,7 @@ _NO_UNIT = "this host no longer has its unit"
 _SECTIONS = ("sysctl", "sysfs", "block_queue")
 _NEW_RECORD: dict[str, t.Any] = {
     "profile": None,
+    "applied_for": "",  # what the profile belongs to, such as one run of the demo; empty for a user's own
     "kernel": None,  # the release that has refused values
     "originals": {},
     "refused": {},
@@ -73,6 +74,7 @@ class HostTuner:
         self._forget = set(params["forget"])
         self._run_command, self._record, self._services = run_command, record, services or Services(run_command)
         self._profile = None if self._restore else params["profile"]
+        self._applied_for = params.get("applied_for", "")
         self._settings = [] if self._restore else _settings(params)
         self._stopped: dict[str, str] = (
             {}
@@ -176,7 +178,8 @@ class HostTuner:
             return True
         if self._restore:
             return self._has_record and (self._stored["profile"] is not None or not self._has_only_kept())
-        return not self._has_record or self._stored["profile"] != self._profile
+        wanted = (self._profile, self._applied_for)
+        return not self._has_record or (self._stored["profile"], self._stored["applied_for"]) != wanted
 
     def _has_only_kept(self) -> bool:
         """Return whether the record has nothing but entries that could not be restored and are not forgotten."""
@@ -218,6 +221,7 @@ class HostTuner:
         services = {name: state for name in self._stopped if (state := self._services.state(name)) is not None}
         self._stored["services"] = {**services, **self._stored["services"]}
         self._stored["profile"], self._stored["kernel"] = self._profile, os.uname().release
+        self._stored["applied_for"] = self._applied_for
         self._save()
 
     def _save(self) -> None:

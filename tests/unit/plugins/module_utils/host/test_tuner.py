@@ -48,7 +48,7 @@ class Host:
         monkeypatch.setattr(host_settings, "FILES", tuple(self.files.values()))
         monkeypatch.setattr(host_tuner, "FILES", tuple(self.files.values()))
         monkeypatch.setattr(host_tuner, "UDEV_FILE", self.files["udev"])
-        self.systemd = True
+        self.systemd, self.applied_for = True, ""
         self.systemctl = Systemctl(tuned=("loaded", "active", "enabled"))
 
     def knob(self, name, value):
@@ -68,6 +68,7 @@ class Host:
             "forget": forget,
             "sysfs": {str(self.path / name): value for name, value in sysfs.items()},
         }
+        params["applied_for"] = self.applied_for
         return HostTuner(params, self.record, self.run, Services(self.run, systemd=self.systemd))
 
     def apply(self, *args, **kwargs):
@@ -124,6 +125,16 @@ def test_a_change_of_profile_equals_a_restore_and_the_new_profile(host):
     assert {key: record[key] for key in ("profile", "originals")} == {
         key: again[key] for key in ("profile", "originals")
     }
+
+
+def test_the_record_says_what_its_profile_belongs_to_and_a_user_takes_it_over(host):
+    """A mark that an earlier demo left must not lead to the restore of a profile that a user has applied since."""
+    host.applied_for = "demo 1"
+    assert host.apply(a=5) and host.record.read()["applied_for"] == "demo 1"
+    assert not host.apply(a=5)
+    host.applied_for = ""
+    assert host.apply(a=5), "the same settings, but now they are the user's"
+    assert host.record.read()["applied_for"] == ""
 
 
 def test_an_original_is_never_overwritten(host):
