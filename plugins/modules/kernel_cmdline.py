@@ -18,6 +18,8 @@ description:
     C(grub-mkconfig). The new menu replaces the old one atomically, and only if it is complete and correct for each of
     this system's kernels.
   - On Red Hat and its derivatives it changes the entries with C(grubby).
+  - A host that does not boot with these files is refused by name, with what to do there - systemd-boot, a unified
+    kernel image, proxmox-boot-tool, or a kernel that the hypervisor, the network or kexec has started.
   - If anything fails, all files of the boot loader and the record are as they were before. If they cannot be restored
     either, because a file system has become read-only in between, the error names them and the record is kept.
   - Before the first change it records the original configuration in C(/var/lib/memstretch/kernel_cmdline.json), so that
@@ -42,6 +44,8 @@ options:
     description:
       - Arguments to add, C(name) or C(name=value). They replace all present arguments with the same name. So an
         argument that can be given several times, such as C(console), must be listed with all of its values.
+        C(hugepages), C(hugepagesz) and C(default_hugepagesz) belong together - each of them replaces all three, and
+        their order is kept.
       - A name has letters, digits, C(_), C(.) and C(-), where C(-) and C(_) are the same to the kernel. A value has
         these and C(,:/@%+=!). C(root), C(rootfstype), C(ro), C(rw), C(init), C(initrd) and C(BOOT_IMAGE), which the
         boot loader sets itself, are refused.
@@ -161,14 +165,31 @@ from ansible_collections.memstretch.density.plugins.module_utils.boot.command_li
     reboot_required,
     stranded_record,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.boot.loader import Entry, find, read_text
+from ansible_collections.memstretch.density.plugins.module_utils.boot.loader import (
+    Entry,
+    Grub,
+    Grubby,
+    find,
+    read_text,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.boot.other_loaders import (
+    boots_without_grub,
+    other_loader,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.boot.rollback import BootLoaderError
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord, HostRecordError
 
 NO_BOOT_LOADER = (
     "this host has no supported boot loader (GRUB with grub-mkconfig and /boot/grub/grub.cfg, or grubby), so its "
     "kernel command line cannot be changed"
 )
+
+
+def why_not(loader: Grub | Grubby) -> str | None:
+    """Return why the files of a boot loader are not those that this host boots with; None if they are."""
+    files = HostFiles()
+    return other_loader(files) or (boots_without_grub(files) if loader.NAME == Grub.NAME else None)
 
 
 def diff_text(entries: t.Sequence[Entry], drop_in: str) -> str:
@@ -190,18 +211,18 @@ def result(
     }
 
 
-def without_boot_loader(params: dict[str, t.Any], running: str) -> dict[str, t.Any]:
+def without_boot_loader(params: dict[str, t.Any], running: str, reason: str = NO_BOOT_LOADER) -> dict[str, t.Any]:
     """Return the result on a host without a supported boot loader. Raises CommandLineError if that is an error."""
     wrong = boot_arguments.problems(boot_arguments.words(running), params["arguments"], params["removed"])
     if params["required"] and params["state"] != "restored" and wrong:
-        raise CommandLineError(NO_BOOT_LOADER)
+        raise CommandLineError(reason)
     return {
         "changed": False,
         "boot_loader": None,
         "entries": [],
         "running": running,
         "reboot_required": False,
-        "notes": [NO_BOOT_LOADER],
+        "notes": [reason],
     }
 
 
@@ -259,6 +280,9 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         return {**without_boot_loader(params, running), "changed": params["forget"], "notes": [stranded]}
     if loader is None:
         return without_boot_loader(params, running)
+    other = why_not(loader) if record.read() is None else None  # what was changed with a loader is restored with it
+    if other:
+        return without_boot_loader(params, running, f"the kernel command line cannot be changed, because {other}")
     command_line = CommandLine(loader, params["arguments"], params["removed"], record)
     if params["state"] == "verified":
         return verify(command_line, params["running"], running)

@@ -23,6 +23,10 @@ done
 for name in usr proc sys; do
 	mount --bind "/$name" "$name"
 done
+# GRUB has not booted this machine's kernel, but the host of this scenario boots with it.
+echo "BOOT_IMAGE=/boot/vmlinuz $(cat /proc/cmdline)" >run/cmdline
+mount --make-private proc
+mount --bind run/cmdline proc/cmdline
 mount -t tmpfs none dev
 for node in /dev/null /dev/urandom "$drive"; do
 	cp --archive "$node" dev

@@ -21,6 +21,11 @@ ARGUMENT_RULE = (
 BOOT_LOADER_ARGUMENTS = {"BOOT_IMAGE", "initrd", "root", "rootfstype", "ro", "rw", "init"}
 
 
+# hugepages= is about the size that the last hugepagesz= before it has named, so these belong together, in their order.
+_REPEATED = {"hugepagesz", "hugepages"}
+_TOGETHER = {"default_hugepagesz": "hugepages", "hugepagesz": "hugepages"}
+
+
 class ArgumentError(ValueError):
     """An argument cannot be used; the message is for the user."""
 
@@ -34,6 +39,32 @@ def words(line: str) -> list[str]:
 def name(word: str) -> str:
     """Return the name of an argument."""
     return word.strip('"').partition("=")[0].replace("-", "_")
+
+
+def subject(word: str) -> str:
+    """Return what an argument is about. The arguments with one subject are set together, and their order counts."""
+    return _TOGETHER.get(name(word), name(word))
+
+
+def about(line: t.Iterable[str], one: str) -> list[str]:
+    """Return the words of a command line with a subject, in their order."""
+    return [word for word in line if subject(word) == one]
+
+
+def replaced_names(arguments: t.Iterable[str]) -> list[str]:
+    """Return the names, as they are written, of all arguments that these replace."""
+    found = []
+    for argument in arguments:
+        found.append(argument.partition("=")[0])
+        found += [other for other, one in _TOGETHER.items() if one == subject(argument)]
+        found += [subject(argument)] if subject(argument) != name(argument) else []
+    return list(dict.fromkeys(found))
+
+
+def same(line: t.Sequence[str], other: t.Sequence[str]) -> bool:
+    """Return whether two command lines mean the same: each subject has the same words in the same order."""
+    subjects = {subject(word) for word in [*line, *other]}
+    return all(about(line, one) == about(other, one) for one in subjects)
 
 
 def check(option: str, arguments: t.Sequence[str]) -> None:
@@ -53,7 +84,7 @@ def check_both(arguments: t.Sequence[str], removed: t.Sequence[str]) -> None:
         if is_removed(argument, removed):
             raise ArgumentError(f"removed: {argument!r} is in the option arguments too; name it in only one of them")
     for argument in arguments:
-        if list(arguments).count(argument) > 1:
+        if list(arguments).count(argument) > 1 and name(argument) not in _REPEATED:
             raise ArgumentError(
                 f"arguments: {argument!r} is named {list(arguments).count(argument)} times; name it once"
             )
@@ -69,8 +100,8 @@ def is_removed(word: str, removed: t.Iterable[str]) -> bool:
 
 def changed(line: t.Sequence[str], arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
     """Return the words of a command line after a change."""
-    names = {name(argument) for argument in arguments}
-    return [word for word in line if name(word) not in names and not is_removed(word, removed)] + list(arguments)
+    subjects = {subject(argument) for argument in arguments}
+    return [word for word in line if subject(word) not in subjects and not is_removed(word, removed)] + list(arguments)
 
 
 class Words(t.NamedTuple):
@@ -89,26 +120,31 @@ def undone(line: t.Sequence[str], original: t.Sequence[str], ours: Words) -> lis
         ours: what we have added and removed.
     """
     kept = [word for word in line if word in original or word not in ours.added]
-    names = {name(word) for word in ours.added}
+    subjects = {subject(word) for word in ours.added}
     for word in original:
-        one = name(word)
-        values = [other for other in kept if name(other) == one]
+        one = subject(word)
+        values = about(kept, one)
         # If another value was set since, that one counts.
-        if word in kept or not (one in names or is_removed(word, ours.removed)) or not set(values) <= set(original):
+        if word in kept or not (one in subjects or is_removed(word, ours.removed)) or not set(values) <= set(original):
             continue
         # The order counts for an argument with several values, such as console.
-        kept = [other for other in kept if name(other) != one]
-        kept += [other for other in original if name(other) == one and other in [*values, word]]
-    return list(original) if sorted(kept) == sorted(original) else kept
+        kept = [other for other in kept if subject(other) != one]
+        kept += [other for other in about(original, one) if other in [*values, word]]
+    for one in subjects:
+        # The same words in another order are ours, too.
+        if sorted(about(kept, one)) == sorted(about(original, one)) != about(kept, one):
+            kept = [word for word in kept if subject(word) != one] + about(original, one)
+    return list(original) if sorted(kept) == sorted(original) and same(kept, original) else kept
 
 
 def problems(line: t.Sequence[str], arguments: t.Sequence[str], removed: t.Sequence[str]) -> list[str]:
     """Return the differences between a command line and the wanted arguments, one message for each."""
     found = []
-    for one in dict.fromkeys(name(argument) for argument in arguments):
-        wanted = [argument for argument in arguments if name(argument) == one]
-        present = [word for word in line if name(word) == one]
+    for one in dict.fromkeys(map(subject, arguments)):
+        wanted, present = about(arguments, one), about(line, one)
         # The spelling of the name may differ.
-        if [word.partition("=")[1:] for word in present] != [word.partition("=")[1:] for word in wanted]:
+        if [(name(word), word.partition("=")[1:]) for word in present] != [
+            (name(word), word.partition("=")[1:]) for word in wanted
+        ]:
             found.append(f"{' '.join(wanted)} is missing" + (f" (present: {' '.join(present)})" if present else ""))
     return found + [f"{word} is present" for word in line if is_removed(word, removed)]

@@ -231,11 +231,12 @@ def forget_record(record: HostRecord, check_mode: bool) -> None:
 def reboot_required(entries: t.Sequence[Entry], running: str, names: t.Collection[str]) -> bool:
     """Return whether the running kernel and the first entry of the menu differ in the arguments with these names."""
 
-    def values(words: t.Iterable[str]) -> list[tuple[str, tuple[str, ...]]]:
+    subjects = sorted({boot_arguments.subject(one) for one in names})
+
+    def values(words: t.Sequence[str]) -> list[list[tuple[str, tuple[str, ...]]]]:
         return [
-            (boot_arguments.name(word), word.partition("=")[1:])
-            for word in sorted(words)
-            if boot_arguments.name(word) in names
+            [(boot_arguments.name(word), word.partition("=")[1:]) for word in boot_arguments.about(words, one)]
+            for one in subjects
         ]
 
     return bool(entries) and values(entries[0].words) != values(boot_arguments.words(running))

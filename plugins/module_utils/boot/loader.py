@@ -45,6 +45,9 @@ class Entry(t.NamedTuple):
 
     kernel: str
     line: str
+    # What tells it from other entries of the same kernel, such as those of a snapshot or for debugging, and its place.
+    key: str = ""
+    index: str = ""
 
     @property
     def words(self) -> list[str]:
@@ -60,7 +63,7 @@ class Entry(t.NamedTuple):
         """
         original_words = boot_arguments.words(original)
         words = boot_arguments.undone(self.words, original_words, ours)
-        return Entry(self.kernel, original if words == original_words else " ".join(words))
+        return self._replace(line=original if words == original_words else " ".join(words))
 
 
 def find(run_command: RunCommand, find_program: FindProgram) -> Grub | Grubby | None:
@@ -160,7 +163,7 @@ class Grub:
     def wanted_drop_in(arguments: t.Sequence[str], removed: t.Sequence[str]) -> str:
         """Return the content of our drop-in: shell that grub-mkconfig reads each time a kernel is installed."""
         patterns: list[str] = []
-        for word in [*(argument.partition("=")[0] for argument in arguments), *removed]:
+        for word in [*boot_arguments.replaced_names(arguments), *removed]:
             shell = re.sub("[-_]", "[-_]", word.partition("=")[0])
             patterns += [shell + "=" + word.partition("=")[2]] if "=" in word else [shell, shell + "=*"]
         if not patterns:
@@ -326,10 +329,13 @@ class Grubby:
 
     def entries(self) -> list[Entry]:
         """Return the present entries of the menu."""
-        output = self._grubby("--info=ALL")
-        return [
-            Entry(kernel, args) for kernel, args in re.findall(r'^kernel="?([^"\n]*)"?\nargs="(.*)"$', output, re.M)
-        ]
+        found = []
+        for block in re.split(r"^(?=index=)", self._grubby("--info=ALL"), flags=re.M):
+            values = dict(re.findall(r'^(index|kernel|args|title|id)="?(.*?)"?$', block, re.M))
+            if "args" in values:
+                key = values.get("id") or values.get("title") or values["kernel"]
+                found.append(Entry(values["kernel"], values["args"], key, values["index"]))
+        return found
 
     def drop_in_text(self) -> str:
         """Return an empty string: with grubby there is no drop-in."""
@@ -346,7 +352,7 @@ class Grubby:
         if not entries:
             raise BootLoaderError(f"{self.program} --info=ALL lists no kernel, so there is no command line to change")
         return {
-            "entries": {entry.kernel: entry.line for entry in entries},
+            "entries": {entry.key: entry.line for entry in entries},
             "files": self._files(),
             "left": {},
         }
@@ -381,7 +387,8 @@ class Grubby:
             for path, text in originals["files"].items():
                 if digest(before.get(path)) == originals["left"].get(path):
                     replace_text(path, text)
-            if [sorted(entry.words) for entry in self.entries()] != [sorted(words) for words in wanted]:
+            restored = [entry.words for entry in self.entries()]
+            if len(restored) != len(wanted) or not all(map(boot_arguments.same, restored, wanted)):
                 raise BootLoaderError("grubby ended without an error and has not restored the arguments")
         return self._leftovers(originals, ours)
 
@@ -390,7 +397,7 @@ class Grubby:
         before = originals.get("entries", {})
         # A kernel that was installed later got its arguments from the others.
         default = next(iter(before.values()), "")
-        return [entry.undone(before.get(entry.kernel, default), ours) for entry in self.entries()]
+        return [entry.undone(before.get(entry.key, default), ours) for entry in self.entries()]
 
     def explain_override(self) -> str:
         """Return a message on the files that may override our arguments."""
@@ -418,25 +425,33 @@ class Grubby:
         """
         entries = self.entries()
         away = [[word for word in entry.words if word not in words] for entry, words in zip(entries, wanted)]
-        # grubby replaces all arguments with the name of an added one, so all values of a name are added together.
+        # grubby replaces all arguments with the name of an added one, so all words about one subject are added
+        # together, in their order.
         new = [
-            [one for one in _names(words) if _values(words, one) != _values(entry.words, one)]
+            [
+                one
+                for one in _subjects(words)
+                if boot_arguments.about(words, one) != boot_arguments.about(entry.words, one)
+            ]
             for entry, words in zip(entries, wanted)
         ]
         away_all = [word for word in _unique(away) if not any(word in words for words in wanted)]
-        new_all = [one for one in _unique(new) if len({tuple(_values(words, one)) for words in wanted}) == 1]
-        self._update_one("ALL", away_all, [word for one in new_all for word in _values(wanted[0], one)])
-        for entry, words, gone, names in zip(entries, wanted, away, new):
+        new_all = [
+            one for one in _unique(new) if len({tuple(boot_arguments.about(words, one)) for words in wanted}) == 1
+        ]
+        self._update_one("ALL", away_all, [word for word in wanted[0] if boot_arguments.subject(word) in new_all])
+        for entry, words, gone, subjects in zip(entries, wanted, away, new):
+            own = [one for one in subjects if one not in new_all]
             self._update_one(
-                entry.kernel,
+                entry.index,
                 [word for word in gone if word not in away_all],
-                [word for one in names if one not in new_all for word in _values(words, one)],
+                [word for word in words if boot_arguments.subject(word) in own],
             )
 
-    def _update_one(self, kernel: str, removed: t.Sequence[str], added: t.Sequence[str]) -> None:
+    def _update_one(self, which: str, removed: t.Sequence[str], added: t.Sequence[str]) -> None:
         if removed or added:
             self._grubby(
-                f"--update-kernel={kernel}",
+                f"--update-kernel={which}",
                 *([f"--remove-args={' '.join(removed)}"] if removed else []),
                 *([f"--args={' '.join(added)}"] if added else []),
             )
@@ -448,14 +463,9 @@ class Grubby:
         return output
 
 
-def _names(words: t.Sequence[str]) -> list[str]:
-    """Return the names of arguments, each one once."""
-    return list(dict.fromkeys(map(boot_arguments.name, words)))
-
-
-def _values(words: t.Sequence[str], one: str) -> list[str]:
-    """Return the words with a name."""
-    return [word for word in words if boot_arguments.name(word) == one]
+def _subjects(words: t.Sequence[str]) -> list[str]:
+    """Return the subjects of arguments, each one once."""
+    return list(dict.fromkeys(map(boot_arguments.subject, words)))
 
 
 def _unique(lists: t.Iterable[t.Iterable[str]]) -> list[str]:

@@ -39,6 +39,14 @@ def cmdlines(drop_in, linux, default):
     [
         (["rcu_nocbs=all"], [], "console=ttyS0", "quiet", ["console=ttyS0 rcu_nocbs=all", "quiet"]),
         (["rcu_nocbs=all"], [], "rcu-nocbs=0-3 a", "rcu_nocbs quiet", ["a rcu_nocbs=all", "quiet"]),
+        (["hugepages=9"], [], "a hugepagesz=1G hugepages=8", "default_hugepagesz=1G b", ["a hugepages=9", "b"]),
+        (
+            ["hugepagesz=1G", "hugepages=2", "hugepagesz=2M", "hugepages=2"],
+            [],
+            "hugepages=8",
+            "",
+            ["hugepagesz=1G hugepages=2 hugepagesz=2M hugepages=2", ""],
+        ),
         ([], ["quiet", "splash"], "", "quiet splash x", ["", "x"]),
         ([], ["console=tty0"], "console=tty0 console=ttyS0", "", ["console=ttyS0", ""]),
         (
@@ -69,7 +77,7 @@ def test_without_arguments_there_is_no_drop_in():
 def test_only_entries_of_this_system_are_read(tmp_path):
     (tmp_path / "grub.cfg").write_text(MENU, encoding="utf-8")
     loader = boot_loader.Grub(None, lambda name: None, boot=str(tmp_path))
-    assert [tuple(entry) for entry in loader.entries()] == [
+    assert [(entry.kernel, entry.line) for entry in loader.entries()] == [
         ("/boot/vmlinuz-6.1.0-56-amd64", "root=UUID=c588ba0c ro  quiet"),
         ("/boot/vmlinuz-6.1.0-56-amd64", "root=UUID=c588ba0c ro single"),
     ]
@@ -168,6 +176,48 @@ def test_different_entries_stay_different(grubby):
     }
     loader.restore(originals, Words(["rcu_nocbs=all"], []))
     assert files(grubby) == before
+
+
+PAGES = ["hugepagesz=1G", "hugepages=32", "hugepagesz=2M", "hugepages=1024"]
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["", " hugepagesz=2M hugepages=512", " hugepagesz=1G hugepagesz=2M hugepages=32 hugepages=1024", " hugepages=8"],
+)
+def test_arguments_whose_order_counts_keep_it(grubby, before):
+    for kernel in (GrubbyModel.OLD, GrubbyModel.NEW):
+        grubby.install(kernel, GrubbyModel.LINE + before)
+    loader, untouched = loader_of(grubby), files(grubby)
+    assert boot_loader.problems(loader.entries(), PAGES, [])
+    originals = loader.originals()
+    loader.apply(originals, PAGES, [], NOTHING)
+    assert set(grubby.lines().values()) == {f"{GrubbyModel.LINE} {' '.join(PAGES)}"}
+    assert boot_loader.problems(loader.entries(), PAGES, []) == []
+    loader.restore(originals, Words(PAGES, []))
+    assert files(grubby) == untouched
+
+
+def test_several_entries_of_one_kernel_keep_their_own_arguments(grubby):
+    """Those of a snapshot or for debugging."""
+    for variant, more in (("~debug", " systemd.log_level=debug nohz=on"), ("~snapshot", " rd.snapshot=3 quiet_not=1")):
+        grubby.install(GrubbyModel.NEW, GrubbyModel.LINE + more, variant)
+    loader, before = loader_of(grubby), files(grubby)
+    lines = [entry.line for entry in loader.entries()]
+    originals = json.loads(json.dumps(loader.originals()))
+    loader.apply(originals, ["nohz=off"], ["rd.snapshot"], NOTHING)
+    assert [entry.line for entry in loader.entries()] == [
+        " ".join([word for word in line.split() if not word.startswith(("nohz", "rd.snap"))] + ["nohz=off"])
+        for line in lines
+    ]
+    grubby(["grubby", "--update-kernel=0", "--args=mitigations=off"])  # now no file is restored byte for byte
+    loader.restore(originals, Words(["nohz=off"], ["rd.snapshot"]))
+    restored = [entry.words for entry in loader.entries()]
+    assert [sorted(words) for words in restored] == [
+        sorted(line.split() + (["mitigations=off"] if number == 0 else [])) for number, line in enumerate(lines)
+    ]
+    grubby(["grubby", "--update-kernel=0", "--remove-args=mitigations=off"])
+    assert files(grubby).keys() == before.keys()
 
 
 def test_our_arguments_are_removed_from_a_kernel_that_was_installed_later(grubby):
