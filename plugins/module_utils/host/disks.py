@@ -48,11 +48,16 @@ def swap_disks(files: HostFiles) -> list[str]:
 
 
 def _device_number(path: str) -> str:
-    """Return "major:minor" of the device that a file is on; "0:0" if the file no longer exists."""
+    """Return "major:minor" of the device that a file is on; "0:0" if the file no longer exists.
+
+    An ordinary user may not look into a directory of root's. Such a file is on the device of that directory.
+    """
     try:
         device = os.stat(path).st_dev
     except FileNotFoundError:
         return "0:0"
+    except PermissionError:
+        return _device_number(os.path.dirname(path))
     return f"{os.major(device)}:{os.minor(device)}"
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import (
     disk_serial,
     disk_wwid,
@@ -37,15 +39,26 @@ def test_swap_on_a_partition_counts_for_its_disk(quiet, write):
     assert swap_disks(HostFiles(quiet)) == ["nvme1n1"]
 
 
-def test_a_swap_file_counts_for_the_disk_of_its_file_system(quiet, write):
-    write(quiet, "/swap", "")
-    device = os.stat(quiet + "/swap").st_dev
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_swap_file_counts_for_the_disk_of_its_file_system(quiet, write, monkeypatch, hidden):
+    """It is hidden from an ordinary user in a directory of root's."""
+    write(quiet, "/root/swap", "")
+    device = os.stat(quiet + "/root").st_dev
+    if hidden:
+        look = os.stat
+
+        def refuse(path, *more, **options):
+            if str(path).endswith("/swap"):
+                raise PermissionError(13, "Permission denied", path)
+            return look(path, *more, **options)
+
+        monkeypatch.setattr(os, "stat", refuse)
     os.makedirs(quiet + "/sys/dev/block")
     os.symlink(
         os.path.realpath(quiet + "/sys/class/block/sda"),
         f"{quiet}/sys/dev/block/{os.major(device)}:{os.minor(device)}",
     )
-    write(quiet, "/proc/swaps", "Filename Type Size Used Priority\n/swap file 1024 0 5\n")
+    write(quiet, "/proc/swaps", "Filename Type Size Used Priority\n/root/swap file 1024 0 5\n")
 
     assert swap_disks(HostFiles(quiet)) == ["sda"]
 
