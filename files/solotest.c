@@ -6,29 +6,30 @@
  * and main(); each module in solotest/ hides one decision, and most are tested without a Redis
  * (tests/programs/solotest/unit/):
  *
+ *   one phase           test
  *   which requests      random, chooser, hot_set
  *   when, and how long  clock, pacer, latency
  *   to and from Redis   network, transport, tls, connection, resp, requests, reply, replies, exchange, load, server, ownership
  *   what is kept        histogram, series, measurement, errors
+ *   several phases      schedule, follow, watch
  *   around it           options, process, signals, health, failure, json, report, numbers
  *
  * The latencies of a request are defined in one place, slot_complete() in latency.c. The rest
  * exists to call it with correct time stamps.
  */
-// Build: cc -std=c11 -O2 -flto files/solotest.c files/solotest/*.c -lhiredis -lm
+// Build: cc -std=c11 -O2 -flto -pthread files/solotest.c files/solotest/*.c -lhiredis -lm
 // Add -static for a program that runs on other machines, and -DSOLOTEST_TLS -lssl -lcrypto for --tls.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "solotest/chooser.h"
 #include "solotest/clock.h"
 #include "solotest/failure.h"
+#include "solotest/follow.h"
 #include "solotest/health.h"
 #include "solotest/hot_set.h"
 #include "solotest/load.h"
@@ -39,7 +40,9 @@
 #include "solotest/random.h"
 #include "solotest/report.h"
 #include "solotest/server.h"
+#include "solotest/schedule.h"
 #include "solotest/signals.h"
+#include "solotest/test.h"
 #include "solotest/tls.h"
 
 /* Waits until shortly before `start_at` and returns the monotonic time of the start; the pacer then waits for the rest. 0 if
@@ -119,19 +122,13 @@ static bool fill_keys(struct exchange *x, struct fill_result *r)
     return exchange_fail_on_errors(x) && complete && check_dbsize(c, x->settings, r, x->failure);
 }
 
-static struct values values_of(const struct settings *s, uint64_t seed, uint64_t phase)
-{
-    return (struct values){
-        .rng = byte_rng_seeded(seed, phase), .size = (size_t)s->value_size, .compressibility = s->compressibility};
-}
-
 static void fill_phase(const struct settings *s, const struct credentials *who, struct outcome *o)
 {
     struct chooser chooser;
     chooser_init(&chooser, o->seed, (uint64_t)s->key_count, PATTERN_SEQUENTIAL, 0, READ_MIX_ONLY_SETS);
     struct exchange x = {.settings = s,
                          .chooser = &chooser,
-                         .values = values_of(s, o->seed, 0),
+                         .values = test_values(s, o->seed, 0),
                          .name = "fill",
                          .planned = (uint64_t)s->key_count,
                          .stop_at = NEVER,
@@ -153,95 +150,24 @@ static void fill_phase(const struct settings *s, const struct credentials *who, 
     load_close(&x);
 }
 
-/* The time after which nothing is sent; NEVER if only the number of requests ends the test. On a
- * schedule --duration sets that number; all of these requests are sent, however late. */
-static uint64_t stop_time(const struct settings *s, uint64_t start)
-{
-    uint64_t stop = NEVER;
-    if (s->max_seconds > 0)
-        stop = start + seconds_to_ns(s->max_seconds);
-    if (s->pacing == PACING_NONE && s->duration > 0)
-        stop = min_u64(stop, start + seconds_to_ns(s->duration));
-    return stop;
-}
-
-/* True if a complete run ended only because --max-seconds were over. In a closed loop --duration may end it as
- * planned. */
-static bool was_cut_off(const struct exchange *x)
-{
-    const struct settings *s = x->settings;
-    bool requests_left = x->planned == 0 || x->issued < x->planned;
-    bool duration_ended_it = s->pacing == PACING_NONE && s->duration > 0 && s->duration <= s->max_seconds;
-    return s->max_seconds > 0 && requests_left && !duration_ended_it;
-}
-
 static void test_run(struct test_result *t, struct outcome *o)
 {
-    struct exchange *x = &t->exchange;
-    const struct settings *s = x->settings;
+    const struct settings *s = t->exchange.settings;
     struct measurement *m = t->measurement;
     o->health.memory_locked = lock_memory();
     if (!o->health.memory_locked && m->raw != NULL)
         memset(m->raw, 0, (size_t)m->raw_size * sizeof *m->raw); /* load its pages at least */
     t->ready = clock_ns(CLOCK_REALTIME);
-    double start_at = s->fill ? -1 : s->start_at;
-    uint64_t start = wait_for_start(start_at);
-    pacer_rehearse(&x->pacer, start_at < 0 ? NEVER : start);
-    o->health.hybrid = x->pacer.mode == PACING_HYBRID ? &x->pacer : NULL;
-    o->health.first = health_now(); /* after the wait, which would lower the share of CPU time */
-    x->pacer.start =
-        start == 0 ? now_ns() : start; /* a client that is late for a common start counts that as its own */
-    x->stop_at = stop_time(s, x->pacer.start);
-    if (exchange_is_paced(x))
-        x->pacer.start += (uint64_t)((double)x->pacer.period * s->stagger);
-    else
-        sleep_until(CLOCK_MONOTONIC, x->pacer.start);
-    uint64_t offset_before = wall_offset();
-    bool complete = load_run(x);
-    uint64_t offset_after = wall_offset();
-    o->health.last = health_now();
-    o->health.measured = true;
-    t->started = x->sent > 0 ? x->first_sent + offset_before : 0;
-    t->finished = x->last_reply > 0 ? x->last_reply + offset_after : 0;
-    t->cut_off = complete && was_cut_off(x);
-    if (complete)
-        (void)exchange_fail_on_errors(x);
-}
-
-static uint64_t pacer_spin(const struct settings *s)
-{
-    switch ((enum pacing)s->pacing) {
-    case PACING_HYBRID: /* pacer_rehearse() finds out, if there is time to */
-        return max_u64((uint64_t)s->spin_us * NS_PER_US, SPIN_CHEAP_NS);
-    case PACING_SPIN:
-        return NEVER;
-    default:
-        return 0;
-    }
+    test_perform(t, o, wait_for_start(s->fill ? -1 : s->start_at));
 }
 
 static void test_phase(const struct settings *s, const struct credentials *who, struct outcome *o)
 {
-    static struct chooser chooser;
     struct test_result *t = &o->test;
     t->measurement = measurement_create(s, &o->failure);
     if (t->measurement == NULL)
         return;
-    chooser_init(&chooser, o->seed, (uint64_t)s->key_count, (enum pattern)s->pattern, s->influence, (int)s->read_mix);
-    t->exchange = (struct exchange){.settings = s,
-                                    .chooser = &chooser,
-                                    .values = values_of(s, o->seed, 1),
-                                    .name = "test",
-                                    .planned = planned_requests(s),
-                                    .measurement = t->measurement,
-                                    .failure = &o->failure,
-                                    .pacer = {.mode = (enum pacing)s->pacing,
-                                              .spin = pacer_spin(s),
-                                              .spin_min = (uint64_t)s->spin_us * NS_PER_US,
-                                              .period = 1e9L / (long double)s->rate,
-                                              .arrivals = (enum arrivals)s->arrivals}};
-    rng_seed(&t->exchange.pacer.rng, o->seed, STREAM_ARRIVALS);
-    t->initial = chooser;
+    test_plan(t, s, o->seed, &o->failure);
     t->done = load_open(&t->exchange, (size_t)s->connections, (size_t)s->pipeline, who) &&
               (s->read_mix >= 100 || ownership_extend(&t->exchange.conns[0], s, &o->failure));
     if (t->done) {
@@ -249,16 +175,6 @@ static void test_phase(const struct settings *s, const struct credentials *who, 
         measurement_finish(t->measurement, &t->exchange.bound);
     }
     load_close(&t->exchange);
-}
-
-static uint64_t choose_seed(const struct settings *s)
-{
-    uint64_t seed = 0;
-    if (s->seed >= 0)
-        return (uint64_t)s->seed;
-    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
-        seed = clock_ns(CLOCK_REALTIME) ^ (uint64_t)getpid();
-    return seed >> 11; /* 53 bits: any JSON reader holds it exactly, and --seed accepts it */
 }
 
 /* Runs the phases, then writes the raw samples. */
@@ -299,12 +215,15 @@ int main(int argc, char **argv)
 {
     static struct outcome o;
     static struct credentials who;
+    struct schedule plan = {0};
     struct settings s;
     occupy_standard_streams();
     if (!parse_arguments(&s, argc, argv, &o.failure) ||
         (!s.help && !s.version &&
-         (!read_credentials(&who, &s, &o.failure) || !tls_prepare(&s, &o.failure) || !pin_to_cpu(&s, &o.failure)))) {
+         ((s.schedule != NULL && !schedule_read(&plan, &s, &o.failure)) || !read_credentials(&who, &s, &o.failure) ||
+          !tls_prepare(&s, &o.failure) || !pin_to_cpu(&s, &o.failure)))) {
         (void)fprintf(stderr, "solotest: %s\n", o.failure.message);
+        schedule_free(&plan);
         return o.failure.exit_code;
     }
     if (s.help) {
@@ -314,6 +233,8 @@ int main(int argc, char **argv)
     } else {
         prepare_process();
         o.seed = choose_seed(&s);
+        if (s.schedule != NULL)
+            return follow(&s, &plan, &who);
         perform(&s, &who, &o);
     }
     if (s.help || s.version)

@@ -309,6 +309,8 @@ bool conn_await_stamp(struct conn *c, const struct settings *s, struct failure *
 
 bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share, struct failure *f)
 {
+    if (c->slots != NULL)
+        return true; /* it was connected before */
     c->depth = depth;
     c->largest_command = transport_sealed_size(c->transport, largest_command);
     c->out_size = (size_t)max_u64(c->largest_command, min_u64(depth * c->largest_command, share));
@@ -318,13 +320,27 @@ bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t 
     return (c->slots != NULL && c->out != NULL) || fail_memory(f);
 }
 
-void conn_close(struct conn *c)
+void conn_disconnect(struct conn *c)
 {
+    struct conn kept = {.slots = c->slots,
+                        .depth = c->depth,
+                        .largest_command = c->largest_command,
+                        .out = c->out,
+                        .out_size = c->out_size};
     if (c->reader != NULL)
         redisReaderFree(c->reader);
     if (c->open)
         (void)close(c->fd);
     transport_free(c->transport);
+    *c = kept;
+    reply_begin(&c->reply);
+    if (c->slots != NULL)
+        memset(c->slots, 0, c->depth * sizeof *c->slots);
+}
+
+void conn_close(struct conn *c)
+{
+    conn_disconnect(c);
     free(c->slots);
     free(c->out);
     memset(c, 0, sizeof *c);

@@ -24,6 +24,7 @@ struct conn {
     redisReader *reader; /* of the replies to control commands */
     int fd;
     bool open;
+    bool ready;                  /* the load can use it */
     struct transport *transport; /* NULL without TLS */
     bool stamped;                /* the kernel time-stamps incoming data */
     bool stamp_seen;
@@ -66,6 +67,9 @@ void conn_stamp(struct conn *c);
 bool conn_await_stamp(struct conn *c, const struct settings *s, struct failure *f);
 
 bool conn_allocate(struct conn *c, size_t depth, size_t largest_command, size_t share, struct failure *f);
+
+/* Closes the connection and forgets what was under way. What conn_allocate() allocated stays. */
+void conn_disconnect(struct conn *c);
 void conn_close(struct conn *c);
 
 /* What is known about a read. */

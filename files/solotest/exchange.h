@@ -28,6 +28,7 @@ struct exchange {
     struct pacer pacer;
     uint64_t planned; /* number of requests, with MSETs of keys; 0: until `stop_at` */
     uint64_t stop_at; /* send nothing after this time */
+    uint64_t end_at;  /* wait for no reply after this time, and call those that are missing unanswered; 0: wait */
     uint32_t
         keys_each; /* above 1: every request is an MSET of so many keys, the last one of what is left of `planned` */
     bool stop_on_error;
@@ -39,7 +40,7 @@ struct exchange {
     struct failure *failure;
     /* resources */
     struct conn *conns;
-    size_t conn_count, next_conn, slots;
+    size_t conn_count, depth, next_conn, slots;
     struct conn *staging; /* holds a command that waits for its due time */
     struct pollfd *polls;
     char *input;

@@ -122,6 +122,14 @@ void json_key_epoch(struct json *j, const char *name, uint64_t ns)
     json_epoch(j, ns);
 }
 
+void json_key_seconds(struct json *j, const char *name, uint64_t ns)
+{
+    char text[40];
+    (void)snprintf(text, sizeof text, "%" PRIu64 ".%09" PRIu64, ns / NS_PER_S, ns % NS_PER_S);
+    json_key(j, name);
+    json_raw(j, text);
+}
+
 void json_key_null(struct json *j, const char *name)
 {
     json_key(j, name);

@@ -34,6 +34,9 @@ void json_key_real(struct json *j, const char *name, double value);
 void json_key_bool(struct json *j, const char *name, bool value);
 void json_key_null(struct json *j, const char *name);
 
+/* Seconds with all nine decimals. */
+void json_key_seconds(struct json *j, const char *name, uint64_t ns);
+
 /* A wall-clock time in ns as epoch seconds with microseconds; 0 becomes null. */
 void json_key_epoch(struct json *j, const char *name, uint64_t ns);
 

@@ -25,6 +25,9 @@ enum { SLOW_YIELD_NS = 500000, SLOW_YIELDS = 8 };
 
 #define READ_EVERY_NS (100 * NS_PER_US) /* while the client catches up */
 
+/* So shortly before its end the client no longer relies on a heartbeat to look at the clock. */
+#define END_NEAR_NS (2 * NS_PER_S)
+
 #define LOST_STEPS 1000000 /* more requests that were not sent are counted in groups */
 
 /* Adds how long the last byte had been in the socket, by the kernel's time stamp. Stamps are of the
@@ -155,7 +158,7 @@ static bool load_receive_any(struct exchange *x, uint64_t deadline)
     } else if (wake <= now) {
         wake = deadline;
     }
-    uint64_t until = min_u64(wake, x->next_timeout_check);
+    uint64_t until = min_u64(min_u64(wake, x->next_timeout_check), x->end_at);
     struct timespec left = to_timespec(since(until, now));
     int ready = ppoll(x->polls, x->conn_count, &left, NULL);
     if (ready == 0 && until == wake && wake > now) {
@@ -176,7 +179,8 @@ static bool load_receive(struct exchange *x, uint64_t deadline)
     x->unread_since = 0;
     if (!exchange_is_paced(x) && x->sets > 0)
         values_make_ahead(&x->values);
-    if (x->conn_count == 1 && deadline == NEVER && x->conns[0].out_used == 0 && !heartbeat)
+    if (x->conn_count == 1 && deadline == NEVER && x->conns[0].out_used == 0 && !heartbeat &&
+        x->last_sent + END_NEAR_NS < x->end_at)
         return load_receive_from(x, &x->conns[0], 0, &r);
     heartbeat = 0;
     return load_receive_any(x, deadline);
@@ -250,6 +254,8 @@ static bool load_loop(struct exchange *x)
         }
         if (x->in_flight > 0 && !load_receive(x, due))
             return false;
+        if (x->end_at != NEVER && now_ns() >= x->end_at)
+            return exchange_abandon(x, "unanswered");
     }
 }
 
@@ -302,6 +308,8 @@ bool load_run(struct exchange *x)
 {
     x->next_progress = x->settings->progress ? now_ns() + NS_PER_S : NEVER;
     x->timeout = seconds_to_ns(x->settings->timeout);
+    if (x->end_at == 0)
+        x->end_at = NEVER;
     x->slots = x->conn_count * x->conns[0].depth;
     x->bound.period = x->conns[0].stamped ? (uint64_t)x->pacer.period : 0;
     heartbeat_every(fmin(x->settings->timeout / 4, HEARTBEAT_MAX));
@@ -310,6 +318,25 @@ bool load_run(struct exchange *x)
     if (x->measurement != NULL)
         load_count_lost(x);
     return complete;
+}
+
+bool load_connect(struct exchange *x, const struct settings *s, const struct credentials *who, struct failure *f)
+{
+    size_t keys_each = x->keys_each > 1 ? x->keys_each : 1;
+    size_t share = (size_t)min_u64(OUTPUT_MAX, OUTPUT_BUDGET / x->conn_count);
+    for (size_t i = 0; i < x->conn_count; i++) {
+        struct conn *c = &x->conns[i];
+        if (c->ready)
+            continue;
+        conn_disconnect(c);
+        if (!conn_connect(c, s, f) || !conn_authenticate(c, who, s, f) ||
+            !conn_allocate(c, x->depth, keys_each * command_size(s), share, f))
+            return false;
+        if (exchange_is_paced(x) && s->socket == NULL)
+            conn_stamp(c);
+        c->ready = true;
+    }
+    return conn_await_stamp(&x->conns[0], s, f); /* the others are stamped from then on, too */
 }
 
 bool load_open(struct exchange *x, size_t connections, size_t depth, const struct credentials *who)
@@ -323,18 +350,26 @@ bool load_open(struct exchange *x, size_t connections, size_t depth, const struc
     size_t ahead = exchange_is_paced(x) ? 0 : connections * depth * keys_each - 1;
     if (x->conns == NULL || x->polls == NULL || x->input == NULL || !values_reserve(&x->values, ahead))
         return fail_memory(x->failure);
+    x->conn_count = connections;
+    x->depth = depth;
     x->failure->under_load = false; /* a fill may have come before */
     x->value_head_size = (size_t)(put_length(x->value_head, (size_t)s->value_size) - x->value_head);
-    size_t share = (size_t)min_u64(OUTPUT_MAX, OUTPUT_BUDGET / connections);
-    while (x->conn_count < connections) {
-        struct conn *c = &x->conns[x->conn_count++];
-        if (!conn_connect(c, s, x->failure) || !conn_authenticate(c, who, s, x->failure) ||
-            !conn_allocate(c, depth, keys_each * command_size(s), share, x->failure))
-            return false;
-        if (exchange_is_paced(x) && s->socket == NULL)
-            conn_stamp(c);
-    }
-    return conn_await_stamp(&x->conns[0], s, x->failure); /* the others are stamped from then on, too */
+    return load_connect(x, s, who, x->failure);
+}
+
+void load_reset(struct exchange *x)
+{
+    struct exchange fresh = {.settings = x->settings,
+                             .conns = x->conns,
+                             .conn_count = x->conn_count,
+                             .depth = x->depth,
+                             .polls = x->polls,
+                             .input = x->input,
+                             .value_head_size = x->value_head_size,
+                             .values = {.ahead = x->values.ahead, .room = x->values.room},
+                             .end_at = NEVER};
+    memcpy(fresh.value_head, x->value_head, sizeof fresh.value_head);
+    *x = fresh;
 }
 
 void load_close(struct exchange *x)

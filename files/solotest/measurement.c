@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pacer.h"
 #include "signals.h"
@@ -37,6 +38,19 @@ struct measurement *measurement_create(const struct settings *s, struct failure 
     }
     m->series.interval = measurement_interval(s);
     return m;
+}
+
+void measurement_reset(struct measurement *m, const struct settings *s)
+{
+    struct latencies *raw = m->raw;
+    uint64_t raw_size = m->raw_size;
+    uint32_t (*slots)[HIST_SLOTS] = m->series.slots;
+    memset(m, 0, sizeof *m);
+    m->raw = raw;
+    m->raw_size = raw_size;
+    m->series.slots = slots;
+    memset(m->series.slots, 0, SERIES_POINTS * sizeof *m->series.slots);
+    m->series.interval = measurement_interval(s);
 }
 
 void measurement_free(struct measurement *m)

@@ -41,6 +41,9 @@ struct measurement {
 
 /* NULL if there is not enough memory. */
 struct measurement *measurement_create(const struct settings *s, struct failure *f);
+
+/* Forgets what was measured, for a test with other settings. */
+void measurement_reset(struct measurement *m, const struct settings *s);
 void measurement_free(struct measurement *m);
 
 /* The interval of the time series. */

@@ -43,13 +43,12 @@ const char *const pattern_names[] = {"gaussian", "uniform", "sequential", NULL};
 const char *const pacing_names[] = {"hybrid", "sleep", "spin", "none", NULL};
 const char *const arrivals_names[] = {"periodic", "jitter", "poisson", NULL};
 
-#define MAX_VALUE 536870912            /* 512 MB: the longest string in Redis */
-#define MAX_SLOTS 65536                /* connections x pipeline */
-#define MAX_RAW 20000000               /* samples: the brief's KEY_COUNT */
-#define MAX_SOCKET_PATH 107            /* sun_path holds a zero byte as well */
-#define MAX_SECONDS 1e9                /* 30 years: a schedule in nanoseconds fits into 63 bits */
-#define MAX_SEED 9007199254740991.0    /* 2^53 - 1: any JSON reader holds it exactly */
-#define MAX_EPOCH_SECONDS 4102444800.0 /* the year 2100 */
+#define MAX_VALUE 536870912         /* 512 MB: the longest string in Redis */
+#define MAX_SLOTS 65536             /* connections x pipeline */
+#define MAX_RAW 20000000            /* samples: the brief's KEY_COUNT */
+#define MAX_SOCKET_PATH 107         /* sun_path holds a zero byte as well */
+#define MAX_SECONDS 1e9             /* 30 years: a schedule in nanoseconds fits into 63 bits */
+#define MAX_SEED 9007199254740991.0 /* 2^53 - 1: any JSON reader holds it exactly */
 
 _Static_assert(sizeof(((struct sockaddr_un *)0)->sun_path) == MAX_SOCKET_PATH + 1, "sun_path");
 
@@ -103,6 +102,7 @@ const struct option_spec option_specs[] = {
     REAL("--timeout", timeout, "SECONDS", 1e-3, 86400, "give up when a reply takes that long (30)"),
     REAL("--connect-timeout", connect_timeout, "SECONDS", 1e-3, 3600, "give up connecting after that time (1.5)"),
     TEXT("--raw", raw_file, "FILE", "write each request's service, response, intended, lateness, wakeup, server in ns"),
+    TEXT("--schedule", schedule, "FILE", "run the phases of this file, from a common start that FILE.start holds"),
     FLAG("--protect", protect, "fill without FLUSHALL: delete only own keys, refuse other data"),
     FLAG("--json", json, "print one JSON object instead of the six lines"),
     FLAG("--progress", progress, "print progress on standard error, once a second"),
@@ -202,6 +202,17 @@ static const struct option_spec *find_option(const char *text, size_t length)
     return NULL;
 }
 
+bool set_option(struct settings *s, const char *name, const char *called, const char *text, struct failure *f)
+{
+    const struct option_spec *found = find_option(name, strlen(name));
+    for (size_t i = 0; found == NULL && i < COUNT_OF(positional_specs); i++)
+        if (strcmp(positional_specs[i].name, name) == 0)
+            found = &positional_specs[i];
+    struct option_spec spec = *found;
+    spec.name = called;
+    return set_value(s, &spec, text, f);
+}
+
 /* True for an option, false for a negative number such as a BIAS of -1 or -.5. */
 static bool is_option(const char *text)
 {
@@ -261,6 +272,22 @@ static bool check_tls(const struct settings *s, struct failure *f)
     return true;
 }
 
+static bool check_schedule(struct settings *s, struct failure *f)
+{
+    if (s->schedule == NULL)
+        return true;
+    const char *needless = s->start_at >= 0           ? "--start-at"
+                           : s->raw_file != NULL      ? "--raw"
+                           : s->requests >= 0         ? "--requests"
+                           : s->duration >= 0         ? "--duration"
+                           : s->max_seconds >= 0      ? "--max-seconds"
+                           : s->pacing == PACING_NONE ? "--pacing none"
+                           : s->fill || s->ping       ? s->mode
+                                                      : NULL;
+    s->json = true;
+    return needless == NULL || fail_usage(f, "--schedule: not possible with %s", needless);
+}
+
 /* Checks that concern several options. */
 static bool check_combinations(struct settings *s, struct failure *f)
 {
@@ -285,7 +312,7 @@ static bool check_combinations(struct settings *s, struct failure *f)
                           planned_requests(s), MAX_RAW, MAX_RAW / 1000000 * (int)sizeof(struct latencies));
     if (s->raw_file != NULL && planned_requests(s) == 0)
         return fail_usage(f, "--raw needs a known number of requests: add --requests to a closed loop");
-    return check_tls(s, f);
+    return check_schedule(s, f) && check_tls(s, f);
 }
 
 bool parse_arguments(struct settings *s, int argc, char **argv, struct failure *f)

@@ -17,7 +17,7 @@ struct settings {
     bool fill, test, ping;
     int64_t port, value_size, key_count, read_mix;
     double influence, rate;
-    const char *host, *socket, *user, *password_file, *raw_file;
+    const char *host, *socket, *user, *password_file, *raw_file, *schedule;
     const char *ca_file, *certificate, *key_file, *server_name; /* of TLS; NULL: not given */
     int64_t requests;                                           /* -1: not given */
     double duration;                                            /* -1: not given */
@@ -52,9 +52,13 @@ extern const size_t option_spec_count;
 /* By enum pattern, enum pacing and enum arrivals; the last one is NULL. */
 extern const char *const pattern_names[], *const pacing_names[], *const arrivals_names[];
 
-#define MAX_KEYS 1e12 /* 12 digits: a key fits every buffer, and a double holds it exactly */
+#define MAX_KEYS 1e12                  /* 12 digits: a key fits every buffer, and a double holds it exactly */
+#define MAX_EPOCH_SECONDS 4102444800.0 /* the year 2100 */
 
 bool parse_arguments(struct settings *s, int argc, char **argv, struct failure *f);
+
+/* Sets what the option or argument `name` sets; a message calls it `called`. */
+bool set_option(struct settings *s, const char *name, const char *called, const char *text, struct failure *f);
 
 /* How many requests the test will send; 0 if only the clock ends it (closed loop, duration). */
 uint64_t planned_requests(const struct settings *s);

@@ -31,7 +31,7 @@ static bool is_static(void)
     return getauxval(AT_BASE) == 0;
 }
 
-static void report_client(struct json *j)
+void report_client(struct json *j)
 {
     json_key(j, "client");
     json_open(j, "{");
@@ -80,7 +80,7 @@ static void report_settings(struct json *j, const struct settings *s, uint64_t s
     json_close(j, '}');
 }
 
-static void report_error(struct json *j, const struct failure *f)
+void report_error(struct json *j, const struct failure *f)
 {
     json_key(j, "error");
     if (f->exit_code == EXIT_OK) {
@@ -112,7 +112,7 @@ static void report_fill(struct json *j, const struct fill_result *r)
     json_close(j, '}');
 }
 
-static void report_server(struct json *j, const char *name, const struct server_state *state)
+void report_server(struct json *j, const char *name, const struct server_state *state)
 {
     json_key(j, name);
     if (!state->known) {
@@ -210,9 +210,9 @@ static void report_rate(struct json *j, const struct exchange *x)
     json_close(j, '}');
 }
 
-static void report_hot_set(struct json *j, const struct hot_set *h, uint64_t value_size)
+void report_hot_set(struct json *j, const char *name, const struct hot_set *h, uint64_t value_size)
 {
-    json_key(j, "hot_set");
+    json_key(j, name);
     if (!h->known) {
         json_raw(j, "null");
         return;
@@ -221,11 +221,11 @@ static void report_hot_set(struct json *j, const struct hot_set *h, uint64_t val
     json_key_u64(j, "accesses", h->accesses);
     json_key_u64(j, "distinct_keys", h->distinct);
     for (size_t i = 0; i < HOT_SHARES; i++) {
-        char name[24];
-        (void)snprintf(name, sizeof name, "p%u_keys", hot_permille[i] / 10);
-        json_key_u64(j, name, h->keys[i]);
-        (void)snprintf(name, sizeof name, "p%u_bytes", hot_permille[i] / 10);
-        json_key_u64(j, name, h->keys[i] * value_size);
+        char key[24];
+        (void)snprintf(key, sizeof key, "p%u_keys", hot_permille[i] / 10);
+        json_key_u64(j, key, h->keys[i]);
+        (void)snprintf(key, sizeof key, "p%u_bytes", hot_permille[i] / 10);
+        json_key_u64(j, key, h->keys[i] * value_size);
     }
     json_close(j, '}');
 }
@@ -277,7 +277,7 @@ static void report_test(struct json *j, const struct test_result *t)
     report_histogram(j, "wakeup", &m->wakeup);
     report_histogram(j, "server", &m->server);
     json_close(j, '}');
-    report_hot_set(j, &t->hot, (uint64_t)x->settings->value_size);
+    report_hot_set(j, "hot_set", &t->hot, (uint64_t)x->settings->value_size);
     report_series(j, &m->series);
     json_close(j, '}');
 }
@@ -342,6 +342,11 @@ void report_json(FILE *file, const struct settings *s, const struct outcome *o)
     json_key_u64(&j, "schema", 1);
     report_client(&j);
     json_key_text(&j, "mode", mode_name(s));
+    if (o->phase != NULL) {
+        json_key_text(&j, "phase", o->phase);
+        json_key_u64(&j, "index", o->index);
+        json_key_seconds(&j, "wall_offset", o->offset_at_end);
+    }
     report_settings(&j, s, o->seed);
     report_error(&j, &o->failure);
     report_fill(&j, &o->fill);

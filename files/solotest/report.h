@@ -12,8 +12,9 @@
 #include "failure.h"
 #include "health.h"
 #include "hot_set.h"
-#include "load.h"
+#include "exchange.h"
 #include "measurement.h"
+#include "json.h"
 #include "options.h"
 #include "server.h"
 
@@ -25,7 +26,7 @@ struct fill_result {
 };
 
 struct test_result {
-    bool done, cut_off;                /* cut_off: --max-seconds ended it before its plan did */
+    bool done, complete, cut_off;      /* cut_off: --max-seconds ended it before its plan did */
     uint64_t ready, started, finished; /* wall clock; 0: not reached */
     struct exchange exchange;
     struct measurement *measurement;
@@ -40,9 +41,19 @@ struct outcome {
     struct health health;
     struct server_state before, after;
     uint64_t seed;
+    uint64_t fixed_offset; /* wall clock less monotonic clock, for all stamps; 0: as of each stamp */
+    const char *phase;     /* of a schedule, and its number; NULL: this is no schedule */
+    size_t index;
+    uint64_t offset_at_end; /* wall clock less monotonic clock when the phase was over */
 };
 
 void report_json(FILE *file, const struct settings *s, const struct outcome *o);
+
+/* Parts of the document, for others. */
+void report_client(struct json *j);
+void report_error(struct json *j, const struct failure *f);
+void report_hot_set(struct json *j, const char *name, const struct hot_set *h, uint64_t value_size);
+void report_server(struct json *j, const char *name, const struct server_state *state);
 
 /* Prints the result, and a failure on standard error. */
 void report(const struct settings *s, struct outcome *o);

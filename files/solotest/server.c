@@ -105,7 +105,7 @@ static bool check_mode(const struct settings *s, const redisReply *info, struct 
     }
 }
 
-static bool server_ask(struct conn *c, const struct settings *s, struct server_state *state, struct failure *f)
+bool server_ask(struct conn *c, const struct settings *s, struct server_state *state, struct failure *f)
 {
     const char *ask_info[] = {"INFO"};
     int64_t keys = -1;
@@ -116,6 +116,7 @@ static bool server_ask(struct conn *c, const struct settings *s, struct server_s
         state->known = true;
         info_text(info->str, "redis_version", state->version, sizeof state->version);
         info_text(info->str, "valkey_version", state->valkey_version, sizeof state->valkey_version);
+        info_text(info->str, "run_id", state->run_id, sizeof state->run_id);
         state->process_id = info_number(info->str, "process_id");
         state->used_memory = info_number(info->str, "used_memory");
         state->used_memory_rss = info_number(info->str, "used_memory_rss");

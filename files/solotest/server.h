@@ -18,7 +18,8 @@ struct server_state {
     bool known;
     char version[32];
     char valkey_version
-        [32]; /* empty unless it is Valkey, whose `version` is that of the Redis that it is compatible with */
+        [32];        /* empty unless it is Valkey, whose `version` is that of the Redis that it is compatible with */
+    char run_id[48]; /* another one after each start of the server */
     int64_t process_id, dbsize, used_memory, used_memory_rss, maxmemory, evicted_keys; /* -1: unknown */
     double cpu_seconds; /* of the main thread (since Redis 6.2) or else of the process; < 0: unknown */
 };
@@ -27,6 +28,9 @@ struct server_state {
  * failure, unless a fill would then empty what may be a node of a cluster. A cluster and Sentinel are. */
 bool server_look(const struct settings *s, const struct credentials *who, struct server_state *state,
                  struct failure *f);
+
+/* The same on a connection that is open. */
+bool server_ask(struct conn *c, const struct settings *s, struct server_state *state, struct failure *f);
 
 /* How long a command that frees memory may take, in seconds: gigabytes that were swapped out are slow. */
 double slow_timeout(const struct settings *s);

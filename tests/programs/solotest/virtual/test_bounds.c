@@ -95,7 +95,7 @@ static struct stops merged(const struct stops *a, const struct stops *b, struct 
 
 /* Sets up stalls of the server, freezes of the machine and stops of the client, in random numbers and lengths, beside
  * random service times that keep the server busy for 5 to 80 % of the time. */
-static struct schedule random_plan(struct rng *r)
+static struct schedule_of_load random_plan(struct rng *r)
 {
     static struct stop stalls[MOST_STOPS], freezes[MOST_STOPS], stops[MOST_STOPS];
     static struct stop client[2 * MOST_STOPS], server[2 * MOST_STOPS];
@@ -107,13 +107,13 @@ static struct schedule random_plan(struct rng *r)
         services[i] = 3000 + (uint64_t)(exponential(r) * utilisation * (double)PERIOD);
     new_machine(merged(&frozen, &stopped, client), merged(&frozen, &stalled, server), 2000 + rng_next(r) % 60000,
                 PLAN_REQUESTS);
-    return (struct schedule){.connections = rng_next(r) % 2 ? 1 : 4,
-                             .pipeline = rng_next(r) % 2 ? 1 : 8,
-                             .requests = PLAN_REQUESTS,
-                             .period = PERIOD,
-                             .seed = rng_next(r),
-                             .pacing = (enum pacing)(rng_next(r) % 3),
-                             .arrivals = (enum arrivals)(rng_next(r) % 3)};
+    return (struct schedule_of_load){.connections = rng_next(r) % 2 ? 1 : 4,
+                                     .pipeline = rng_next(r) % 2 ? 1 : 8,
+                                     .requests = PLAN_REQUESTS,
+                                     .period = PERIOD,
+                                     .seed = rng_next(r),
+                                     .pacing = (enum pacing)(rng_next(r) % 3),
+                                     .arrivals = (enum arrivals)(rng_next(r) % 3)};
 }
 
 /* A reply may arrive in two parts, up to `tear` apart. `least` is the share of the truth that the lower bound must reach. */
@@ -124,7 +124,7 @@ static void check_plans(int plans, bool tls, uint64_t tear, double least)
     double decided = 0;
     rng_seed(&r, SEED, 0);
     for (int n = 0; n < plans; n++) {
-        struct schedule s = random_plan(&r);
+        struct schedule_of_load s = random_plan(&r);
         s.tls = tls;
         vm.tear = tear;
         virtual_run(&run, &s);
@@ -162,14 +162,14 @@ static void test_the_time_of_a_part_is_not_that_of_the_reply_before(void)
 {
     for (int tls = 0; tls < 2; tls++) {
         struct virtual_run run;
-        struct schedule s = {.connections = 1,
-                             .pipeline = 8,
-                             .requests = PLAN_REQUESTS,
-                             .period = PERIOD,
-                             .seed = 3,
-                             .pacing = PACING_SLEEP,
-                             .arrivals = ARRIVALS_POISSON,
-                             .tls = tls == 1};
+        struct schedule_of_load s = {.connections = 1,
+                                     .pipeline = 8,
+                                     .requests = PLAN_REQUESTS,
+                                     .period = PERIOD,
+                                     .seed = 3,
+                                     .pacing = PACING_SLEEP,
+                                     .arrivals = ARRIVALS_POISSON,
+                                     .tls = tls == 1};
         size_t exceeded = 0;
         for (size_t i = 0; i < PLAN_REQUESTS; i++)
             services[i] = 120000;
@@ -190,13 +190,13 @@ static void test_the_time_of_a_part_is_not_that_of_the_reply_before(void)
 static struct virtual_run queue(enum arrivals arrivals, uint64_t seed)
 {
     struct virtual_run run;
-    struct schedule s = {.connections = 1,
-                         .pipeline = 64,
-                         .requests = QUEUE_REQUESTS,
-                         .period = PERIOD,
-                         .seed = seed,
-                         .pacing = PACING_SLEEP,
-                         .arrivals = arrivals};
+    struct schedule_of_load s = {.connections = 1,
+                                 .pipeline = 64,
+                                 .requests = QUEUE_REQUESTS,
+                                 .period = PERIOD,
+                                 .seed = seed,
+                                 .pacing = PACING_SLEEP,
+                                 .arrivals = arrivals};
     new_machine((struct stops){0}, (struct stops){0}, 0, QUEUE_REQUESTS);
     virtual_run(&run, &s);
     return run;
@@ -269,12 +269,12 @@ static const struct stop *a_hundred_stops(void)
 static struct virtual_run a_second(struct stops client, struct stops server, uint64_t service, enum arrivals arrivals)
 {
     struct virtual_run run;
-    struct schedule s = {.connections = 1,
-                         .pipeline = 1,
-                         .requests = SECOND_REQUESTS,
-                         .period = PERIOD,
-                         .seed = 5,
-                         .arrivals = arrivals};
+    struct schedule_of_load s = {.connections = 1,
+                                 .pipeline = 1,
+                                 .requests = SECOND_REQUESTS,
+                                 .period = PERIOD,
+                                 .seed = 5,
+                                 .arrivals = arrivals};
     for (size_t i = 0; i < SECOND_REQUESTS; i++)
         services[i] = service;
     new_machine(client, server, 5000, SECOND_REQUESTS);
@@ -337,12 +337,12 @@ static struct virtual_run a_rush(size_t connections, uint64_t service)
     enum { RUSH_REQUESTS = 100000, AWAY = 6000 };
     static struct stop away[AWAY]; /* the client has its CPU for 20 of 80 us, and then finds 20 replies of 3 us */
     struct virtual_run run;
-    struct schedule s = {.connections = connections,
-                         .pipeline = 128 / connections,
-                         .requests = RUSH_REQUESTS,
-                         .period = 2000,
-                         .seed = 6,
-                         .pacing = PACING_SLEEP};
+    struct schedule_of_load s = {.connections = connections,
+                                 .pipeline = 128 / connections,
+                                 .requests = RUSH_REQUESTS,
+                                 .period = 2000,
+                                 .seed = 6,
+                                 .pacing = PACING_SLEEP};
     for (size_t i = 0; i < RUSH_REQUESTS; i++)
         services[i] = service;
     for (size_t i = 0; i < AWAY; i++)
@@ -377,7 +377,7 @@ static void test_a_read_that_ends_because_it_is_full(void)
     uint64_t begin = VIRTUAL_START + 5 * NS_PER_MS;
     struct stop stall = {begin, begin + 20 * NS_PER_MS}, stop = {begin + 19900000, begin + 25 * NS_PER_MS};
     struct virtual_run run;
-    struct schedule s = {
+    struct schedule_of_load s = {
         .connections = 1, .pipeline = 4096, .requests = FULL_REQUESTS, .period = FULL_PERIOD, .pacing = PACING_SPIN};
     size_t exceeded = 0, full = 0;
     for (size_t i = 0; i < FULL_REQUESTS; i++)
@@ -400,7 +400,7 @@ static void test_a_read_that_ends_because_it_is_full(void)
 static void test_a_client_that_cannot_keep_up_is_not_the_servers_fault(void)
 {
     struct virtual_run run;
-    struct schedule s = {
+    struct schedule_of_load s = {
         .connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD, .pacing = PACING_SLEEP};
     for (size_t i = 0; i < SECOND_REQUESTS; i++)
         services[i] = 120000;
@@ -415,7 +415,7 @@ static void test_a_client_that_cannot_keep_up_is_not_the_servers_fault(void)
 static void test_a_program_that_never_sleeps_gets_few_turns(void)
 {
     struct virtual_run run;
-    struct schedule s = {
+    struct schedule_of_load s = {
         .connections = 2, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD, .pacing = PACING_HYBRID};
     for (size_t i = 0; i < SECOND_REQUESTS; i++)
         services[i] = 170000;
@@ -432,7 +432,7 @@ static void test_a_program_that_never_sleeps_gets_few_turns(void)
 static void test_a_sleep_after_a_turn_that_yields_is_not_the_turns(void)
 {
     struct virtual_run run;
-    struct schedule s = {
+    struct schedule_of_load s = {
         .connections = 1, .pipeline = 2, .requests = SECOND_REQUESTS, .period = NS_PER_MS, .pacing = PACING_HYBRID};
     for (size_t i = 0; i < SECOND_REQUESTS; i++)
         services[i] = i % 2 == 0 ? 1700000 : 20000;
@@ -447,7 +447,7 @@ static void test_a_sleep_after_a_turn_that_yields_is_not_the_turns(void)
 static void test_requests_that_were_not_sent_are_in_the_upper_bound(void)
 {
     struct stop stop = {VIRTUAL_START + 500 * NS_PER_MS, VIRTUAL_START + 1200 * NS_PER_MS};
-    struct schedule s = {
+    struct schedule_of_load s = {
         .connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD, .max_seconds = 1};
     struct virtual_run run;
     for (size_t i = 0; i < SECOND_REQUESTS; i++)
@@ -467,7 +467,7 @@ static void test_a_wall_clock_that_is_set_harms_one_request(void)
     static const int64_t steps[] = {3000000000, 100000000, -100000000, -3000000000};
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
         struct virtual_run run;
-        struct schedule s = {.connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD};
+        struct schedule_of_load s = {.connections = 1, .pipeline = 1, .requests = SECOND_REQUESTS, .period = PERIOD};
         for (size_t k = 0; k < SECOND_REQUESTS; k++)
             services[k] = 20000;
         new_machine((struct stops){0}, (struct stops){0}, 5000, SECOND_REQUESTS);

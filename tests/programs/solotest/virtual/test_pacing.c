@@ -19,13 +19,13 @@ struct pacing_result {
 static struct pacing_result paced(enum pacing pacing)
 {
     struct virtual_run run;
-    struct schedule s = {.connections = 1,
-                         .pipeline = 1,
-                         .requests = REQUESTS,
-                         .period = PERIOD,
-                         .pacing = pacing,
-                         .learns = true,
-                         .seed = 1};
+    struct schedule_of_load s = {.connections = 1,
+                                 .pipeline = 1,
+                                 .requests = REQUESTS,
+                                 .period = PERIOD,
+                                 .pacing = pacing,
+                                 .learns = true,
+                                 .seed = 1};
     for (size_t i = 0; i < REQUESTS; i++)
         services[i] = WORK_NS;
     vm = (struct virtual_machine){

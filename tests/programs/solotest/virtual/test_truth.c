@@ -46,13 +46,13 @@ static struct stops random_stops(struct rng *r, struct stop *list)
 static struct virtual_run run_plan(struct stops client, struct stops server, enum pacing pacing, enum arrivals arrivals)
 {
     struct virtual_run run;
-    struct schedule s = {.connections = 1,
-                         .pipeline = 1,
-                         .requests = REQUESTS,
-                         .period = PERIOD,
-                         .pacing = pacing,
-                         .arrivals = arrivals,
-                         .seed = 1};
+    struct schedule_of_load s = {.connections = 1,
+                                 .pipeline = 1,
+                                 .requests = REQUESTS,
+                                 .period = PERIOD,
+                                 .pacing = pacing,
+                                 .arrivals = arrivals,
+                                 .seed = 1};
     for (size_t i = 0; i < REQUESTS; i++)
         services[i] = WORK_NS;
     vm = (struct virtual_machine){.client = client, .server = server, .services = services, .service_count = REQUESTS};
@@ -151,12 +151,12 @@ static struct virtual_run stopped_in_a_rush(size_t connections, size_t pipeline)
 {
     static struct stop list[4];
     struct virtual_run run;
-    struct schedule s = {.connections = connections,
-                         .pipeline = pipeline,
-                         .requests = REQUESTS,
-                         .period = SHORT_PERIOD,
-                         .pacing = PACING_SLEEP,
-                         .seed = 1};
+    struct schedule_of_load s = {.connections = connections,
+                                 .pipeline = pipeline,
+                                 .requests = REQUESTS,
+                                 .period = SHORT_PERIOD,
+                                 .pacing = PACING_SLEEP,
+                                 .seed = 1};
     for (size_t i = 0; i < REQUESTS; i++)
         services[i] = SHORT_WORK;
     for (size_t i = 0; i < COUNT_OF(list); i++) {
@@ -201,12 +201,12 @@ static size_t moments_charged_to_the_server(size_t connections, size_t pipeline,
         uint64_t begin = FIRST_DUE + 20 * SHORT_PERIOD + moment;
         struct stop stop = {begin, begin + 3 * NS_PER_MS};
         struct virtual_run run;
-        struct schedule s = {.connections = connections,
-                             .pipeline = pipeline,
-                             .requests = MOMENT_REQUESTS,
-                             .period = SHORT_PERIOD,
-                             .pacing = pacing,
-                             .seed = 1};
+        struct schedule_of_load s = {.connections = connections,
+                                     .pipeline = pipeline,
+                                     .requests = MOMENT_REQUESTS,
+                                     .period = SHORT_PERIOD,
+                                     .pacing = pacing,
+                                     .seed = 1};
         for (size_t i = 0; i < MOMENT_REQUESTS; i++)
             services[i] = i % 3 == 0 ? 48000 : 500;
         vm = (struct virtual_machine){

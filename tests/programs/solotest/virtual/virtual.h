@@ -15,6 +15,7 @@
 #define VIRTUAL_H
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -385,12 +386,13 @@ int __wrap_ppoll(struct pollfd *polls, nfds_t count, const struct timespec *left
 }
 
 /* A schedule of requests on the virtual machine. */
-struct schedule {
+struct schedule_of_load {
     size_t connections, pipeline;
     uint64_t requests, period, seed;
     enum pacing pacing;
     enum arrivals arrivals;
     double max_seconds; /* 0: no limit */
+    uint64_t end_at;    /* 0: none */
     bool tls;
     bool learns; /* hybrid: from sleeps before the start, too, and without a least spin */
 };
@@ -406,7 +408,7 @@ struct virtual_run {
 };
 
 /* Runs a schedule on the virtual machine as it is set up in `vm`, with its clock at VIRTUAL_START. */
-static inline void virtual_run(struct virtual_run *run, const struct schedule *s)
+static inline void virtual_run(struct virtual_run *run, const struct schedule_of_load *s)
 {
     memset(run, 0, sizeof *run);
     run->settings = default_settings;
@@ -436,6 +438,7 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule *s
                           .chooser = &run->chooser,
                           .planned = s->requests,
                           .stop_at = s->max_seconds > 0 ? VIRTUAL_START + seconds_to_ns(s->max_seconds) : NEVER,
+                          .end_at = s->end_at,
                           .failure = &run->failure,
                           .measurement = run->measurement,
                           .conn_count = s->connections,
