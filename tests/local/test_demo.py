@@ -171,7 +171,7 @@ def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_pag
     assert "the site was too noisy: a: the bounds of" in (outcome.run / "report.html").read_text(encoding="utf-8")
 
 
-def test_what_root_measures_belongs_to_the_user_of_the_checkout(tmp_path):
+def test_what_root_measures_belongs_to_the_user_of_the_checkout(needs_root, tmp_path):
     checkout, playbook = tmp_path / "checkout", tmp_path / "ansible-playbook"
     (checkout / ".venv").mkdir(parents=True)
     shutil.copy(ROOT / "Makefile", checkout)
