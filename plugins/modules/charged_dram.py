@@ -125,7 +125,7 @@ charged_dram:
       returned: O(state=ended)
       type: dict
     parts:
-      description: The parts of the largest sum; docs/charged_dram.md says what each is.
+      description: The parts of the largest sum; docs/measurement.md says what each is.
       returned: O(state=ended)
       type: dict
     samples:

@@ -12,7 +12,7 @@ version_added: 1.0.0
 description:
   - A study of stretched memory needs memory to be scarce. A DRAM budget makes it scarce without removing DIMMs, and can
     be undone.
-  - A budget is a limit on the charged DRAM, in which zram and zswap count too (docs/charged_dram.md). With
+  - A budget is a limit on the charged DRAM, in which zram and zswap count too (docs/measurement.md). With
     O(mechanism=cgroup), M(memstretch.density.charged_dram) lowers the limit of the group to what that leaves; the
     lowered limit counts as this budget.
   - Before the first change, the original state is recorded on the host, in C(dram_budget.json) below

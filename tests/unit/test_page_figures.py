@@ -112,7 +112,6 @@ def test_the_pages_quote_benches():
         "measurement.md",
         "study.md",
         "experiments.md",
-        "charged_dram.md",
     }
 
 
