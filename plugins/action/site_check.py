@@ -31,7 +31,6 @@ class ActionModule(ControllerAction):
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
         "hosts": {"type": "dict", "required": True},
-        "unmeasured": {"type": "dict", "default": {}},
         "slo_avg_us": {"type": "raw", "default": 50},
         "slo_p99_us": {"type": "raw", "default": 300},
         "slo_factor": {"type": "raw"},
@@ -67,8 +66,11 @@ def _document(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         *(number(name, options[name], site_check.RANGES[name]) for name in ("max_stolen", "max_gap"))
     )
 
-    def slo_p99_us(measured: t.Mapping[str, t.Any]) -> float:
-        return round(factor * site_check.median(measured, "p99_us"), 1) if factor else slo["p99_us"]
+    def slo_p99_us(noise: t.Mapping[str, t.Any]) -> float:
+        return round(factor * site_check.median(noise, "p99_us"), 1) if factor else slo["p99_us"]
+
+    found = options["hosts"].items()
+    measured = {name: each["site_noise"] for name, each in found if "site_noise" in each}
 
     return {
         "schema": SCHEMA,
@@ -76,9 +78,7 @@ def _document(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "slo": {"factor": factor} if factor else slo,
         "limits": limits._asdict(),
         "rounds": rounds,
-        "hosts": {
-            name: site_check.judge(each, slo_p99_us(each), rounds, limits) for name, each in options["hosts"].items()
-        },
-        "unmeasured": options["unmeasured"],
-        "measured": options["hosts"],
+        "hosts": {name: site_check.judge(each, slo_p99_us(each), rounds, limits) for name, each in measured.items()},
+        "unmeasured": {name: each["unmeasured"] for name, each in found if "unmeasured" in each},
+        "measured": measured,
     }

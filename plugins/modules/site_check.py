@@ -23,7 +23,8 @@ extends_documentation_fragment:
   - memstretch.density.results_dir
 options:
   hosts:
-    description: C(site_noise) of each host, by its name.
+    description: What M(memstretch.density.site_noise) returned on each host, by the host's name. A host that was not
+      measured is shown with the reason.
     type: dict
     required: true
   slo_avg_us:
@@ -46,10 +47,6 @@ options:
     description: How far the bounds of p99 may be apart, as a share of the objective, 0 to 1,000,000,000.
     type: raw
     default: 0.2
-  unmeasured:
-    description: Why hosts were not measured, by name. They are shown.
-    type: dict
-    default: {}
   rounds:
     description: Rounds of the study, 2 to 1000.
     type: int
@@ -66,7 +63,7 @@ EXAMPLES = r"""
 - name: Judge the site
   memstretch.density.site_check:
     hosts:
-      kvm01: "{{ hostvars['kvm01'].noise.site_noise }}"
+      kvm01: "{{ hostvars['kvm01'].noise }}"
     enforce: true
   run_once: true
 """

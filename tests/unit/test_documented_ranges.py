@@ -103,7 +103,6 @@ ROLE_RANGES = {
     "redis": {"start_timeout": redis.TIMEOUT, "port": redis_config.PORT},
     "swap_space": swap.RANGES,
     "selftest": {"max_clock_offset": run.RANGES["max_clock_offset"]},
-    "site_check": {**MODULE_RANGES["site_check"], **site.RANGES, "rate": client.RANGES["rate"]},
     "vm_fleet": {
         **vm.RANGES,
         "count": vm_members.COUNT,
