@@ -23,7 +23,13 @@ def test_what_to_set_on_red_hat_is_told_before_anything_is_installed(fleet: Loca
     (etc / "os-release").write_text(RELEASE, encoding="utf-8")
     (etc / "redhat-release").write_text("AlmaLinux release 10.0 (Purple Lion)\n", encoding="utf-8")
     (etc / "debian_version").unlink()
+    # SELinux and systemd are not on this machine.
+    kernel, run = fleet.path / "fs", fleet.path / "run"
+    (kernel / "selinux").mkdir(parents=True)
+    (kernel / "selinux" / "enforce").write_text("1", encoding="ascii")
+    (run / "systemd" / "system").mkdir(parents=True)
     python = python_with_mounts(fleet.path / "python", {"/etc": etc})
+    enforcing = python_with_mounts(fleet.path / "enforcing", {"/etc": etc, "/sys/fs": kernel, "/run": run})
     inventory = write_inventory(
         fleet.path / "hosts.yml", {"fleet": {"hosts": {"a": {"ansible_python_interpreter": python}}}}
     )
@@ -31,11 +37,7 @@ def test_what_to_set_on_red_hat_is_told_before_anything_is_installed(fleet: Loca
     directory = {"redis_directory": str(fleet.path / "redis")}
     tasks = [
         {"ansible.builtin.include_role": role, "vars": {**directory, "redis_executable": "no-such-redis"}},
-        # SELinux and systemd are not on this machine.
-        {
-            "ansible.builtin.include_role": role,
-            "vars": {**directory, "__redis_systemd": True, "__redis_enforcing": True},
-        },
+        {"ansible.builtin.include_role": role, "vars": {**directory, "ansible_python_interpreter": enforcing}},
     ]
     valkey, selinux = fleet.messages(tasks, inventory)
     assert valkey.startswith("redis_package: AlmaLinux 10 has Valkey instead of Redis. Set redis_package to valkey"), (

@@ -122,7 +122,8 @@ def test_the_places_that_the_page_names_exist():
 # tests/local and tests/fleet; what they do is in the utilities.
 WITHOUT_MIRROR = {
     "module_utils/host/systemd.py": "one call of the system; molecule/redis and tests/local run both cases",
-    "module_utils/redis/connection.py": "needs a server: tests/local/redis/test_redis_daemon.py",
+    "module_utils/redis/connection.py": "needs a server: tests/local/redis/test_redis_instances.py",
+    "module_utils/redis/state.py": "starts servers: tests/local/redis and molecule/redis",
     "module_utils/solotest/site.py": "starts a server: tests/local/test_site_check.py",
     "module_utils/swap/kind.py": "a base class; tests of disks, file, zram and zram_first test each kind",
     "module_utils/vm/fleet.py": "asks libvirt: tests/fleet",

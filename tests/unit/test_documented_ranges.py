@@ -12,8 +12,7 @@ import yaml
 
 from ansible_collections.memstretch.density.plugins.action import clock_offset
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, page_in, writeback
-from ansible_collections.memstretch.density.plugins.module_utils.redis import config as redis_config
-from ansible_collections.memstretch.density.plugins.module_utils.redis import state as redis
+from ansible_collections.memstretch.density.plugins.module_utils.redis import instances as redis
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import options as client
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import site
 from ansible_collections.memstretch.density.plugins.module_utils.swap import options as swap
@@ -46,7 +45,7 @@ MODULE_RANGES = {
     "clock_offset": {"samples": clock_offset.SAMPLES},
     "report": {name: run.RANGES[name] for name in ("slo_avg_us", "slo_p99_us")},
     "kvm_info": {"timeout": kvm_info.TIMEOUT},
-    "redis_daemon": {"timeout": redis.TIMEOUT},
+    "redis_instances": redis.RANGES,
     "swap_space": swap.RANGES,
     "density_plan": forecast.RANGES,
     "density_search": {
@@ -100,7 +99,11 @@ ROLE_RANGES = {
     },
     "memory_bandwidth": MODULE_RANGES["memory_bandwidth"],
     "writeback_benchmark": MODULE_RANGES["writeback_benchmark"],
-    "redis": {"start_timeout": redis.TIMEOUT, "port": redis_config.PORT},
+    "redis": {
+        "start_timeout": redis.RANGES["timeout"],
+        "systemd_oom_score_adjust": redis.RANGES["oom_score_adjust"],
+        "port": redis.RANGES["port"],
+    },
     "swap_space": swap.RANGES,
     "selftest": {"max_clock_offset": run.RANGES["max_clock_offset"]},
     "vm_fleet": {
@@ -118,7 +121,7 @@ OTHER_RANGES = {
     "host_settings.sysfs": "what the kernel accepts as a percentage",
     "redis.name": "a length",
     "redis.username": "a length",
-    "redis.systemd_oom_score_adjust": "checked in YAML, see test_a_range_that_a_role_checks_in_yaml",
+    "redis_instances.name": "a length",
     "kernel_cmdline.reboot_timeout": "checked in YAML, see test_a_range_that_a_role_checks_in_yaml",
     "vm_fleet.name": "a length",
 }
@@ -212,9 +215,6 @@ def test_every_vm_of_the_largest_fleet_has_a_number():
     "role, name, checked, unit, file",
     [
         ("kernel_cmdline", "reboot_timeout", "kernel_cmdline_reboot_timeout | int", " (seconds)", "tasks/check.yml"),
-        ("redis", "start_timeout", "redis_start_timeout | int", " (seconds)", "vars/main/problems.yml"),
-        ("redis", "systemd_oom_score_adjust", "redis_systemd_oom_score_adjust | int", "", "vars/main/problems.yml"),
-        ("redis", "port", "i.port", "; 0 is no TCP", "vars/main/problems.yml"),
     ],
 )
 def test_a_range_that_a_role_checks_in_yaml(role, name, checked, unit, file):

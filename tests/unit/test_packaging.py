@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pathlib
-import re
 
 import pytest
 import yaml
@@ -32,11 +31,3 @@ def test_an_execution_environment_gets_what_builds_the_programs():
     builds = document("roles/client_program/vars/main.yml")["__client_program_builds"].values()
     needed = {family: {name for build in builds for name in build["packages"][family]} for family in listed}
     assert listed == needed
-
-
-def test_the_python_library_is_the_one_that_the_repository_installs():
-    (requirement,) = re.findall(r"^[^#\s].*$", (ROOT / "meta" / "ee-requirements.txt").read_text(), re.MULTILINE)
-    name, least = requirement.split(">=")
-    assert name in (ROOT / "requirements.txt").read_text(encoding="utf-8").split()
-    pinned = re.search(rf"^{name}==(\d+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    assert pinned and int(pinned[1]) >= int(least.split(".")[0])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The directives of a Redis configuration file that the module redis_daemon needs."""
+"""The directives of a Redis configuration file that a daemon needs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Config:
     @property
     def record(self) -> str:
         """Return the path of the file that records which process was started with which configuration."""
-        return self.pidfile + ".started"
+        return self.path + ".started"
 
     def checksum(self) -> str:
         """Return the SHA-256 of everything that the server reads at its start: this file and the ACL file."""

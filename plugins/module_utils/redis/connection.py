@@ -5,10 +5,21 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import types
 
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Address
+
+# A reply is a line or a text; INFO has some thousand bytes.
+LONGEST_REPLY = 1 << 20
+
+
+class Refused(Exception):
+    """The server refuses a user or a command. The text has the code of its error only.
+
+    A server that does not have the command AUTH repeats the arguments in its error, and so the password.
+    """
 
 
 class Connection:
@@ -43,7 +54,33 @@ class Connection:
             data = word.encode("utf-8", "surrogateescape")
             parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
         self.socket.sendall(b"".join(parts))
-        line = self.reader.readline().decode("utf-8", "replace").rstrip("\r\n")
-        if not line.startswith("$"):
+        line = self.reader.readline(LONGEST_REPLY).decode("utf-8", "replace").rstrip("\r\n")
+        if not re.match(r"\$\d{1,7}$", line):
             return line
-        return self.reader.read(int(line[1:]) + 2).decode("utf-8", "replace")
+        return self.reader.read(min(int(line[1:]), LONGEST_REPLY) + 2).decode("utf-8", "replace")
+
+    def log_in(self, username: str, password: str) -> None:
+        """Send the name and the password of a user, if there is one.
+
+        Raises:
+            Refused: the server does not accept them.
+        """
+        if password:
+            self.require("AUTH", username, password)
+
+    def require(self, *words: str) -> str:
+        """Return the reply to a command.
+
+        Raises:
+            Refused: it is an error.
+        """
+        reply = self.execute(*words)
+        if reply.startswith("-"):
+            found = re.match(r"-([A-Z]{1,20})\b", reply)
+            raise Refused(found.group(1) if found else "an unknown error")
+        return reply
+
+
+def fields(text: str) -> dict[str, str]:
+    """Return the fields of what INFO returns."""
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)

@@ -5,18 +5,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import sys
 import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import group_directory, group_path
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, write_file
-from ansible_collections.memstretch.density.plugins.module_utils.host.locks import locked
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Address, Config, address_text
-from ansible_collections.memstretch.density.plugins.module_utils.redis.connection import Connection
+from ansible_collections.memstretch.density.plugins.module_utils.redis.connection import Connection, Refused, fields
 from ansible_collections.memstretch.density.plugins.module_utils.redis.process import Process, find_server
 
 LOG_LINES = 20
@@ -26,7 +27,22 @@ KEEPS_ARGUMENTS = (6, 2)
 # Exit status of timeout(1) when the time is over, and when it cannot run the command.
 TIMED_OUT = 124
 CANNOT_RUN = (126, 127)
-_REFUSALS = ("-WRONGPASS", "-NOAUTH", "-NOPERM", "-DENIED", "-ERR")
+# A server that loads its data or is busy answers later.
+_LATER = ("LOADING", "BUSY", "MASTERDOWN")
+# Enter a control group, become another user, and become the server. sys.argv: user, group, file of the control group,
+# command.
+_BECOME = """
+import os, sys
+uid, gid, group, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
+if group:
+    with open(group, "w") as file:
+        file.write("0")
+if uid != os.geteuid():
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+os.execvp(command[0], command)
+"""
 
 
 class DaemonError(Exception):
@@ -41,10 +57,11 @@ class Daemon:
         config: Config,
         executable: str,
         username: str,
-        password: str | None,
+        password: str,
         timeout: int,
         cgroup: str,
         run_command: RunCommand,
+        identity: tuple[int, int] | None = None,
     ) -> None:
         self.config = config
         self.executable = executable
@@ -53,10 +70,7 @@ class Daemon:
         self.timeout = timeout
         self.cgroup = group_path(cgroup.strip("/"))
         self._run_command = run_command
-
-    def locked(self) -> t.ContextManager[None]:
-        """Serialise runs for the same configuration file."""
-        return locked(f"the Redis of {self.config.path}")
+        self._identity = identity or (os.geteuid(), os.getegid())
 
     # --- the state ---------------------------------------------------------------------------------------------
 
@@ -80,11 +94,18 @@ class Daemon:
         """Return whether the process runs in the requested control group, if one is requested."""
         return not process or not self.cgroup or process.in_cgroup(self.cgroup)
 
+    def is_of_user(self, process: Process | None) -> bool:
+        """Return whether the process runs as the requested user."""
+        return not process or process.user == self._identity[0]
+
     def info(self) -> dict[str, str]:
         """Return the fields of the command INFO; nothing if the user may not use it."""
         with self._connect() as connection:
-            text = self._authenticate(connection) or connection.execute("INFO", "everything")
-        return dict(line.split(":", 1) for line in text.splitlines() if ":" in line and not text.startswith("-"))
+            connection.log_in(self.username, self.password)
+            try:
+                return fields(connection.require("INFO", "everything"))
+            except Refused:
+                return {}
 
     # --- the changes -------------------------------------------------------------------------------------------
 
@@ -137,17 +158,17 @@ class Daemon:
                     f"the server of {self.config.path} has ended before it answered" + self._log_tail(log_position)
                 )
             reply = self._ping()
-            if reply == "+PONG" and process.alive:
+            if reply == "PONG" and process.alive:
                 return
-            if reply.startswith(_REFUSALS):
+            if reply not in ("", *_LATER):
                 raise DaemonError(
                     f"the server of {self.config.path} runs (process {process.pid}) but refuses user "
-                    f"{self.username!r}: {reply[1:]!r}; check the options username and password"
+                    f"{self.username!r}: {reply}; check the options username and password"
                 )
             if time.monotonic() > deadline:
                 raise DaemonError(
                     f"the server of {self.config.path} runs (process {process.pid}) but has not answered at "
-                    f"{address_text(self.config.address)} within {self.timeout} s (last reply: {reply[1:] or 'none'})"
+                    f"{address_text(self.config.address)} within {self.timeout} s (last reply: {reply or 'none'})"
                     + self._log_tail(log_position)
                 )
             time.sleep(POLL_SECONDS)
@@ -157,15 +178,14 @@ class Daemon:
     def _connect(self) -> Connection:
         return Connection(self.config.address, min(self.timeout, 5))
 
-    def _authenticate(self, connection: Connection) -> str:
-        """Return the error with which the server refuses the password, or an empty string."""
-        reply = connection.execute("AUTH", self.username, self.password) if self.password else "+OK"
-        return "" if reply == "+OK" else reply
-
     def _ping(self) -> str:
+        """Return PONG, or the code of an error."""
         try:
             with self._connect() as connection:
-                return self._authenticate(connection) or connection.execute("PING")
+                connection.log_in(self.username, self.password)
+                return connection.require("PING").lstrip("+")
+        except Refused as refused:
+            return str(refused)
         except OSError:
             return ""  # not yet: the caller tries again until the timeout
 
@@ -190,8 +210,10 @@ class Daemon:
         command = [self.executable, self.config.path, "--daemonize", "yes"]
         if self._version() >= KEEPS_ARGUMENTS:
             command += ["--set-proc-title", "no"]
-        if self.cgroup:  # the shell enters the group before the server allocates memory
-            command = ["sh", "-c", 'echo 0 > "$0" && exec "$@"', self._cgroup_file(), *command]
+        group = self._cgroup_file() if self.cgroup else ""  # entered before the server allocates memory
+        if group or self._identity[0] != os.geteuid():
+            uid, gid = self._identity
+            command = [sys.executable, "-Ic", _BECOME, str(uid), str(gid), group, *command]
         status, output, errors = self._run(command)
         if status:
             message = errors.strip() or output.strip() or "no message"
@@ -245,7 +267,10 @@ class Daemon:
         if not self.config.logfile:
             return " (it keeps no log)"
         try:
-            with open(self.config.logfile, "rb") as file:
+            # The server's user may be another one, who could put a link there.
+            with open(os.open(self.config.logfile, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+                if os.fstat(file.fileno()).st_nlink != 1:
+                    raise OSError(errno.EMLINK, "has other names too")
                 file.seek(max(position or 0, self._log_size() - 16384))
                 lines = file.read().decode("utf-8", "replace").splitlines()[-LOG_LINES:]
         except OSError:
@@ -254,17 +279,17 @@ class Daemon:
 
 
 def actions_for(
-    state: str, process: Process | None, current: bool = True, in_cgroup: bool = True
+    state: str, process: Process | None, current: bool = True, in_cgroup: bool = True, of_user: bool = True
 ) -> tuple[list[str], str]:
     """Return the actions that lead to a state, and the reason for them."""
     if state == "stopped":
         return (["stop"], "it runs") if process else ([], "")
     if not process:
         return ["start"], "it does not run"
-    if state == "restarted":
-        return ["stop", "start"], "a restart was requested"
     if not current:
         return ["stop", "start"], "its configuration has changed since it was started"
     if not in_cgroup:
         return ["stop", "start"], "it runs in another control group"
+    if not of_user:
+        return ["stop", "start"], "it runs as another user"
     return [], ""

@@ -39,6 +39,11 @@ class Process:
             return False
         return now.started == self.started and not now.zombie
 
+    @property
+    def user(self) -> int:
+        """Return the number of its effective user."""
+        return os.stat(f"/proc/{self.pid}").st_uid
+
     def serves(self, config: Config, executable: str) -> bool:
         """Return whether this is the Redis server of that configuration file."""
         try:

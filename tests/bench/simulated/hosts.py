@@ -113,11 +113,6 @@ class SimulatedHost:
             return _clock()
         if "uname -m" in command:
             return f"{platform.machine()}\n"  # the client is not there yet
-        if "/proc/1/comm" in command:
-            version = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64"
-            return f"0\n/root\nsystemd\nsystemd\nother\n/usr/bin/redis-server\n{version}\n"
-        if "redis.conf" in command:
-            return ""  # the directory of the instances is not there yet
         made = re.search(r"echo (?:\S*/)?(ansible-tmp-[\w.-]+)", command)
         return f"{made[1]}=/root/.ansible/tmp/{made[1]}\n" if made else "/root\n"
 
@@ -137,15 +132,27 @@ class SimulatedHost:
     def _copy(self, options: _Answer) -> _Answer:
         return {"dest": options["dest"], "changed": True}
 
-    def _redis_daemon(self, options: _Answer) -> _Answer:
-        return {"changed": True, "state": "started", "pid": 4711, **self._redis()}
-
-    def _redis_info(self, options: _Answer) -> _Answer:
-        return {"info": {"process_id": 4711, "maxmemory": 0, "maxmemory_policy": "noeviction", **self._redis()}}
-
-    def _redis(self) -> _Answer:
+    def _redis_instances(self, options: _Answer) -> _Answer:
         run_id = hashlib.sha256(f"redis {self.name}".encode()).hexdigest()[:40]
-        return {"redis_version": "7.0.15", "version": "7.0.15", "run_id": run_id, "used_memory": 2_000_000}
+        found = {
+            "name": "6379",
+            "inventory_host": self.name,
+            "state": "started",
+            "supervisor": "daemon",
+            "host": "127.0.0.1",
+            "port": 6379,
+            "socket": "",
+            "config": "/root/.local/state/memstretch/redis/6379/redis.conf",
+            "pid": 4711,
+            "version": "7.0.15",
+            "run_id": run_id,
+            "used_memory": 2_000_000,
+            "maxmemory": 0,
+            "maxmemory_policy": "noeviction",
+            "place": f"{self._boot_id}:1:2",
+            "error": "",
+        }
+        return {"changed": True, "instances": [found], "missing": [], "root": True, "systemd": True, "left": 0}
 
     def _host_memory_info(self, options: _Answer) -> _Answer:
         record = json.loads((self._answers / "host_memory.json").read_text(encoding="utf-8"))

@@ -55,6 +55,21 @@ class Outcome:
         }
 
     @property
+    def differences(self):
+        """Return what the diff of the role's module shows for each host: name, text before, text after.
+
+        Of the state of a server only what shows whether its configuration was current.
+        """
+
+        def part(text):
+            return '"outdated"' if '"outdated"' in text else '"current"' if '"current"' in text else text
+
+        return {
+            host: [(each["before_header"], part(each["before"]), part(each["after"])) for each in result["diff"]]
+            for host, result in self.results("Configure, run and remove").items()
+        }
+
+    @property
     def messages(self):
         return "\n".join(map(self.messages_of, self.stats))
 
@@ -94,16 +109,17 @@ pipelining = true
             encoding="utf-8",
         )
 
-    def run_role(self, hosts, *arguments, playbook="site.yml", **variables):
+    def run_role(self, hosts, *arguments, playbook="site.yml", inventory=".", **variables):
         """Run the role.
 
         Args:
             hosts: variables by inventory hostname, or the variables of the only host.
             playbook: one of those in the directory.
+            inventory: directory of the inventory.
         """
         if not all(isinstance(value, dict) for value in hosts.values()):
             hosts = {"one": hosts}
-        inventory = {
+        content = {
             "all": {
                 "hosts": hosts,
                 "vars": {
@@ -115,7 +131,9 @@ pipelining = true
                 },
             }
         }
-        (self.directory / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
+        hosts_file = self.directory / inventory / "hosts.json"
+        hosts_file.parent.mkdir(exist_ok=True)
+        hosts_file.write_text(json.dumps(content), encoding="utf-8")
         environment = {
             **self.environment,
             "HOME": str(self.home),
@@ -124,7 +142,7 @@ pipelining = true
         command = [
             str(Path(sys.executable).with_name("ansible-playbook")),
             "-i",
-            str(self.directory / "hosts.json"),
+            str(hosts_file),
             str(self.directory / playbook),
             *arguments,
         ]

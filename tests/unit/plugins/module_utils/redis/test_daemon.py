@@ -26,8 +26,6 @@ def process():
         ("started", True, True, True, [], ""),
         ("started", True, False, True, ["stop", "start"], "configuration has changed"),
         ("started", True, True, False, ["stop", "start"], "control group"),
-        ("restarted", False, True, True, ["start"], "does not run"),
-        ("restarted", True, True, True, ["stop", "start"], "requested"),
         ("stopped", True, False, False, ["stop"], "it runs"),
         ("stopped", False, True, True, [], ""),
     ],
@@ -51,8 +49,21 @@ def test_only_the_record_of_this_process_counts(write_config, process, changes, 
     record = {"pid": process.pid, "started": process.started, "checksum": config.checksum(), **changes}
     with open(config.record, "w", encoding="ascii") as file:
         json.dump(record, file)
-    daemon = Daemon(config, "redis-server", "default", None, 1, "", lambda *_args, **_options: (0, "", ""))
+    daemon = Daemon(config, "redis-server", "default", "", 1, "", lambda *_args, **_options: (0, "", ""))
     assert daemon.is_current(process) is current
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_link_at_the_name_of_the_log_is_not_followed(write_config, tmp_path, link):
+    config, victim = write_config(logfile=tmp_path / "redis.log"), tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    daemon = Daemon(config, "redis-server", "default", "", 1, "", lambda *_args, **_options: (0, "", ""))
+    link(victim, config.logfile)
+    assert "cannot be read" in daemon._log_tail(None)
+    os.unlink(config.logfile)
+    with open(config.logfile, "w", encoding="ascii") as file:
+        file.write("its own line\n")
+    assert daemon._log_tail(None).endswith("its own line")
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
@@ -61,7 +72,7 @@ def test_a_link_at_the_name_of_the_record_is_not_followed(write_config, process,
     config, victim = write_config(), tmp_path / "victim"
     victim.write_text("precious", encoding="utf-8")
     link(victim, f"{config.record}{end}")
-    daemon = Daemon(config, "redis-server", "default", None, 1, "", lambda *_args, **_options: (0, "", ""))
+    daemon = Daemon(config, "redis-server", "default", "", 1, "", lambda *_args, **_options: (0, "", ""))
     daemon.remember(process, "of another configuration")
     assert victim.read_text(encoding="utf-8") == "precious"
     assert daemon.is_current(process) is False
@@ -72,7 +83,7 @@ def test_a_slice_is_the_control_group_below_its_parents(write_config, process, t
     for name in ("CGROUP_V1", "CGROUP_V2"):
         monkeypatch.setattr(dram_budget, name, str(tmp_path / "cgroup"))
     procs = tmp_path / "cgroup" / "a.slice" / "a-b.slice" / "cgroup.procs"
-    daemon = Daemon(write_config(), "redis-server", "default", None, 1, cgroup, lambda *_args, **_options: (0, "", ""))
+    daemon = Daemon(write_config(), "redis-server", "default", "", 1, cgroup, lambda *_args, **_options: (0, "", ""))
     with pytest.raises(DaemonError, match="there is no control group 'a.slice/a-b.slice' of the memory controller"):
         daemon._cgroup_file()
     procs.parent.mkdir(parents=True)
