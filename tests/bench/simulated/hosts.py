@@ -112,7 +112,7 @@ class SimulatedHost:
         if CLOCK in command:
             return _clock()
         if "uname -m" in command:
-            return f"{platform.machine()}\n"  # the client is not there yet
+            return f"\nmemstretch-program {platform.machine()} \n"  # the client is not there yet
         made = re.search(r"echo (?:\S*/)?(ansible-tmp-[\w.-]+)", command)
         return f"{made[1]}=/root/.ansible/tmp/{made[1]}\n" if made else "/root\n"
 
