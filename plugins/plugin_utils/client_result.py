@@ -15,6 +15,8 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, measurement
 
 # Seconds between two checks of a client that is late.
+# What a login or sudo prints stands before this line.
+BEGINS = "memstretch-result"
 POLL_SECONDS = 0.25
 
 
@@ -105,13 +107,13 @@ class ClientResult(ActionBase):
         before = time.time()
         # One byte more than is allowed shows that the file is too large.
         shown = self._low_level_execute_command(
-            f"head -c {measurement.MAX_BYTES + 1} {path} && echo && {clocks.COMMAND}"
+            f"echo; echo {BEGINS}; head -c {measurement.MAX_BYTES + 1} {path} && echo && {clocks.COMMAND}"
         )
         after = time.time()
         if shown["rc"] != 0:
             reason = measurement.message(shown["stderr"].strip(), 400)
             raise AnsibleActionFail(f"the file for the result cannot be read: {reason}")
-        text, _newline, clock = shown["stdout"].rstrip().rpartition("\n")
+        text, _newline, clock = shown["stdout"].rpartition(BEGINS)[2].rstrip().rpartition("\n")
         if not text.strip():
             return None, None
         try:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 
 import pytest
+import redis
 
 from .conftest import DEMO, ROOT, SMALL, SMALL_SEARCH, free_ports, smaller_inventory, wait_for, write_inventory
 from .machine import RECORDS, differences, snapshot
@@ -196,3 +197,32 @@ def test_what_root_measures_belongs_to_the_user_of_the_checkout(needs_root, tmp_
     ]
     assert {os.lstat(path).st_uid for path in made} == {65534}
     assert os.stat("/etc/hostname").st_uid == owner, "a link is not followed"
+
+
+def test_other_users_get_nothing_from_the_servers_of_the_demo_of_root(needs_root, fleet, tmp_path):
+    inventory = smaller_inventory(DEMO, tmp_path / "demo", "redis01")
+    port = free_ports(1)
+    settings = {"redis_daemon_cgroup": "", "redis_systemd_slice": "", "redis_port": port}
+
+    def role(state):
+        tasks = [{"ansible.builtin.include_role": {"name": "memstretch.density.redis"}, "vars": {"redis_state": state}}]
+        path = tmp_path / f"{state}.yml"
+        path.write_text(json.dumps([{"hosts": "fleet", "gather_facts": False, "tasks": tasks}]), encoding="utf-8")
+        outcome = fleet.run_playbook("-e", json.dumps(settings), playbook=str(path), inventory=inventory)
+        assert outcome.status == 0, outcome.output
+
+    role("present")
+    try:
+        with redis.Redis(port=port) as stranger, pytest.raises(redis.AuthenticationError):
+            stranger.config_set("dir", "/etc")
+        secret = pathlib.Path("/run/memstretch-0/demo-redis-password")
+        assert secret.stat().st_mode & 0o777 == 0o600
+        password = secret.read_text(encoding="utf-8").split()[0]
+        with redis.Redis(port=port, password=password) as ours:
+            pid = ours.info()["process_id"]
+            with pytest.raises(redis.ResponseError):
+                ours.config_set("dir", "/etc")  # a protected configuration
+        assert pathlib.Path(f"/proc/{pid}").owner() == "redis"
+    finally:
+        role("absent")
+    assert not pathlib.Path("/var/lib/memstretch-redis-daemons/demo-redis01").exists()

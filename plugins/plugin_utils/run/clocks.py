@@ -21,8 +21,8 @@ MARGIN_SECONDS = 0.001
 # By how much, in seconds, the wall clock of a host may have been set since its offset was measured.
 MAX_STEP = 0.001
 
-# Prints the time of a host as this module reads it.
-COMMAND = "date +%s.%N"
+# Prints the time of a host as this module reads it: in a line of its own, whatever its login prints before.
+COMMAND = "printf '\\n%s\\n' \"$(date +%s.%N)\""
 # float() would also take nan and inf, which pass every comparison with a limit.
 _SECONDS = re.compile(r"[0-9]{1,11}\.[0-9]{1,9}")
 
