@@ -224,8 +224,7 @@ def find_change(module: AnsibleModule, record: HostRecord) -> BudgetChange | Non
         )
     budget = make_budget(module, request)
     present = budget.read_state()
-    # The record of an earlier version lacks the files that it did not have.
-    original = {**dict.fromkeys(present), **recorded["original"]} if recorded else present
+    original = recorded["original"] if recorded else present
     target = target_state(budget, state, present, original)
     if state == "applied" and recorded is not None and recorded["asked"] == request:
         # charged_dram has lowered the limit, so that what is outside of the group fits into the same budget.

@@ -205,8 +205,7 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
     def apply(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str], _ours: Words) -> list[str]:
         """Set the arguments, all or none of them; return notes for the user."""
         self._change(self.wanted_drop_in(arguments, removed), lambda: self._check(self._generate(), arguments, removed))
-        # A record of an earlier version has no such digest.
-        if originals.get("generated") in (None, digest(originals["menu"])):
+        if originals["generated"] == digest(originals["menu"]):
             return []
         return [
             f"{self.menu} was older than its source files, was edited by hand, or was generated in another language: "

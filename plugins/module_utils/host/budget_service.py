@@ -23,9 +23,7 @@ NAME = "memstretch-dram-budget"
 SCRIPT_FILE = f"/usr/local/sbin/{NAME}"
 UNIT_FILE = f"/etc/systemd/system/{NAME}.service"
 LINK = f"/etc/systemd/system/sysinit.target.wants/{NAME}.service"
-# An earlier version wrote a fixed number into this file.
-SYSCTL_FILE = "/etc/sysctl.d/zz-memstretch-budget.conf"
-FILES = (SCRIPT_FILE, UNIT_FILE, LINK, SYSCTL_FILE)
+FILES = (SCRIPT_FILE, UNIT_FILE, LINK)
 
 UNIT = f"""\
 {MARK}

@@ -387,11 +387,16 @@ def _tuned_lines(setting: Setting, files: HostFiles) -> list[str]:
         seen.add(profile)
         for directory in ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"):
             path = f"{directory}/{profile}/tuned.conf"
+            if not files.exists(path):
+                continue
             lines = (files.text(path) or "").splitlines()
-            active += [word for line in lines if line.startswith("include=") for word in re.split(r"[\s,]+", line[8:])]
+            included = [match[1] for match in (re.match(r"\s*include\s*=(.*)", line) for line in lines) if match]
+            # A dash means that the profile may be missing.
+            active += [word.lstrip("-") for text in included for word in re.split(r"[\s,;]+", text.strip())]
             found += [
                 f"TuneD ({path}:{number})"
                 for number, line in enumerate(lines, 1)
                 if re.search(rf"^\s*{name}\s*=", line)
             ]
+            break  # as for TuneD, the first directory that has the profile counts
     return found

@@ -86,7 +86,6 @@ def test_a_number_that_the_kernel_refuses_fails_the_service(tmp_path):
 def _files(tmp_path, monkeypatch):
     paths = {name: str(tmp_path / getattr(budget_service, name).lstrip("/")) for name in ("SCRIPT_FILE", "UNIT_FILE")}
     paths["LINK"] = str(tmp_path / budget_service.LINK.lstrip("/"))
-    paths["SYSCTL_FILE"] = str(tmp_path / budget_service.SYSCTL_FILE.lstrip("/"))
     for name, path in paths.items():
         monkeypatch.setattr(budget_service, name, path)
     monkeypatch.setattr(budget_service, "FILES", tuple(paths.values()))
@@ -94,19 +93,15 @@ def _files(tmp_path, monkeypatch):
 
 
 def test_the_service_is_written_once_and_removed(files, tmp_path):
-    os.makedirs(os.path.dirname(files["SYSCTL_FILE"]))
-    with open(files["SYSCTL_FILE"], "w", encoding="ascii") as file:
-        file.write("vm.nr_hugepages = 65536\n")
     before = budget_service.read_files()
     wanted = budget_service.wanted_files(64 * MIB, 0)
 
     assert budget_service.write_files(wanted) and not budget_service.write_files(wanted)
     assert budget_service.read_files() == wanted
-    assert os.path.samefile(files["LINK"], files["UNIT_FILE"]) and not os.path.exists(files["SYSCTL_FILE"])
+    assert os.path.samefile(files["LINK"], files["UNIT_FILE"])
     assert budget_service.write_files(budget_service.wanted_files(32 * MIB, 0)), "another budget"
 
-    nothing = {**before, files["SYSCTL_FILE"]: None}
-    assert budget_service.write_files(nothing) and not budget_service.write_files(nothing)
+    assert budget_service.write_files(before) and not budget_service.write_files(before)
     assert [name for name in tmp_path.rglob("*") if not name.is_dir()] == []
     assert not os.path.exists(os.path.dirname(files["LINK"]))
 

@@ -109,7 +109,6 @@ def test_only_systemd_reserves_huge_pages_at_boot(meminfo, systemd):
     wanted = budget.applied_state({"huge pages": 0}, {"huge pages": 10})
     assert (wanted[budget_service.LINK] == budget_service.UNIT_FILE) == systemd
     assert bool(wanted[budget_service.SCRIPT_FILE]) == bool(wanted[budget_service.UNIT_FILE]) == systemd
-    assert wanted[budget_service.SYSCTL_FILE] is None, "the fixed number of an earlier version is removed"
 
 
 def test_a_host_that_has_lost_memory_does_not_get_its_old_huge_pages_back(meminfo, tmp_path, monkeypatch):

@@ -183,6 +183,34 @@ def test_other_files_and_services_that_set_a_knob_are_found(tmp_path):
     assert other_writers(Setting("cpu_governor", "cpu_governor", ("x",)), files) == []
 
 
+@pytest.mark.parametrize(
+    "include",
+    ["include=virtual-host,-site", "include = -site;  virtual-host", "include=-site , virtual-host,-gone"],
+)
+def test_profiles_that_tuned_includes_are_followed(tmp_path, include):
+    """As in a public report: a dash means that the profile may be missing."""
+    texts = {
+        "etc/tuned/active_profile": "kvm-density\n",
+        "etc/tuned/profiles/kvm-density/tuned.conf": f"[main]\nsummary=x\n{include}\n[sysctl]\nvm.dirty_ratio=10\n",
+        "usr/lib/tuned/profiles/kvm-density/tuned.conf": "[sysctl]\nvm.swappiness=1\n",  # hidden by the one in /etc
+        "usr/lib/tuned/profiles/virtual-host/tuned.conf": "[main]\ninclude=throughput-performance\n",
+        "usr/lib/tuned/profiles/site/tuned.conf": "[sysctl]\nvm.page-cluster=3\n",
+        "usr/lib/tuned/profiles/throughput-performance/tuned.conf": "[cpu]\ngovernor=x\n[sysctl]\nvm.swappiness=10\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = {
+        name: other_writers(Setting("sysctl", name, ("1",)), HostFiles(str(tmp_path)))
+        for name in ("vm.page-cluster", "vm.swappiness", "vm.dirty_ratio")
+    }
+    assert found == {
+        "vm.page-cluster": ["TuneD (/usr/lib/tuned/profiles/site/tuned.conf:2)"],
+        "vm.swappiness": ["TuneD (/usr/lib/tuned/profiles/throughput-performance/tuned.conf:4)"],
+        "vm.dirty_ratio": ["TuneD (/etc/tuned/profiles/kvm-density/tuned.conf:5)"],
+    }
+
+
 def test_knobs_of_this_host():
     assert Setting("sysctl", "vm.swappiness", ("1",)).knobs() == ["/proc/sys/vm/swappiness"]
     assert Setting("sysctl", "vm.there_is_none", ("1",)).knobs() == []
