@@ -8,6 +8,7 @@ An area is ours if it has our label (guard.LABEL), whatever it is on and whateve
 
 from __future__ import annotations
 
+import glob
 import os
 import typing as t
 import uuid
@@ -20,6 +21,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
 
 # MAX_SWAPFILES of a kernel with all the options that lower it, as distributions build it, see swapon(2).
 MOST_AREAS = 23
+_STABLE_NAMES = ("/dev/mapper/*", "/dev/disk/by-partuuid/*", "/dev/disk/by-id/*")
 
 
 class SwapError(Exception):
@@ -44,6 +46,13 @@ class Area(t.NamedTuple):
         if self.is_file or not self.uuid or os.path.basename(self.name).startswith("zram"):
             return self.name
         return by_uuid if device_number(by_uuid) == device_number(self.name) else self.name
+
+    @property
+    def other_names(self) -> list[str]:
+        """Other paths that stay the same over reboots. Swap with a random key gets a new UUID at each boot."""
+        number = None if self.is_file else device_number(self.name)
+        paths = [path for pattern in _STABLE_NAMES for path in sorted(glob.glob(pattern))] if number else []
+        return [path for path in paths if path != self.source and device_number(path) == number]
 
     def __str__(self) -> str:
         return f"{self.name} ({size_text(self.size)}, {size_text(self.used)} used, priority {self.priority})"

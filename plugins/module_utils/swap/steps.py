@@ -332,7 +332,12 @@ class SwapChange:
     def _record_others(self, others: list[Area], units: list[OtherUnit]) -> None:
         known = {other["source"] for other in self.recorded["others"]}
         new = [
-            {"source": area.source, "priority": area.priority, "unit": turned_on_by(units, area.name).partition(" ")[0]}
+            {
+                "source": area.source,
+                "names": area.other_names,
+                "priority": area.priority,
+                "unit": turned_on_by(units, area.name).partition(" ")[0],
+            }
             for area in others
             if area.source not in known
         ]
@@ -347,7 +352,7 @@ class SwapChange:
     def _bring_back_others(self) -> list[Step]:
         if not self.recorded["others"]:
             return []
-        used = {area.source for area in self.before}
+        used = _names_of(self.before)
         # The highest priority first: areas with automatic priorities get them in the order in which they are turned on.
         others = sorted(self.recorded["others"], key=lambda entry: -entry["priority"])
         return [
@@ -357,23 +362,26 @@ class SwapChange:
                     partial(self._bring_back, other),
                 )
                 for other in others
-                if other["source"] not in used
+                if not used & {other["source"], *other["names"]}
             ),
             Step("remove the swap that is not ours from the record", partial(self._save, others=[])),
         ]
 
     def _bring_back(self, other: dict[str, t.Any]) -> None:
-        source, priority = other["source"], other["priority"]
-        if source in {area.source for area in areas(self.files)}:
+        names, priority = [other["source"], *other["names"]], other["priority"]
+        if _names_of(areas(self.files)) & set(names):
             return
-        if not os.path.exists(source) or not read_header(source):
+        # With a random key, it has another UUID since the last boot.
+        source = next((name for name in names if os.path.exists(name) and read_header(name)), None)
+        if source is None:
+            source = names[0]
             self.warnings.append(f"{source} was swap before our first run and no longer is: it stays off")
             return
         # The unit has options that the kernel does not show. The priority may have been changed by hand since boot.
         if self.systemd and other["unit"]:
             with contextlib.suppress(SwapError):  # its unit may be gone meanwhile, for example its line in /etc/fstab
                 run(self.guard, ["systemctl", "start", other["unit"]])
-            present = [area for area in areas(self.files) if area.source == source]
+            present = [area for area in areas(self.files) if _names_of([area]) & set(names)]
             if any(area.priority == priority for area in present):
                 return
             if present:
@@ -483,6 +491,11 @@ class SwapChange:
                 name, size = found["device"] or found["source"], size_text(found["size_bytes"])
                 lines += f"swap {name} {size} priority {found['priority']} ours\n"
         return lines + "".join(f"{path}: {after}\n" for path, _before, after in self.kind.contents())
+
+
+def _names_of(found: t.Iterable[Area]) -> set[str]:
+    """Return all paths that name areas over reboots."""
+    return {name for area in found for name in (area.source, *area.other_names)}
 
 
 def listing(found: list[Area]) -> str:

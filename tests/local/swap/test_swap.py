@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import time
+import uuid
 
 import pytest
 from open_files import has_open
@@ -280,6 +281,34 @@ def test_foreign_swap_that_cannot_be_turned_on_does_not_stop_the_restore(foreign
     assert result["changed"] and not in_use() and not os.path.exists(RECORD) and not os.path.exists(file)
     [warning] = result["warnings_list"]
     assert f"{foreign} was swap with priority 3 before our first run and cannot be turned on: swapon" in warning
+
+
+def test_foreign_swap_with_a_random_key_comes_back_although_its_uuid_has_changed(disks):
+    """Such swap is made anew at each boot, so the name by its UUID leads nowhere after the next one."""
+    disk, links = disks(), []
+
+    def make():
+        identifier = str(uuid.uuid4())
+        run("mkswap", "--uuid", identifier, disk.node)
+        links.append(f"/dev/disk/by-uuid/{identifier}")
+        os.makedirs(os.path.dirname(links[-1]), exist_ok=True)
+        os.symlink(disk.node, links[-1])
+
+    make()
+    run("swapon", "--priority", "3", disk.node)
+    try:
+        swap(kind="zram", zram_size="16M", others="off")
+        assert disk.node not in in_use()
+        assert read_record()["others"][0]["source"] == links[0]
+        os.unlink(links[0])  # a boot
+        make()
+        assert swap(state="restored")["warnings_list"] == []
+        assert in_use() == {disk.node: 3}
+    finally:
+        subprocess.run(["swapoff", disk.node], check=False, capture_output=True)
+        for link in links:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(link)
 
 
 def test_foreign_swap_is_turned_on_again_with_others_keep(foreign, tmp_path):

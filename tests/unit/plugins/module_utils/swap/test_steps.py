@@ -95,9 +95,9 @@ def test_restored_undoes_everything_in_the_record_in_a_safe_order(make_change, r
             "files": {f"{tmp_path}/ours": []},
             "units": ["/etc/systemd/system/a.swap", "/etc/systemd/system/b.swap"],
             "others": [
-                {"source": "/low", "priority": -3, "unit": ""},
-                {"source": "/high", "priority": -2, "unit": ""},
-                {"source": f"{tmp_path}/used", "priority": 5, "unit": ""},
+                {"source": "/low", "names": [], "priority": -3, "unit": ""},
+                {"source": "/high", "names": [], "priority": -2, "unit": ""},
+                {"source": f"{tmp_path}/used", "names": [], "priority": 5, "unit": ""},
             ],
         }
     )
@@ -122,7 +122,7 @@ def test_what_cannot_be_restored_is_a_warning_and_the_record_is_removed(make_cha
             **EMPTY,
             "disks": {GONE: "ext4"},
             "files": {f"{tmp_path}/file": []},
-            "others": [{"source": f"{tmp_path}/other", "priority": 5, "unit": ""}],
+            "others": [{"source": f"{tmp_path}/other", "names": [], "priority": 5, "unit": ""}],
         }
     )
     change = make_change(restore=True)
