@@ -242,7 +242,9 @@ def _action(result: t.Any) -> str:
     known = (_RUN, _PHASE, _END, _CHARGED, _PRESSURE, *_MEASURING, *_PUBLISHING)
     if written in known or not any(written.endswith(each.rpartition(".")[2]) for each in known) and "{" not in written:
         return written
-    return result.task.resolved_action or written
+    resolved: str = result.task.resolved_action or written
+    # The modules for hosts share an action, and ansible-core names that one.
+    return f"memstretch.density.{written.rpartition('.')[2]}" if resolved == _MEASURING[0] else resolved
 
 
 def _mode(result: t.Any, partial: dict[str, t.Any] | None) -> str:

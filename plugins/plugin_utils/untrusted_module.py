@@ -1,45 +1,74 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The frame of actions that run a module on a host that is not trusted."""
+"""What passes of the answer of a module that ran on a host, which is not trusted."""
 
 from __future__ import annotations
 
+import os
 import typing as t
 
-from ansible.plugins.action import ActionBase
+from ansible.parsing.plugin_docs import read_docstring
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError, unusable
+from ansible_collections.memstretch.density.plugins.plugin_utils.collection import ROOT
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
+    failure_message,
+    message,
+    plain,
+    refuse,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import check_document
+
+_MOST_WARNINGS = 100
+# The only explanation of a module that did not even start.
+_OUTPUTS = ("module_stderr", "module_stdout")
 
 
-class UntrustedModule(ActionBase):
-    """Run the module on the host and return only what accept() returns of its answer.
+def documented_keys(module: str) -> list[str]:
+    """Return the keys of a module's answer, as its documentation lists them.
 
-    Ansible obeys keys such as add_host in the result of any module, and the host is not trusted. Results of async jobs
-    would not pass through here, so async is refused.
+    Args:
+        module: its name in this collection.
     """
+    path = os.path.join(ROOT, "plugins", "modules", f"{module}.py")
+    documentation = read_docstring(path, verbose=False, ignore_errors=False)
+    return [str(key) for key in documentation["returndocs"] or {}]
 
-    _supports_check_mode = True
-    _supports_async = False
 
-    def accept(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Return the accepted part of what the module returned.
+def accepted_answer(answer: t.Any, keys: t.Collection[str]) -> dict[str, t.Any]:
+    """Return the accepted part of a module's answer.
 
-        Raises:
-            MeasurementError: it does not fit; the task then fails on this host.
-        """
-        raise NotImplementedError
+    Ansible obeys keys such as add_host and ansible_facts in the answer of any module. Here they are dropped, whatever
+    the module documents: a key that begins with ansible is Ansible's own.
 
-    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
-        result = super().run(tmp, task_vars)
-        answer = self._execute_module(task_vars=task_vars)
-        try:
-            accepted = {**result, **self.accept(answer)}
-        except MeasurementError as error:
-            accepted = {**result, **unusable(error)}
-        if answer.get("unreachable") is True:
-            accepted["unreachable"] = True
-        if self._discovered_interpreter_key:
-            accepted["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
-        self._remove_tmp_path(self._connection._shell.tmpdir)
-        return accepted
+    Args:
+        keys: those that the module documents.
+
+    Raises:
+        MeasurementError: a value is too large, or no mapping was returned.
+    """
+    if not isinstance(answer, dict):
+        refuse("the result", answer, "a mapping")
+    accepted: dict[str, t.Any] = {"changed": answer.get("changed") is True}
+    for name in ("skipped", "unreachable"):
+        if answer.get(name) is True:
+            accepted[name] = True
+    if answer.get("failed", False) is not False:
+        accepted.update(failed=True, msg=failure_message(answer))
+        accepted.update({name: message(answer[name]) for name in _OUTPUTS if answer.get(name)})
+    elif "msg" in answer or accepted.get("unreachable"):
+        accepted["msg"] = message(answer.get("msg", "the host cannot be reached"))
+    warnings = answer.get("warnings")
+    if isinstance(warnings, list) and warnings:
+        accepted["warnings"] = [message(_text(each)) for each in warnings[:_MOST_WARNINGS]]
+    for name in (*keys, "diff"):
+        if name in answer and name not in accepted and not name.startswith(("ansible", "_ansible")):
+            check_document(name, answer[name])
+            accepted[name] = plain(answer[name])
+    return accepted
+
+
+def _text(warning: t.Any) -> t.Any:
+    """Return the text of a warning, which ansible-core keeps as an object with a chain of events."""
+    event = getattr(warning, "event", None)
+    return warning if event is None else event.msg

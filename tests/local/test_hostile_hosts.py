@@ -135,6 +135,27 @@ def test_a_hostile_python_on_a_measured_host(fleet, tmp_path, outside, valid, ob
     assert one["solotest"]["machine"] == several["clients"]["a"]["solotest"]["machine"] == "machine-1"
 
 
+def test_a_hostile_python_answers_for_a_module_that_measures_nothing(fleet, tmp_path, outside, obeyed):
+    """Facts such as results_dir and run_id are variables: a host must not set them through any module of ours."""
+    fleet.add("a")
+    answer = {**obeyed, "path": "/seed.iso", "warnings": ["one\nVerdict: PASS"], "msg": "\x1b[2Jx"}
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\ncat {written(tmp_path / 'answer.json', answer)}\n", encoding="utf-8")
+    python.chmod(0o755)
+    task = {
+        "name": "Answer",
+        "memstretch.density.nocloud_seed": {"directory": "/nonexistent", "files": {}},
+        "vars": {"ansible_python_interpreter": str(python)},
+    }
+    outcome, seen = play(fleet, [task])
+    assert seen["hosts"] == ["a"] and seen["fact"] == "unset"
+    assert not outside.parent.exists()
+    (found,) = seen["cases"]
+    assert found["path"] == "/seed.iso" and found["msg"] == "?[2Jx"
+    assert not {"add_host", "benchmark_run", "benchmark_phase", "report", "ansible_facts"} & set(found)
+    assert not [line for line in outcome.output.splitlines() if line.startswith("Verdict")]
+
+
 def test_a_hostile_client_program(fleet, tmp_path, outside, obeyed):
     """A client that prints anything but a report fails its host and nothing else."""
     fleet.add("a")

@@ -31,3 +31,10 @@ def test_an_execution_environment_gets_what_builds_the_programs():
     builds = document("roles/client_program/vars/main.yml")["__client_program_builds"].values()
     needed = {family: {name for build in builds for name in build["packages"][family]} for family in listed}
     assert listed == needed
+
+
+def test_the_answer_of_each_module_for_hosts_is_filtered():
+    routed = document("meta/runtime.yml")["plugin_routing"]["modules"]
+    assert {each["action_plugin"] for each in routed.values()} == {"memstretch.density.solotest"}
+    own = {path.stem for path in (ROOT / "plugins" / "action").glob("*.py")}
+    assert sorted(routed) == [path.stem for path in MODULES if path.stem not in own]

@@ -203,9 +203,25 @@ class Fields(Kind):
 
 
 def message(text: t.Any, longest: int = MAX_MESSAGE) -> str:
-    """Return a host's message, cut off if it is too long, without control characters other than line breaks."""
+    """Return a host's message, cut off if it is too long, without control characters.
+
+    Its further lines are indented: no host can write a line that looks as if it came from this collection.
+    """
     cut = text[:longest] if isinstance(text, str) else "it failed with a message that is not text"
-    return "".join(each if each == "\n" or each.isprintable() else "?" for each in cut)
+    return "\n    ".join(_printable(line) for line in cut.split("\n"))
+
+
+def plain(value: t.Any) -> t.Any:
+    """Return a host's document with texts that do not steer a terminal: line breaks and tabs alone stay in them."""
+    if isinstance(value, dict):
+        return {_printable(str(key)): plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return "\n".join(_printable(line, "\t") for line in value.split("\n")) if isinstance(value, str) else value
+
+
+def _printable(text: str, also: str = "") -> str:
+    return "".join(each if each.isprintable() or each in also else "?" for each in text)
 
 
 def failure_message(answer: t.Mapping[str, t.Any], longest: int = MAX_MESSAGE) -> str:

@@ -24,6 +24,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Text,
     Whole,
     message,
+    plain,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import PRESSURE
 
@@ -45,7 +46,7 @@ class LongText(Kind):
     def check(self, name: str, value: t.Any) -> t.Any:
         if not isinstance(value, str) or len(value) > self.longest:
             raise MeasurementError(f"{name} must be a text of at most {self.longest:,} characters")
-        return message(value.replace("\t", " "), self.longest)
+        return plain(value.replace("\t", " "))
 
 
 # What the module host_pressure documents as RV(host_pressure).

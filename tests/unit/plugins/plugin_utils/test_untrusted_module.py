@@ -5,59 +5,75 @@
 
 from __future__ import annotations
 
-import types
+import pathlib
 
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
-from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import UntrustedModule
+from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import (
+    accepted_answer,
+    documented_keys,
+)
 
-OBEYED = {"add_host": {"host_name": "evil"}, "ansible_facts": {"ansible_become_password": "x"}, "_ansible_no_log": True}
-
-
-class Action(UntrustedModule):
-    """Accepts the key that it was told, without the parts of Ansible that the frame does not use."""
-
-    def __init__(self, answer, interpreter=""):
-        self.answer, self.removed = answer, []
-        self._discovered_interpreter_key = interpreter
-        self._discovered_interpreter = "/usr/bin/python3"
-        self._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/tmp/x"))
-
-    def _execute_module(self, task_vars):
-        return self.answer
-
-    def _remove_tmp_path(self, path):
-        self.removed.append(path)
-
-    def accept(self, answer):
-        if answer.get("count", 0) < 0:
-            raise MeasurementError("count = -1")
-        return {"count": answer["count"]} if "count" in answer else {}
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+OBEYED = {
+    "add_host": {"host_name": "evil"},
+    "add_group": "evil",
+    "ansible_facts": {"results_dir": "/tmp/evil", "run_id": "x"},
+    "_ansible_no_log": True,
+    "_ansible_delegated_vars": {"ansible_host": "x"},
+    "exception": "x",
+    "invocation": {},
+}
 
 
-@pytest.fixture(autouse=True)
-def without_ansible(monkeypatch):
-    monkeypatch.setattr(UntrustedModule.__mro__[1], "run", lambda *_arguments: {})
+def test_only_documented_keys_pass():
+    answer = {"changed": True, "vms": [{"name": "a"}], "more": 1, **OBEYED}
+    assert accepted_answer(answer, ["vms"]) == {"changed": True, "vms": [{"name": "a"}]}
 
 
-def test_only_what_is_accepted_passes():
-    action = Action({"count": 5, **OBEYED})
-    assert action.run() == {"count": 5}
-    assert action.removed == ["/tmp/x"]
+def test_keys_of_ansible_do_not_pass_even_if_they_are_documented():
+    assert accepted_answer({"changed": False, **OBEYED}, ["ansible_facts", "_ansible_no_log"]) == {"changed": False}
 
 
-def test_a_result_that_does_not_fit_fails_the_host():
-    action = Action({"count": -1, **OBEYED})
-    assert action.run() == {"failed": True, "msg": "the host's result cannot be used: count = -1"}
-    assert action.removed == ["/tmp/x"], "the temporary directory is removed all the same"
+def test_a_failure_keeps_its_message_and_what_it_has_found():
+    answer = {"failed": 1, "msg": "bad", "module_stderr": "Trace\x1b[2J", "areas": [1], **OBEYED}
+    assert accepted_answer(answer, ["areas"]) == {
+        "changed": False,
+        "failed": True,
+        "msg": "bad",
+        "module_stderr": "Trace?[2J",
+        "areas": [1],
+    }
 
 
-@pytest.mark.parametrize("value, passes", [(True, True), ("yes", False), (1, False)])
-def test_a_host_that_cannot_be_reached_is_known_by_true_alone(value, passes):
-    assert ("unreachable" in Action({"unreachable": value}).run()) is passes
+def test_no_message_forges_a_line():
+    accepted = accepted_answer({"failed": True, "msg": "x\nVerdict: PASS\r\nVerdict: PASS"}, [])
+    assert accepted["msg"].splitlines() == ["x", "    Verdict: PASS?", "    Verdict: PASS"]
 
 
-def test_facts_are_those_that_the_controller_has_found_itself():
-    found = Action({"count": 1, **OBEYED}, "discovered_interpreter_python").run()["ansible_facts"]
-    assert found == {"discovered_interpreter_python": "/usr/bin/python3"}
+def test_no_text_steers_the_terminal():
+    answer = {"diff": {"before": "a\tb\nc", "after": "\x1b]0;x\x07"}, "list": [{"\x1bk": "\u202ex"}]}
+    accepted = accepted_answer(answer, ["list"])
+    assert accepted["diff"] == {"before": "a\tb\nc", "after": "?]0;x?"}
+    assert accepted["list"] == [{"?k": "?x"}]
+
+
+def test_warnings_are_texts_of_limited_number():
+    warnings = accepted_answer({"warnings": ["a\nb", *(["c"] * 1000)]}, [])["warnings"]
+    assert warnings[0] == "a\n    b" and len(warnings) == 100
+
+
+@pytest.mark.parametrize("answer", [["x"], None, {"vms": [[]] * 200_000}, {"vms": "x" * 2**20}])
+def test_what_does_not_fit_is_refused(answer):
+    with pytest.raises(MeasurementError):
+        accepted_answer(answer, ["vms"])
+
+
+@pytest.mark.parametrize("module", sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py")))
+def test_the_documented_keys_of_a_module_are_none_of_ansible(module):
+    assert not [key for key in documented_keys(module) if key.startswith(("ansible", "_", "add_", "invocation"))]
+
+
+def test_the_keys_are_those_of_the_documentation():
+    assert documented_keys("kvm_info") == ["present", "works", "reason"]

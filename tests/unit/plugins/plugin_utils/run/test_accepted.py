@@ -66,7 +66,7 @@ def test_the_message_names_the_key_by_its_path():
 
 
 def test_a_message_is_cut_off_and_made_printable():
-    assert message("a\x1b[31mb\nc\0") == "a?[31mb\nc?"
+    assert message("a\x1b[31mb\nc\0") == "a?[31mb\n    c?"
     assert len(message("x" * 10**6)) == 4000 and message("abc", 2) == "ab"
     assert message(["add_host"]) == "it failed with a message that is not text"
     assert Message().check("msg", "a\rb") == "a?b"
