@@ -117,7 +117,7 @@ demo: setup ## As root: how many more Redis fit into this DRAM; otherwise: the m
 	$(call as_root,$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo.yml $(DEMO))
 
 restore: setup ## Restore the machine after a demo that was killed
-	$(call as_root,$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo_restore.yml)
+	$(call as_root,$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/restore.yml -e teardown=true)
 else
 demo: setup
 	@status=0; $(BIN)/ansible-playbook -i $(INVENTORY) playbooks/calibrated.yml -e profile=$(PROFILE) $(DEMO) || status=$$?; \

@@ -54,6 +54,7 @@ PLAYBOOK_VARIABLES = frozenset(
         "fleet_vms",
         "host_tuning_profile_data",
         "host_tuning_profile_name",
+        "image_build",
         "image_cloud_init",
         "image_suite",
         "latency_benchmark_measured_run",

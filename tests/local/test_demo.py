@@ -44,7 +44,7 @@ def demo(untuned_machine, fleet, tmp_path):
     yield start
     fleet.stop_playbooks()
     if differences(before, snapshot()):  # only after a test that failed
-        fleet.wait(start("demo_restore"))
+        fleet.wait(start("restore", teardown=True))
 
 
 def mark(fleet):

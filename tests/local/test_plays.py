@@ -72,8 +72,13 @@ def test_what_a_playbook_cannot_do_with_an_inventory_is_refused_before_anything_
         (inventory, "benchmark", {"latency_benchmark_rat": 100}, "did you mean latency_benchmark_rate?"),
         (inventory, "tune", {"profile": "zram", "swap_space_kin": "file"}, "did you mean swap_space_kind?"),
         (inventory, "benchmark", {"fleet_group": "caches2"}, "fleet_group: caches2 is not a group of the inventory"),
-        (inventory, "image", {}, 'the inventory has no host in the group "hypervisors"'),
-        (standard, "image", {"vm_fleet_image": "https://x/y"}, 'vm_fleet_image: "https://x/y" is not allowed'),
+        (inventory, "fleet", {"image_build": True}, 'the inventory has no host in the group "hypervisors"'),
+        (
+            standard,
+            "fleet",
+            {"image_build": True, "vm_fleet_image": "https://x/y"},
+            'vm_fleet_image: "https://x/y" is not allowed',
+        ),
         (inventory, "calibrated", {"run_id": "mine"}, "run_id: this playbook makes two runs"),
     ]
     for hosts, playbook, variables, expected in cases:

@@ -53,6 +53,7 @@ _PLAYBOOK_VARIABLES = frozenset(
         "fleet_size",
         "fleet_sizes",
         "hypervisors_group",
+        "image_build",
         "image_cloud_init",
         "image_suite",
         "kind",
@@ -93,6 +94,7 @@ _PLAYBOOK_VARIABLES = frozenset(
         "study_rounds",
         "study_screening_rounds",
         "study_settings",
+        "teardown",
         "throughput_port",
         "throughput_rounds",
     )
