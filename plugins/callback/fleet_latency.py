@@ -10,6 +10,7 @@ type: aggregate
 short_description: Merge the latencies of the fleet and write the files of the run
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Collects what P(memstretch.density.solotest#module) returns on each host, merges the histograms, decides whether the
     phase is valid, writes the files of the run, and prints a line when a phase begins and when it ends.
   - Also records hosts that failed or could not be reached.

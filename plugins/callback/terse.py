@@ -10,6 +10,7 @@ type: stdout
 short_description: Ansible's default output, shortened to one line where that is enough
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - The same as P(ansible.builtin.default#callback), but included files are only mentioned with C(-v). The role
     P(memstretch.density.latency_benchmark#role) includes one file for each phase, and each of these lines would name
     every host of the fleet.

@@ -11,6 +11,7 @@ author:
 short_description: Read a profile of host settings
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Finds a profile by name or path, reads and checks it, and merges it with the profile that it extends.
   - A profile is data; templates in it are not evaluated.
 options:

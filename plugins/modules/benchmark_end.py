@@ -12,6 +12,7 @@ module: benchmark_end
 short_description: Record the clocks of the hosts after the last phase of a run
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - Takes what P(memstretch.density.clock_offset#module) measured after the last phase. The callback
     P(memstretch.density.fleet_latency#callback) writes it to C(run.json), next to what was measured before the run.
   - A run is invalid if the clock of a host moved meanwhile by more than the uncertainty of both measurements and

@@ -12,6 +12,7 @@ module: benchmark_phase
 short_description: Choose when the next phase of a run starts on all hosts
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - Checks that the callback P(memstretch.density.fleet_latency#callback) has written the previous phase and that no
     host failed in it. Otherwise it fails, because the run cannot become valid.
   - Then chooses the common start of all hosts, far enough ahead for the slowest one. The first lead depends on the

@@ -12,6 +12,7 @@ module: benchmark_run
 short_description: Check the settings of a run, then begin or resume it
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - Checks the settings of a run before anything is changed, and works out its phases.
   - With O(state=begun) it also chooses the directory of the run. An interrupted run is resumed if its settings are
     still the same and its data is still in Redis; its measured phases are kept, valid or not. A run is finished when

@@ -12,6 +12,7 @@ module: calibrated_slo
 short_description: Derive an objective from what DRAM alone did
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - The objective is a multiple of the average and of the p99 of the worst host of a run in DRAM, in the worst cell. So
     a slow machine does not fail for being slow.
   - Writes C(calibration.json) into the directory of the run, with how the objective was derived.

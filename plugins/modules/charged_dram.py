@@ -10,6 +10,7 @@ module: charged_dram
 short_description: Measure what a fleet really takes from its DRAM budget, and keep it within
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - A control group does not hold what zram and zswap store for it. This module adds that up, changes the limit of the
     group until the sum is within the budget that M(memstretch.density.dram_budget) has set, and watches the sum while a
     phase is measured. On a host without a DRAM budget it does nothing.

@@ -12,6 +12,7 @@ module: check_play
 short_description: Refuse a play with misspelt variables, or whose hosts do not go through its tasks together
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - Looks at the names of all variables of the play's hosts. A name with the prefix of a role of this collection that no
     role or playbook of it has is refused, with the nearest known name. Where other collections have variables with the
     same prefix, for example C(redis_), a name is refused only if it is nearly one of this collection.

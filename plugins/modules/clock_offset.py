@@ -12,6 +12,7 @@ module: clock_offset
 short_description: Measure the offset of a host's clock from the controller's
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - Reads the host's time several times over the open connection, and uses the fastest of these exchanges.
 extends_documentation_fragment:
   - memstretch.density.controller_action

@@ -12,6 +12,7 @@ module: density_plan
 short_description: Forecast a study before anything is touched
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Computes for fleets of several sizes under several profiles whether they fit (DRAM, the tier beyond it, CPU), how
     often a request finds its page in DRAM, the page-ins per second, whether the fleet can meet the SLO, and the
     duration of the study. Writes C(plan.json) and C(plan.txt).

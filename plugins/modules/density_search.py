@@ -12,6 +12,7 @@ module: density_search
 short_description: Search for the largest fleet whose hosts all meet the SLO
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Probes fleets of different sizes, each probe in its own process, with the inventory, variables and connection
     options of the current playbook. The profiles take turns. The next size is where the
     number of hosts that pass 90 % or 50 % of their probes, N90 and N50, is expected after the probes so far.

@@ -10,6 +10,7 @@ module: dram_budget
 short_description: Cap the DRAM that a fleet may use, so that a large host behaves like a small one
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - A study of stretched memory needs memory to be scarce. A DRAM budget makes it scarce without removing DIMMs, and can
     be undone.
   - A budget is a limit on the charged DRAM, in which zram and zswap count too (docs/measurement.md). With

@@ -10,6 +10,7 @@ module: host_memory_info
 short_description: Record the memory, swap and kernel settings of a host
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Reads the kernel, processors, NUMA nodes, memory, swap, huge pages, page merging, reclaim, disk queues and
     control group of a Linux host from C(/proc) and C(/sys), and detects Intel Memory Drive Technology (IMDT), a
     hypervisor below the operating system.

@@ -10,6 +10,7 @@ module: host_pressure
 short_description: Read the memory pressure of a host, before and after something that is measured
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Reads the kernel's figures on memory pressure, such as page-ins, stalled time (PSI), swap, zswap and zram, and the
     latency of each disk. Given an earlier reading, it returns what has changed since.
   - The role P(memstretch.density.latency_benchmark#role) runs it on every hypervisor before and after each phase, since

@@ -10,6 +10,7 @@ module: host_settings
 short_description: Apply a profile's kernel settings to a host, and restore the original ones
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Sets all sysctls, files below C(/sys), CPU frequency governors and disk queues of a profile, and stops services;
     makes the settings persistent with files in C(sysctl.d), C(tmpfiles.d) and C(udev/rules.d); and reads back the
     values that are in force.

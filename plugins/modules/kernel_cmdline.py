@@ -12,6 +12,7 @@ version_added: 1.0.0
 author:
   - The memstretch.density contributors (@memstretch)
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Configures the boot loader to pass given arguments to the kernel, and to drop others, from the next boot on. The
     module never reboots.
   - On Debian it writes its own drop-in, C(/etc/default/grub.d/zz-memstretch.cfg), and generates the menu with

@@ -10,6 +10,7 @@ module: kvm_info
 short_description: Test whether a VM boots under KVM on this host
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - The device C(/dev/kvm) proves little. On some hosts, mostly nested ones, it exists, but kernels hang under KVM.
   - So the module boots a disk image under KVM, without network, and discards what the guest writes. KVM works if the
     guest writes to its disk, as every system does when it mounts its file system. A boot loader hardly writes, and

@@ -10,6 +10,7 @@ module: memory_bandwidth
 short_description: Measure how fast the CPUs of each NUMA node read the memory of each NUMA node
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - For each pair of NUMA nodes, measures the read bandwidth with one or more readers and the latency of a load, with
     the program C(membw) of this collection. Each pair is compared with the pair of that memory and its local CPUs.
   - Compares the best bandwidth with the theoretical bandwidth of the memory channels, if the firmware lists the memory

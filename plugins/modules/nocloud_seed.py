@@ -10,6 +10,7 @@ module: nocloud_seed
 short_description: Create the disk that gives VMs their keys at the first boot
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - Creates a small ISO 9660 disk with the given files and the label C(cidata), which cloud-init's data source NoCloud
     reads.
   - Its file name contains a digest of the contents, so the same files give the same disk. The module leaves older disks

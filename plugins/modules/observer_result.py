@@ -12,6 +12,7 @@ module: observer_result
 short_description: Fetch the result of an observer
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - An observer is a client outside of the guests that was launched in the background. Use this module on its machine,
     with C(delegate_to).
   - Sleeps on the controller until the phase should be over, then fetches the result from the host and removes its file

@@ -10,6 +10,7 @@ module: page_in_latency
 short_description: Measure how long a page-in takes on a host
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Sends some memory of its own process to the active swap with C(MADV_PAGEOUT), touches its pages again one at a time
     in random order, and times those touches that had to read a page. Other processes keep their memory.
   - With O(drive), it times reads of single pages at random places of a drive that does not carry swap yet, past the

@@ -11,6 +11,7 @@ version_added: 1.0.0
 author:
   - The memstretch.density contributors (@memstretch)
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Runs one or many Redis (or Valkey) servers, as units of systemd, or as plain daemons where there is no systemd or
     no root.
     It installs nothing. The role P(memstretch.density.redis#role) installs the package and calls it.

@@ -12,6 +12,7 @@ module: report
 short_description: Judge a run, compare runs, or save the result of an experiment
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Of a run, reads its files, writes C(summary.json), C(report.html), C(report.txt), C(cells.csv), C(hosts.csv),
     C(metrics.prom) and the histogram logs, and prints the table and the verdict. Fails if the run is incomplete or not
     valid, whatever its figures; the callback that wrote the files cannot fail a play.

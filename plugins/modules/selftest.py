@@ -12,6 +12,7 @@ module: selftest
 short_description: Try on hypervisors what a study needs, and restore them
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Runs the checks of the role P(memstretch.density.selftest#role) on hosts, and afterwards, also after a failure or
     after Ctrl-C, the playbook that restores the hosts.
   - Shows what each check found, and writes C(selftest/selftest.json) below O(results_dir), for a bug report. Fails if a

@@ -12,6 +12,7 @@ module: selftest_record
 short_description: Keep what a check of the self-test found on a host
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - Writes a finding of a host into a directory on the controller, in place of an earlier finding of this name.
     M(memstretch.density.selftest) makes one file of them.
   - Runs on the controller. In check mode it writes too, because check mode is meant for the host, and the directory is

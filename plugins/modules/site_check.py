@@ -12,6 +12,7 @@ module: site_check
 short_description: Judge whether hosts are steady enough for a study
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Takes what M(memstretch.density.site_noise) measured on each host. Prints the noise, the smallest effect that a
     study could see there, and why a host is too noisy. Writes C(site_check/site_check.json) below O(results_dir).
   - A host is too noisy if more of its CPU time than O(max_stolen) was stolen, or if the bounds of p99 are further apart

@@ -10,6 +10,7 @@ module: site_noise
 short_description: Measure how steady a host is
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Runs a small Redis of its own on the loopback address, loads it with the client in blocks of some seconds, and ends
     it. Returns the latencies of each block and the share of CPU time that was stolen.
   - M(memstretch.density.site_check) judges the result.

@@ -10,6 +10,7 @@ module: solotest
 short_description: Fill one Redis, or measure its latency on an open schedule
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Runs the latency client C(solotest) of this collection once against one Redis endpoint and returns what it
     measured. The client runs on the target host, so that is where the endpoint is measured from.
   - One execution is one phase of that host. To load many hosts at the same time, launch it with O(detach=true)

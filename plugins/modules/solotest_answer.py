@@ -12,6 +12,7 @@ module: solotest_answer
 short_description: Return what the client of one host has answered
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - Takes the part of this host from the result of P(memstretch.density.solotest_clients#module), which one host has run
     for all hosts of its machine. It fails if the client of this host has failed.
 extends_documentation_fragment:

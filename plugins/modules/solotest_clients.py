@@ -10,6 +10,7 @@ module: solotest_clients
 short_description: Run the latency clients of several Redis endpoints on one machine
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - Does what P(memstretch.density.solotest#module) does, for several endpoints in one start of Python. Where many hosts
     of an inventory are Redis instances of one machine, starting Python for each of them takes longer than the
     clients themselves.

@@ -12,6 +12,7 @@ module: solotest_result
 short_description: Fetch the result of a client that was launched in the background
 version_added: 1.0.0
 description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - Sleeps on the controller until the phase should be over, then fetches the result from the host and removes its file
     there.
   - Starts no Python on the host, because that would disturb what other clients measure there.

@@ -12,6 +12,7 @@ module: study
 short_description: Compare profiles or the settings of one, or search for faster values
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Runs C(site.yml) of this collection once for each run, in its own process, with the inventory, variables and
     connection options of the current playbook.
   - With O(kind=profiles) and O(kind=ablation), compares the runs with the first arm and writes C(study.json),

@@ -10,6 +10,7 @@ module: swap_drive_info
 short_description: List the drives that could hold swap, and the objections to the others
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Lists the disks of a host with the stable path that P(memstretch.density.swap_space#module) needs, model, serial
     number, size, NUMA node, and whether they are behind the platform controller hub (PCH).
   - The objections to a disk come from the checks by which P(memstretch.density.swap_space#module) refuses disks.

@@ -12,6 +12,7 @@ version_added: 1.0.0
 author:
   - The memstretch.density contributors (@memstretch)
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Changes the swap of a host to what the options ask for. It first checks everything and reports all reasons against
     the change at once. It changes the host only if there are none.
   - A disk is used only if it is named by a path below C(/dev/disk/by-id), is a whole disk that no mount, RAID, pool,

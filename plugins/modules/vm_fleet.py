@@ -10,6 +10,7 @@ module: vm_fleet
 short_description: Create, start, stop and remove a fleet of linked clones on one libvirt host
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - Brings all VMs of a fleet on one host to a state in one task. Each VM is a linked qcow2 clone of one golden image.
     Until its first boot a clone occupies a few hundred kilobytes, and creating it takes a fraction of a second.
   - A VM's UUID and MAC address follow from the fleet's name, its salt and the VM's number, so a VM that is created

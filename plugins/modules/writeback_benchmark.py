@@ -10,6 +10,7 @@ module: writeback_benchmark
 short_description: Measure small synchronous writes under a flood of dirty pages, and find the best vm.dirty_bytes
 version_added: 1.0.0
 description:
+  - Public. Its options and results stay compatible within a major version.
   - One sequential writer fills the page cache with dirty pages, more than the dirty limit, so that the kernel must
     write them back. At the same time C(fio) writes small blocks at random offsets, with an fsync after each. This is
     measured with the host's own settings, with each value of O(dirty_bytes), and all of it again with each of

@@ -6,12 +6,39 @@ from __future__ import annotations
 import importlib
 import json
 import pathlib
+import re
 
 import pytest
 import yaml
 
 PLUGINS = "ansible_collections.memstretch.density.plugins"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# What users may call: the modules for hosts, those of the controller, and other plugins. All others are private.
+PUBLIC_ON_HOSTS = {
+    "charged_dram",
+    "dram_budget",
+    "host_memory_info",
+    "host_pressure",
+    "host_settings",
+    "kernel_cmdline",
+    "kvm_info",
+    "memory_bandwidth",
+    "page_in_latency",
+    "redis_instances",
+    "site_noise",
+    "solotest",
+    "swap_drive_info",
+    "swap_space",
+    "vm_fleet",
+    "writeback_benchmark",
+}
+PUBLIC_ON_THE_CONTROLLER = {"density_plan", "density_search", "report", "selftest", "site_check", "study"}
+PUBLIC_PLUGINS = {"fleet_latency", "terse", "host_profile"}
+PUBLIC = PUBLIC_ON_HOSTS | PUBLIC_ON_THE_CONTROLLER
+IS_PUBLIC = "Public. Its options and results stay compatible within a major version."
+IS_PRIVATE = (
+    "Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it."
+)
 NAMES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("[!_]*.py"))
 
 
@@ -41,3 +68,34 @@ def test_each_fragment_is_used_by_several_modules():
             if fragment.startswith("memstretch.density."):
                 users[fragment.rpartition(".")[2]] += 1
     assert {fragment: count for fragment, count in users.items() if count < 2} == {}
+
+
+def documented():
+    """Return the documentation of all modules and plugins by name."""
+    found = {name: importlib.import_module(f"{PLUGINS}.modules.{name}").DOCUMENTATION for name in NAMES}
+    for kind in ("callback", "lookup"):
+        for path in (ROOT / "plugins" / kind).glob("[!_]*.py"):
+            found[path.stem] = importlib.import_module(f"{PLUGINS}.{kind}.{path.stem}").DOCUMENTATION
+    texts = {name: yaml.safe_load(text) for name, text in found.items()}
+    for path in (ROOT / "plugins" / "filter").glob("*.yml"):
+        texts[path.stem] = yaml.safe_load(path.read_text(encoding="utf-8"))["DOCUMENTATION"]
+    return texts
+
+
+def test_each_module_and_plugin_says_first_whether_it_is_public():
+    said = {name: text["description"][0] for name, text in documented().items()}
+    expected = {name: IS_PUBLIC if name in PUBLIC | PUBLIC_PLUGINS else IS_PRIVATE for name in said}
+    assert said == expected and set(said) >= PUBLIC | PUBLIC_PLUGINS
+
+
+def test_the_documentation_site_lists_public_modules_first_and_private_ones_last():
+    page = (ROOT / "docs" / "docsite" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^collection/(\w+)_module$", page, re.MULTILINE)
+    assert listed == sorted(PUBLIC) + sorted(set(NAMES) - PUBLIC)
+
+
+def test_the_readme_lists_what_is_public():
+    (section,) = re.findall(
+        r"^## What is public\n(.*?)^## ", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert set(re.findall(r"`(\w+)`", section)) == PUBLIC | PUBLIC_PLUGINS
