@@ -12,7 +12,7 @@
  *   to and from Redis   network, transport, tls, connection, resp, requests, reply, replies, exchange, load, server, ownership
  *   what is kept        histogram, series, measurement, errors
  *   several phases      schedule, follow, watch
- *   around it           options, process, signals, health, failure, json, report, numbers
+ *   around it           options, process, realtime, signals, health, failure, json, report, numbers
  *
  * The latencies of a request are defined in one place, slot_complete() in latency.c. The rest
  * exists to call it with correct time stamps.
@@ -38,6 +38,7 @@
 #include "solotest/ownership.h"
 #include "solotest/process.h"
 #include "solotest/random.h"
+#include "solotest/realtime.h"
 #include "solotest/report.h"
 #include "solotest/server.h"
 #include "solotest/schedule.h"
@@ -211,6 +212,16 @@ static void perform(const struct settings *s, struct credentials *who, struct ou
         (void)fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file, strerror(errno));
 }
 
+/* So that --realtime required is refused before anything is connected. */
+static bool try_realtime(const struct settings *s, struct failure *f)
+{
+    struct realtime_state r;
+    bool possible = !s->test || realtime_begin(&r, s, f);
+    if (s->test)
+        realtime_end(&r);
+    return possible;
+}
+
 int main(int argc, char **argv)
 {
     static struct outcome o;
@@ -232,6 +243,11 @@ int main(int argc, char **argv)
         print_version();
     } else {
         prepare_process();
+        if (!try_realtime(&s, &o.failure)) {
+            (void)fprintf(stderr, "solotest: %s\n", o.failure.message);
+            schedule_free(&plan);
+            return o.failure.exit_code;
+        }
         o.seed = choose_seed(&s);
         if (s.schedule != NULL)
             return follow(&s, &plan, &who);

@@ -48,12 +48,6 @@ uint64_t peak_resident_kb(void)
     return kb;
 }
 
-bool is_realtime(void)
-{
-    int policy = sched_getscheduler(0);
-    return policy == SCHED_FIFO || policy == SCHED_RR;
-}
-
 void describe_allowed_cpus(char *to, size_t size)
 {
     cpu_set_t set;

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 
 #include "pacer.h"
+#include "realtime.h"
 
 struct health_sample {
     struct rusage usage;
@@ -23,6 +24,7 @@ struct health_sample {
 struct health {
     bool measured;
     bool memory_locked;
+    struct realtime_state realtime;
     const struct pacer *hybrid; /* the pacer, if it is hybrid */
     struct health_sample first, last;
 };
@@ -32,8 +34,6 @@ struct health_sample health_now(void);
 /* The peak of resident memory. getrusage() would include the process before exec(): a shell, or
  * Python. */
 uint64_t peak_resident_kb(void);
-
-bool is_realtime(void);
 
 /* The CPUs that this process may use, such as "0-1,4". */
 void describe_allowed_cpus(char *to, size_t size);

@@ -81,6 +81,15 @@ static inline uint64_t ideal_response(struct ideal_client *c, const struct slot 
     return c->free - s->intended;
 }
 
+/* The reply arrived when the kernel stamped it, if that is known, or else when it was read. */
+static inline uint64_t punctual_latency(const struct slot *s, const struct reading *r, bool is_last)
+{
+    if (s->handed_over != s->sent || since(s->sent, s->intended) > PUNCTUAL_NS)
+        return since(r->at, s->intended);
+    uint64_t arrived = is_last && r->stamped ? since(r->at, r->waited) : r->at;
+    return since(max_u64(arrived, s->sent), s->behind ? s->intended : s->sent);
+}
+
 inline struct latencies slot_complete(struct slot *s, struct ideal_client *c, struct server_bound *b,
                                       const struct reading *r, bool is_last)
 {
@@ -90,6 +99,7 @@ inline struct latencies slot_complete(struct slot *s, struct ideal_client *c, st
     l.wakeup = min_u64(r->waited, l.service);
     l.response = ideal_response(c, s, r, l.wakeup);
     l.lateness = since(l.intended, l.response);
+    l.punctual = punctual_latency(s, r, is_last);
     if (b->period > 0)
         server_bound_add(b, s, r, is_last, &l);
     return l;
@@ -98,7 +108,7 @@ inline struct latencies slot_complete(struct slot *s, struct ideal_client *c, st
 inline struct latencies slot_complete_loop(struct slot *s, const struct reading *r)
 {
     struct latencies l = {.service = since(r->at, s->sent), .intended = since(r->at, s->intended)};
-    l.response = l.service;
+    l.response = l.punctual = l.service;
     l.lateness = since(l.intended, l.service);
     s->replied = r->at;
     return l;

@@ -19,6 +19,10 @@
  *             last request that had to catch up.
  *   wakeup    how long the reply had waited in the socket when it was read, by the kernel's receive
  *             time stamp.
+ *   punctual  what a client would have seen that is never late by a little: from the send to the arrival of the reply,
+ *             if the request was sent up to PUNCTUAL_NS late, and by the client's own fault. If an earlier reply was
+ *             missing when it was due, it counts from the intended start, and a request that was sent later than that
+ *             counts with all its delay, as `intended`. So it is at most PUNCTUAL_NS below what an ideal client saw.
  *   server    the lower bound: what the server and its platform caused for certain. See below.
  *
  * While the client keeps up, `response` counts from the intended start if the previous reply came
@@ -39,7 +43,8 @@
 
 #include "clock.h"
 
-#define OWN_DELAY_NS NS_PER_MS /* a shorter delay is a wake-up, which every client has */
+#define PUNCTUAL_NS (100 * NS_PER_US) /* later than that, a request is not punctual */
+#define OWN_DELAY_NS NS_PER_MS        /* a shorter delay is a wake-up, which every client has */
 /* What the server takes for a request beyond so many periods is a stall and not work. A server at the limit takes one
  * period on average; if its times are exponential, less than 1 % of its work is in what exceeds five (exp(-5)). Two would
  * take 14 % for stalls, and miss an overload of as much. */
@@ -53,6 +58,7 @@ struct slot {
     uint64_t replied;     /* of the slot's previous request */
     uint32_t more_keys;   /* that an MSET writes beyond its first one */
     bool is_set;
+    bool behind; /* an earlier reply was missing when it was due */
 };
 
 /* One read from a connection. */
@@ -114,7 +120,7 @@ struct server_bound {
 };
 
 struct latencies {
-    uint64_t service, response, intended, lateness, wakeup, server, server_if_overloaded;
+    uint64_t service, response, intended, lateness, punctual, wakeup, server, server_if_overloaded;
     bool stamped; /* the last three are known. They are not if the client was away while it sent */
 };
 

@@ -69,6 +69,7 @@ void measurement_record(struct measurement *m)
     hist_add_all(&m->response, b->response, b->noted);
     hist_add_all(&m->intended, b->intended, b->noted);
     hist_add_all(&m->lateness, b->lateness, b->noted);
+    hist_add_all(&m->punctual, b->punctual, b->noted);
     hist_add_all(&m->wakeup, b->wakeup, b->stamped);
     hist_add_all(&m->server, b->server, b->stamped);
     hist_add_all(&m->server_if_overloaded, b->server_if_overloaded, b->stamped);
@@ -111,6 +112,7 @@ inline void measurement_add(struct measurement *m, const struct slot *slot, stru
     b->response[i] = t.response;
     b->intended[i] = t.intended;
     b->lateness[i] = t.lateness;
+    b->punctual[i] = t.punctual;
     if (t.stamped) {
         size_t k = b->stamped++;
         b->wakeup[k] = t.wakeup;
@@ -126,5 +128,6 @@ inline void measurement_add(struct measurement *m, const struct slot *slot, stru
 inline void measurement_add_lost(struct measurement *m, uint64_t age, uint64_t requests)
 {
     hist_add_many(&m->intended, age, requests);
+    hist_add_many(&m->punctual, age, requests);
     m->lost += requests;
 }

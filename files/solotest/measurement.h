@@ -24,16 +24,16 @@
 struct batch {
     size_t noted, stamped;
     uint64_t at[BATCH]; /* intended start, since the start of the load */
-    uint64_t service[BATCH], response[BATCH], intended[BATCH], lateness[BATCH];
+    uint64_t service[BATCH], response[BATCH], intended[BATCH], lateness[BATCH], punctual[BATCH];
     uint64_t wakeup[BATCH], server[BATCH], server_if_overloaded[BATCH];
 };
 
 struct measurement {
     struct batch batch;
-    struct histogram service, response, intended, lateness;
+    struct histogram service, response, intended, lateness, punctual;
     struct histogram wakeup, server;       /* empty without the kernel's time stamps */
     struct histogram server_if_overloaded; /* what measurement_finish() may choose */
-    uint64_t lost;                         /* requests without a successful reply: they are in `intended` alone */
+    uint64_t lost; /* requests without a successful reply: they are in `intended` and `punctual` alone */
     struct series series;
     struct latencies *raw; /* NULL unless wanted */
     uint64_t raw_used, raw_size;

@@ -16,6 +16,7 @@
 #include "latency.h"
 #include "numbers.h"
 #include "pacer.h"
+#include "realtime.h"
 
 const struct settings default_settings = {
     .mode = "test",
@@ -42,6 +43,7 @@ const struct settings default_settings = {
 const char *const pattern_names[] = {"gaussian", "uniform", "sequential", NULL};
 const char *const pacing_names[] = {"hybrid", "sleep", "spin", "none", NULL};
 const char *const arrivals_names[] = {"periodic", "jitter", "poisson", NULL};
+const char *const realtime_names[] = {"auto", "required", "off", NULL};
 
 #define MAX_VALUE 536870912         /* 512 MB: the longest string in Redis */
 #define MAX_SLOTS 65536             /* connections x pipeline */
@@ -98,6 +100,8 @@ const struct option_spec option_specs[] = {
          "send the first request that fraction of 1/FREQUENCY later (0)"),
     INTEGER("--seed", seed, "N", 0, MAX_SEED, "the same seed gives the same keys and values (random)"),
     REAL("--compressibility", compressibility, "R", 0, 1, "constant share of each value (0)"),
+    CHOICE("--realtime", realtime, realtime_names,
+           "run at a real-time priority while requests are sent, and sleep between them (auto: where it may)"),
     INTEGER("--cpu", cpu, "N", 0, CPU_SETSIZE - 1, "run on this CPU only"),
     REAL("--timeout", timeout, "SECONDS", 1e-3, 86400, "give up when a reply takes that long (30)"),
     REAL("--connect-timeout", connect_timeout, "SECONDS", 1e-3, 3600, "give up connecting after that time (1.5)"),
@@ -312,6 +316,9 @@ static bool check_combinations(struct settings *s, struct failure *f)
                           planned_requests(s), MAX_RAW, MAX_RAW / 1000000 * (int)sizeof(struct latencies));
     if (s->raw_file != NULL && planned_requests(s) == 0)
         return fail_usage(f, "--raw needs a known number of requests: add --requests to a closed loop");
+    if (s->realtime == REALTIME_REQUIRED && (s->pacing == PACING_SPIN || s->pacing == PACING_NONE))
+        return fail_usage(f, "--realtime required: not possible with --pacing %s, which would take the CPU from others",
+                          pacing_names[s->pacing]);
     return check_schedule(s, f) && check_tls(s, f);
 }
 

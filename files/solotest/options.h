@@ -23,8 +23,8 @@ struct settings {
     double duration;                                            /* -1: not given */
     double max_seconds;                                         /* -1: not given */
     int64_t connections, pipeline, spin_us;
-    int64_t pattern, pacing, arrivals; /* enum pattern, enum pacing, enum arrivals */
-    double start_at;                   /* -1: not given */
+    int64_t pattern, pacing, arrivals, realtime; /* enum pattern, enum pacing, enum arrivals, enum realtime */
+    double start_at;                             /* -1: not given */
     double stagger;
     int64_t seed; /* -1: not given */
     double compressibility;
@@ -50,7 +50,7 @@ struct option_spec {
 extern const struct option_spec option_specs[];
 extern const size_t option_spec_count;
 /* By enum pattern, enum pacing and enum arrivals; the last one is NULL. */
-extern const char *const pattern_names[], *const pacing_names[], *const arrivals_names[];
+extern const char *const pattern_names[], *const pacing_names[], *const arrivals_names[], *const realtime_names[];
 
 #define MAX_KEYS 1e12                  /* 12 digits: a key fits every buffer, and a double holds it exactly */
 #define MAX_EPOCH_SECONDS 4102444800.0 /* the year 2100 */

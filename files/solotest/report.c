@@ -274,6 +274,7 @@ static void report_test(struct json *j, const struct test_result *t)
     report_histogram(j, "response", &m->response);
     report_histogram(j, "intended", &m->intended);
     report_histogram(j, "lateness", &m->lateness);
+    report_histogram(j, "punctual", &m->punctual);
     report_histogram(j, "wakeup", &m->wakeup);
     report_histogram(j, "server", &m->server);
     json_close(j, '}');
@@ -320,7 +321,8 @@ static void report_health(struct json *j, const struct health *h)
     json_key_u64_if_given(j, "cpu_first", h->first.cpu);
     json_key_u64_if_given(j, "cpu_last", h->last.cpu);
     json_key_text(j, "cpus_allowed", cpus);
-    json_key_bool(j, "realtime", is_realtime());
+    json_key_bool(j, "realtime", h->realtime.got);
+    json_key_text(j, "realtime_refused", h->realtime.refused[0] != '\0' ? h->realtime.refused : NULL);
     if (h->hybrid != NULL)
         json_key_real(j, "spin_us_at_end", (double)h->hybrid->spin / NS_PER_US);
     else

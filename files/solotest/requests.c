@@ -138,6 +138,7 @@ inline bool requests_send(struct exchange *x, struct conn *c, uint64_t now)
         struct slot *slot = conn_slot(c, c->in_flight + i);
         slot->sent = slot->handed_over = now;
         slot->looked = x->looked;
+        slot->behind = x->in_flight > 0 || i > 0 || x->last_reply > slot->intended;
         if (slot->is_set)
             x->sets++;
         else

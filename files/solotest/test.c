@@ -86,6 +86,12 @@ void test_plan(struct test_result *t, const struct settings *s, uint64_t seed, s
 void test_perform(struct test_result *t, struct outcome *o, uint64_t start)
 {
     struct exchange *x = &t->exchange;
+    if (!realtime_begin(&o->health.realtime, x->settings, x->failure)) /* it was possible when the program began */
+        return;
+    if (o->health.realtime.got && x->pacer.mode == PACING_HYBRID) {
+        x->pacer.mode = PACING_SLEEP;
+        x->pacer.spin = 0;
+    }
     pacer_rehearse(&x->pacer, start == 0 ? NEVER : start);
     o->health.hybrid = x->pacer.mode == PACING_HYBRID ? &x->pacer : NULL;
     o->health.first = health_now(); /* after the wait, which would lower the share of CPU time */
@@ -100,6 +106,7 @@ void test_perform(struct test_result *t, struct outcome *o, uint64_t start)
     bool complete = load_run(x);
     uint64_t offset_after = o->fixed_offset != 0 ? o->fixed_offset : wall_offset();
     o->health.last = health_now();
+    realtime_end(&o->health.realtime);
     o->health.measured = true;
     t->started = x->sent > 0 ? x->first_sent + offset_before : 0;
     t->finished = x->last_reply > 0 ? x->last_reply + offset_after : 0;

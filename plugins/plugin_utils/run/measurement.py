@@ -148,7 +148,7 @@ _HEALTH = Fields(
         **dict.fromkeys(
             ("user_s", "system_s", "cpu_share", "cpu_wait_s", "spin_us_at_end"), Optional(Real(-1e9, 1e18))
         ),
-        **dict.fromkeys(("clock_source", "cpus_allowed"), Optional(Text(1024))),
+        **dict.fromkeys(("clock_source", "cpus_allowed", "realtime_refused"), Optional(Text(1024))),
         **dict.fromkeys(("memory_locked", "realtime"), Optional(Flag())),
     },
 )
@@ -198,7 +198,7 @@ _RATE = Fields({"target": Optional(Real(1e-6, 1e12)), "achieved": Optional(Real(
 
 _LATENCIES = ("service", "response", "intended", "lateness")
 # The client needs time stamps of the kernel for these.
-_STAMPED = ("wakeup", "server")
+_STAMPED = ("wakeup", "server", "punctual")
 
 _KERNEL = Fields(
     {}, {"cmdline": Optional(Text(2000)), "timer_resolution_ns": Optional(Whole(1, 10**9)), "swap_bytes": _COUNT}

@@ -101,6 +101,55 @@ def test_cpu_placement(solotest, filled):
     assert report["settings"]["cpu"] == cpu
 
 
+def may_run_in_real_time():
+    """True if the kernel grants it to a child of this process."""
+    granted = subprocess.run(["chrt", "-f", "1", "true"], check=False, capture_output=True)
+    return granted.returncode == 0
+
+
+def test_real_time_is_had_or_the_reason_said(any_solotest, filled):
+    run = ("--json", "--requests", 200, "test", filled.port, 100, 1000, 0, 2000)
+    health = any_solotest.run(*run).json["client_health"]
+    assert health["realtime"] is may_run_in_real_time()
+    assert (health["realtime_refused"] is None) == health["realtime"]
+    assert (health["spin_us_at_end"] is None) == health["realtime"]  # it sleeps there
+    off = any_solotest.run("--realtime", "off", *run).json["client_health"]
+    assert off["realtime"] is False and off["realtime_refused"] is None and off["spin_us_at_end"] is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop the right to real-time priority")
+@pytest.mark.parametrize("wanted", ["auto", "required"])
+def test_real_time_without_the_right_names_it(build_of, filled, wanted):
+    def drop():
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+    client = build_of("solotest")
+    program = pathlib.Path("/tmp") / f"solotest-{os.getpid()}-{wanted}"
+    program.write_bytes(pathlib.Path(client.program).read_bytes())
+    program.chmod(0o755)
+    try:
+        client.program = str(program)
+        result = client.run(
+            *("--json", "--realtime", wanted, "--requests", 50, "test", filled.port, 100, 1000, 0, 2000),
+            preexec_fn=drop,
+        )
+    finally:
+        program.unlink()
+    if wanted == "required":
+        assert result.code == 7 and "RLIMIT_RTPRIO" in result.messages and result.output == ""
+    else:
+        assert result.code == 0 and "RLIMIT_RTPRIO" in result.json["client_health"]["realtime_refused"]
+
+
+def test_real_time_that_would_starve_redis_is_refused(solotest, filled):
+    for pacing in ("spin", "none"):
+        result = solotest.run("--realtime", "required", "--pacing", pacing, "test", filled.port)
+        assert result.code == 2 and f"--pacing {pacing}" in result.messages
+
+
 def check_start(solotest, server, clients, *options, after=0.0):
     """Start clients with one start; check that each schedule begins then, as far as the machine lets the client."""
     start_at, stolen = time.time() + 1.5, truth.stolen_ns()

@@ -14,9 +14,10 @@
 struct sample {
     int64_t due, sent, handed_over, looked, read, waited, arrived;
     bool stamped, known; /* known: by the stamp, this reply arrived at `arrived` */
+    bool behind;         /* an earlier reply was missing when it was due */
     bool last;           /* the read ended with it */
     size_t first, end;   /* the replies, one after the other, whose times are known only together */
-    int64_t service, response, intended, lateness, wakeup, server, if_overloaded;
+    int64_t service, response, intended, lateness, punctual, wakeup, server, if_overloaded;
 };
 
 static inline int64_t later(int64_t a, int64_t b)
@@ -53,7 +54,7 @@ static void judge_stamps(void)
 static void find_looks(void)
 {
     size_t look = 0, send = 0, read = 0, under_way = 0;
-    int64_t looked = 0, all_read = 0;
+    int64_t looked = 0, all_read = 0, last_read = 0;
     for (size_t order = 0; order < vm.logged; order++) {
         if (look < vm.looks.count && vm.looks.list[look].order == order) {
             looked = all_read;
@@ -65,11 +66,15 @@ static void find_looks(void)
             else if (r->blocking && r->steady)
                 all_read = later(all_read, (int64_t)r->after - r->waited);
             under_way -= r->count;
+            if (r->count > 0)
+                last_read = (int64_t)r->after;
         } else {
             struct logged *s = &vm.sends.list[send++];
             if (under_way == 0)
                 all_read = (int64_t)s->before;
             s->looked = all_read;
+            s->last_read = last_read;
+            s->under_way = under_way;
             under_way += s->count;
         }
     }
@@ -93,6 +98,7 @@ static size_t match(const struct virtual_run *run, struct sample *samples)
                 ++*send;
             const struct logged *s = &vm.sends.list[*send];
             struct sample *x = &samples[total++];
+            bool first_of_send = taken[*send] == 0;
             *x = (struct sample){.due = (int64_t)run->due[place[*send] + taken[*send]++],
                                  .sent = (int64_t)s->before,
                                  .handed_over = (int64_t)s->before,
@@ -106,6 +112,7 @@ static size_t match(const struct virtual_run *run, struct sample *samples)
             x->known = x->last && x->stamped;
             x->stamped = x->stamped && x->handed_over == x->sent;
             x->arrived = x->read - x->waited;
+            x->behind = s->under_way > 0 || !first_of_send || s->last_read > x->due;
         }
     }
     free(place);
@@ -141,6 +148,11 @@ static void compute_upper(struct sample *samples, size_t count)
         before = later(before, reply);
         x->response = ideal_free - x->due;
         x->lateness = later(0, x->intended - x->response);
+        int64_t arrived = x->known ? x->arrived : x->read;
+        if (x->sent - x->due > 100000 || x->handed_over != x->sent)
+            x->punctual = x->intended;
+        else
+            x->punctual = later(arrived, x->sent) - (x->behind ? x->due : x->sent);
     }
 }
 
@@ -239,7 +251,8 @@ static size_t differing_samples(const struct measurement *m, const struct sample
         const struct sample *b = &samples[i];
         bool same = (int64_t)a->service == b->service && (int64_t)a->response == b->response &&
                     (int64_t)a->intended == b->intended && (int64_t)a->lateness == b->lateness &&
-                    (int64_t)a->wakeup == b->wakeup && (int64_t)a->server == b->server && a->stamped == b->stamped;
+                    (int64_t)a->punctual == b->punctual && (int64_t)a->wakeup == b->wakeup &&
+                    (int64_t)a->server == b->server && a->stamped == b->stamped;
         different += !same;
     }
     return different;
@@ -263,6 +276,7 @@ static void check_second(const struct virtual_run *run)
         CHECK(differing_samples(m, samples) == 0);
     CHECK(DIFFERING(service, false) == 0 && DIFFERING(response, false) == 0);
     CHECK(DIFFERING(intended, false) == 0 && DIFFERING(lateness, false) == 0);
+    CHECK(DIFFERING(punctual, false) == 0);
     CHECK(DIFFERING(wakeup, true) == 0 && DIFFERING(server, true) == 0);
     free(samples);
 }

@@ -55,7 +55,9 @@ struct logged {
     size_t order;             /* among all that is logged */
     bool steady;              /* read: what second.h finds: the stamp is known, and how long the last byte had waited */
     int64_t waited;
-    int64_t looked; /* send: what second.h finds: when the client had last looked for replies */
+    int64_t last_read; /* send: what second.h finds: when the latest reply before it was read */
+    size_t under_way;  /* and how many were missing */
+    int64_t looked;    /* send: what second.h finds: when the client had last looked for replies */
 };
 
 struct log {
