@@ -120,7 +120,7 @@ restore: setup ## Restore the machine after a demo that was killed
 	$(call as_root,$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/restore.yml -e teardown=true)
 else
 demo: setup
-	@status=0; $(BIN)/ansible-playbook -i $(INVENTORY) playbooks/calibrated.yml -e profile=$(PROFILE) $(DEMO) || status=$$?; \
+	@status=0; $(BIN)/ansible-playbook -i $(INVENTORY) playbooks/site.yml -e slo=calibrated -e profile=$(PROFILE) $(DEMO) || status=$$?; \
 	ANSIBLE_DISPLAY_FAILED_STDERR=true $(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml >/dev/null || status=1; exit $$status
 
 restore:

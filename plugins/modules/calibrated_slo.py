@@ -13,35 +13,29 @@ short_description: Derive an objective from what DRAM alone did
 version_added: 1.0.0
 description:
   - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
-  - The objective is a multiple of the average and of the p99 of the worst host of a run in DRAM, in the worst cell. So
-    a slow machine does not fail for being slow.
-  - Writes C(calibration.json) into the directory of the run, with how the objective was derived.
-  - Runs on the controller.
+  - Runs C(site.yml) of this collection on half of the fleet, in its own process, for one iteration of each cell with
+    influence 0. The objective is a multiple of the average and of the p99 of its worst host in the worst cell. So a
+    slow machine does not fail for being slow.
+  - Writes C(calibration.json) into the directory of that run, with how the objective was derived.
+  - C(site.yml) uses it with C(slo=calibrated).
+  - Runs on the controller. Options that prompt for a password are refused; use password files.
 extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
+  - memstretch.density.checked_run
 options:
-  run_id:
-    description: The run. It must have passed, with an objective that it could not miss.
-    type: str
-    required: true
   factor:
-    description: How many times the latency of DRAM alone is allowed, 1 to 1000.
+    description: How many times the latency of half of the fleet is allowed, 1 to 1000.
     type: raw
     default: 1.5
-  fitting:
-    description: How many hosts fit into DRAM, 1 to 100,000. The run should have had half of them.
-    type: raw
-    required: true
 author:
   - The memstretch.density contributors (@memstretch)
 """
 
 EXAMPLES = r"""
-- name: Derive the objective from the run
+- name: Derive the objective
   memstretch.density.calibrated_slo:
-    run_id: dram-half
-    fitting: 8
+    run: "{{ checked }}"
   register: calibrated
 """
 
@@ -49,6 +43,6 @@ RETURN = r"""
 calibration:
   description: C(slo) with C(avg_us) and C(p99_us), and what it comes from - C(factor), C(run_id), C(hosts), C(fitting),
     C(avg_us), C(p99_us), C(charged_bytes) and C(budget_bytes).
-  returned: always
+  returned: except in check mode
   type: dict
 """

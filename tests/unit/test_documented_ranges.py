@@ -57,7 +57,7 @@ MODULE_RANGES = {
         "slo_factor": run.SLO_FACTOR,
         "minutes": study.RANGES["density_minutes"],
     },
-    "calibrated_slo": {"factor": run.SLO_FACTOR, "fitting": study.RANGES["density_max"]},
+    "calibrated_slo": {"factor": run.SLO_FACTOR},
     "page_in_latency": {name: page_in.RANGES[name] for name in ("samples", "max_seconds", "compressibility")},
     "site_check": {
         "rounds": site_check.ROUNDS,

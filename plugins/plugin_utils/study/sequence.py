@@ -281,6 +281,7 @@ class Sequence:
                 "resume": True,
                 "new_attempt": True,
                 "slo_enforce": False,
+                "slo": "",  # the study has an objective already
             },
             quiet=self._quiet,
         )
