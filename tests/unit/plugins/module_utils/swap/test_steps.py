@@ -134,3 +134,23 @@ def test_what_cannot_be_restored_is_a_warning_and_the_record_is_removed(make_cha
     ]
     assert record.read() is None
     assert (tmp_path / "file").read_bytes() == b"somebody's data"
+
+
+def test_foreign_swap_whose_uuid_has_changed_is_found_by_another_name(make_change, record, tmp_path):
+    """Swap with a random key is made anew at each boot."""
+    mapped = tmp_path / "mapped"
+    mapped.write_bytes(header(MIB, uuid.uuid4(), "other"))
+    other = {"source": "/dev/disk/by-uuid/gone", "names": [str(mapped)], "priority": 5, "unit": ""}
+    record.write({**EMPTY, "others": [other]})
+    change, commands = make_change(restore=True), []
+    change.guard.run_command = lambda command, **_options: commands.append(command) or (0, "", "")
+    change.run()
+    assert (commands, change.warnings) == ([["swapon", "--priority", "5", str(mapped)]], [])
+    assert record.read() is None
+
+
+def test_foreign_swap_that_is_on_again_under_another_name_stays_as_it_is(make_change, record, tmp_path):
+    other = {"source": "/dev/disk/by-uuid/gone", "names": [f"{tmp_path}/used"], "priority": 5, "unit": ""}
+    record.write({**EMPTY, "others": [other]})
+    change = make_change({"used": ("other", 0)}, restore=True)
+    assert texts(change)[0] == "remove the swap that is not ours from the record"
