@@ -19,6 +19,13 @@ def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[di
         raise AnsibleFilterError(str(error)) from error
 
 
+def reached(vms: t.Any, names: t.Collection[str]) -> list[dict[str, t.Any]]:
+    try:
+        return vm_members.reached(vms, names)
+    except SettingError as error:
+        raise AnsibleFilterError(str(error)) from error
+
+
 def dhcp_range(address: str) -> dict[str, str]:
     try:
         return vm_members.dhcp_range(address)
@@ -30,4 +37,11 @@ class FilterModule:
     """Filters of the role vm_fleet."""
 
     def filters(self) -> dict[str, t.Callable]:
-        return {"vm_members": members, "vm_moves": vm_members.moves, "dhcp_range": dhcp_range}
+        return {
+            "vm_members": members,
+            "vm_moves": vm_members.moves,
+            "vm_reached": reached,
+            "vm_inventory": vm_members.inventory_text,
+            "vm_network_is_own": vm_members.owns_network,
+            "dhcp_range": dhcp_range,
+        }

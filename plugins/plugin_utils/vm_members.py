@@ -5,12 +5,18 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import typing as t
+import xml.etree.ElementTree as ET
+
+import yaml
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range, SettingError, number
 from ansible_collections.memstretch.density.plugins.module_utils.vm import addresses
 
+# Of the mark, as in the template of the network.
+_NAMESPACE = "https://github.com/memstretch/density/vm"
 COUNT = Range(int, 0, 65_535, "VMs on all hypervisors together")
 _NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$")
 
@@ -64,6 +70,83 @@ def moves(members_of_all: t.Sequence[t.Mapping[str, t.Any]], surplus: t.Mapping[
         for host, names in surplus.items()
         if vm["name"] in names and host != vm["hypervisor"]
     ]
+
+
+def reached(vms: t.Any, names: t.Collection[str]) -> list[dict[str, t.Any]]:
+    """Return C(name), C(address) and C(port) of each VM, from what its hypervisor says.
+
+    A hypervisor is not trusted to name hosts for the controller, nor to choose text for its inventory.
+
+    Args:
+        vms: what the module vm_fleet returned.
+        names: of the VMs that this hypervisor is to carry.
+
+    Raises:
+        SettingError: a value does not fit.
+    """
+    found = [{"name": each["name"], "address": each["address"], "port": each["port"]} for each in vms]
+    for vm in found:
+        if vm["name"] not in names:
+            raise SettingError(f"the hypervisor names a VM {vm['name']!r}, which it does not carry")
+        if not _is_address(vm["address"]):
+            raise SettingError(f"the hypervisor gives {vm['name']} the address {vm['address']!r}, which is none")
+        port = vm["port"]
+        if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65_535:
+            raise SettingError(f"the hypervisor gives {vm['name']} the port {port!r}, which is none")
+    return found
+
+
+def _is_address(text: t.Any) -> bool:
+    try:
+        return isinstance(text, str) and "%" not in text and bool(ipaddress.ip_address(text))
+    except ValueError:
+        return False
+
+
+def inventory_text(inventory: t.Any) -> str:
+    """Return an inventory as YAML in which no text is a template: what looks like one is marked as unsafe."""
+    return yaml.dump(_marked(inventory), Dumper=_InventoryDumper, width=1000, default_flow_style=False)
+
+
+class _Unsafe(str):
+    """A text that Ansible must not take for a template."""
+
+
+class _InventoryDumper(yaml.SafeDumper):
+    """Writes the marks, and repeats what occurs twice."""
+
+    def ignore_aliases(self, data: t.Any) -> bool:
+        return True
+
+
+_InventoryDumper.add_representer(_Unsafe, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"'))
+
+
+def _marked(value: t.Any) -> t.Any:
+    if isinstance(value, dict):
+        return {str(key): _marked(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_marked(each) for each in value]
+    if isinstance(value, str):
+        # A first line that begins with #jinja2: changes what marks a template.
+        return _Unsafe(value) if "{" in value or "#jinja2:" in value else str.__str__(value)
+    # Without the tags that Ansible gives to values.
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def owns_network(definition: str, fleet: str, directory: str) -> bool:
+    """Return whether a network was made for the fleet in a directory and no running VM is attached to it.
+
+    Args:
+        definition: libvirt's, or an empty text if there is no such network.
+        fleet: name of the fleet, which fleets in other directories may share.
+    """
+    if not definition:
+        return False
+    root = ET.fromstring(definition)
+    mark = root.find(f"./metadata/{{{_NAMESPACE}}}network")
+    own = mark is not None and (mark.get("fleet"), mark.get("directory")) == (fleet, directory)
+    return own and int(root.get("connections", "0")) == 0
 
 
 def dhcp_range(address: str) -> dict[str, str]:

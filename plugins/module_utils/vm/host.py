@@ -52,9 +52,20 @@ def usable_addresses(cards: t.Mapping[str, t.Any]) -> list[str]:
     Args:
         cards: the network cards of a VM, as libvirt's interfaceAddresses() returns them.
     """
-    found = [ipaddress.ip_address(ip["addr"]) for card in cards.values() for ip in card["addrs"] or []]
-    usable = [each for each in found if not each.is_loopback and not each.is_link_local]
+    found = [_parsed(ip["addr"]) for card in cards.values() for ip in card["addrs"] or []]
+    usable = [each for each in found if each and not each.is_loopback and not each.is_link_local]
     return [str(each) for each in sorted(usable, key=lambda each: each.version)]
+
+
+def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an address, None if a guest has sent something else.
+
+    The part behind a % is the name of a network card of the guest, which means nothing on the host and may be any text.
+    """
+    try:
+        return None if "%" in text else ipaddress.ip_address(text)
+    except ValueError:
+        return None
 
 
 class VmHost:

@@ -70,6 +70,8 @@ _QUESTIONS = (
 )
 
 
+# What begins a template; the last one changes what does.
+_TEMPLATES = ("{{", "{%", "{#", "#jinja2:")
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 # An interrupted playbook that has not ended by then is interrupted again.
@@ -157,7 +159,9 @@ class ChildPlaybooks:
 
         Raises:
             Interrupted: the user interrupted it; the playbook has ended.
+            RunError: a variable looks like a template.
         """
+        refuse_templates(variables)
         take = self._follow if quiet and not context.CLIARGS.get("verbosity") else self.say
         with subprocess.Popen(
             _command(name, variables, check, limited),
@@ -204,6 +208,29 @@ def refuse_questions() -> None:
     for name, option, instead in _QUESTIONS:
         if context.CLIARGS.get(name):
             raise RunError(f"{option} prompts on the terminal, but this command runs many playbooks; use {instead}")
+
+
+def refuse_templates(value: t.Any, name: str = "") -> None:
+    """Refuse variables that a playbook would run as templates: it trusts its extra variables.
+
+    Names of hosts come from clouds too, and those of runs and studies from a results directory that others may
+    write to.
+
+    Raises:
+        RunError: a text, also one that is a key, looks like a template; the message names it.
+    """
+    if isinstance(value, t.Mapping):
+        for key, each in value.items():
+            refuse_templates(str(key), name or "the name of a variable")
+            refuse_templates(each, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            refuse_templates(each, name)
+    elif isinstance(value, str) and any(each in value for each in _TEMPLATES):
+        raise RunError(
+            f"{name}: {value[:80]!r} is not allowed; a name of a host, a run or a study must not hold "
+            f"{', '.join(_TEMPLATES)}, because Ansible would run it as a template"
+        )
 
 
 def _command(name: str, variables: t.Mapping[str, t.Any], check: bool = False, limited: bool = True) -> list[str]:

@@ -5,9 +5,18 @@
 from __future__ import annotations
 
 import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import is_trusted_as_template
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
-from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import members, moves
+from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import (
+    inventory_text,
+    members,
+    moves,
+    owns_network,
+    reached,
+)
 
 
 def test_vms_are_assigned_in_turn():
@@ -50,3 +59,74 @@ def test_vms_that_another_list_of_hypervisors_would_move_are_named():
     # 6 and 7 are beyond the count: they are removed, not moved.
     assert moved == ["r-3 (on a, not c)", "r-4 (on b, not a)", "r-5 (on a, not b)"]
     assert moves(before, {"a": [], "b": []}) == []
+
+
+VM = {"name": "r1", "address": "10.0.0.5", "port": 22, "running": True}
+
+
+def test_a_hypervisor_says_how_its_vms_are_reached():
+    assert reached([VM, {**VM, "name": "r2", "address": "fd00::5"}], ["r1", "r2"]) == [
+        {"name": "r1", "address": "10.0.0.5", "port": 22},
+        {"name": "r2", "address": "fd00::5", "port": 22},
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "localhost"},
+        {"address": ""},
+        {"address": "2001:db8::5%{{ 7 * 7 }}"},
+        {"address": "{{ 7 * 7 }}"},
+        {"address": 5},
+        {"port": 0},
+        {"port": "22 -o ProxyCommand=id"},
+        {"port": True},
+    ],
+)
+def test_a_hypervisor_names_no_host_and_no_text(wrong):
+    with pytest.raises(SettingError, match="the hypervisor "):
+        reached([{**VM, **wrong}], ["r1"])
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ 7 * 7 }}", "a{% if x %}", "{# x #}", "#jinja2: variable_start_string:'['\n[7]", "\n{{"]
+)
+def test_no_text_of_an_inventory_is_a_template(tmp_path, text):
+    path = tmp_path / "inventory.yml"
+    path.write_text(
+        inventory_text({"all": {"hosts": {"a": {"x": text, "list": [text], "port": 22}}}}), encoding="utf-8"
+    )
+    loaded = DataLoader().load_from_file(str(path), trusted_as_template=True)["all"]["hosts"]["a"]
+    assert loaded["x"] == loaded["list"][0] == text and loaded["port"] == 22
+    assert not is_trusted_as_template(loaded["x"]) and not is_trusted_as_template(loaded["list"][0])
+
+
+def test_an_ordinary_inventory_has_no_marks():
+    document = {"all": {"hosts": {"a": {"x": "-o %h", "flag": True}}}}
+    assert yaml.safe_load(inventory_text(document)) == document
+
+
+NETWORK = """<network {more}><name>n</name><metadata>
+  <d:network xmlns:d="https://github.com/memstretch/density/vm" fleet="fleet" directory="/images/fleet-fleet"/>
+</metadata></network>"""
+
+
+@pytest.mark.parametrize(
+    ("definition", "fleet", "directory", "own"),
+    [
+        (NETWORK.format(more=""), "fleet", "/images/fleet-fleet", True),
+        (NETWORK.format(more=""), "fleet", "/other/fleet-fleet", False),
+        (NETWORK.format(more=""), "other", "/images/fleet-fleet", False),
+        (NETWORK.format(more="connections='1'"), "fleet", "/images/fleet-fleet", False),
+        (
+            "<network><name>fleet='fleet' directory='/images/fleet-fleet'</name></network>",
+            "fleet",
+            "/images/fleet-fleet",
+            False,
+        ),
+        ("", "fleet", "/images/fleet-fleet", False),
+    ],
+)
+def test_a_network_is_the_fleets_of_one_directory_and_free(definition, fleet, directory, own):
+    assert owns_network(definition, fleet, directory) is own

@@ -63,6 +63,13 @@ def test_an_address_of_ipv4_comes_first_and_one_of_ipv6_serves_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["2001:db8::5%{{ lookup('pipe', 'id') }}", "2001:db8::5%eth0", "10.0.0.300", "", "x\n"]
+)
+def test_what_is_no_address_leaves_the_others(text) -> None:
+    assert usable_addresses({"eth0": card((text, IPV6), ("2001:db8::7", IPV6))}) == ["2001:db8::7"]
+
+
+@pytest.mark.parametrize(
     ("calls", "what", "message"),
     [
         ({"listAllDomains": fail}, lambda host: host.domains(), "cannot list the VMs: client socket is closed"),

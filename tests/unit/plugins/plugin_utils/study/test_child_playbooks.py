@@ -73,3 +73,24 @@ def test_a_playbook_does_not_outlive_a_killed_parent():
     finally:
         os.close(child)
     assert ended, "the child still runs"
+
+
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [
+        ({"run_id": "x{{ lookup('pipe', 'id') }}"}, "run_id: "),
+        ({"vm_fleet_hypervisors": ["a", "{% for %}"]}, "vm_fleet_hypervisors: "),
+        ({"site": {"{{ host }}": 1}}, "site: "),
+        ({"{{ name }}": 1}, "the name of a variable: "),
+        ({"site": {"a": [{"b": "#jinja2: variable_start_string:'['\n[7]"}]}}, "site.a.b: "),
+    ],
+)
+def test_a_name_that_is_a_template_reaches_no_child(monkeypatch, variables, named):
+    monkeypatch.setattr(child_playbooks, "_command", lambda *_arguments: pytest.fail("a child was started"))
+    playbooks = child_playbooks.ChildPlaybooks(lambda _line: None, lambda: None)
+    with pytest.raises(child_playbooks.RunError, match=f"^{named}.* is not allowed"):
+        playbooks.run("site", variables)
+
+
+def test_other_texts_reach_a_child():
+    child_playbooks.refuse_templates({"a": ["kvm01", 1, None, True], "b": {"c": "{ } % #"}})
