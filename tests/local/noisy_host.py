@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A host as people have it: sudo asks for a password, lectures and cannot resolve a name, and .bashrc prints.
 
-It is this machine with another /etc and another name, in namespaces of its own. A program stands in for ssh. It does
-what sshd does there for a command, with a terminal if Ansible wants one, but needs no network and no sshd.
+It is this machine with other files in /etc and /var/lib and another name, in namespaces of its own. A program stands in
+for ssh. It does what sshd does there for a command, with a terminal if Ansible wants one, but needs no network.
 """
 
 from __future__ import annotations
@@ -54,10 +54,15 @@ class NoisyHost:
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path, self.home = path, path / "home"
-        etc = path / "etc"
-        # Owners, modes and links stay; a socket or an unreadable file there would be an error.
-        subprocess.run(["cp", "-a", "/etc", str(etc)], check=True)
-        (etc / "sudoers").unlink()
+        # What is written there stays there.
+        script = ""
+        for name in ("etc", "var/lib"):
+            over, work = path / "over" / name, path / "work" / name
+            over.mkdir(parents=True)
+            work.mkdir(parents=True)
+            script += f"mount -t overlay overlay -o lowerdir=/{name},upperdir={over},workdir={work} /{name} && "
+        script += "hostname memstretch-nowhere && rm -rf /var/lib/memstretch && exec sleep infinity"
+        etc = path / "over" / "etc"
         (etc / "sudoers").write_text(SUDOERS, encoding="utf-8")
         (etc / "sudoers").chmod(0o440)
         (etc / "nsswitch.conf").write_text(
@@ -65,10 +70,7 @@ class NoisyHost:
         )
         self.home.mkdir()
         (self.home / ".bashrc").write_text(BASHRC, encoding="utf-8")
-        script = 'mount --bind "$0" /etc && hostname memstretch-nowhere && exec sleep infinity'
-        self.process = subprocess.Popen(
-            ["unshare", "--mount", "--uts", "--propagation=private", "sh", "-c", script, str(etc)]
-        )
+        self.process = subprocess.Popen(["unshare", "--mount", "--uts", "--propagation=private", "sh", "-c", script])
         try:
             names = pathlib.Path(f"/proc/{self.process.pid}/comm")
             wait_for("the namespaces", lambda: names.read_text(encoding="utf-8") == "sleep\n")
