@@ -20,7 +20,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.controller_acti
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES, SLO_FACTOR
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import (
+    RANGES,
+    SLO_AVG_US,
+    SLO_FACTOR,
+    SLO_P99_US,
+)
 
 NAME = "site_check"
 
@@ -31,8 +36,8 @@ class ActionModule(ControllerAction):
     ARGUMENTS = {
         "results_dir": RESULTS_DIR,
         "hosts": {"type": "dict", "required": True},
-        "slo_avg_us": {"type": "raw", "default": 50},
-        "slo_p99_us": {"type": "raw", "default": 300},
+        "slo_avg_us": {"type": "raw", "default": SLO_AVG_US},
+        "slo_p99_us": {"type": "raw", "default": SLO_P99_US},
         "slo_factor": {"type": "raw"},
         "max_stolen": {"type": "raw", "default": 0.01},
         "max_gap": {"type": "raw", "default": 0.2},

@@ -25,35 +25,14 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, check_numbers
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import placement as client_placement
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, HistogramError
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES, cpu_choice
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import (
+    FLAGS,
+    POSITIONAL,
+    RANGES,
+    cpu_choice,
+)
 
 SCHEMA = 1
-
-# Options of the module, and the client's options that they become.
-_LONG_OPTIONS = {
-    "host": "--host",
-    "socket": "--socket",
-    "username": "--user",
-    "ca_certs": "--cacert",
-    "client_cert_file": "--cert",
-    "client_key_file": "--key",
-    "tls_server_name": "--sni",
-    "requests": "--requests",
-    "max_seconds": "--max-seconds",
-    "start_at": "--start-at",
-    "stagger": "--stagger",
-    "arrivals": "--arrivals",
-    "pacing": "--pacing",
-    "spin_us": "--spin-us",
-    "seed": "--seed",
-    "duration": "--duration",
-    "connections": "--connections",
-    "pipeline": "--pipeline",
-    "pattern": "--pattern",
-    "compressibility": "--compressibility",
-    "reply_timeout": "--timeout",
-    "raw_samples": "--raw",
-}
 
 # How long to wait for the end of an execution that an interrupted playbook left behind.
 _TAKEOVER_SECONDS = 10.0
@@ -138,7 +117,7 @@ def _write_result(path: str, work: t.Callable[[], dict[str, t.Any]]) -> None:
 def command(options: t.Mapping[str, t.Any], executable: str, cpu: int | None = None) -> list[str]:
     """Return the client's argument vector, pinned to a CPU if one is given. It never holds the password."""
     argv = [executable, "--json"]
-    for option, flag in _LONG_OPTIONS.items():
+    for option, flag in FLAGS.items():
         value = options[option]
         if value is not None:
             argv.append(f"{flag}={_plain(value)}")
@@ -150,8 +129,7 @@ def command(options: t.Mapping[str, t.Any], executable: str, cpu: int | None = N
         argv.append(f"--cpu={cpu}")
     if options["mode"] == "fill" and not options["overwrite"]:
         argv.append("--protect")
-    positional = ("port", "value_size", "key_count", "influence", "rate", "read_mix")
-    return argv + [options["mode"], *(_plain(options[name]) for name in positional)]
+    return argv + [options["mode"], *(_plain(options[name]) for name in POSITIONAL)]
 
 
 def _plain(value: t.Any) -> str:

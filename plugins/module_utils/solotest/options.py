@@ -1,87 +1,110 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of the latency client, with the client's own limits.
+"""The options of the latency client: one table, from which come its command line, the checks and the argument spec.
 
-The client enforces these limits too; tests/programs/solotest compares them with what it accepts.
+The client has a table of its own, in files/solotest/options.c. tests/unit compares names, types, choices and defaults
+with it, tests/programs/solotest the limits with what the client accepts.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges, SettingError, number
 
-RANGES: Ranges = {
-    "port": Range(int, 1, 65_535, "TCP port"),
-    "value_size": Range(int, 1, 512 * 2**20, "bytes"),
-    "key_count": Range(int, 1, 10**12, "keys"),
-    "influence": Range(float, -1_000_000, 1_000_000, "strength of the pull towards the middle; 0 is flat"),
-    "rate": Range(float, 0.001, 1_000_000_000, "requests per second and host"),
-    "read_mix": Range(int, -1, 100, "percent of GETs; -1 is SETs only"),
-    "requests": Range(int, 1, 10**12, "requests"),
-    "duration": Range(float, 0.001, 1_000_000_000, "seconds"),
-    "max_seconds": Range(float, 0.001, 1_000_000_000, "seconds"),
-    "connections": Range(int, 1, 512, "connections to one Redis"),
-    "pipeline": Range(int, 1, 4096, "requests in flight per connection"),
-    "spin_us": Range(int, 0, 1_000_000, "microseconds"),
-    "start_at": Range(float, 0, 4_102_444_800, "seconds since the epoch"),
-    "stagger": Range(float, 0, 0.999999999, "fraction of one interval"),
-    "seed": Range(int, 0, 2**53 - 1, "seed"),
-    "compressibility": Range(float, 0, 1, "share of each value that is constant"),
-    "reply_timeout": Range(float, 0.001, 86_400, "seconds"),
+PATTERNS = ("gaussian", "uniform", "sequential")
+ARRIVALS = ("periodic", "jitter", "poisson")
+PACINGS = ("hybrid", "sleep", "spin", "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """An option of one execution.
+
+    Attributes:
+        kind: its type in an argument spec.
+        flag: the client's long option for it; None if it is positional or the client does not have it.
+        allowed: the numbers that it allows.
+        no_log: False if its name only looks like that of a secret.
+    """
+
+    kind: str
+    default: t.Any = None
+    flag: str | None = None
+    allowed: Range[t.Any] | None = None
+    choices: tuple[str, ...] = ()
+    no_log: bool | None = None
+
+    def argument(self) -> dict[str, t.Any]:
+        """Return what an argument spec says about this option."""
+        said = {"default": self.default, "choices": list(self.choices) or None, "no_log": self.no_log}
+        return {"type": self.kind, **{name: value for name, value in said.items() if value is not None}}
+
+
+def _whole(low: float, high: float, unit: str, default: int | None = None, flag: str | None = None) -> Option:
+    return Option("int", default, flag, Range(int, low, high, unit))
+
+
+def _real(low: float, high: float, unit: str, default: float | None = None, flag: str | None = None) -> Option:
+    return Option("float", default, flag, Range(float, low, high, unit))
+
+
+OPTIONS: dict[str, Option] = {
+    "mode": Option("str", "test", choices=("test", "fill", "ping")),
+    "executable": Option("path", "solotest"),
+    "host": Option("str", "127.0.0.1", "--host"),
+    "port": _whole(1, 65_535, "TCP port", 6379),
+    "socket": Option("path", flag="--socket"),
+    "username": Option("str", flag="--user"),
+    "password": Option("str", no_log=True),
+    "tls": Option("bool", False),
+    "validate_certs": Option("bool", True),
+    "ca_certs": Option("path", flag="--cacert"),
+    "client_cert_file": Option("path", flag="--cert"),
+    "client_key_file": Option("path", flag="--key"),
+    "tls_server_name": Option("str", flag="--sni"),
+    "value_size": _whole(1, 512 * 2**20, "bytes", 1000),
+    "key_count": dataclasses.replace(_whole(1, 10**12, "keys", 20_000_000), no_log=False),
+    "influence": _real(-1_000_000, 1_000_000, "strength of the pull towards the middle; 0 is flat", -1),
+    "rate": _real(0.001, 1_000_000_000, "requests per second and host", 1_000_000),
+    "read_mix": _whole(-1, 100, "percent of GETs; -1 is SETs only", 100),
+    "requests": _whole(1, 10**12, "requests", flag="--requests"),
+    "duration": _real(0.001, 1_000_000_000, "seconds", flag="--duration"),
+    "max_seconds": _real(0.001, 1_000_000_000, "seconds", flag="--max-seconds"),
+    "start_at": _real(0, 4_102_444_800, "seconds since the epoch", flag="--start-at"),
+    "stagger": _real(0, 0.999999999, "fraction of one interval", 0, "--stagger"),
+    "arrivals": Option("str", "periodic", "--arrivals", choices=ARRIVALS),
+    "pacing": Option("str", "hybrid", "--pacing", choices=PACINGS),
+    "spin_us": _whole(0, 1_000_000, "microseconds", 0, "--spin-us"),
+    "cpu": Option("raw", "any"),
+    "connections": _whole(1, 512, "connections to one Redis", 1, "--connections"),
+    "pipeline": _whole(1, 4096, "requests in flight per connection", 1, "--pipeline"),
+    "pattern": Option("str", "gaussian", "--pattern", choices=PATTERNS),
+    "compressibility": _real(0, 1, "share of each value that is constant", 0, "--compressibility"),
+    "seed": _whole(0, 2**53 - 1, "seed", flag="--seed"),
+    "reply_timeout": _real(0.001, 86_400, "seconds", 60, "--timeout"),
+    "overwrite": Option("bool", False),
+    "raw_samples": Option("path", flag="--raw"),
+    "detach": Option("bool", False),
+    "phase": Option("str"),
+    "run_id": Option("str"),
+    "observe": Option("bool", False),
 }
+# What the client's command line ends with, after the mode.
+POSITIONAL = ("port", "value_size", "key_count", "influence", "rate", "read_mix")
+
+RANGES: Ranges = {name: option.allowed for name, option in OPTIONS.items() if option.allowed}
+FLAGS = {name: option.flag for name, option in OPTIONS.items() if option.flag}
 CPU = Range(int, 0, 1023, "CPU number")
 
 # Of the modules solotest and solotest_clients: the options of one execution, and which of them need others.
-ARGUMENTS: dict[str, t.Any] = {
-    "mode": {"type": "str", "choices": ["test", "fill", "ping"], "default": "test"},
-    "executable": {"type": "path", "default": "solotest"},
-    "host": {"type": "str", "default": "127.0.0.1"},
-    "port": {"type": "int", "default": 6379},
-    "socket": {"type": "path"},
-    "username": {"type": "str"},
-    "password": {"type": "str", "no_log": True},
-    "tls": {"type": "bool", "default": False},
-    "validate_certs": {"type": "bool", "default": True},
-    "ca_certs": {"type": "path"},
-    "client_cert_file": {"type": "path"},
-    "client_key_file": {"type": "path"},
-    "tls_server_name": {"type": "str"},
-    "value_size": {"type": "int", "default": 1000},
-    "key_count": {"type": "int", "default": 20000000, "no_log": False},
-    "requests": {"type": "int"},
-    "duration": {"type": "float"},
-    "rate": {"type": "float", "default": 1000000},
-    "influence": {"type": "float", "default": -1},
-    "read_mix": {"type": "int", "default": 100},
-    "start_at": {"type": "float"},
-    "stagger": {"type": "float", "default": 0},
-    "arrivals": {"type": "str", "choices": ["periodic", "jitter", "poisson"], "default": "periodic"},
-    "pacing": {"type": "str", "choices": ["hybrid", "sleep", "spin", "none"], "default": "hybrid"},
-    "spin_us": {"type": "int", "default": 0},
-    "cpu": {"type": "raw", "default": "any"},
-    "connections": {"type": "int", "default": 1},
-    "pipeline": {"type": "int", "default": 1},
-    "pattern": {"type": "str", "choices": ["gaussian", "uniform", "sequential"], "default": "gaussian"},
-    "compressibility": {"type": "float", "default": 0},
-    "seed": {"type": "int"},
-    "max_seconds": {"type": "float"},
-    "reply_timeout": {"type": "float", "default": 60},
-    "overwrite": {"type": "bool", "default": False},
-    "raw_samples": {"type": "path"},
-    "detach": {"type": "bool", "default": False},
-    "phase": {"type": "str"},
-    "run_id": {"type": "str"},
-    "observe": {"type": "bool", "default": False},
-}
+ARGUMENTS: dict[str, t.Any] = {name: option.argument() for name, option in OPTIONS.items()}
 NEEDED: dict[str, t.Any] = {
     "required_by": {"username": ["password"]},
     "required_together": [("client_cert_file", "client_key_file")],
 }
-
-PATTERNS = ("gaussian", "uniform", "sequential")
-ARRIVALS = ("periodic", "jitter", "poisson")
 
 # Where the client may run, besides the number of a CPU.
 ANY_CPU, BESIDE_REDIS, OWN_CPU = "any", "beside_redis", "own"

@@ -16,23 +16,23 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
     numbers,
     yes_or_no,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARRIVALS, PATTERNS, cpu_choice
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import (
+    ARRIVALS,
+    PACINGS,
+    PATTERNS,
+    cpu_choice,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import LOAD_NUMBERS, RANGES
 
 # The slowest fill seen so far, in keys per second. Used only for the announced duration.
 FILL_KEYS_PER_SECOND = 100_000
 
 SETTINGS = (
     "profile",
-    "key_count",
-    "value_size",
-    "compressibility",
+    *LOAD_NUMBERS,
     "requests",
     "duration",
-    "rate",
     "pattern",
-    "connections",
-    "pipeline",
     "arrivals",
     "pacing",
     "cpu",
@@ -45,7 +45,8 @@ SETTINGS = (
     "min_overlap",
     "stop_when_failed",
 )
-PACINGS = ("hybrid", "sleep", "spin")
+# A closed loop has no schedule that the hosts of a fleet could share.
+OPEN_PACINGS = tuple(pacing for pacing in PACINGS if pacing != "none")
 
 
 def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any]:
@@ -59,13 +60,13 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
         SettingError: a setting is unknown, missing or out of range.
     """
     _check_names(options)
-    for name, choices in (("arrivals", ARRIVALS), ("pacing", PACINGS), ("pattern", PATTERNS)):
+    for name, choices in (("arrivals", ARRIVALS), ("pacing", OPEN_PACINGS), ("pattern", PATTERNS)):
         choice(prefix + name, options[name], choices)
 
     def one(name: str) -> t.Any:
         return number(prefix + name, options[name], RANGES[name])
 
-    key_count = one("key_count")
+    load = {name: one(name) for name in LOAD_NUMBERS}
     influences = numbers(prefix + "influences", options["influences"], RANGES["influences"])
     if options["pattern"] != "gaussian" and influences != [0]:
         raise SettingError(
@@ -75,14 +76,9 @@ def checked(options: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, t.Any
     return {
         "profile": options["profile"],
         "load": {
-            "key_count": key_count,
-            "value_size": one("value_size"),
-            "compressibility": one("compressibility"),
-            "requests": _requests(options, key_count, prefix),
-            "rate": one("rate"),
+            **load,
+            "requests": _requests(options, load["key_count"], prefix),
             "pattern": options["pattern"],
-            "connections": one("connections"),
-            "pipeline": one("pipeline"),
             "arrivals": options["arrivals"],
             "pacing": options["pacing"],
             "cpu": cpu_choice(prefix + "cpu", options["cpu"]),

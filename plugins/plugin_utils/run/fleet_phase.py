@@ -13,22 +13,13 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import char
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import HostClocks
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_sum import LATENCIES, FleetSum
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import LOAD_NUMBERS
 
 # The figures of a host's service time from which the brief's six figures are computed.
 BRIEF_FIGURES = ("avg_us", "min_us", "p95_us", "p99_us", "max_us")
 
 # Settings that every host of a phase must have measured with.
-_COMMON_SETTINGS = (
-    "key_count",
-    "value_size",
-    "compressibility",
-    "requests",
-    "rate",
-    "pattern",
-    "connections",
-    "pipeline",
-    "arrivals",
-)
+_COMMON_SETTINGS = (*LOAD_NUMBERS, "requests", "pattern", "arrivals")
 
 
 class PhaseResults:

@@ -8,17 +8,14 @@ from __future__ import annotations
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES as CLIENT
 
+# The numbers of the client that every phase of a run has in common, apart from how long it lasts.
+LOAD_NUMBERS = ("key_count", "value_size", "compressibility", "rate", "connections", "pipeline")
+# The objective of a user who states none, in microseconds.
+SLO_AVG_US, SLO_P99_US = 50, 300
 # Of an SLO that comes from the machine itself.
 SLO_FACTOR = Range(float, 1, 1000, "multiple of what DRAM alone does")
 RANGES: Ranges = {
-    "key_count": CLIENT["key_count"],
-    "value_size": CLIENT["value_size"],
-    "compressibility": CLIENT["compressibility"],
-    "requests": CLIENT["requests"],
-    "duration": CLIENT["duration"],
-    "rate": CLIENT["rate"],
-    "connections": CLIENT["connections"],
-    "pipeline": CLIENT["pipeline"],
+    **{name: CLIENT[name] for name in (*LOAD_NUMBERS, "requests", "duration")},
     "influences": CLIENT["influence"],
     "read_mixes": CLIENT["read_mix"],
     "warmups": Range(int, 0, 100, "phases per cell"),
