@@ -21,6 +21,7 @@ OTHERS = {
     "--tls",
     "--insecure",
     "--cpu",
+    "--realtime",  # the client takes it by itself where it may, and the module does not offer to refuse it
     "--protect",
     "--json",
     "--connect-timeout",
