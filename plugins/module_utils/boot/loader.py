@@ -47,7 +47,7 @@ class Entry(t.NamedTuple):
     line: str
     # What tells it from other entries of the same kernel, such as those of a snapshot or for debugging, and its place.
     key: str = ""
-    index: str = ""
+    position: str = ""
 
     @property
     def words(self) -> list[str]:
@@ -442,7 +442,7 @@ class Grubby:
         for entry, words, gone, subjects in zip(entries, wanted, away, new):
             own = [one for one in subjects if one not in new_all]
             self._update_one(
-                entry.index,
+                entry.position,
                 [word for word in gone if word not in away_all],
                 [word for word in words if boot_arguments.subject(word) in own],
             )
