@@ -14,7 +14,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.memory import stays_awake
 
-SHORT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "bench" / "short.md"
+PAGES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "bench"
+SHORT = PAGES / "short.md"
+CLIENT = PAGES / "client.md"
+CLIENT_SECTIONS = {"client": "All parts", "client_fill": "Fill"}
 BUSY = 0.7  # load average; it still includes some work from before the start
 
 
@@ -36,13 +39,13 @@ def describe(load, idle=True):
 
 
 def write_section(bench: str, heading: str, text: str, page: pathlib.Path = SHORT) -> None:
-    """Write the section of a bench in the page of the short benches; the other sections stay as they are.
+    """Write the section of a bench in a page; the other sections stay as they are.
 
     Args:
         bench: its name. The comments around its section have it.
         heading: of the section.
         text: below the heading.
-        page: for tests.
+        page: that has the section.
     """
     begin, end = f"<!-- {bench} -->\n", f"<!-- end of {bench} -->\n"
     before, found, rest = page.read_text(encoding="utf-8").partition(begin)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page of the short benches: each bench writes its own section and nothing else."""
+"""Pages with several benches: each bench writes its own section and nothing else."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from ansible_collections.memstretch.density.tests.unit.fixtures.pages import ROO
 
 sys.path.append(str(ROOT / "tests" / "bench"))
 
-from machine import SHORT, write_section
+from machine import CLIENT, CLIENT_SECTIONS, SHORT, write_section
 
 WRITTEN_BY = re.compile(r'write_section\(\s*"(\w+)",\s*"([^"]+)"')
 BENCHES = [
-    found.groups()
+    (SHORT, *found.groups())
     for path in sorted((ROOT / "tests" / "bench").glob("*.py"))
     for found in WRITTEN_BY.finditer(path.read_text(encoding="utf-8"))
 ]
+BENCHES += [(CLIENT, bench, heading) for bench, heading in CLIENT_SECTIONS.items()]
 
 
-@pytest.mark.parametrize(("bench", "heading"), BENCHES)
-def test_a_bench_finds_its_section(tmp_path, bench, heading):
-    page = tmp_path / "short.md"
-    shutil.copy(SHORT, page)
+@pytest.mark.parametrize(("kept", "bench", "heading"), BENCHES)
+def test_a_bench_finds_its_section(tmp_path, kept, bench, heading):
+    page = tmp_path / "page.md"
+    shutil.copy(kept, page)
     write_section(bench, heading, "New figures.", page)
-    before, after = (path.read_text(encoding="utf-8") for path in (SHORT, page))
+    before, after = (path.read_text(encoding="utf-8") for path in (kept, page))
     section = re.compile(f"<!-- {bench} -->\n## ([^\n]+)\n\n(.+?)\n<!-- end of {bench} -->\n", re.DOTALL)
     old, new = section.search(before), section.search(after)
     assert old and new and new.groups() == (heading, "New figures.")

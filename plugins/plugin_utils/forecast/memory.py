@@ -14,7 +14,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.admission im
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import value_bytes
 
 # CPU time of a request (client and Redis), and of the client's spin before it with pacing hybrid
-# (docs/bench/client-intel.md).
+# (docs/bench/client.md).
 REQUEST_CPU_US, SPIN_US = 25, 40
 # A page that compresses to this share or more is stored uncompressed (zsmalloc's largest class below a page).
 INCOMPRESSIBLE = 0.8

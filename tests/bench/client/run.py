@@ -3,7 +3,7 @@
 
 What is compared is interleaved, and closed loops alternate in slices (closed_loop.py), so that a machine that changes
 its speed in the middle changes it for all. Needs redis-server, a C compiler and libhiredis; two CPUs give all rows.
-With --write the figures go to a page of docs/bench/.
+With --write the figures go to a section of docs/bench/client.md.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from common import (
     truth,
 )
 from fill import bench_fill
+from machine import CLIENT, CLIENT_SECTIONS, write_section
 from stopped import bench_truth
 
 PACED_RATE = 5000
@@ -301,14 +302,8 @@ def describe_machine():
     ]
 
 
-def write_document(path, machine, table, options):
-    lines = [
-        "# Bench of the client: raw figures",
-        "",
-        "Written by `tests/bench/client/run.py --write`. What the words mean: [measurement.md](../measurement.md).",
-        "",
-    ]
-    lines += [f"- {line}" for line in machine]
+def write_document(section, machine, table, options):
+    lines = [f"- {line}" for line in machine]
     lines += [
         f"- closed loops: {options.pairs} pairs of slices of 50 ms in {BLOCKS} blocks, each with both clients started "
         "anew; the median of the blocks' medians and its 95 % interval (sign test); fewer pairs with redis-benchmark",
@@ -322,13 +317,12 @@ def write_document(path, machine, table, options):
         "",
         table.markdown(),
         "",
-        "## All repetitions",
+        "### All repetitions",
         "",
     ]
     lines += [f"- {what}: {figures}" for what, figures in table.raw]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"written: {path.relative_to(ROOT)}")
+    write_section(section, CLIENT_SECTIONS[section], "\n".join(lines), CLIENT)
+    print(f"written: {CLIENT_SECTIONS[section]} of {CLIENT.relative_to(ROOT)}")
 
 
 def main():
@@ -345,7 +339,11 @@ def main():
     )
     parser.add_argument("--only", default="", help="parts whose name contains this: closed_loop, pacing, truth, ...")
     parser.add_argument(
-        "--write", nargs="?", const="client.md", metavar="PAGE", help="write this page of docs/bench/ (client.md)"
+        "--write",
+        nargs="?",
+        const="client",
+        choices=CLIENT_SECTIONS,
+        help="write this section of docs/bench/client.md (client)",
     )
     options = parser.parse_args()
     subprocess.run(["make", "-s", "-C", TESTS, "build/solotest"], check=True)
@@ -370,7 +368,7 @@ def main():
                 part()
     print("\n" + table.totals())
     if options.write:
-        write_document(ROOT / "docs" / "bench" / options.write, machine, table, options)
+        write_document(options.write, machine, table, options)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ static void make_late(double median, double p99)
     }
 }
 
-/* The sleeps of a Xeon (docs/bench/client-intel.md). Sleeping alone takes 7.4 % of its CPU; 15 % are allowed with the spinning. */
+/* The sleeps of a Xeon (docs/bench/client.md). Sleeping alone takes 7.4 % of its CPU; 15 % are allowed with the spinning. */
 static void test_prompt_sleeps_cost_little_spinning(void)
 {
     make_late(4000, 16200);
