@@ -11,7 +11,7 @@
  *   when, and how long  clock, pacer, latency
  *   to and from Redis   network, transport, tls, connection, resp, requests, reply, replies, exchange, load, server, ownership
  *   what is kept        histogram, series, measurement, errors
- *   several phases      schedule, follow, watch
+ *   several phases      schedule, follow, windows, watch
  *   around it           options, process, realtime, signals, health, failure, json, report, numbers
  *
  * The latencies of a request are defined in one place, slot_complete() in latency.c. The rest
@@ -44,6 +44,7 @@
 #include "solotest/schedule.h"
 #include "solotest/signals.h"
 #include "solotest/test.h"
+#include "solotest/watch.h"
 #include "solotest/tls.h"
 
 /* Waits until shortly before `start_at` and returns the monotonic time of the start; the pacer then waits for the rest. 0 if
@@ -173,6 +174,8 @@ static void test_phase(const struct settings *s, const struct credentials *who, 
               (s->read_mix >= 100 || ownership_extend(&t->exchange.conns[0], s, &o->failure));
     if (t->done) {
         test_run(t, o);
+        if (s->windows > 0)
+            o->ended = t->exchange.stopped == 0 ? "done" : watch_ended() ? "lease" : "signal";
         measurement_finish(t->measurement, &t->exchange.bound);
     }
     load_close(&t->exchange);
@@ -251,7 +254,8 @@ int main(int argc, char **argv)
         o.seed = choose_seed(&s);
         if (s.schedule != NULL)
             return follow(&s, &plan, &who);
-        perform(&s, &who, &o);
+        if (s.lease == NULL || watch_lease(s.lease, &o.failure))
+            perform(&s, &who, &o);
     }
     if (s.help || s.version)
         return fflush(stdout) == 0 ? EXIT_OK : EXIT_OUTPUT;

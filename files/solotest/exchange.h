@@ -32,6 +32,7 @@ struct exchange {
     uint32_t
         keys_each; /* above 1: every request is an MSET of so many keys, the last one of what is left of `planned` */
     bool stop_on_error;
+    bool may_be_stopped;             /* a request to stop the program ends the load as planned */
     const char *name;                /* for progress */
     struct measurement *measurement; /* NULL: do not measure */
     struct ideal_client ideal;
@@ -50,6 +51,7 @@ struct exchange {
     uint64_t issued;                          /* of `planned` */
     uint64_t sent, gets, sets, ok, in_flight; /* requests */
     uint64_t more_keys;                       /* that successful MSETs wrote beyond one each */
+    int stopped;                              /* the signal that ended it as planned, or 0 */
     uint64_t not_sent;                        /* due when the time was over */
     uint64_t other_size;                      /* GETs that returned a value of another size */
     uint64_t first_due, last_due;             /* of the requests that were sent */

@@ -28,6 +28,9 @@ enum { SLOW_YIELD_NS = 500000, SLOW_YIELDS = 8 };
 /* So shortly before its end the client no longer relies on a heartbeat to look at the clock. */
 #define END_NEAR_NS (2 * NS_PER_S)
 
+#define QUIET_NS NS_PER_MS /* a window is written where the next request is due so much later */
+#define STOP_NS NS_PER_S
+
 #define LOST_STEPS 1000000 /* more requests that were not sent are counted in groups */
 
 /* Adds how long the last byte had been in the socket, by the kernel's time stamp. Stamps are of the
@@ -229,14 +232,91 @@ static bool load_should_read(const struct exchange *x, const struct conn *c, uin
     return x->unread_since != 0 && x->in_flight > 0 && since(now, x->unread_since) > READ_EVERY_NS;
 }
 
+/* When the next request is due that was not sent; NEVER if there is none. */
+static uint64_t next_unsent(struct exchange *x)
+{
+    if (x->staging != NULL)
+        return conn_slot(x->staging, x->staging->in_flight)->intended;
+    return requests_left(x) ? pacer_due(&x->pacer, x->issued) : NEVER;
+}
+
+/* When the oldest request is due that is not answered, sent or not. */
+static uint64_t oldest_due(struct exchange *x)
+{
+    uint64_t oldest = next_unsent(x);
+    for (size_t i = 0; i < x->conn_count; i++)
+        if (x->conns[i].in_flight > 0)
+            oldest = min_u64(oldest, conn_slot(&x->conns[i], 0)->intended);
+    return oldest;
+}
+
+/* Counts what is missing of the window that ended at `end`: whoever waits for it has waited until now. */
+static void count_unanswered(struct exchange *x, uint64_t end, uint64_t now)
+{
+    struct windows *w = x->measurement->windows;
+    uint64_t begin = end - w->length;
+    for (size_t i = 0; i < x->conn_count; i++)
+        for (size_t k = 0; k < x->conns[i].in_flight; k++) {
+            uint64_t due = conn_slot(&x->conns[i], k)->intended;
+            if (due >= begin && due < end)
+                windows_add_unanswered(w, since(now, due), 1);
+        }
+    uint64_t next = next_unsent(x);
+    if (next >= end)
+        return;
+    /* Those of the schedule from `next` on, evenly spaced, that are due in the window. */
+    uint64_t left = x->planned == 0 ? UINT64_MAX : x->planned - x->sent;
+    uint64_t until = min_u64((uint64_t)ceill((long double)(end - next) / x->pacer.period), left);
+    for (uint64_t i = (uint64_t)ceill((long double)since(begin, next) / x->pacer.period); i < until; i++)
+        windows_add_unanswered(w, since(now, next + (uint64_t)((long double)i * x->pacer.period)), 1);
+}
+
+/* Closes the windows that are over, in a moment in which that delays no request, unless there is none for long. */
+static void load_windows(struct exchange *x)
+{
+    struct windows *w = x->measurement != NULL ? x->measurement->windows : NULL;
+    if (w == NULL)
+        return;
+    for (uint64_t now = now_ns();; now = now_ns()) {
+        uint64_t end = x->pacer.start + windows_end(w), oldest = oldest_due(x);
+        bool complete = oldest >= end, over = now >= end + w->length;
+        if (now < end || (!complete && !over) || (oldest < now + QUIET_NS && now < end + w->length / 4))
+            return;
+        measurement_record(x->measurement);
+        if (!complete)
+            count_unanswered(x, end, now);
+        windows_close(w);
+    }
+}
+
+/* Sends nothing more that is not due yet, and waits for STOP_NS at most for what was sent. */
+static void load_stop(struct exchange *x)
+{
+    uint64_t now = now_ns();
+    x->stopped = interrupted;
+    interrupted = 0;
+    x->stop_at = now;
+    x->end_at = now + STOP_NS;
+    struct conn *c = x->staging;
+    if (c == NULL || conn_slot(c, c->in_flight)->intended < now)
+        return;
+    c->staged = 0;
+    c->out_used = 0;
+    x->issued--;
+    x->staging = NULL;
+}
+
 static bool load_loop(struct exchange *x)
 {
     for (;;) {
+        if (interrupted && x->may_be_stopped && x->stopped == 0)
+            load_stop(x);
         if (interrupted) {
             (void)fail_interrupted(x->failure);
             return exchange_abandon(x, "interrupted");
         }
         load_progress(x);
+        load_windows(x);
         struct conn *c = load_prepare(x);
         if (c == NULL && x->in_flight == 0)
             return true;
@@ -268,7 +348,7 @@ static void load_count_not_sent(struct exchange *x, uint64_t end)
     if (x->sent == x->planned || due >= end)
         return;
     long double waiting = floorl((long double)(end - due) / x->pacer.period) + 1;
-    x->not_sent = min_u64((uint64_t)waiting, x->planned - x->sent);
+    x->not_sent = x->planned == 0 ? (uint64_t)waiting : min_u64((uint64_t)waiting, x->planned - x->sent);
     uint64_t step = x->not_sent / LOST_STEPS + 1;
     for (uint64_t i = 0; i < x->not_sent; i += step)
         measurement_add_lost(x->measurement, since(end, due + (uint64_t)((long double)i * x->pacer.period)),

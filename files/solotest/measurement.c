@@ -9,10 +9,15 @@
 #include "pacer.h"
 #include "signals.h"
 
+/* A test that runs until it is stopped: its series is coarsened only after that time. */
+#define UNPLANNED_NS (3600 * NS_PER_S)
+
 /* The length of a schedule is known, so its series never has to be coarsened during the run. A closed loop of a number
  * of requests may be over in a fraction of a second: its series starts with the shortest interval, and is coarsened. */
 uint64_t measurement_interval(const struct settings *s)
 {
+    if (s->pacing != PACING_NONE && planned_requests(s) == 0)
+        return series_interval_for(UNPLANNED_NS);
     if (s->pacing != PACING_NONE)
         return series_interval_for(seconds_to_ns((double)planned_requests(s) / s->rate));
     if (s->duration > 0)
@@ -24,18 +29,21 @@ struct measurement *measurement_create(const struct settings *s, struct failure 
 {
     struct measurement *m = calloc(1, sizeof *m);
     if (m != NULL) {
+        if (s->windows > 0)
+            m->windows = calloc(1, sizeof *m->windows);
         m->series.slots = calloc(SERIES_POINTS, sizeof *m->series.slots);
         m->raw_size = s->raw_file != NULL ? planned_requests(s) : 0;
         if (m->raw_size > 0)
             m->raw = calloc((size_t)m->raw_size, sizeof *m->raw);
     }
-    if (m == NULL || m->series.slots == NULL || (m->raw_size > 0 && m->raw == NULL)) {
+    if (m == NULL || m->series.slots == NULL || (s->windows > 0 && m->windows == NULL) ||
+        (m->raw_size > 0 && m->raw == NULL)) {
         (void)fail_memory(f);
-        if (m != NULL)
-            free(m->series.slots);
-        free(m);
+        measurement_free(m);
         return NULL;
     }
+    if (m->windows != NULL)
+        m->windows->length = seconds_to_ns(s->windows);
     m->series.interval = measurement_interval(s);
     return m;
 }
@@ -44,10 +52,12 @@ void measurement_reset(struct measurement *m, const struct settings *s)
 {
     struct latencies *raw = m->raw;
     uint64_t raw_size = m->raw_size;
+    struct windows *windows = m->windows;
     uint32_t (*slots)[HIST_SLOTS] = m->series.slots;
     memset(m, 0, sizeof *m);
     m->raw = raw;
     m->raw_size = raw_size;
+    m->windows = windows;
     m->series.slots = slots;
     memset(m->series.slots, 0, SERIES_POINTS * sizeof *m->series.slots);
     m->series.interval = measurement_interval(s);
@@ -58,8 +68,27 @@ void measurement_free(struct measurement *m)
     if (m == NULL)
         return;
     free(m->raw);
+    free(m->windows);
     free(m->series.slots);
     free(m);
+}
+
+static void record_windows(struct windows *w, const struct batch *b)
+{
+    for (size_t i = 0; i < b->noted; i++) {
+        struct window *window = windows_find(w, b->at[i]);
+        if (window == NULL) {
+            w->too_late++;
+            continue;
+        }
+        hist_add_many(&window->intended, b->intended[i], 1);
+        hist_add_many(&window->punctual, b->punctual[i], 1);
+    }
+    for (size_t i = 0; i < b->stamped; i++) {
+        struct window *window = windows_find(w, b->stamped_at[i]);
+        if (window != NULL)
+            hist_add_many(&window->server, b->server[i], 1);
+    }
 }
 
 void measurement_record(struct measurement *m)
@@ -73,6 +102,8 @@ void measurement_record(struct measurement *m)
     hist_add_all(&m->wakeup, b->wakeup, b->stamped);
     hist_add_all(&m->server, b->server, b->stamped);
     hist_add_all(&m->server_if_overloaded, b->server_if_overloaded, b->stamped);
+    if (m->windows != NULL)
+        record_windows(m->windows, b);
     for (size_t i = 0; i < b->noted; i++)
         series_add(&m->series, b->at[i], b->response[i]);
     b->noted = b->stamped = 0;
@@ -115,6 +146,7 @@ inline void measurement_add(struct measurement *m, const struct slot *slot, stru
     b->punctual[i] = t.punctual;
     if (t.stamped) {
         size_t k = b->stamped++;
+        b->stamped_at[k] = b->at[i];
         b->wakeup[k] = t.wakeup;
         b->server[k] = t.server;
         b->server_if_overloaded[k] = t.server_if_overloaded;

@@ -17,13 +17,15 @@
 #include "latency.h"
 #include "options.h"
 #include "series.h"
+#include "windows.h"
 
 #define BATCH 64
 
 /* The replies that were noted. Of those with a time stamp there are fewer. */
 struct batch {
     size_t noted, stamped;
-    uint64_t at[BATCH]; /* intended start, since the start of the load */
+    uint64_t stamped_at[BATCH]; /* the same of those with a time stamp */
+    uint64_t at[BATCH];         /* intended start, since the start of the load */
     uint64_t service[BATCH], response[BATCH], intended[BATCH], lateness[BATCH], punctual[BATCH];
     uint64_t wakeup[BATCH], server[BATCH], server_if_overloaded[BATCH];
 };
@@ -35,7 +37,8 @@ struct measurement {
     struct histogram server_if_overloaded; /* what measurement_finish() may choose */
     uint64_t lost; /* requests without a successful reply: they are in `intended` and `punctual` alone */
     struct series series;
-    struct latencies *raw; /* NULL unless wanted */
+    struct windows *windows; /* NULL unless wanted */
+    struct latencies *raw;   /* NULL unless wanted */
     uint64_t raw_used, raw_size;
 };
 

@@ -107,6 +107,9 @@ const struct option_spec option_specs[] = {
     REAL("--connect-timeout", connect_timeout, "SECONDS", 1e-3, 3600, "give up connecting after that time (1.5)"),
     TEXT("--raw", raw_file, "FILE", "write each request's service, response, intended, lateness, wakeup, server in ns"),
     TEXT("--schedule", schedule, "FILE", "run the phases of this file, from a common start that FILE.start holds"),
+    REAL("--windows", windows, "SECONDS", 0.05, 3600,
+         "print the bounds of each part of so many seconds at once, and end normally when stopped"),
+    TEXT("--lease", lease, "FILE", "with --windows: end 5 s after this file was last touched, or when it is removed"),
     FLAG("--protect", protect, "fill without FLUSHALL: delete only own keys, refuse other data"),
     FLAG("--json", json, "print one JSON object instead of the six lines"),
     FLAG("--progress", progress, "print progress on standard error, once a second"),
@@ -251,6 +254,8 @@ static bool contains_ignoring_case(const char *text, const char *word)
 
 uint64_t planned_requests(const struct settings *s)
 {
+    if (s->windows > 0 && s->duration < 0 && s->requests < 0)
+        return 0;
     if (s->duration < 0)
         return (uint64_t)(s->requests > 0 ? s->requests : s->key_count);
     if (s->pacing == PACING_NONE)
@@ -274,6 +279,19 @@ static bool check_tls(const struct settings *s, struct failure *f)
     if ((s->certificate == NULL) != (s->key_file == NULL))
         return fail_usage(f, "--cert and --key need each other");
     return true;
+}
+
+static bool check_windows(struct settings *s, struct failure *f)
+{
+    if (s->windows <= 0)
+        return s->lease == NULL || fail_usage(f, "--lease needs --windows");
+    const char *needless = s->schedule != NULL        ? "--schedule"
+                           : s->raw_file != NULL      ? "--raw"
+                           : s->pacing == PACING_NONE ? "--pacing none"
+                           : s->fill || s->ping       ? s->mode
+                                                      : NULL;
+    s->json = true;
+    return needless == NULL || fail_usage(f, "--windows: not possible with %s", needless);
 }
 
 static bool check_schedule(struct settings *s, struct failure *f)
@@ -302,6 +320,8 @@ static bool check_combinations(struct settings *s, struct failure *f)
         return fail_not_allowed(f, "MODE", s->mode, "a word that contains fill, test or both, or ping");
     if (s->socket != NULL && strlen(s->socket) > MAX_SOCKET_PATH)
         return fail_not_allowed(f, "--socket", s->socket, "up to 107 bytes");
+    if (!check_windows(s, f) || !check_schedule(s, f))
+        return false;
     if (s->connections * s->pipeline > MAX_SLOTS)
         return fail_usage(f, "--connections times --pipeline: '%" PRId64 "' is not allowed; allowed: up to %d",
                           s->connections * s->pipeline, MAX_SLOTS);
@@ -319,7 +339,7 @@ static bool check_combinations(struct settings *s, struct failure *f)
     if (s->realtime == REALTIME_REQUIRED && (s->pacing == PACING_SPIN || s->pacing == PACING_NONE))
         return fail_usage(f, "--realtime required: not possible with --pacing %s, which would take the CPU from others",
                           pacing_names[s->pacing]);
-    return check_schedule(s, f) && check_tls(s, f);
+    return check_tls(s, f);
 }
 
 bool parse_arguments(struct settings *s, int argc, char **argv, struct failure *f)

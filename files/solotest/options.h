@@ -17,11 +17,12 @@ struct settings {
     bool fill, test, ping;
     int64_t port, value_size, key_count, read_mix;
     double influence, rate;
-    const char *host, *socket, *user, *password_file, *raw_file, *schedule;
+    const char *host, *socket, *user, *password_file, *raw_file, *schedule, *lease;
     const char *ca_file, *certificate, *key_file, *server_name; /* of TLS; NULL: not given */
     int64_t requests;                                           /* -1: not given */
     double duration;                                            /* -1: not given */
     double max_seconds;                                         /* -1: not given */
+    double windows;                                             /* 0: not given */
     int64_t connections, pipeline, spin_us;
     int64_t pattern, pacing, arrivals, realtime; /* enum pattern, enum pacing, enum arrivals, enum realtime */
     double start_at;                             /* -1: not given */
@@ -60,7 +61,7 @@ bool parse_arguments(struct settings *s, int argc, char **argv, struct failure *
 /* Sets what the option or argument `name` sets; a message calls it `called`. */
 bool set_option(struct settings *s, const char *name, const char *called, const char *text, struct failure *f);
 
-/* How many requests the test will send; 0 if only the clock ends it (closed loop, duration). */
+/* How many requests the test will send; 0 if only the clock ends it (closed loop, duration), or a request to stop (windows). */
 uint64_t planned_requests(const struct settings *s);
 
 void print_help(void);

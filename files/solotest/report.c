@@ -342,6 +342,8 @@ void report_json(FILE *file, const struct settings *s, const struct outcome *o)
     struct json j = {.file = file};
     json_open(&j, "{");
     json_key_u64(&j, "schema", 1);
+    if (o->ended != NULL)
+        json_key_text(&j, "ended", o->ended);
     report_client(&j);
     json_key_text(&j, "mode", mode_name(s));
     if (o->phase != NULL) {
@@ -358,6 +360,29 @@ void report_json(FILE *file, const struct settings *s, const struct outcome *o)
     report_health(&j, &o->health);
     json_close(&j, '}');
     (void)fputc('\n', file);
+}
+
+bool report_window(FILE *file, const struct windows *w, uint64_t start)
+{
+    const struct window *oldest = &w->open[w->first % 2];
+    uint64_t begin = start + w->first * w->length;
+    struct json j = {.file = file};
+    json_open(&j, "{");
+    json_key_u64(&j, "schema", 1);
+    json_key_u64(&j, "window", w->first);
+    json_key_epoch(&j, "started_at", begin);
+    json_key_epoch(&j, "finished_at", begin + w->length);
+    json_key_u64(&j, "unanswered", oldest->unanswered);
+    json_key_u64(&j, "too_late", w->too_late);
+    json_key(&j, "latency");
+    json_open(&j, "{");
+    report_histogram(&j, "server", &oldest->server);
+    report_histogram(&j, "intended", &oldest->intended);
+    report_histogram(&j, "punctual", &oldest->punctual);
+    json_close(&j, '}');
+    json_close(&j, '}');
+    (void)fputc('\n', file);
+    return fflush(file) == 0 && ferror(file) == 0;
 }
 
 /* The output of the brief: requests, average, minimum, maximum, p99, p95, in seconds. */

@@ -42,6 +42,7 @@ struct outcome {
     struct server_state before, after;
     uint64_t seed;
     uint64_t fixed_offset; /* wall clock less monotonic clock, for all stamps; 0: as of each stamp */
+    const char *ended;     /* with --windows: "done", "signal" or "lease" */
     const char *phase;     /* of a schedule, and its number; NULL: this is no schedule */
     size_t index;
     uint64_t offset_at_end; /* wall clock less monotonic clock when the phase was over */
@@ -54,6 +55,9 @@ void report_client(struct json *j);
 void report_error(struct json *j, const struct failure *f);
 void report_hot_set(struct json *j, const char *name, const struct hot_set *h, uint64_t value_size);
 void report_server(struct json *j, const char *name, const struct server_state *state);
+
+/* Prints one line with the bounds of the oldest window. `start` is when the first window began, by the wall clock. */
+bool report_window(FILE *file, const struct windows *w, uint64_t start);
 
 /* Prints the result, and a failure on standard error. */
 void report(const struct settings *s, struct outcome *o);

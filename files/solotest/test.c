@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "load.h"
+#include "signals.h"
 
 uint64_t choose_seed(const struct settings *s)
 {
@@ -58,6 +59,14 @@ static uint64_t pacer_spin(const struct settings *s)
     }
 }
 
+static uint64_t windows_start; /* by the wall clock */
+
+static void write_window(const struct windows *w)
+{
+    if (!report_window(stdout, w, windows_start))
+        interrupted = SIGTERM; /* nobody reads it; report() says so */
+}
+
 void test_plan(struct test_result *t, const struct settings *s, uint64_t seed, struct failure *f)
 {
     static struct chooser chooser;
@@ -102,6 +111,11 @@ void test_perform(struct test_result *t, struct outcome *o, uint64_t start)
         x->pacer.start += (uint64_t)((double)x->pacer.period * x->settings->stagger);
     else
         sleep_until(CLOCK_MONOTONIC, x->pacer.start);
+    if (t->measurement->windows != NULL) {
+        t->measurement->windows->write = write_window;
+        x->may_be_stopped = true;
+        windows_start = x->pacer.start + wall_offset();
+    }
     uint64_t offset_before = o->fixed_offset != 0 ? o->fixed_offset : wall_offset();
     bool complete = load_run(x);
     uint64_t offset_after = o->fixed_offset != 0 ? o->fixed_offset : wall_offset();

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -27,7 +28,24 @@ static void *watch(void *path)
     return NULL;
 }
 
-bool watch_file(const char *path, struct failure *f)
+/* The clock of the file's times may be set, so only that they change counts. */
+static void *watch_touched(void *path)
+{
+    const struct timespec pause = to_timespec(WATCH_EVERY_NS);
+    struct stat about, before = {0};
+    uint64_t renewed = now_ns();
+    while (stat((const char *)path, &about) == 0 && since(now_ns(), renewed) < LEASE_NS) {
+        if (about.st_mtim.tv_sec != before.st_mtim.tv_sec || about.st_mtim.tv_nsec != before.st_mtim.tv_nsec)
+            renewed = now_ns();
+        before = about;
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    }
+    atomic_store(&ended, true);
+    (void)kill(getpid(), SIGTERM);
+    return NULL;
+}
+
+static bool begin(void *(*routine)(void *), const char *path, struct failure *f)
 {
     pthread_attr_t attributes;
     pthread_t thread;
@@ -38,9 +56,19 @@ bool watch_file(const char *path, struct failure *f)
     if (error == 0)
         error = pthread_attr_setstacksize(&attributes, WATCH_STACK);
     if (error == 0)
-        error = pthread_create(&thread, &attributes, watch, (void *)(uintptr_t)path);
+        error = pthread_create(&thread, &attributes, routine, (void *)(uintptr_t)path);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error == 0 || fail_resources(f, "cannot watch %s: %s", path, strerror(error));
+}
+
+bool watch_file(const char *path, struct failure *f)
+{
+    return begin(watch, path, f);
+}
+
+bool watch_lease(const char *path, struct failure *f)
+{
+    return begin(watch_touched, path, f);
 }
 
 bool watch_ended(void)

@@ -15,6 +15,11 @@
 /* Begins to watch. The thread never takes a signal from the load, and inherits no real-time priority that comes later. */
 bool watch_file(const char *path, struct failure *f);
 
+#define LEASE_NS (5 * NS_PER_S)
+
+/* The same when nobody has touched the file for LEASE_NS, or it is removed. */
+bool watch_lease(const char *path, struct failure *f);
+
 /* True if it was the file, and no signal, that ended the client. */
 bool watch_ended(void);
 

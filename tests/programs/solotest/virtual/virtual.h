@@ -393,6 +393,8 @@ struct schedule_of_load {
     uint64_t requests, period, seed;
     enum pacing pacing;
     enum arrivals arrivals;
+    double windows; /* seconds; 0: none */
+    void (*write)(const struct windows *w);
     double max_seconds; /* 0: no limit */
     uint64_t end_at;    /* 0: none */
     bool tls;
@@ -423,7 +425,10 @@ static inline void virtual_run(struct virtual_run *run, const struct schedule_of
     run->settings.raw_file = "kept in memory";
     run->settings.timeout = 1e6;
     chooser_init(&run->chooser, s->seed, 1000, PATTERN_UNIFORM, 0, 100);
+    run->settings.windows = s->windows;
     run->measurement = measurement_create(&run->settings, &run->failure);
+    if (run->measurement->windows != NULL)
+        run->measurement->windows->write = s->write;
     uint64_t spin = s->pacing == PACING_SPIN ? NEVER : s->pacing == PACING_SLEEP ? 0 : SPIN_CHEAP_NS;
     struct pacer pacer = {.mode = s->pacing,
                           .spin = spin,
