@@ -306,7 +306,8 @@ def write_document(section, machine, table, options):
     lines = [f"- {line}" for line in machine]
     lines += [
         f"- closed loops: {options.pairs} pairs of slices of 50 ms in {BLOCKS} blocks, each of which restarts both "
-        "clients; the median of the blocks' medians and its 95 % interval (sign test); fewer pairs with redis-benchmark",
+        "clients; the median of the blocks' medians and its 95 % interval (sign test); "
+        "fewer pairs with redis-benchmark",
         "- the least latency client: the raw loop with a random key, two looks at the clock and a histogram",
         "- closed loops and stalls: with CPUs kept awake by a loop of the lowest priority on each",
         "- fill: MSETs over 8 connections; redis-benchmark sends SETs and MSETs with as many keys in flight",
