@@ -43,6 +43,6 @@ YAML
 (cd "$build/environment" && ansible-builder create --verbosity 1 >"$build/builder.log" 2>&1) || { cat "$build/builder.log"; exit 1; }
 ansible-galaxy collection install "$build/$archive" --collections-path "$build/installed" --no-deps --force >/dev/null 2>&1
 ansible-builder introspect "$build/installed" >"$build/requirements.yml"
-for word in "redis" "gcc" "libhiredis-dev" "hiredis-devel"; do
+for word in "gcc" "libhiredis-dev" "hiredis-devel"; do
 	grep -q "'$word.*from collection memstretch.density" "$build/requirements.yml" || { echo "ansible-builder does not find that the collection needs $word" >&2; exit 1; }
 done
