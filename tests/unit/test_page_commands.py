@@ -266,8 +266,6 @@ def test_the_variables_of_a_block(block):
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_variables_in_the_text(page):
     text = prose(page)
-    if page.name == "support.md":  # the first column of its tables has names of before an upgrade
-        text = re.sub(r"^\| [^|]+\|", "|", text, flags=re.MULTILINE)
     named = {each for each in re.findall(r"`(\w+)(?:[:=][^`]*)?`", text) if of_a_role(each)}
     check_variables(named - WORDS_OF_ROLES - MODULES - ROLES)
 
