@@ -11,9 +11,9 @@ import os
 
 
 def has_open(pid: int, path: str) -> bool:
-    """Return whether a process has a file open."""
+    """Check whether a process has a file open."""
     for link in glob.glob(f"/proc/{pid}/fd/*"):
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+        with contextlib.suppress(FileNotFoundError):  # closed since
             if os.readlink(link) == path:
                 return True
     return False

@@ -155,6 +155,6 @@ def search(
 
 
 def holds(interval: t.Sequence[float | None], low: float, high: float | None = None) -> bool:
-    """Return whether an interval of density.json holds a value, or a whole range."""
+    """Check whether an interval of density.json holds a value, or a whole range."""
     high = low if high is None else high
     return (interval[0] or 0) <= low + 0.001 and (interval[1] is None or high - 0.001 <= interval[1])

@@ -24,7 +24,7 @@ _Document = dict[str, t.Any]
 
 
 def result(found: Found) -> str:
-    """Return whether the target of a row was reached, by the interval of the best profile."""
+    """Check whether the target of a row was reached, by the interval of the best profile."""
     target, ratio = found.row.target, (found.best or {}).get("ratio")
     if target is None:
         return "-"

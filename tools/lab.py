@@ -254,7 +254,7 @@ def _processes_in(namespace: int) -> t.Iterator[int]:
 
 
 def _known_group(path: Path) -> bool:
-    """Return whether the group of a file has a name on this machine."""
+    """Check whether the group of a file has a name on this machine."""
     try:
         path.group()
     except KeyError:

@@ -58,7 +58,7 @@ struct exchange {
     uint64_t first_sent, last_sent, last_reply;
     uint64_t timeout, next_timeout_check, next_progress;
     uint64_t unread_since;                    /* the first send since the client last looked for replies; 0: none */
-    uint64_t looked;                          /* the latest time at which no reply waited to be read, for certain */
+    uint64_t looked;                          /* the latest time at which surely no reply waited to be read */
     uint64_t yields, slow_yields, yielded_at; /* yielded_at: 0 unless the turn before this one yielded */
     struct errors errors;
 };

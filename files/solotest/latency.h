@@ -23,7 +23,7 @@
  *             if the request was sent up to PUNCTUAL_NS late, and by the client's own fault. If an earlier reply was
  *             missing when it was due, it counts from the intended start, and a request that was sent later than that
  *             counts with all its delay, as `intended`. So it is at most PUNCTUAL_NS below what an ideal client saw.
- *   server    the lower bound: what the server and its platform caused for certain. See below.
+ *   server    the lower bound: what the server and its platform demonstrably caused. See below.
  *
  * While the client keeps up, `response` counts from the intended start if the previous reply came
  * after it, otherwise from the actual send; `lateness` is the actual send minus the earliest possible

@@ -100,7 +100,7 @@ static bool load_check_timeouts(struct exchange *x, uint64_t looked)
     return true;
 }
 
-/* Beside a program that never sleeps, to yield costs the whole of its turn. How long one took shows when the time is
+/* Next to a program that never sleeps, a yield costs that program's whole turn. How long one took shows when the time is
  * read next, which every turn of the load does anyway. */
 static void load_judge_yield(struct exchange *x, uint64_t now)
 {
@@ -144,7 +144,7 @@ static bool load_receive_ready(struct exchange *x, uint64_t looked)
 /* Reads from every connection that has data, and waits for data until `deadline` at most.
  * Shortly before a deadline it polls without waiting, as pacer_wait() does, and yields the CPU
  * each time: a Redis on the same CPU has a request to answer. Where that is expensive it waits
- * until the deadline: who sleeps is woken before who always runs. */
+ * until the deadline: a thread that wakes is scheduled before one that always runs. */
 static bool load_receive_any(struct exchange *x, uint64_t deadline)
 {
     for (size_t i = 0; i < x->conn_count; i++) {

@@ -18,7 +18,7 @@ static const char *reply_error(const struct slot *slot, const struct reply *repl
     return kind;
 }
 
-/* Refuses a reply that is damaged, that nobody asked for, or that is too large to wait for its end. */
+/* Refuses a reply that is damaged, that answers no request, or that is too large to wait for its end. */
 static bool check_reply(struct exchange *x, const struct conn *c)
 {
     const struct reply *reply = &c->reply;

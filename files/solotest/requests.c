@@ -118,7 +118,7 @@ inline bool requests_flush(struct exchange *x, struct conn *c)
 }
 
 /* If sending took long, the client was away, perhaps before the kernel had the requests: the time
- * until now is not the server's for certain. */
+ * until now may not be the server's. */
 static inline void check_sending(struct conn *c, size_t first, uint64_t sent)
 {
     uint64_t now = now_ns();

@@ -236,7 +236,7 @@ class _Search:
         )
 
     def calibrate(self) -> None:
-        """Measure the SLO in DRAM, if it is to come from the machine and no earlier session has measured it."""
+        """Measure the SLO in DRAM, if it is to come from the machine and no earlier session did so."""
         factor = self._definition["slo"].get("factor")
         if not factor:
             return

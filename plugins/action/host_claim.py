@@ -58,7 +58,7 @@ def refusal(holder: t.Mapping[str, t.Any]) -> str:
 
 
 def _checked(holder: t.Any) -> dict[str, t.Any] | None:
-    """Return what the host says about another playbook, with all texts as single lines."""
+    """Describe what the host says about another playbook, with all texts as single lines."""
     if not isinstance(holder, dict):
         return None
     since = holder.get("since")

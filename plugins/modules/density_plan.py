@@ -73,7 +73,7 @@ options:
     type: str
     default: ""
   overhead:
-    description: Memory of a Redis besides its records. Bytes, or a number with K, M, G or T.
+    description: Memory of a Redis in addition to its records. Bytes, or a number with K, M, G or T.
     type: str
     default: 3M
   overhead_used:
@@ -89,11 +89,11 @@ options:
     type: raw
     default: 1
   phase_overhead_seconds:
-    description: Time of a phase besides its load, 0 to 3600 seconds.
+    description: Time of a phase in addition to its load, 0 to 3600 seconds.
     type: raw
     default: 4
   run_overhead_seconds:
-    description: Time of a run besides its phases, for example for tuning and Redis setup, 0 to 86400 seconds.
+    description: Time of a run in addition to its phases, for example for tuning and Redis setup, 0 to 86400 seconds.
     type: raw
     default: 30
 author:

@@ -58,7 +58,7 @@ options:
     default: fleet.slice
   reserve:
     description:
-      - Memory that must be left to the host besides that of its programs, for O(mechanism=hugepages); in bytes or with
+      - Memory that must be left to the host on top of its programs', for O(mechanism=hugepages); in bytes or with
         a unit.
     type: str
     default: 512M
@@ -209,7 +209,7 @@ class BudgetChange(t.NamedTuple):
 
 
 def find_change(module: AnsibleModule, record: HostRecord) -> BudgetChange | None:
-    """Return what has to change now, or None if there is no budget to lift or restore."""
+    """Find what has to change now, or None if there is no budget to lift or restore."""
     state, recorded = module.params["state"], record.read()
     if state == "applied":
         request = requested(module)

@@ -37,13 +37,13 @@ def this_playbook() -> Claimant:
 
 
 def is_running(process: str) -> bool:
-    """Return whether a process of this controller still runs."""
+    """Decide whether a process of this controller still runs."""
     pid = process.partition(":")[0]
     return pid.isdigit() and _process(int(pid)) == process
 
 
 def _controller() -> str:
-    """Return what tells this controller, its boot and its process numbers from all others."""
+    """Build the name that tells this controller, its boot and its process numbers from all others."""
     boot = HostFiles().text("/proc/sys/kernel/random/boot_id") or ""
     try:
         numbers = os.readlink("/proc/self/ns/pid")

@@ -37,7 +37,7 @@ class ControllerAction(ActionBase):
             return {**result, **self.work(options, task_vars or {})}
         except PermissionError as error:
             raise AnsibleActionFail(
-                f"{error.filename}: permission denied. Results that root has measured belong to root: run this as "
+                f"{error.filename}: permission denied. Results that root measured belong to root: run this as "
                 f"root, too, or give the results to your user (chown -R)"
             ) from error
         except (RunError, SettingError, OSError) as error:

@@ -139,7 +139,7 @@ def misspelt(names: t.Iterable[str]) -> dict[str, str]:
     """Return the names that look like variables of this collection and are none, each with the nearest known name.
 
     Args:
-        names: names of variables, whoever set them.
+        names: names of variables, wherever they are set.
 
     Returns:
         The nearest name is empty if none is near.
@@ -156,7 +156,7 @@ def misspelt(names: t.Iterable[str]) -> dict[str, str]:
 
 
 def message(found: t.Mapping[str, str], hosts: t.Mapping[str, t.Sequence[str]]) -> str:
-    """Return what to tell the user about misspelt variables.
+    """Compose what to tell the user about misspelt variables.
 
     Args:
         found: from misspelt().

@@ -44,7 +44,7 @@ def names(directory: str) -> list[str]:
 
 
 def is_path(profile: str) -> bool:
-    """Return whether a profile is given by path: it has a slash, or it ends in .yml or .yaml."""
+    """Decide whether a profile is given by path: it has a slash, or it ends in .yml or .yaml."""
     return bool(re.search(r"/|\.ya?ml$", profile))
 
 

@@ -34,7 +34,7 @@ CHECKS = {
     "vm": "playbooks/fleet.yml installs what libvirt needs; the console log of a VM is next to its disk",
     "guest_arguments": "the image needs a boot loader that roles/kernel_cmdline/README.md describes",
 }
-# What the role records besides: the host, its settings before and after, and why it could not begin or be restored.
+# What the role also records: the host, its settings before and after, and why it could not begin or be restored.
 ABOUT, BEFORE, AFTER, BEGIN, PUT_BACK = "about", "before", "after", "begin", "put_back"
 NAMES = (*CHECKS, ABOUT, BEFORE, AFTER, BEGIN, PUT_BACK)
 # The parts of a host's memory record that a bug report needs. Nothing that identifies the host, no command line.
@@ -121,7 +121,7 @@ def _not_begun(found: _Document) -> dict[str, t.Any]:
 
 
 def _put_back(found: _Document) -> dict[str, t.Any]:
-    """Return whether the host's settings are unchanged."""
+    """Decide whether the host's settings are unchanged."""
     again = "run the same command again"
     if PUT_BACK in found:
         return _finding(FAILED, found[PUT_BACK]["reason"], again)
@@ -166,7 +166,7 @@ def _flat(document: t.Any, name: str = "") -> dict[str, t.Any]:
 
 
 def about(found: _Document) -> dict[str, t.Any]:
-    """Return what a bug report needs to know of a host."""
+    """Collect what a bug report needs to know of a host."""
     memory = found.get(BEFORE, {})
     kept = {
         section: {name: memory[section].get(name) for name in names} if names else memory[section]

@@ -135,7 +135,7 @@ def _marked(value: t.Any) -> t.Any:
 
 
 def owns_network(definition: str, fleet: str, directory: str) -> bool:
-    """Return whether a network was made for the fleet in a directory and no running VM is attached to it.
+    """Decide whether a network was made for the fleet in a directory and no running VM is attached to it.
 
     Args:
         definition: libvirt's, or an empty text if there is no such network.

@@ -325,7 +325,7 @@ def errors_of(rounds: t.Sequence[tuple[str, dict[str, t.Any], list[float] | None
 
 
 def is_off(rounds: t.Sequence[tuple[str, dict[str, t.Any], list[float] | None]]) -> bool:
-    """Return whether the median of an error is larger than it may be."""
+    """Check whether the median of an error is larger than it may be."""
     return any(abs(statistics.median(errors)) > BAR for errors in errors_of(rounds))
 
 

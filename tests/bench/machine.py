@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where benches write their figures, and the description of the machine beside them."""
+"""Where benches write their figures, and the description of the machine next to them."""
 
 from __future__ import annotations
 

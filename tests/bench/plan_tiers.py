@@ -161,7 +161,7 @@ def rows_of(tier: Tier, summary: _Figures, plan: _Figures) -> list[list[str]]:
 
 
 def tier_row(tier: Tier, plan: _Figures) -> list[str]:
-    """Return what is known of a tier, and what the plan measured of it on the host."""
+    """Collect what is known of a tier, and what the plan measured of it on the host."""
     (figures,) = plan["tiers"].values()
     average = None if tier.read_us is None else tier.read_us * (EVERY - 1 + TAIL) / EVERY
     known = "" if average is None else f"{average:g}, {TAIL * tier.read_us:g}"

@@ -147,7 +147,7 @@ def _joined(stops: t.Iterable[Stop]) -> list[Stop]:
 
 
 def expected(columns: t.Sequence[t.Sequence[int]], period: float, stops: t.Sequence[Stop]) -> list[float]:
-    """Return what C(intended) of each request must have been, by the stops and Lindley's recursion.
+    """Compute what C(intended) of each request must have been, by the stops and Lindley's recursion.
 
     A request takes what the client measured as its service, less the stops in it. It is sent when it is due, or after
     the request before it. If nothing kept it from that, it is sent when the client did, and does not end before it did:
@@ -175,7 +175,7 @@ def expected(columns: t.Sequence[t.Sequence[int]], period: float, stops: t.Seque
 def expected_response(
     columns: t.Sequence[t.Sequence[int]], period: float, server: t.Sequence[Stop], client: t.Sequence[Stop]
 ) -> list[float]:
-    """Return what C(response) of each request must have been, by the server's stops and Lindley's recursion.
+    """Compute what C(response) of each request must have been, by the server's stops and Lindley's recursion.
 
     A request takes what the client measured as its service, less the stops of either process in it. The server begins
     with it when it is due, or after the request before, and does nothing in a stop of its own. A stop of the client

@@ -114,7 +114,7 @@ def measure(client, server, *load):
 
 
 def verdict(ratio, shares):
-    """Return whether the bar is met: by the ratio, or because Redis is the limit of both clients."""
+    """Check whether the bar is met: by the ratio, or because Redis is the limit of both clients."""
     if ratio.value >= BAR:
         return "yes"
     low, high = ratio.interval

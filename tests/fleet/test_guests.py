@@ -72,7 +72,7 @@ class Guests:
         return {name: text.strip() for name, text in blocks}
 
     def runs(self, name: str, program: str) -> bool:
-        """Return whether a VM runs a program."""
+        """Check whether a VM runs a program."""
         pattern = f"{program[:-1]}[{program[-1]}]"  # does not match the command line of this search
         process = self.start("ansible", name, "-m", "ansible.builtin.raw", "-a", f"pgrep -f '{pattern}'")
         process.communicate(timeout=BOOT_TIMEOUT_S)

@@ -17,7 +17,7 @@ import redis
 from .conftest import DEMO, ROOT, SMALL, SMALL_SEARCH, free_ports, smaller_inventory, wait_for, write_inventory
 from .machine import RECORDS, differences, snapshot
 
-# No bound on what other tests make of the machine meanwhile.
+# Sets no bound on the load of other tests.
 QUICK_CHECK = {
     "site_check_blocks": 3,
     "site_check_block_seconds": 0.1,

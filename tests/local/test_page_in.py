@@ -54,7 +54,7 @@ def swap_file(directory):
 
 
 def measured(fleet: LocalFleet, **options):
-    """Return what the module returned on this machine."""
+    """Return the result of the module on this machine."""
     tasks = [
         {"memstretch.density.page_in_latency": {"size": "16M", **options}, "register": "found"},
         {"ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": str(fleet.path / "found.json")}},

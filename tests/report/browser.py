@@ -84,7 +84,7 @@ class Browser:
         )
 
     def console(self) -> list[str]:
-        """Return what the page has written to the console since the last call."""
+        """Read what the page has written to the console since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:

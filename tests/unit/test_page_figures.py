@@ -68,14 +68,14 @@ def measured(benches: t.Iterable[Bench]) -> list[float]:
 
 
 def unproven(text: str, benches: list[Bench]) -> list[str]:
-    """Return the figures of a text that no bench has measured."""
+    """Return the figures of a text that no bench measured."""
     assert benches, f"no bench is linked: {text}"
     known = measured(benches)
     return [figure for figure in sorted(figures(text)) if not any(is_rounded(figure, each) for each in known)]
 
 
 def is_rounded(figure: str, number: float) -> bool:
-    """Return whether a figure is a number, rounded to the digits that it has. A half may be rounded up or down."""
+    """Check whether a figure is a number, rounded to the digits that it has. A half may be rounded up or down."""
     digits = len(figure.partition(".")[2])
     return abs(float(figure) - number) <= 0.5000001 * 10**-digits
 

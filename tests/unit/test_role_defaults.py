@@ -29,7 +29,7 @@ def documented(role):
 
 
 def is_computed(value):
-    """Return whether a default is an expression, which the documentation may describe in words."""
+    """Check whether a default is an expression, which the documentation may describe in words."""
     return isinstance(value, str) and "{{" in value
 
 

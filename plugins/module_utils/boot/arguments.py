@@ -62,7 +62,7 @@ def replaced_names(arguments: t.Iterable[str]) -> list[str]:
 
 
 def same(line: t.Sequence[str], other: t.Sequence[str]) -> bool:
-    """Return whether two command lines mean the same: each subject has the same words in the same order."""
+    """Check whether two command lines mean the same: each subject has the same words in the same order."""
     subjects = {subject(word) for word in [*line, *other]}
     return all(about(line, one) == about(other, one) for one in subjects)
 
@@ -91,7 +91,7 @@ def check_both(arguments: t.Sequence[str], removed: t.Sequence[str]) -> None:
 
 
 def is_removed(word: str, removed: t.Iterable[str]) -> bool:
-    """Return whether the list removes a word: NAME removes it with any value, NAME=VALUE only with that value."""
+    """Check whether the list removes a word: NAME removes it with any value, NAME=VALUE only with that value."""
     return any(
         name(word) == name(entry) and ("=" not in entry or word.partition("=")[2] == entry.partition("=")[2])
         for entry in removed

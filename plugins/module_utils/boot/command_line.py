@@ -65,11 +65,11 @@ class CommandLine:
 
     @property
     def restoring(self) -> bool:
-        """Return whether the original configuration is wanted."""
+        """Check whether the original configuration is wanted."""
         return not self.arguments and not self.removed
 
     def change_needed(self) -> bool:
-        """Return whether the configuration or the record has to change."""
+        """Check whether the configuration or the record has to change."""
         drop_in = self.loader.drop_in_text()
         if self.restoring:
             return bool(self._data or drop_in)
@@ -229,7 +229,7 @@ def forget_record(record: HostRecord, check_mode: bool) -> None:
 
 
 def reboot_required(entries: t.Sequence[Entry], running: str, names: t.Collection[str]) -> bool:
-    """Return whether the running kernel and the first entry of the menu differ in the arguments with these names."""
+    """Check whether the running kernel and the first entry of the menu differ in the arguments with these names."""
 
     subjects = sorted({boot_arguments.subject(one) for one in names})
 

@@ -141,7 +141,7 @@ class Grub:
         self.drop_in = os.path.join(self.directory, "zz-memstretch.cfg")
 
     def present(self) -> bool:
-        """Return whether this host boots with GRUB."""
+        """Check whether this host boots with GRUB."""
         return bool(self.generator) and os.path.isfile(self.menu)
 
     def entries(self) -> list[Entry]:
@@ -323,7 +323,7 @@ class Grubby:
         self.program = find_program("grubby") or ""
 
     def present(self) -> bool:
-        """Return whether this host has grubby."""
+        """Check whether this host has grubby."""
         return bool(self.program)
 
     def entries(self) -> list[Entry]:

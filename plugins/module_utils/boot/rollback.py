@@ -139,7 +139,7 @@ def _restore(paths: t.Iterable[str], copies: t.Mapping[str, str]) -> list[str]:
 
 
 def _differ(path: str, copy: str) -> bool:
-    """Return whether a file is gone or has another content than its copy."""
+    """Check whether a file is gone or has another content than its copy."""
     if not os.path.exists(path):
         return True
     with open(path, "rb") as file, open(copy, "rb") as other:

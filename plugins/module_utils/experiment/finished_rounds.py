@@ -31,7 +31,7 @@ class FinishedRounds:
 
 
 def is_kept(path: str) -> bool:
-    """Return whether rounds are kept there."""
+    """Check whether rounds are kept there."""
     return _read(path) is not None
 
 

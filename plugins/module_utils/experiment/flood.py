@@ -209,7 +209,7 @@ class Flood:
         return self._program.pid if self._program else 0
 
     def runs(self) -> bool:
-        """Return whether the writer still runs. It ends by itself if the file system is full, for example."""
+        """Check whether the writer still runs. It ends by itself if the file system is full, for example."""
         return self._program is not None and self._program.runs()
 
     def stop(self) -> None:

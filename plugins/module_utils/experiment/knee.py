@@ -129,7 +129,7 @@ def _mean_log(values: t.Sequence[float], repetitions: t.Sequence[int]) -> float:
 
 
 def _is_near(trial: Trial, best: Trial, repetitions: t.Sequence[int]) -> bool:
-    """Return whether a setting is as good as the best one, within one standard error of the comparison."""
+    """Check whether a setting is as good as the best one, within one standard error of the comparison."""
     logs = [math.log(trial.recovered[each] / best.recovered[each]) for each in repetitions]
     error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0.0
     return statistics.fmean(logs) + error >= math.log(EQUAL)

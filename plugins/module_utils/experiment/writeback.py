@@ -156,7 +156,7 @@ def undo(record: HostRecord, directory: str, run_command: RunCommand) -> None:
 
 
 def is_left(record: HostRecord, directory: str) -> bool:
-    """Return whether an interrupted execution left something to undo."""
+    """Check whether an interrupted execution left something to undo."""
     return record.read() is not None or any(_is_our_directory(place) for place in _places(record, directory))
 
 
@@ -167,7 +167,7 @@ def _places(record: HostRecord, directory: str) -> list[str]:
 
 
 def _is_our_directory(path: str) -> bool:
-    """Return whether a path is a directory that we made: in /var/tmp, anybody may have made a link of that name."""
+    """Check whether a path is a directory that we made: in /var/tmp, anybody may have made a link of that name."""
     try:
         status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -313,7 +313,7 @@ _OF_CELLS = ("cells", "idle")
 
 
 def _as_json(repetition: t.Mapping[str, t.Any]) -> _Figures:
-    """Return a repetition with lists for its dictionaries of cells, whose keys are no texts."""
+    """Return a repetition with lists for its dictionaries of cells: JSON wants strings as keys."""
     return {**repetition, **{name: list(repetition[name].items()) for name in _OF_CELLS}}
 
 
@@ -391,7 +391,7 @@ class Bench:
 
     @contextlib.contextmanager
     def _at_full_speed(self) -> t.Iterator[None]:
-        """Lift the limits of an emulated drive meanwhile."""
+        """Lift the limits of an emulated drive inside the block."""
         if self._drive:
             self._drive.speed_up()
         try:
@@ -451,7 +451,7 @@ def repetitions_done(rounds: finished_rounds.FinishedRounds) -> int:
 
 
 def is_unfinished(directory: str) -> bool:
-    """Return whether an interrupted execution left rounds to go on from."""
+    """Check whether an interrupted execution left rounds to go on from."""
     return finished_rounds.is_kept(os.path.join(directory, _FINISHED))
 
 

@@ -41,7 +41,7 @@ def detach(work: t.Callable[[], None]) -> int:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process of that number exists and has not ended."""
+    """Check whether a process of that number exists and has not ended."""
     stat = HostFiles().text(f"/proc/{pid}/stat")
     return stat is not None and stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
@@ -77,7 +77,7 @@ class BackgroundProgram:
         self.pid = first.pid
 
     def runs(self) -> bool:
-        """Return whether the program has not ended."""
+        """Check whether the program has not ended."""
         return self._process.poll() is None
 
     def stop(self, signal_number: int = signal.SIGKILL) -> None:

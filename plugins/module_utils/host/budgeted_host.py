@@ -94,7 +94,7 @@ class BudgetedHost:
             return False
         self._content = {**self._content, "fitted": fitted}
         with self._record.locked():
-            # A fit takes minutes: meanwhile the budget may have been restored, or another one set.
+            # A fit takes minutes. Somebody may have restored the budget or set another one.
             recorded = self._record.read()
             if recorded is not None and recorded["asked"] == self._content["asked"]:
                 self._record.write({**recorded, "fitted": fitted})
@@ -148,7 +148,7 @@ class BudgetedHost:
 
 
 def overflows(files: HostFiles) -> bool:
-    """Return whether pages go to a drive or a file once zram is full."""
+    """Check whether pages go to a drive or a file once zram is full."""
     areas = swap_areas(files)
     last = min(areas, key=lambda area: area["priority"], default=None)
     return any(_is_zram(area) for area in areas) and last is not None and not _is_zram(last)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep the processors awake for a while, as host tuning does it to stay (C(host_tuning_cpu_idle))."""
+"""Keep the processors awake for a while; C(host_tuning_cpu_idle) does so until it is restored."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def pci_addresses(files: HostFiles, disk: str) -> set[str]:
 
 
 def behind_pch(files: HostFiles, disk: str) -> bool | None:
-    """Return whether a disk, on one of its paths, is behind the platform controller hub of an Intel platform.
+    """Check whether a disk, on one of its paths, is behind the platform controller hub of an Intel platform.
 
     None if that is unknown.
 

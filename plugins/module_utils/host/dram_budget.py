@@ -47,7 +47,7 @@ class HugepageBudget:
 
     Args:
         size: the budget in bytes.
-        reserve: the part of the budget that must be left besides the memory of the host's programs, in bytes.
+        reserve: the part of the budget that must be left on top of the memory of the host's programs, in bytes.
         run_command: AnsibleModule.run_command.
     """
 
@@ -252,7 +252,7 @@ class CgroupFiles:
         )
 
     def exists(self) -> bool:
-        """Return whether the control group exists."""
+        """Check whether the control group exists."""
         return os.path.isdir(self.path)
 
     def processes(self) -> int:
@@ -298,7 +298,7 @@ class CgroupFiles:
                 with contextlib.suppress(BudgetError):  # it also fails if a part was reclaimed
                     _write(f"{self.path}/memory.reclaim", str(excess))
                 if self.usage() > limit:
-                    continue  # a fleet that runs takes pages back meanwhile
+                    continue  # a running fleet takes pages back
             with contextlib.suppress(BudgetError):
                 self.set_limit(limit)
                 return True

@@ -77,7 +77,7 @@ class HostFiles:
         )
 
     def exists(self, name: str) -> bool:
-        """Return whether a file or directory exists."""
+        """Check whether a file or directory exists."""
         return os.path.exists(self.path(name))
 
 

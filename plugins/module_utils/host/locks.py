@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Locks between processes, in files that nobody else can hold.
 
-Whoever can open a file can lock it, for reading too, and keep everybody waiting. So a lock is a file of its own in a
+Any user who can open a file can lock it, for reading too, and keep everybody waiting. So a lock is a separate file in a
 directory of ours, never the file or directory that it protects. A wait ends, and its error names who holds the lock.
 """
 

@@ -224,7 +224,7 @@ def cpu(files: HostFiles) -> dict[str, t.Any]:
 
 
 def stays_awake(files: HostFiles) -> bool | None:
-    """Return whether the processors stay awake when they are idle; None if this kernel has no way to keep them awake.
+    """Check whether the processors stay awake when they are idle; None if this kernel has no way to keep them awake.
 
     Where no resume latency is allowed, the kernel chooses the first state of the driver, which must be POLL for that
     (admin-guide/pm/cpuidle.rst). The limit that programs set for all processors can only be read by root.
@@ -244,7 +244,7 @@ def _processors(files: HostFiles) -> list[str]:
 
 
 def kernel_option(files: HostFiles, name: str) -> bool | None:
-    """Return whether the kernel was built with an option; None if its configuration is not available."""
+    """Check whether the kernel was built with an option; None if its configuration is not available."""
     config = files.raw("/proc/config.gz")
     if config is not None:
         config = zlib.decompress(config, wbits=zlib.MAX_WBITS | 16)
@@ -357,11 +357,11 @@ def ksm(files: HostFiles) -> dict[str, t.Any]:
 
 
 def process_runs(files: HostFiles, name: str) -> bool | None:
-    """Return whether a process of that name runs; None if the processes of other users are hidden."""
+    """Check whether a process of that name runs; None if the processes of other users are hidden."""
     # The first process always exists. If the mount option hidepid hides it, it hides others too.
     if HostFiles(files.root).text("/proc/1/comm") is None:
         return None
-    # A process that has ended meanwhile reads as absent.
+    # A process that has just ended reads as absent.
     return any(files.text(f"/proc/{entry}/comm") == name for entry in files.names("/proc") if entry.isdigit())
 
 

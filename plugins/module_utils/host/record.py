@@ -172,7 +172,7 @@ class HostRecord:
             os.close(descriptor)
 
     def _make_directory(self) -> None:
-        """Make the directory. Whoever else could write to it could replace originals and lock us out."""
+        """Make the directory. Anybody else who could write to it could replace originals and lock us out."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         status = os.lstat(self.directory)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:

@@ -27,7 +27,7 @@ class Services:
         self.systemd = booted() if systemd is None else systemd
 
     def state(self, name: str) -> dict[str, bool] | None:
-        """Return whether a service is C(active) now and C(enabled) at boot; None if there is no such unit."""
+        """Check whether a service is C(active) now and C(enabled) at boot; None if there is no such unit."""
         if not self.systemd:
             return None
         shown = self._systemctl("show", "--property=LoadState,ActiveState,UnitFileState", f"{name}.service")

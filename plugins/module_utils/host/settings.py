@@ -88,7 +88,7 @@ class Setting:
         return sorted(glob.glob(self.pattern))
 
     def is_absent(self) -> bool:
-        """Return whether this kernel lacks the setting.
+        """Check whether this kernel lacks the setting.
 
         It does not if the pattern is for things of which there are none just now, such as threads of DAMON.
         """
@@ -257,7 +257,7 @@ def key_mistakes(data: t.Mapping[str, t.Any], keys: t.Sequence[str]) -> list[str
 
 
 def _percent_mistakes(value: str) -> list[str]:
-    """Return what is wrong with a value that is to be a share of the host's memory."""
+    """Describe what is wrong with a value that is to be a share of the host's memory."""
     if not value.startswith("{percent:"):
         return []
     found = _PERCENT.match(value)
@@ -285,7 +285,7 @@ def candidate_mistakes(candidates: t.Any, allowed: bool = True) -> list[str]:
 
 
 def are_values(values: t.Any) -> bool:
-    """Return whether a list has values, and each can be written to a knob."""
+    """Check whether a list has values, and each can be written to a knob."""
     return bool(values) and all(
         isinstance(value, (bool, int, str)) and not re.search(r"[\n\x00]|^\s*$", str(value)) for value in values
     )

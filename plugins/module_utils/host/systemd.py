@@ -9,5 +9,5 @@ import os
 
 
 def booted() -> bool:
-    """Return whether systemd is the init system of this host, by the test that sd_booted(3) documents."""
+    """Check whether systemd is the init system of this host, by the test that sd_booted(3) documents."""
     return os.path.isdir("/run/systemd/system")

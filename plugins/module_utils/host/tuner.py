@@ -134,7 +134,7 @@ class HostTuner:
         return found
 
     def _keeps(self, knob: str) -> bool:
-        """Return whether the original of a knob stays in the record: the two knobs of a pair stay together."""
+        """Check whether the original of a knob stays in the record: the two knobs of a pair stay together."""
         return knob in self._stored["kept"] or PAIRS.get(knob) in self._stored["kept"]
 
     def _wanted_files(self) -> dict[str, str | None]:
@@ -173,7 +173,7 @@ class HostTuner:
         return state
 
     def change_needed(self) -> bool:
-        """Return whether the host or its record has to change."""
+        """Check whether the host or its record has to change."""
         if self._predict() != self._before:
             return True
         if self._restore:
@@ -182,7 +182,7 @@ class HostTuner:
         return not self._has_record or (self._stored["profile"], self._stored["applied_for"]) != wanted
 
     def _has_only_kept(self) -> bool:
-        """Return whether the record has nothing but entries that could not be restored and are not forgotten."""
+        """Check whether the record has nothing but entries that could not be restored and are not forgotten."""
         kept = self._stored["kept"]
         return (
             all(self._keeps(knob) for knob in self._stored["originals"])

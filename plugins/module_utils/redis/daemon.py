@@ -91,11 +91,11 @@ class Daemon:
         return record.get("checksum") == self.config.checksum()
 
     def is_in_cgroup(self, process: Process | None) -> bool:
-        """Return whether the process runs in the requested control group, if one is requested."""
+        """Check whether the process runs in the requested control group, if one is requested."""
         return not process or not self.cgroup or process.in_cgroup(self.cgroup)
 
     def is_of_user(self, process: Process | None) -> bool:
-        """Return whether the process runs as the requested user."""
+        """Check whether the process runs as the requested user."""
         return not process or process.user == self._identity[0]
 
     def info(self) -> dict[str, str]:

@@ -220,7 +220,7 @@ class Problems:
         self.lines: list[str] = []
 
     def option(self, name: str) -> str:
-        """Return what the user calls an option."""
+        """Find the user's name of an option."""
         return self.prefix + (_ROLE_NAMES.get(name, name) if self.prefix else name)
 
     def add(self, name: str, text: str) -> None:

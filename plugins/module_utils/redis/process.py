@@ -45,7 +45,7 @@ class Process:
         return os.stat(f"/proc/{self.pid}").st_uid
 
     def serves(self, config: Config, executable: str) -> bool:
-        """Return whether this is the Redis server of that configuration file."""
+        """Check whether this is the Redis server of that configuration file."""
         try:
             name = os.path.basename(os.readlink(f"/proc/{self.pid}/exe")).replace(" (deleted)", "")
             with open(f"/proc/{self.pid}/cmdline", "rb") as file:
@@ -87,7 +87,7 @@ class Process:
             os.close(handle)
 
     def in_cgroup(self, cgroup: str) -> bool:
-        """Return whether it runs in that control group of the memory controller, or of version 2."""
+        """Check whether it runs in that control group of the memory controller, or of version 2."""
         with open(f"/proc/{self.pid}/cgroup", encoding="utf-8") as file:
             groups = [line.rstrip("\n").split(":", 2) for line in file]
         controller = "memory" if any("memory" in names.split(",") for _number, names, _path in groups) else ""

@@ -42,14 +42,14 @@ class Unit:
 
     @property
     def state(self) -> dict[str, str]:
-        """Return what the diff shows."""
+        """Build the diff."""
         return {
             "state": "started" if self.active else "stopped",
             "boot": "enabled" if self.enabled else "disabled",
         }
 
     def actions(self, run: bool, changed: bool) -> list[str]:
-        """Return what systemctl must do.
+        """List what systemctl must do.
 
         Args:
             run: whether the unit must run, now and at boot.

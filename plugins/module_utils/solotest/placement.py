@@ -74,7 +74,7 @@ def find_server(files: HostFiles, options: t.Mapping[str, t.Any], pid: int | Non
 
 
 def is_local(host: str) -> bool:
-    """Return whether an address of host belongs to this machine: only such an address can be bound.
+    """Check whether an address of host belongs to this machine: only such an address can be bound.
 
     Raises:
         PlacementError: the name has no address.
@@ -129,7 +129,7 @@ def choose(files: HostFiles, wanted: str | int, server: Server, usable: t.Abstra
 
 
 def _distance(files: HostFiles, cpu: int, server_cpu: int) -> tuple[bool, bool]:
-    """Return whether cpu shares a core with Redis, which slows down both, and whether it is on another NUMA node."""
+    """Check whether cpu shares a core with Redis, which slows down both, and whether it is on another NUMA node."""
     base = "/sys/devices/system/cpu/cpu"
     siblings = parse_cpu_list(files.text(f"{base}{server_cpu}/topology/thread_siblings_list"))
     node, server_node = (
@@ -196,7 +196,7 @@ def describe(
 
 
 def sharing(client: t.Iterable[int], server: t.Iterable[int]) -> str:
-    """Return whether two processes that may use these CPUs run on the same one: always, never, or possibly."""
+    """Check whether two processes that may use these CPUs run on the same one: always, never, or possibly."""
     shared, either = {*client} & {*server}, {*client} | {*server}
     if not shared:
         return "never"

@@ -114,7 +114,7 @@ def measure(
         blocks: the number of blocks.
         block_seconds: the length of each.
         run_command: AnsibleModule's method.
-        cpu_idle: whether to keep the CPUs awake meanwhile (C(awake)) or not (C(default)).
+        cpu_idle: whether to keep the CPUs awake during the check (C(awake)) or not (C(default)).
 
     Raises:
         SiteError: Redis or the client failed.

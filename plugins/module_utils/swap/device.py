@@ -80,7 +80,7 @@ class Disk:
 
 
 def path_reason(path: str) -> str | None:
-    """Return what is wrong with a disk's path, judged by its text, or None."""
+    """Describe what is wrong with a disk's path, judged by its text, or None."""
     if re.search(r"[*?\[\]{}]", path):
         return "is a pattern. What a pattern matches can change, so name each disk to be wiped by its own path"
     if not path.startswith(BY_ID) or "/" in path[len(BY_ID) :] or path[len(BY_ID) :] in ("", ".", ".."):

@@ -138,7 +138,7 @@ class Disks(SwapKind):
         return {"disks": {disk.path: recorded.get(disk.path, content.text) for disk, content in self.disks}}
 
     def fits(self, disk: Disk, content: Content) -> bool:
-        """Return whether the disk already has the layout that the options ask for."""
+        """Check whether the disk already has the layout that the options ask for."""
         if content.kind != self.layout:
             return False
         if self.layout == WHOLE:
@@ -168,7 +168,7 @@ class Disks(SwapKind):
         ]
 
     def _is_open(self, disk: Disk) -> bool:
-        """Return whether the kernel shows the partitions of a disk and, if it is encrypted, its mapping exists."""
+        """Check whether the kernel shows the partitions of a disk and, if it is encrypted, its mapping exists."""
         if self.layout == WHOLE:
             return True
         if len(disk.partitions) != max(1, self.options.partitions):

@@ -155,7 +155,7 @@ class Guard:
         ]
 
     def _uses(self, disk: Disk) -> list[str]:
-        """Return what uses the disk now, except our own swap."""
+        """Find what uses the disk now, except our own swap."""
         tree = disk.tree()
         texts = []
         mounts = [(where, tree[number]) for number, where in self.mounts() if number in tree]
@@ -189,7 +189,7 @@ class Guard:
         return texts
 
     def _opened(self, disk: Disk) -> list[str]:
-        """Return what holds the disk open; pools of ZFS or Btrfs and virtual machines are visible nowhere else."""
+        """Find what holds the disk open; pools of ZFS or Btrfs and virtual machines are visible nowhere else."""
         texts = []
         for name in (disk.name, *disk.partitions):
             try:
@@ -222,7 +222,7 @@ class Guard:
         return self.files.text(f"/sys/class/block/{name}/dm/name") or name
 
     def is_our_mapping(self, name: str) -> bool:
-        """Return whether a device is our encrypted area: cryptsetup has opened it under a name that we give."""
+        """Check whether a device is our encrypted area: cryptsetup has opened it under a name that we give."""
         mapping = self.mapper_name(name)
         made_by = self.files.text(f"/sys/class/block/{name}/dm/uuid")
         return bool(_MAPPER_NAME.match(mapping)) and made_by == f"CRYPT-PLAIN-{mapping}"
@@ -246,14 +246,14 @@ class Guard:
         return found
 
     def content_if_readable(self, disk: Disk) -> Content:
-        """Return what is on the disk, or UNKNOWN if it cannot be read: what uses the disk may explain that."""
+        """Find what is on the disk, or UNKNOWN if it cannot be read: what uses the disk may explain that."""
         try:
             return self.content(disk)
         except (GuardError, OSError) as error:
             return Content(UNKNOWN, str(error))
 
     def content(self, disk: Disk) -> Content:
-        """Return what is on the disk; it counts as ours only if every part is ours."""
+        """Find what is on the disk; it counts as ours only if every part is ours."""
         if not disk.size:
             raise GuardError(f"{disk.node} has no bytes: the drive is gone, or has no medium")
         found = self.signatures(disk.node)

@@ -79,15 +79,15 @@ class SwapKind:
         return []
 
     def warnings(self) -> list[str]:
-        """Return what the user should know about this swap."""
+        """List what the user should know about this swap."""
         return []
 
     def claim(self) -> Claim:
-        """Return what C(make) takes, as entries for the record."""
+        """List what C(make) takes, as entries for the record."""
         return {}
 
     def pending(self) -> list[str]:
-        """Return what has to be made, as texts; empty if every area exists, whether it is turned on or not."""
+        """List what has to be made, as texts; empty if every area exists, whether it is turned on or not."""
         return []
 
     def areas_in_the_way(self) -> list[Area]:
@@ -110,7 +110,7 @@ class SwapKind:
         return []
 
     def contents(self) -> list[tuple[str, str, str]]:
-        """Return what C(make) writes to: path, content before, content after."""
+        """List what C(make) writes to: path, content before, content after."""
         return []
 
     def unit(self, location: Location) -> dict[str, str]:

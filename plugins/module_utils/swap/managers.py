@@ -132,7 +132,7 @@ def devices_in(text: str) -> list[str]:
 
 
 def _readings(path: str) -> list[str]:
-    """Return what a path may mean: a colon belongs to it, or ends it; \\x20 belongs to it, or stands for a blank."""
+    """List what a path may mean: a colon belongs to it, or ends it; \\x20 belongs to it, or stands for a blank."""
     parts = path.split(":")
     found = [":".join(parts[:count]) for count in range(len(parts), 0, -1)]
     unescaped = [re.sub(r"\\x([0-9a-f]{2})", lambda match: chr(int(match.group(1), 16)), name) for name in found]

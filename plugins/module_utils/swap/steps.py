@@ -309,7 +309,7 @@ class SwapChange:
         )
 
     def _is_used(self, location: Location) -> bool:
-        """Return whether an area is on with the priority and the discard mode of the options."""
+        """Check whether an area is on with the priority and the discard mode of the options."""
         area = self._area_at(location)
         return (
             area is not None and area.priority == location.priority and self._discard_at(location) == location.discard
@@ -379,7 +379,7 @@ class SwapChange:
             return
         # The unit has options that the kernel does not show. The priority may have been changed by hand since boot.
         if self.systemd and other["unit"]:
-            with contextlib.suppress(SwapError):  # its unit may be gone meanwhile, for example its line in /etc/fstab
+            with contextlib.suppress(SwapError):  # its unit may be gone by now, for example its line in /etc/fstab
                 run(self.guard, ["systemctl", "start", other["unit"]])
             present = [area for area in areas(self.files) if _names_of([area]) & set(names)]
             if any(area.priority == priority for area in present):

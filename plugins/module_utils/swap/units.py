@@ -214,7 +214,7 @@ def link_of(path: str, text: str) -> str | None:
 
 
 def is_installed(path: str, text: str) -> bool:
-    """Return whether a unit or drop-in exists with this text and, if it has a WantedBy=, is enabled."""
+    """Check whether a unit or drop-in exists with this text and, if it has a WantedBy=, is enabled."""
     link = link_of(path, text)
     return _text(path) == text and (link is None or os.path.lexists(link))
 

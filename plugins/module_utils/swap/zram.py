@@ -43,7 +43,7 @@ class Zram:
         self.guard, self.files = guard, guard.files
 
     def available(self) -> bool:
-        """Return whether the kernel has zram, loaded or not."""
+        """Check whether the kernel has zram, loaded or not."""
         if self.loaded():
             return True
         modprobe = find_tool("modprobe")
@@ -156,7 +156,7 @@ class ZramSwap(SwapKind):
         ]
 
     def fits(self) -> bool:
-        """Return whether the devices already match the options."""
+        """Check whether the devices already match the options."""
         numbers = self.our_numbers()
         tolerance = self.each * _SHARE_TOLERANCE if self.options.zram_is_share else 0
         return len(numbers) == self.options.zram_devices and all(

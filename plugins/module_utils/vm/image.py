@@ -23,7 +23,7 @@ _TAIL_BYTES = 2**20
 def file_state(path: str) -> str:
     """Return what changes whenever somebody writes to a golden image.
 
-    Of a file these are size and modification time; of a block device, its size and a digest of its beginning and end.
+    For a file: its size and modification time. For a block device: its size and a digest of its beginning and end.
 
     Raises:
         VmHostError: it cannot be read.

@@ -34,7 +34,7 @@ class Ownership(t.NamedTuple):
 
 
 class OwnerFile:
-    """The owner file of one directory. Whoever changes the fleet holds it open and locked."""
+    """The owner file of one directory. A process that changes the fleet holds it open and locked."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory

@@ -26,11 +26,11 @@ import typing as t
 PAGE_BYTES = 4096
 # floor(100 V) for V in [0, 1]; 100 itself has no probability.
 PULLS = 100
-# Besides its value a record has a table entry (24 bytes), an object (16), a key (16) and its share of the table's
+# On top of its value, a record has a table entry (24 bytes), an object (16), a key (16) and its share of the table's
 # slots.
 INDEX_BYTES = 56
 SLOT_BYTES = 8
-# What the kernel and the services of a small guest need besides Redis.
+# What the kernel and the services of a small guest need in addition to Redis.
 GUEST_SYSTEM_BYTES = 128 * 2**20
 # jemalloc's size classes: four per power of two, at least this many bytes apart (http://jemalloc.net/jemalloc.3.html).
 _QUANTUM = 16

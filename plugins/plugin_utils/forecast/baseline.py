@@ -29,7 +29,7 @@ class Baseline(t.NamedTuple):
 
 
 def measured(directory: RunDirectory, load: t.Mapping[str, t.Any]) -> Baseline:
-    """Return what a run measured.
+    """Read what a run measured.
 
     Args:
         directory: the run.

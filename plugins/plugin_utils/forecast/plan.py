@@ -331,7 +331,7 @@ class ArmForecast:
         return latency(self.options["base"], waits, self.config["load"]["rate"])
 
     def meets_slo(self, estimate: t.Mapping[str, t.Any]) -> bool:
-        """Return whether what latency() returned is within the SLO."""
+        """Decide whether what latency() returned is within the SLO."""
         slo = self.config["slo"]
         return estimate["busy"] < 1 and estimate["avg_us"] <= slo["avg_us"] and estimate["p99_us"] <= slo["p99_us"]
 

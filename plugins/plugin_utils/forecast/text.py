@@ -57,7 +57,7 @@ def lines(document: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def _time(figures: t.Mapping[str, t.Any]) -> str:
-    """Return an average and a p99, and whether they are an example, which nobody has measured here."""
+    """Return an average and a p99, and whether they are an example, which was not measured here."""
     example = "; these are examples: docs/plan.md shows how to set or measure them" if figures["example"] else ""
     return f"{figures['avg_us']:,.1f} us on average, p99 {figures['p99_us']:,.1f} us{example}"
 

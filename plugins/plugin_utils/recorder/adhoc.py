@@ -48,7 +48,7 @@ class Collector:
         self._results[host] = measured
 
     def fail(self, host: str, task: str, message: str, partial: dict[str, t.Any] | None) -> None:
-        """Record that host failed in task. A host of which only some requests failed has measured."""
+        """Record that host failed in task. If only some of its requests failed, the host still counts as measured."""
         self._task = task
         if partial and measurement.is_complete(partial):
             self._results[host] = partial

@@ -50,7 +50,7 @@ def memory_bandwidth(document: t.Mapping[str, t.Any]) -> Section:
 
 
 def _answer(pairs: t.Sequence[t.Mapping[str, t.Any]]) -> str:
-    """Return what local memory delivers, and what the way to another node costs, in one sentence."""
+    """State what local memory delivers, and what the way to another node costs, in one sentence."""
     local = [pair for pair in pairs if pair["local"] and pair["highest"]]
     remote = [pair for pair in pairs if not pair["local"] and pair["ratio"]["single"] and pair["ratio"]["latency"]]
     if not local:

@@ -190,7 +190,7 @@ def _indicative(summary: _Mapping) -> str:
 
 
 def _checks(run: _Mapping, summary: _Mapping, phases: t.Sequence[_Mapping]) -> list[_Check]:
-    """Return what makes the figures trustworthy or not, each with whether it is as it should be."""
+    """List the conditions that make the figures trustworthy, and whether each one is met."""
     iterations = [phase for phase in phases if phase["kind"] == "iteration"]
     expected = sum(1 for phase in run["phases"] if phase["kind"] == "iteration")
     return [
@@ -219,7 +219,7 @@ def _invalid_iterations(iterations: t.Sequence[_Mapping]) -> _Check:
 
 
 def _load_checks(limits: _Mapping, iterations: t.Sequence[_Mapping]) -> list[_Check]:
-    """Return whether all hosts were loaded at the same time, and at the rate of the run."""
+    """Decide whether all hosts were loaded at the same time, and at the rate of the run."""
     checks = []
     overlaps = [phase["overlap"] for phase in iterations if phase["overlap"] is not None]
     if overlaps:
@@ -245,7 +245,7 @@ def _stolen_time(iterations: t.Sequence[_Mapping]) -> _Check:
 
 
 def _steady(cells: t.Sequence[_Mapping]) -> list[_Check]:
-    """Return what rose or fell during a cell, so that its figures depend on when it was measured."""
+    """Name what rose or fell during a cell, so that its figures depend on when it was measured."""
     tested = [cell["steady"] for cell in cells if cell.get("steady")]
     if not tested:
         return [(True, "The series are too short to test for a steady state.")] if cells else []

@@ -206,7 +206,7 @@ def comparison(document: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def _corrected(rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """Return what a star means, if the table has ratios that could have one."""
+    """Explain what a star means, if the table has ratios that could have one."""
     tests = sum(row["significant"]["avg_us"] is not None for row in rows)
     if not tests:
         return []

@@ -61,7 +61,7 @@ def throughput_benchmark(document: t.Mapping[str, t.Any]) -> Section:
 
 
 def _answer(found: t.Sequence[comparison.Ratio], arms: comparison.Arms) -> str:
-    """Return what each arm reaches of the first one, in one sentence."""
+    """State what each arm reaches of the first one, in one sentence."""
     texts = []
     for arm, of_arm in itertools.groupby(found, key=lambda each: each.arm):
         parts = []
@@ -237,7 +237,7 @@ def _left_out(arms: comparison.Arms) -> list[str]:
 
 
 def _circumstances(arms: comparison.Arms) -> list[str]:
-    """Return what else differs between arms, and whether there are too few rounds for intervals."""
+    """List what else differs between arms, and whether there are too few rounds for intervals."""
     found = []
     if not comparison.has_intervals(arms):
         found.append(f"Indicative: fewer than {PAIRS_FOR_AN_INTERVAL} rounds give no interval.")

@@ -176,7 +176,7 @@ def _times(cell: t.Mapping[str, t.Any] | None) -> str:
 
 
 def _has(cell: t.Mapping[str, t.Any], name: str) -> bool:
-    """Return whether a cell had so many fsyncs in each repetition that a percentile of them means something."""
+    """Decide whether a cell had so many fsyncs in each repetition that a percentile of them means something."""
     return bool(cell["fsyncs"]["min"] >= _LEAST_FSYNCS.get(name, 1))
 
 
@@ -217,7 +217,7 @@ def _figures_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
 
 
 def _proof_table(prefix: str, result: t.Mapping[str, t.Any]) -> Table:
-    """Return what was written back: a flood that is not written back measures nothing."""
+    """State what was written back: a flood that is not written back measures nothing."""
     headings = (
         "setting",
         "writers",

@@ -182,14 +182,14 @@ def _verdict(valid: bool, hosts: t.Mapping[str, int]) -> str:
     return FAIL if hosts[FAIL] else UNDECIDED if hosts[UNDECIDED] else PASS
 
 
-# What an evaluation and its report read of a host's result, besides its latencies: the results of a large fleet do not
+# What an evaluation and its report read of a host's result, except its latencies: the results of a large fleet do not
 # fit into memory.
 _OF_INTEREST = ("client", "observed", "placement", "requests", "series", "server")
 _OF_HEALTH = ("steal_ticks", "user_s", "system_s")
 
 
 def of_interest(result: _Document) -> dict[str, t.Any]:
-    """Return what an evaluation and its report read of the result of a host."""
+    """Select what an evaluation and its report read of the result of a host."""
     latency = result.get("latency")
     return {
         **{name: result.get(name) for name in _OF_INTEREST},
@@ -204,7 +204,7 @@ def of_interest(result: _Document) -> dict[str, t.Any]:
 
 
 def _for_bounds(result: _Document) -> dict[str, t.Any]:
-    """Return what HostBounds needs of a result, which is kept until the last phase of the cell."""
+    """Select what HostBounds needs of a result, which is kept until the last phase of the cell."""
     latency = result["latency"]
     return {
         "latency": {

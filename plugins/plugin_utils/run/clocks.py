@@ -5,7 +5,7 @@
 
 A client computes latencies with its own clock. A VM that is paused or migrated stops that clock, so the client misses a
 stall that every user saw. And a clock that was set makes hosts look synchronous that were not. Both move the host's
-clock against the controller's. An exchange with a host bounds its offset for certain: the host read its clock between
+clock against the controller's. An exchange with a host strictly bounds its offset: the host read its clock between
 the moments at which the controller sent the command and had the answer.
 """
 
@@ -113,7 +113,7 @@ class HostClocks:
         ]
 
     def _moved(self, host: str, result: t.Mapping[str, t.Any], begun_at: float) -> list[str]:
-        """Return whether the clock of a host moved against the controller's."""
+        """Decide whether the clock of a host moved against the controller's."""
         first = self.before.get(host)
         if first is None:
             return []

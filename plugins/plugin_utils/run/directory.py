@@ -58,7 +58,7 @@ class RunDirectory:
         return os.path.join(self.path, *names)
 
     def exists(self) -> bool:
-        """Return whether anything exists at the path of the run, even a broken link."""
+        """Decide whether anything exists at the path of the run, even a broken link."""
         return os.path.lexists(self.path)
 
     def create(self) -> None:
@@ -87,7 +87,7 @@ class RunDirectory:
         return True
 
     def json_differs(self, name: str, document: t.Any) -> bool:
-        """Return whether write_json() would change the file name."""
+        """Decide whether write_json() would change the file name."""
         return self._differs(name, f"{_json(document)}\n")
 
     def _differs(self, name: str, text: str) -> bool:

@@ -23,7 +23,7 @@ def coarse(fleet: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, float]:
 
 
 def coarse_choices(ticks: t.Mapping[str, float], prefix: str = "") -> str:
-    """Return what can be done about coarse timers, and what each choice costs.
+    """Explain what can be done about coarse timers, and what each choice costs.
 
     Args:
         ticks: what coarse() returned, not empty.

@@ -245,7 +245,7 @@ _MEASUREMENT = Fields(
         "error": Optional(Fields({"kind": Text(), "message": Message()})),
     },
 )
-# What a test or a fill that succeeded must have besides, because the figures of the fleet are made of it.
+# What a test or a fill that succeeded must also have, because the figures of the fleet are made of it.
 _COMPLETE = {
     "test": Fields(
         {
@@ -377,7 +377,7 @@ def measurement(value: t.Any, failed: bool = False) -> dict[str, t.Any]:
 
 
 def is_complete(measured: t.Mapping[str, t.Any]) -> bool:
-    """Return whether a client that failed has measured to the end, and failed only because requests did.
+    """Decide whether a client that failed has measured to the end, and failed only because requests did.
 
     Its result counts: the requests without a reply are in the upper bound, and the host cannot pass.
     """

@@ -6,7 +6,7 @@
 A client in a guest waits for its own CPU, and its clock stops when the guest is paused. An observer has its own CPU and
 clock. It sends to the same Redis at random times, so its requests meet whatever any user's would. What counts is the
 time from sending to the kernel's receive stamp, with the wait behind the observer's own earlier requests (C(server) of
-its result). A request that the observer itself sent late is no random sample any more: it may have missed a stall that
+its result). A request that the observer itself sent late is no longer a random sample: it may have missed a stall that
 it was due in. Had it been sent in time, its reply would not have come later, since a Redis serves requests in the order
 in which they arrive. So it counts with all of its delay (C(intended)). So does one that took longer than a period of
 the observer's schedule, of which C(server) may count a period only, and one without a receive stamp. Histograms do not
@@ -37,7 +37,7 @@ _Document = t.Mapping[str, t.Any]
 
 
 def excerpt(accepted: _Document) -> dict[str, t.Any]:
-    """Return what is kept of an observer's result, or the C(error) why there is none.
+    """Select what is kept of an observer's result, or the C(error) why there is none.
 
     Args:
         accepted: what measurement.result() returned.

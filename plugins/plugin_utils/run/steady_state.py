@@ -187,7 +187,7 @@ class SteadyState:
         return found if any(found.values()) else None
 
     def _within(self, figure: str) -> dict[str, t.Any] | None:
-        """Return the test of a figure: the iteration that changed for certain, or that with the least certainty."""
+        """Return the test of a figure: the iteration that surely changed, or the least certain one."""
         tests = [(number, changes[figure]) for _run, number, changes in self._phases]
         known = [(number, change) for number, change in tests if change is not None]
         if not known:

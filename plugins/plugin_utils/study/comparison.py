@@ -323,7 +323,7 @@ class _PageIns:
 
 
 def _differences(old: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any]) -> list[str]:
-    """Return all differences between two runs besides the profile; they make the comparison one of more than
+    """Return all differences between two runs except the profile; they make the comparison one of more than
     profiles."""
     found = [
         line for line in configuration.differences(old["config"], new["config"]) if not line.startswith("profile:")

@@ -159,7 +159,7 @@ class DensitySearch:
         return high / low
 
     def _is_known(self, known: Known) -> bool:
-        """Return whether the interval, in whole hosts, is narrow enough."""
+        """Decide whether the interval, in whole hosts, is narrow enough."""
         low, high = (math.floor(min(end, self.maximum)) for end in (known.low, known.high))
         return high <= self.factor * low or low == high
 

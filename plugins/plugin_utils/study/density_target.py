@@ -108,7 +108,7 @@ class TargetSearch(DensitySearch):
         return carried and min(self.maximum, math.ceil(self._target * carried))
 
     def _is_decided(self) -> bool:
-        """Return whether the interval of the multiple is above or below the target as a whole."""
+        """Decide whether the interval of the multiple is above or below the target as a whole."""
         probed = (self.probed, self._first.probed)
         if min(probed) < ENOUGH_PROBES:
             return False

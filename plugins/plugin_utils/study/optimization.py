@@ -222,7 +222,7 @@ class Optimization:
         return max(0, math.floor(left * self._runs / self._spent / (arms + 1)))
 
     def _affords_screening(self, arms: int) -> bool:
-        """Return whether a round of screening leaves the time for a whole confirmation."""
+        """Decide whether a round of screening leaves the time for a whole confirmation."""
         runs = arms + 1 + (min(FINALISTS, arms) + 1) * self._search.rounds
         return self._spent + runs * self._spent / self._runs <= self._search.seconds
 

@@ -84,7 +84,7 @@ class _PreparedFleet:
             self._sequence.announce(f"The probe failed; measuring it again with every {self.RESTARTED} started again")
 
     def _change(self, arm: str, size: int) -> tuple[bool, dict[str, t.Any]]:
-        """Return whether a probe of this size keeps anything as it is, and the variables of what it changes."""
+        """Decide whether a probe of this size keeps anything as it is, and the variables of what it changes."""
         raise NotImplementedError
 
     def _failed(self, size: int) -> None:

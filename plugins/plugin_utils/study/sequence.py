@@ -40,7 +40,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.child_pla
     refuse_questions,
 )
 
-# States of a run, besides those of its newest attempt.
+# States of a run, in addition to those of its newest attempt.
 PENDING, SKIPPED = "pending", "skipped"
 DONE = (FINISHED, SKIPPED)
 
@@ -107,7 +107,7 @@ def choose(
     document = directory.read_json(file_name)
     changes = configuration.differences(document["definition"], definition)
     if wanted and document.get("out_of_time") and not changes and resume:
-        # Its time was over before its question was answered. Whoever names it gives it more.
+        # Its time was over before its question was answered. Naming the study again grants it more time.
         document.update(finished=False, out_of_time=False, restored=None)
     if not changes and not document["finished"] and resume:
         return directory, document

@@ -107,7 +107,7 @@ def rates(rounds: t.Mapping[int, t.Mapping[str, t.Any]]) -> dict[int, float]:
 
 
 def are_paired(arm: Arm, baseline: Arm) -> bool:
-    """Return whether two arms were measured in the same rounds: in one run, on one host."""
+    """Decide whether two arms were measured in the same rounds: in one run, on one host."""
     return all(arm.get(name) == baseline.get(name) for name in ("run", "host"))
 
 
@@ -163,7 +163,7 @@ def _moved_no_page(rounds: t.Mapping[int, t.Mapping[str, t.Any]]) -> bool:
 
 
 def control_holds(found: t.Sequence[Control]) -> bool | None:
-    """Return whether no control differs from 1; None without controls.
+    """Decide whether no control differs from 1; None without controls.
 
     They are judged together: a sound site fails in at most 5 of 100 runs, however many controls there are.
     """
@@ -172,7 +172,7 @@ def control_holds(found: t.Sequence[Control]) -> bool | None:
 
 
 def is_cold(arm: Arm) -> bool:
-    """Return whether each round of the cold cases paged in, and not only by chance; True without cold cases."""
+    """Decide whether each round of the cold cases paged in, and not only by chance; True without cold cases."""
     return all(pages_in(case) for each in arm["rounds"] for case in each["cases"] if case["case"] == "cold")
 
 
@@ -197,5 +197,5 @@ def curve(arm: Arm) -> list[tuple[float, list[float]]]:
 
 
 def has_intervals(arms: Arms) -> bool:
-    """Return whether all arms have enough rounds for intervals."""
+    """Decide whether all arms have enough rounds for intervals."""
     return all(len(arm["rounds"]) >= PAIRS_FOR_AN_INTERVAL for arm in arms.values())

@@ -49,7 +49,7 @@ def figures(step: t.Mapping[str, t.Any], measured: t.Mapping[str, t.Any]) -> dic
 
 
 def _limit(figures_of_case: t.Mapping[str, t.Any]) -> str:
-    """Return what kept Redis from being faster.
+    """Find what kept Redis from being faster.
 
     With page-ins in at least one of 1,000 requests and CPU time to spare, Redis waits for pages of its memory.
     """
@@ -61,7 +61,7 @@ def _limit(figures_of_case: t.Mapping[str, t.Any]) -> str:
 
 
 def pages_in(case: t.Mapping[str, t.Any]) -> bool:
-    """Return whether the requests of a case paged in, and not only a page or two by chance."""
+    """Decide whether the requests of a case paged in, and not only a page or two by chance."""
     return bool(case["page_ins"] >= max(1, PAGING * case["requests"]))
 
 
@@ -131,7 +131,7 @@ def _stolen(results: t.Sequence[t.Mapping[str, t.Any]], cpus: t.Any) -> float | 
 
 
 def _knows_stolen(measured: t.Mapping[str, t.Any]) -> bool:
-    """Return whether a result has its length and the time that was stolen meanwhile."""
+    """Decide whether a result has its length and the time that was stolen meanwhile."""
     return bool(measured.get("seconds")) and (measured.get("health") or {}).get("steal_ticks") is not None
 
 

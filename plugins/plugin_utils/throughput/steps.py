@@ -146,7 +146,7 @@ def with_hot_part(
 
 
 def _hot_keys(budget: int, size: int, keys: int, in_flight: int) -> int:
-    """Return how many keys a DRAM budget holds, with a margin, besides what all keys need in DRAM at any time."""
+    """Return how many keys a DRAM budget holds, with a margin, on top of what all keys need in DRAM at any time."""
     table = _BUCKET * 2 ** (keys - 1).bit_length()
     room = HOT_SHARE * budget - _REDIS_BYTES - table - 2 * in_flight * size
     return int(room / (_MARGIN * (_allocation(size + _VALUE_HEADER) + _OVERHEAD)))
@@ -188,7 +188,7 @@ def _memory(keys: int, size: int, in_flight: int) -> int:
 
 
 def _allocation(size: int) -> int:
-    """Return what Redis' allocator takes for so many bytes.
+    """Compute what Redis' allocator takes for so many bytes.
 
     jemalloc has four classes of sizes for each doubling, at multiples of 16 bytes (jemalloc(3), "size classes").
     """

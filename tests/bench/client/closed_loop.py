@@ -6,10 +6,10 @@ A machine that changes its speed changes it for both slices of a pair. Nothing o
 Redis counts the requests, and the kernel the CPU time, so all clients are measured in the same way.
 
 How fast a process is also depends on where its memory happens to be, and stays so until it ends: pairs of the same
-two processes tell nothing about that. So both clients are started anew for each of BLOCKS blocks of pairs, and the
+two processes tell nothing about that. So both clients are restarted for each of BLOCKS blocks of pairs, and the
 interval is that of the blocks' medians.
 
-What any latency client has to do besides shows in a third client: the raw loop with a random key, two looks at the
+The other work of any latency client shows in a third client: the raw loop with a random key, two looks at the
 clock and a histogram.
 """
 

@@ -57,13 +57,13 @@ def measure(server, stop, plan):
 
 
 def stalled(run, redis):
-    """Return what `response` must have been: all stops of Redis are in it, those of the client are not."""
+    """Compute what `response` must have been: all stops of Redis are in it, those of the client are not."""
     server, client = (run.watched.stops(run.start, run.period, pid) for pid in (redis, run.client))
     return stops.expected_response(run.columns, run.period, server, client)
 
 
 def stopped(run, redis):
-    """Return what `intended` must have been: all stops are in it."""
+    """Compute what `intended` must have been: all stops are in it."""
     return stops.expected(run.columns, run.period, run.watched.stops(run.start, run.period, redis, run.client))
 
 

@@ -26,7 +26,7 @@ def in_use():
 
 
 def snapshot():
-    """What the module could change on this host besides its disks."""
+    """What the module could change on this host apart from its disks."""
     zram = {name for name in os.listdir("/sys/block") if name.startswith("zram")}
     with open("/proc/swaps", encoding="ascii") as file:
         swaps = file.read()

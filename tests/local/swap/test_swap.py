@@ -284,7 +284,7 @@ def test_foreign_swap_that_cannot_be_turned_on_does_not_stop_the_restore(foreign
 
 
 def test_foreign_swap_with_a_random_key_comes_back_although_its_uuid_has_changed(disks):
-    """Such swap is made anew at each boot, so the name by its UUID leads nowhere after the next one."""
+    """Such swap is made again at each boot, so the name by its UUID leads nowhere after the next one."""
     disk, links = disks(), []
 
     def make():

@@ -22,7 +22,7 @@ BUILD = HERE / "build"
 
 pytest.register_assert_rewrite("truth")
 
-# Whoever was started in the background by a shell without job control ignores Ctrl-C, and hands that on; tests send it.
+# A process started in the background by a shell without job control ignores Ctrl-C, and hands that on; tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

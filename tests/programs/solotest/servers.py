@@ -35,7 +35,7 @@ def caught(process, number):
 class Redis:
     """One redis-server of our own, without persistence; ended by its process id.
 
-    With a directory of certificates it has a port with TLS besides, which demands one of its clients.
+    With a directory of certificates it also has a port with TLS, which demands one of its clients.
     """
 
     def __init__(self, *options, cpu=None, certificates=None, configuration=None):

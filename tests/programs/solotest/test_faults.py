@@ -87,7 +87,7 @@ def test_nonsense_is_a_protocol_error(any_solotest, reply):
     with FakeServer(serving(lambda n, words: reply if n == 7 else good_reply(words))) as server:
         result = any_solotest.run(*measure(server.port))
     if reply.startswith(b"+OK"):
-        # one status too early for a GET is of the wrong type; the ones after it nobody asked for
+        # one status too early for a GET is of the wrong type; the ones after it answer no request
         assert result.json["test"]["requests"]["errors"].get("type", 0) == 1
     assert result.code == 4 and error(result) in ("protocol", "lost")
     assert result.json["test"]["requests"]["ok"] == 7 and accounted(result.json)

@@ -198,7 +198,7 @@ class Wire:
                 self.incoming.write(received)
 
     def receive(self):
-        """Return what the client sent, decrypted."""
+        """Read what the client sent, decrypted."""
         return self.until_done(lambda: self.secret.read(65536))
 
     def sealed(self, text):

@@ -89,7 +89,7 @@ def test_a_server_that_hangs_is_in_its_windows_and_does_not_hold_a_stop(any_solo
     windows, last = windows_of(text + output)
     hung = [window for window in windows if window["unanswered"] > 0]
     assert len(hung) >= 3 and time.monotonic() - begin < 10
-    # Whoever was due in such a window has waited until the end of the next one at least.
+    # A request that was due in such a window waited until the end of the next one at least.
     assert all(window["latency"]["intended"]["max_ns"] > 0.29e9 for window in hung)
     assert all(55 <= count(window) <= 65 for window in hung[1:])
     assert last["ended"] == "signal" and last["test"]["requests"]["lost"] > 0

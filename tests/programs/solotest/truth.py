@@ -88,7 +88,7 @@ class Measured:
     watched: object  # what the caller's `watch` gave
 
     def least_waits(self):
-        """Return how long each request has waited for certain: who is due during a stop waits for its end."""
+        """Return how long each request surely waited: one that is due during a stop waits for its end."""
         waits = [0.0] * len(self.columns[0])
         for begin, end in self.stops:
             for i in range(max(0, math.ceil(begin / self.period)), min(len(waits), math.ceil(end / self.period))):

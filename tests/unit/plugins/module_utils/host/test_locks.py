@@ -50,7 +50,7 @@ def lock_of(subject):
 
 
 def test_a_lock_on_what_is_protected_keeps_nobody_waiting(tmp_path, hold):
-    """Whoever can read a file or a directory can lock it."""
+    """Any user who can read a file or a directory can lock it."""
     hold(str(tmp_path))
     with locked(str(tmp_path), timeout=0):
         pass

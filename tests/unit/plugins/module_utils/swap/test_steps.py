@@ -137,7 +137,7 @@ def test_what_cannot_be_restored_is_a_warning_and_the_record_is_removed(make_cha
 
 
 def test_foreign_swap_whose_uuid_has_changed_is_found_by_another_name(make_change, record, tmp_path):
-    """Swap with a random key is made anew at each boot."""
+    """Swap with a random key is made again at each boot."""
     mapped = tmp_path / "mapped"
     mapped.write_bytes(header(MIB, uuid.uuid4(), "other"))
     other = {"source": "/dev/disk/by-uuid/gone", "names": [str(mapped)], "priority": 5, "unit": ""}
