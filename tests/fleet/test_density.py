@@ -44,8 +44,8 @@ STOP = f"{ROLES}vm_fleet : Stop the VMs of the fleet"
 TUNE = f"{ROLES}host_tuning : Apply the kernel settings"
 BOOT_IDS = f"{ROLES}vm_fleet : Read the boot ID of the VM"
 KERNEL = f"{ROLES}kernel_cmdline : Change the boot loader's configuration"
-CONFIGURE_REDIS = f"{ROLES}redis : Configure each instance"
-START_REDIS = f"{ROLES}redis : Start and stop the daemons of each machine"
+CONFIGURE_REDIS = f"{ROLES}redis : Configure, run and remove the instances"
+START_REDIS = f"{ROLES}redis : Start and stop the instances of each machine"
 INSTALL_CLIENT = f"{ROLES}client_program : Copy the program from the controller to the host"
 
 FIRST, BOTH = ["try-001"], ["try-001", "try-002"]
