@@ -4,7 +4,7 @@
 Peers: likwid-bench's kernels load and load_avx (Debian's likwid), and sysbench memory (Debian's sysbench). mbw copies
 memory, so its figure is for orientation only. Then membw is compared with itself: four times the buffer
 must give the same bandwidth, and a buffer that fits the cache a higher bandwidth and a lower latency. --only-cache
-measures that alone and needs no peers. With --write the figures go to docs/bench/memory_bandwidth.md.
+measures that alone and needs no peers. With --write the figures go to docs/bench/short.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import shutil
 import statistics
 import subprocess
 
-from machine import describe
+from machine import describe, write_section
 from sign_test import median_with_interval
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -177,10 +177,10 @@ def main():
     print(text)
     if arguments.write:
         head = (
-            "# Bench of membw\n\nWritten by `tests/bench/memory_bandwidth.py --write`: one reader on CPU "
-            f"{CPU}, a buffer of {MEGABYTES} MiB.\n\n" + describe(load)
+            f"Written by `tests/bench/memory_bandwidth.py --write`: one reader on CPU {CPU}, "
+            f"a buffer of {MEGABYTES} MiB.\n\n" + describe(load)
         )
-        (ROOT / "docs" / "bench" / "memory_bandwidth.md").write_text(head + text + "\n", encoding="utf-8")
+        write_section("memory_bandwidth", "Memory bandwidth next to other programs", head + text)
 
 
 if __name__ == "__main__":
