@@ -80,8 +80,10 @@ def test_processors_are_kept_awake_for_a_study_that_does_so_only_while_it_is_mea
     outcome = fleet.wait(process)
     assert outcome.status == 0 and latency_limit() == before, outcome.output
     assert allowed == [pathlib.Path(path).read_text("ascii") for path in glob.glob(IDLE_LIMITS)]
-    assert "CPUs awake when idle" in outcome.output, outcome.output
-    assert fleet.document("site_check", "site_check")["hosts"]["this_machine"]["awake"] is True
+    # A virtual machine may have no idle states, and then nothing to say about them.
+    known = bool(glob.glob("/sys/devices/system/cpu/cpu*/cpuidle/state*"))
+    assert ("CPUs awake when idle" in outcome.output) is known, outcome.output
+    assert fleet.document("site_check", "site_check")["hosts"]["this_machine"]["awake"] is (True if known else None)
 
 
 def test_only_the_processors_of_hosts_that_will_be_tuned_are_kept_awake(fleet):
