@@ -22,6 +22,8 @@ def read(tmp_path):
         for task in yaml.safe_load(TASKS.read_text(encoding="utf-8"))
         if "ansible.builtin.raw" in task
     )
+    marker = "MARKER "
+    script = script.replace("{{ __selftest_marker }}", marker)
     script = script.replace(":/usr/sbin:/sbin:/usr/libexec", "").replace(
         "/etc/os-release", str(tmp_path / "os-release")
     )
@@ -30,9 +32,10 @@ def read(tmp_path):
         completed = subprocess.run(
             ["/bin/sh", "-c", script], env={"PATH": str(tmp_path)}, stdout=subprocess.PIPE, text=True, check=True
         )
-        return completed.stdout.splitlines()
+        lines = completed.stdout.splitlines()
+        return [line.removeprefix(marker) for line in lines if line.startswith(marker)]
 
-    for name in ("uname", "head"):
+    for name in ("uname", "head", "sed"):
         os.symlink(shutil.which(name), tmp_path / name)
     return call
 

@@ -26,6 +26,8 @@ OTHERS = {
     "--json",
     "--connect-timeout",
     "--schedule",
+    "--windows",
+    "--lease",
     "--progress",
     "--help",
     "--version",
