@@ -20,85 +20,10 @@ from ansible.errors import AnsibleError
 from ansible.parsing.splitter import parse_kv
 from ansible.release import __version__ as ansible_version
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import collection
+from ansible_collections.memstretch.density.plugins.plugin_utils import collection, known_variables
 
 HIDDEN = "********"
 
-# Variables of the playbooks. Those of the roles are in their argument specs.
-_PLAYBOOK_VARIABLES = frozenset(
-    (
-        "comparison",
-        "density_factor",
-        "density_id",
-        "density_max",
-        "density_minutes",
-        "density_overcommit",
-        "density_plan_base",
-        "density_plan_baseline_run",
-        "density_plan_host_reserve",
-        "density_plan_name",
-        "density_plan_overhead",
-        "density_plan_overhead_used",
-        "density_plan_phase_overhead_seconds",
-        "density_plan_rounds",
-        "density_plan_run_overhead_seconds",
-        "density_plan_tiers",
-        "density_plan_vm_memory",
-        "density_probe",
-        "density_probes",
-        "density_slo_factor",
-        "density_start",
-        "density_target",
-        "fleet_group",
-        "fleet_size",
-        "fleet_sizes",
-        "hypervisors_group",
-        "image_build",
-        "image_cloud_init",
-        "image_suite",
-        "kind",
-        "measure_tier",
-        "profile",
-        "profiles",
-        "report_cost_example",
-        "report_prices",
-        "results_dir",
-        "resume",
-        "run_id",
-        "runs",
-        "site_check",
-        "site_check_blocks",
-        "site_check_block_seconds",
-        "site_check_cpu_idle",
-        "site_check_enforce",
-        "site_check_max_gap",
-        "site_check_max_stolen",
-        "site_check_pacing",
-        "site_check_rate",
-        "site_check_redis",
-        "site_check_required",
-        "site_check_rounds",
-        "site_check_slo_avg_us",
-        "site_check_slo_factor",
-        "site_check_slo_p99_us",
-        "slo",
-        "slo_enforce",
-        "slo_factor",
-        "solve",
-        "study_attempts",
-        "study_figure",
-        "study_id",
-        "study_minutes",
-        "study_order",
-        "study_put_back",
-        "study_rounds",
-        "study_screening_rounds",
-        "study_settings",
-        "teardown",
-        "throughput_port",
-        "throughput_rounds",
-    )
-)
 # Options of ansible-playbook without a value.
 _FLAGS = frozenset(
     (
@@ -292,7 +217,7 @@ def _public(text: str) -> str:
 @functools.lru_cache(maxsize=1)
 def _variables() -> dict[str, t.Mapping[str, t.Any]]:
     """Return the documented variables of this collection with their argument specs, by name."""
-    found: dict[str, t.Mapping[str, t.Any]] = {name: {"type": "raw"} for name in _PLAYBOOK_VARIABLES}
+    found: dict[str, t.Mapping[str, t.Any]] = {name: {"type": "raw"} for name in known_variables.USER_VARIABLES}
     for path in sorted(glob.glob(os.path.join(collection.ROOT, "roles", "*", "meta", "argument_specs.yml"))):
         with open(path, encoding="utf-8") as stream:
             for entry in yaml.safe_load(stream)["argument_specs"].values():
