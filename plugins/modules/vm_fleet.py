@@ -274,7 +274,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.module_utils.vm.capacity import check_admission
 from ansible_collections.memstretch.density.plugins.module_utils.vm.fleet import Action, Fleet
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError
-from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage
+from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage, ImageChains
 from ansible_collections.memstretch.density.plugins.module_utils.vm.options import build_template, check_options
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import DomainError, Template, Vm
 
@@ -385,18 +385,19 @@ def compare(module: AnsibleModule, fleet: Fleet) -> Difference:
     """Compare the fleet with the options, and refuse what the host cannot or must not do."""
     options = module.params
     absent = options["state"] == "absent"
+    qemu_img = module.get_bin_path("qemu-img", required=True)
     fleet.refuse_conflicts()
     template = image = None
     if fleet.vms and not absent:
         template = build_template(options, fleet.domains)
-        image = GoldenImage(module.run_command, module.get_bin_path("qemu-img", required=True), template.base)
+        image = GoldenImage(module.run_command, qemu_img, template.base)
         fleet.refuse_changed_base(template)
     actions = fleet.actions(template, options["state"], options["surplus"])
     warnings = check_admission(fleet, template, actions, image, options) if template and image else []
     warnings += old_keys(fleet, template) if template else []
     if options["only"]:
         actions = [action for action in actions if action.vm.name in options["only"]]
-    fleet.refuse_shared_disks(actions)
+    fleet.refuse_shared_disks(actions, ImageChains(module.run_command, qemu_img))
     before, after = fleet.states(), fleet.states_after(actions)
     files = fleet.files() if absent and not after else []  # the VMs that stay need them
     return Difference(actions, files, before, after, warnings, template, image)

@@ -126,6 +126,7 @@ WITHOUT_MIRROR = {
     "module_utils/redis/state.py": "starts servers: tests/local/redis and molecule/redis",
     "module_utils/solotest/site.py": "starts a server: tests/local/test_site_check.py",
     "module_utils/swap/kind.py": "a base class; tests of disks, file, zram and zram_first test each kind",
+    "module_utils/vm/disk_users.py": "asks libvirt and runs qemu-img: tests/fleet",
     "module_utils/vm/fleet.py": "asks libvirt: tests/fleet",
     "module_utils/vm/image.py": "runs qemu-img: tests/fleet",
     "plugin_utils/collection.py": "constants of the installed collection; tests/unit/test_packaging.py",

@@ -80,17 +80,18 @@ def wait_for(descriptor: int, deadline: float, subject: str) -> None:
 def holder(descriptor: int) -> str:
     """Return who holds the lock on an open file, as a text."""
     wanted = os.fstat(descriptor)
-    users = {pid for pid in _opened_by(wanted) if pid != os.getpid()}
+    users = {pid for pid in opened_by(wanted) if pid != os.getpid()}
     # The kernel lists locks with the number of the file system that the file is on, which is not always that of stat.
     lines = [line.split() for line in (HostFiles().text("/proc/locks") or "").splitlines()]
     locking = {int(words[4]) for words in lines if words[1] == "FLOCK" and words[5].endswith(f":{wanted.st_ino}")}
     found = sorted(users & locking or users)
     if not found:
         return "another process"
-    return ", ".join(f"process {pid} ({_command(pid)})" for pid in found)
+    return ", ".join(f"process {pid} ({command_of(pid)})" for pid in found)
 
 
-def _opened_by(wanted: os.stat_result) -> t.Iterator[int]:
+def opened_by(wanted: os.stat_result) -> t.Iterator[int]:
+    """Yield the processes that have a file open, as far as this user may look."""
     for link in glob.iglob("/proc/[0-9]*/fd/*"):
         try:
             if os.path.samestat(os.stat(link), wanted):
@@ -99,5 +100,6 @@ def _opened_by(wanted: os.stat_result) -> t.Iterator[int]:
             continue  # the process has ended, has closed it, or is another user's
 
 
-def _command(pid: int) -> str:
+def command_of(pid: int) -> str:
+    """Return the name of the program that a process runs."""
     return HostFiles().text(f"/proc/{pid}/comm") or "has ended"

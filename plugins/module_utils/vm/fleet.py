@@ -14,8 +14,10 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
+from ansible_collections.memstretch.density.plugins.module_utils.vm.definitions import paths_in
+from ansible_collections.memstretch.density.plugins.module_utils.vm.disk_users import DiskUsers
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import POLL_S, Domain, VmHost, VmHostError
-from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage
+from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage, ImageChains
 from ansible_collections.memstretch.density.plugins.module_utils.vm.owner import OWNER_FILE, OwnerFile, Ownership
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
     Template,
@@ -164,19 +166,26 @@ class Fleet:
                     "and never boot it"
                 )
 
-    def refuse_shared_disks(self, actions: t.Sequence[Action]) -> None:
-        """Raise VmHostError if a disk that would be replaced or deleted is also a disk of somebody else's VM."""
-        used = {path: each.name for each in self._others() for path in files_of(each.xml)}
-        conflicts = []
-        for action in actions:
-            path = disk_path(self.directory, action.vm)
-            other = used.get(os.path.realpath(path))
-            if other and {"clone", "delete"} & set(action.operations):
-                conflicts.append(f"{path} of {action.vm.name} is also a disk of VM {other}")
+    def refuse_shared_disks(self, actions: t.Sequence[Action], chains: ImageChains) -> None:
+        """Raise VmHostError if somebody else uses a disk that would be replaced or deleted."""
+        owners = {
+            disk_path(self.directory, action.vm): action.vm.name
+            for action in actions
+            if {"clone", "delete"} & set(action.operations)
+        }
+        disks = [path for path in owners if os.path.lexists(path)]
+        if not disks:
+            return
+        names = sorted(os.listdir(self.directory))
+        others = [os.path.join(self.directory, name) for name in names if not self._is_own_file(name)]
+        own = set(owners.values()) & set(self.members)
+        users = DiskUsers(self.host, chains, others, self.domains, own)
+        conflicts = [f"{path} of {owners[path]} {user}" for path, user in users.of(disks).items()]
         if conflicts:
             raise VmHostError(
-                "; ".join(conflicts) + f", which is not in fleet {self.name}. Nothing was changed. Give that VM a disk "
-                "of its own, or remove it, and run this again"
+                "; ".join(conflicts) + f", which is not in fleet {self.name} or stays. Nothing was changed. Give the "
+                "other one a disk of its own (qemu-img convert copies one with all that is below it), or remove it, "
+                "and run this again"
             )
 
     def _others(self) -> t.Iterator[Domain]:
@@ -240,7 +249,7 @@ class Fleet:
         """Return the names of the fleet's files in its directory, without those that somebody else's VM uses."""
         if self.ownership is None or self.ownership.fleet != self.name:
             return []
-        used = {path for each in self._others() for path in files_of(each.xml)}
+        used = {path for each in self._others() for xml in self.host.definitions(each) for path in paths_in(xml)}
         return sorted(
             name
             for name in os.listdir(self.directory)

@@ -10,6 +10,7 @@ connection.
 from __future__ import annotations
 
 import ipaddress
+import os
 import time
 import typing as t
 import xml.etree.ElementTree as ET
@@ -106,6 +107,39 @@ class VmHost:
                 max_memory_of(xml),
                 xml,
             )
+        return found
+
+    def definitions(self, domain: Domain) -> list[str]:
+        """Return every definition that libvirt keeps of a VM: inactive, active, of its snapshots and saved state."""
+        found = [domain.xml]
+        try:
+            handle = self._connection.lookupByUUIDString(domain.uuid)
+            if handle.isActive():
+                found.append(handle.XMLDesc(0))
+            found += [each.getXMLDesc(0) for each in handle.listAllSnapshots()]
+            if handle.hasManagedSaveImage():
+                found.append(handle.managedSaveGetXMLDesc(0))
+        except libvirt.libvirtError as error:
+            # It has been removed, or switched off, since it was listed; not every driver has snapshots or saved states.
+            if error.get_error_code() not in (
+                libvirt.VIR_ERR_NO_DOMAIN,
+                libvirt.VIR_ERR_OPERATION_INVALID,
+                libvirt.VIR_ERR_NO_SUPPORT,
+            ):
+                raise VmHostError(f"libvirt: {error}") from error
+        return found
+
+    def volumes(self) -> dict[tuple[str, str], str]:
+        """Return the path of every volume by pool and name, also in pools that are not active or not up to date."""
+        found = {}
+        for pool in self._call("list the storage pools", self._connection.listAllStoragePools):
+            root = ET.fromstring(self._call("read a storage pool", pool.XMLDesc))
+            directory = root.findtext("./target/path") or ""
+            if root.get("type") in ("dir", "fs", "netfs") and os.path.isdir(directory):
+                found.update({(pool.name(), name): os.path.join(directory, name) for name in os.listdir(directory)})
+            if self._call("read a storage pool", pool.isActive):
+                for volume in self._call("list the volumes", pool.listAllVolumes):
+                    found[pool.name(), volume.name()] = self._call("read a volume", volume.path)
         return found
 
     def define(self, xml: str) -> None:

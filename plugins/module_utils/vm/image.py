@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 import typing as t
 
@@ -65,3 +66,81 @@ class GoldenImage:
         """Create an empty clone."""
         command = [self._qemu_img, "create", "-q", "-f", "qcow2", "-F", self._info()["format"], "-b", self.path, path]
         run_checked(self._run_command, command, VmHostError)
+
+
+class ImageChains:
+    """What images stand on, read with qemu-img one image at a time.
+
+    So no image is opened that only the header of another one names on another machine.
+    """
+
+    def __init__(self, run_command: RunCommand, qemu_img: str) -> None:
+        self._run_command, self._qemu_img = run_command, qemu_img
+        self._next: dict[str, set[str]] = {}
+
+    def below(self, image: str) -> set[str]:
+        """Return the real paths of all images below this one.
+
+        Raises:
+            VmHostError: one of them exists and cannot be read.
+        """
+        found: set[str] = set()
+        waiting = [os.path.realpath(image)]
+        while waiting:
+            new = self._named_by(waiting.pop()) - found
+            found |= new
+            waiting += new
+        return found
+
+    def _named_by(self, image: str) -> set[str]:
+        if image not in self._next:
+            self._next[image] = self._read(image) if is_image(image) else set()
+        return self._next[image]
+
+    def _read(self, image: str) -> set[str]:
+        command = [self._qemu_img, "info", "--force-share", "--output=json", image]
+        try:
+            info = json.loads(run_checked(self._run_command, command, VmHostError))
+        except VmHostError as error:
+            raise VmHostError(
+                f"nothing shows what the image {image} stands on: {error}. Nothing was changed. Repair or remove it, "
+                "and run this again"
+            ) from error
+        names = [info.get("full-backing-filename") or info.get("backing-filename")]
+        names.append(info.get("format-specific", {}).get("data", {}).get("data-file"))
+        return {
+            os.path.realpath(os.path.join(os.path.dirname(image), path))
+            for name in names
+            if name
+            for path in paths_of_image_name(name)
+        }
+
+
+def paths_of_image_name(name: str) -> list[str]:
+    """Return the paths on this host that the name of a backing file of QEMU stands for.
+
+    It is a path, an address with a protocol, or C(json:) with options.
+    """
+    if name.startswith("json:"):
+        return list(_file_names(json.loads(name[len("json:") :])))
+    protocol = re.match(r"([A-Za-z0-9+._-]+):", name)
+    if protocol is None:
+        return [name]
+    return [name[protocol.end() :]] if protocol[1] in ("file", "host_device") else []
+
+
+def _file_names(options: t.Any) -> t.Iterator[str]:
+    if isinstance(options, dict):
+        for key, value in options.items():
+            if isinstance(value, str) and key.split(".")[-1] == "filename":
+                yield from paths_of_image_name(value)
+            yield from _file_names(value)
+
+
+def is_image(path: str) -> bool:
+    """Return whether a path leads to something that can be an image: a file or a block device."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISBLK(mode)
