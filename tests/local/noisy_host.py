@@ -61,6 +61,9 @@ class NoisyHost:
             over.mkdir(parents=True)
             work.mkdir(parents=True)
             script += f"mount -t overlay overlay -o lowerdir=/{name},upperdir={over},workdir={work} /{name} && "
+        # A swap file cannot stand on an overlay.
+        (path / "srv").mkdir()
+        script += f"mount --bind {path / 'srv'} /srv && "
         script += "hostname memstretch-nowhere && rm -rf /var/lib/memstretch && exec sleep infinity"
         etc = path / "over" / "etc"
         (etc / "sudoers").write_text(SUDOERS, encoding="utf-8")

@@ -75,9 +75,7 @@ def test_the_other_roles_on_a_noisy_host(noisy_host: NoisyHost, fleet: LocalFlee
         return {"ansible.builtin.include_role": {"name": f"memstretch.density.{name}"}, "vars": variables}
 
     tasks = [
-        role(
-            "swap_space", swap_space_kind="file", swap_space_file="/var/lib/memstretch/swap", swap_space_file_size="64M"
-        ),
+        role("swap_space", swap_space_kind="file", swap_space_file="/srv/swap", swap_space_file_size="64M"),
         role("memory_bandwidth", client_program_cache_directory=str(tmp_path / "cache")),
         role("writeback_benchmark"),
     ]

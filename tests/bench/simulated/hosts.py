@@ -29,7 +29,6 @@ from synthetic_fleets import host_result  # noqa: E402
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory  # noqa: E402
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import COMMAND as CLOCK  # noqa: E402
 from ansible_collections.memstretch.density.tests.unit.fixtures.record_tree import replay  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
@@ -37,6 +36,8 @@ HERE = pathlib.Path(__file__).parent
 ANSWERS = "SIMULATED_ANSWERS"
 # A phase of 2 seconds; a client draws its latencies from one of DIFFERENT_RESULTS.
 RATE, REQUESTS, POINTS = 1000, 2000, 40
+# What reads a host's clock, whatever the quotes around it.
+CLOCK = "date +%s.%N"
 DIFFERENT_RESULTS = 32
 
 _Answer = dict[str, t.Any]
