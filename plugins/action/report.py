@@ -31,6 +31,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds impo
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError, check_name
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import comparison
+from ansible_collections.memstretch.density.plugins.plugin_utils.throughput import figures
 
 Options = t.Mapping[str, t.Any]
 
@@ -126,7 +127,7 @@ def _experiment(options: Options, check_mode: bool) -> dict[str, t.Any]:
     directory = experiments.directory_for(name, options["results_dir"], run_id)
     if check_mode:
         return {"changed": False}
-    results = "parts" if given["state"] == "part" else "hosts"
+    results = "parts" if given["state"] == "part" or given["parts"] else "hosts"
     if not given[results]:
         raise RunError(f"experiment.{results}: {name} has no result to save")
     try:
@@ -138,8 +139,9 @@ def _experiment(options: Options, check_mode: bool) -> dict[str, t.Any]:
             raise RunError("run_id, experiment.definition: both are needed with state=part")
         experiment_parts.add(directory, name, given["definition"], given["parts"])
         return {"changed": True}
-    failed = sorted(set(given["expected"]) - set(given["hosts"]))
-    document = {"measured_at": time.time(), "expected": given["expected"], "failed": failed, "hosts": given["hosts"]}
+    hosts = figures.by_arm(given["parts"]) if given["parts"] else given["hosts"]
+    failed = sorted(set(given["expected"]) - set(hosts))
+    document = {"measured_at": time.time(), "expected": given["expected"], "failed": failed, "hosts": hosts}
     experiments.keep(directory, name, document)
     publish_experiment(directory, name, Display().display)
     if failed:

@@ -22,6 +22,7 @@ class ActionModule(ControllerAction):
         "name": {"type": "str", "choices": list(selftest.NAMES), "required": True},
         "result": {"type": "str", "choices": list(selftest.RESULTS)},
         "reason": {"type": "str", "default": ""},
+        "failure": {"type": "dict"},
         "advice": {"type": "str", "default": ""},
         "found": {"type": "dict", "default": {}},
         "seconds": {"type": "float", "default": 0},
@@ -32,7 +33,7 @@ class ActionModule(ControllerAction):
         if options["result"] is not None:
             finding = {
                 "result": options["result"],
-                "reason": " ".join(message(options["reason"]).split()),
+                "reason": " ".join(message(selftest.reason(options["failure"]) or options["reason"]).split()),
                 "advice": options["advice"],
                 "found": options["found"],
                 "seconds": round(options["seconds"], 1),

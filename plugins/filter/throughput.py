@@ -30,21 +30,18 @@ def _checked(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
 
 
 @_checked
-def throughput_steps(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the steps, and the settings that they were made from."""
-    return {"steps": steps.make_steps(settings), "settings": dict(settings)}
-
-
-@_checked
-def throughput_fitting(
-    workload: t.Mapping[str, t.Any], memory: t.Mapping[str, t.Any], dram: t.Any = None
+def throughput_steps(
+    settings: t.Mapping[str, t.Any], memory: t.Mapping[str, t.Any] | None = None, dram: t.Any = None
 ) -> dict[str, t.Any]:
-    """Return the steps that fit into memory, and the cases that are left out."""
-    areas = memory["swap"]["areas"]
-    swap = sum(area["size_bytes"] - area["used_bytes"] for area in areas)
-    wanted = steps.with_hot_part(workload["steps"], dram, workload["settings"])
-    fitting, left_out = steps.select(wanted, steps.room(memory["memory"]["available_bytes"], swap, dram))
-    return {"steps": fitting, "left_out": left_out}
+    """Return the steps, the settings that they were made from, and with a memory the cases that do not fit into it."""
+    complete = steps.with_data(settings)
+    wanted = steps.make_steps(complete)
+    if memory is None:
+        return {"steps": wanted, "left_out": [], "settings": complete}
+    swap = sum(area["size_bytes"] - area["used_bytes"] for area in memory["swap"]["areas"])
+    room = steps.room(memory["memory"]["available_bytes"], swap, dram)
+    fitting, left_out = steps.select(steps.with_hot_part(wanted, dram, complete), room)
+    return {"steps": fitting, "left_out": left_out, "settings": complete}
 
 
 @_checked
@@ -72,11 +69,6 @@ def throughput_document(
     return {figures.cell_name(about["arm"], about["round"]): figures.cell(about, steps_done, results)}
 
 
-def throughput_arms(parts: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
-    """Return the results by arm."""
-    return figures.by_arm(parts)
-
-
 class FilterModule:
     """Filters of the role throughput_benchmark and of its playbook."""
 
@@ -84,8 +76,6 @@ class FilterModule:
         """Return the filters by name."""
         return {
             "throughput_steps": throughput_steps,
-            "throughput_fitting": throughput_fitting,
             "throughput_schedule": throughput_schedule,
             "throughput_document": throughput_document,
-            "throughput_arms": throughput_arms,
         }

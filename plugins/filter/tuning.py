@@ -14,6 +14,7 @@ class FilterModule:
     def filters(self):
         """Return the filters by name."""
         return {
+            "device_paths": tuning.device_paths,
             "tuning_labels": tuning.labels,
             "tuning_record": tuning.record,
             "imdt_missing": tuning.imdt_missing,

@@ -9,7 +9,8 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
-from ansible_collections.memstretch.density.plugins.plugin_utils import vm_members
+from ansible_collections.memstretch.density.plugins.plugin_utils.vm import members as vm_members
+from ansible_collections.memstretch.density.plugins.plugin_utils.vm import problems, ssh
 
 
 def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[dict[str, t.Any]]:
@@ -19,9 +20,9 @@ def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[di
         raise AnsibleFilterError(str(error)) from error
 
 
-def reached(vms: t.Any, names: t.Collection[str]) -> list[dict[str, t.Any]]:
+def reached(vms: t.Any, names: t.Collection[str], variables: t.Mapping[str, t.Any]) -> dict[str, dict[str, t.Any]]:
     try:
-        return vm_members.reached(vms, names)
+        return vm_members.reached(vms, names, variables)
     except SettingError as error:
         raise AnsibleFilterError(str(error)) from error
 
@@ -40,7 +41,9 @@ class FilterModule:
         return {
             "vm_members": members,
             "vm_moves": vm_members.moves,
+            "vm_problems": problems.problems,
             "vm_reached": reached,
+            "vm_ssh": ssh.ssh,
             "vm_inventory": vm_members.inventory_text,
             "vm_network_is_own": vm_members.owns_network,
             "dhcp_range": dhcp_range,

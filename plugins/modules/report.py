@@ -77,17 +77,17 @@ options:
           - V(checked) writes nothing; it fails if V(kept) could not save the result. With O(experiment.definition), it
             returns the parts of the experiment that are saved already.
           - V(part) saves O(experiment.parts) of an experiment that is measured in several parts, so that an
-            interruption loses nothing. V(kept) removes them when no result is missing.
+            interruption loses nothing. V(kept) removes what V(part) saved when no result is missing.
         type: str
         choices: [checked, part, kept]
         default: kept
       expected:
-        description: Names of the hosts, or profiles, that must have a result.
+        description: Names of the hosts, or of the arms of V(throughput_benchmark), that must have a result.
         type: list
         elements: str
         default: []
       hosts:
-        description: Result of each host, or of each profile if the experiment compares profiles.
+        description: Result of each host.
         type: dict
         default: {}
       definition:
@@ -98,7 +98,8 @@ options:
             definition, or a new directory. Needed with O(experiment.state=part).
         type: dict
       parts:
-        description: Results of parts, by name, for O(experiment.state=part).
+        description: Results of V(throughput_benchmark), one of each arm in each round, by name, instead of
+          O(experiment.hosts).
         type: dict
         default: {}
       resume:

@@ -55,6 +55,9 @@ options:
     description: Why it has this result.
     type: str
     default: ""
+  failure:
+    description: What Ansible says about a task that has failed, C(ansible_failed_result), instead of O(reason).
+    type: dict
   advice:
     description: What to do about it.
     type: str

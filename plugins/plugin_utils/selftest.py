@@ -70,6 +70,14 @@ def record(directory: RunDirectory, host: str, name: str, finding: _Document) ->
     directory.write_json(f"{_file_of(host)}.{name}.json", {**finding, "schema": SCHEMA})
 
 
+def reason(failure: t.Mapping[str, t.Any] | None) -> str:
+    """Return why a task failed, from its result; an empty text if there is none."""
+    if failure is None:
+        return ""
+    said = [str(failure.get(name) or "") for name in ("msg", "stderr")]
+    return ": ".join(filter(None, said)) or "it gave no reason"
+
+
 def recorded(directory: RunDirectory, host: str) -> dict[str, t.Any]:
     """Return the findings of a host, by name."""
     paths = {name: f"{_file_of(host)}.{name}.json" for name in NAMES}
@@ -101,12 +109,22 @@ def _judged(found: _Document, name: str) -> dict[str, t.Any]:
         result = {key: found[name][key] for key in ("result", "reason", "advice", "found", "seconds")}
         if result["result"] == FAILED:
             result["advice"] = result["advice"] or CHECKS[name]
+        if name == "page_in" and result["result"] == PASSED:
+            result["reason"] = _page_ins(result["found"])
         return result
     if name == "guest_arguments" and "vm" in found and found["vm"]["result"] != PASSED:
         return _finding(SKIPPED, "there is no VM to try them in", "see the check vm")
     if not _began(found):
         return _finding(SKIPPED, "the self-test did not begin", "")
     return _finding(FAILED, "it did not end; the host or the playbook was lost", "read the playbook's output above")
+
+
+def _page_ins(found: _Document) -> str:
+    """Return how long page-ins took. A drive has its place in the list: its path has its serial number in it."""
+    drives = found["drives"]
+    took = [(f"swap ({found['swap']['tier']})", found["swap"])] if found["swap"] else []
+    took += [(f"drive {number} of {len(drives)}", each["latency"]) for number, each in enumerate(drives, 1)]
+    return "; ".join(f"from {what} p50 {each['p50_us']}, p99 {each['p99_us']} us" for what, each in took)
 
 
 def _began(found: _Document) -> bool:

@@ -11,6 +11,18 @@ MIB = 2**20
 Facts = t.Mapping[str, t.Any]
 
 
+def device_paths(devices: t.Any) -> list[str]:
+    """Return the paths of drives, each once.
+
+    Args:
+        devices: as the variable C(swap_space_devices): paths, and dictionaries with a C(path); or a text of paths with
+            commas.
+    """
+    given = devices.split(",") if isinstance(devices, str) else devices
+    paths = [each["path"] if isinstance(each, t.Mapping) else str(each).strip() for each in given]
+    return [path for path in dict.fromkeys(paths) if path]
+
+
 def labels(facts: Facts) -> list[str]:
     """Return the labels of a host.
 

@@ -18,12 +18,12 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest import
 from ansible_collections.memstretch.density.plugins.module_utils.swap import options as swap
 from ansible_collections.memstretch.density.plugins.module_utils.vm import options as vm
 from ansible_collections.memstretch.density.plugins.modules import charged_dram, kvm_info
-from ansible_collections.memstretch.density.plugins.plugin_utils import vm_members
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import options as forecast
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import options as study
 from ansible_collections.memstretch.density.plugins.plugin_utils.throughput import steps as throughput
+from ansible_collections.memstretch.density.plugins.plugin_utils.vm import members as vm_members
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLUGINS = "ansible_collections.memstretch.density.plugins"

@@ -42,6 +42,10 @@ MOST_PASSES = 100  # with so little data, the size of the data and not the bench
 # The hot part fills this share of a DRAM budget: the kernel's choice of pages to keep is not exact.
 HOT_SHARE = 0.8
 
+# The size of the data if the user names none: this share of the memory, at most so many bytes.
+SHARE_BY_DEFAULT = 48
+MOST_BY_DEFAULT = 256 * 2**20
+
 # What Redis 7 holds for each value in addition to its allocation: entry, key, object, and its place in the table.
 # Measured: 1.09 MB for 1,000 values of 1,000 bytes, of which 1,024 bytes each are the allocation of the value.
 _OVERHEAD = 72
@@ -51,6 +55,14 @@ _REDIS_BYTES = 16 * 2**20
 _MARGIN = 1.05
 # A bucket of the table of keys. It has between one and two buckets for each key, and random keys touch all of them.
 _BUCKET = 8
+
+
+def with_data(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the settings for make_steps(): without C(data), it is a share of C(total_bytes), the host's memory."""
+    total = settings.get("total_bytes") or 0
+    default = f"{min(MOST_BY_DEFAULT, total // SHARE_BY_DEFAULT) // 2**20}M"
+    complete = {name: value for name, value in settings.items() if name != "total_bytes"}
+    return {**complete, "data": settings["data"] or default}
 
 
 def make_steps(settings: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:

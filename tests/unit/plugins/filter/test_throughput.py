@@ -52,14 +52,21 @@ def test_a_wrong_schedule_is_an_error_of_ansible(profiles, rounds, message):
 
 
 def test_swap_that_is_free_counts_as_room():
-    workload = throughput.throughput_steps(SETTINGS)
     memory = {"memory": {"available_bytes": 100 * MIB}, "swap": {"areas": []}}
     area = {"size_bytes": 100 * MIB, "used_bytes": 40 * MIB}
 
     def left_out(areas, dram):
-        return len(throughput.throughput_fitting(workload, {**memory, "swap": {"areas": areas}}, dram)["left_out"])
+        return len(throughput.throughput_steps(SETTINGS, {**memory, "swap": {"areas": areas}}, dram)["left_out"])
 
     assert left_out([], "") == 0  # 85 MiB are needed
     assert left_out([], "30M") == 5
     assert left_out([area], "30M") == 0
     assert left_out([{**area, "used_bytes": 60 * MIB}], "30M") == 5
+
+
+@pytest.mark.parametrize("total, data", [(48 * 100 * MIB, "100M"), (512 * 2**30, "256M")])
+def test_without_a_size_the_data_is_a_share_of_the_memory_and_the_size_is_kept(total, data):
+    found = throughput.throughput_steps({**SETTINGS, "data": "", "total_bytes": total})
+
+    assert found["settings"] == {**SETTINGS, "data": data}
+    assert found["steps"] == throughput.throughput_steps({**SETTINGS, "data": data})["steps"]

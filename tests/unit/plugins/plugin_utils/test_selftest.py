@@ -37,6 +37,7 @@ def host(memory):
         "before": copy.deepcopy(memory),
         "after": copy.deepcopy(memory),
         **{name: finding("passed") for name in ALL},
+        "page_in": finding("passed", swap=None, drives=[]),
     }
 
 
@@ -162,13 +163,36 @@ def test_the_file_and_the_text_have_the_seconds_of_each_check_and_of_all(host):
 
 @pytest.mark.parametrize("host_names", [False, True])
 def test_paths_of_drives_that_were_read_are_hidden(host, host_names):
-    drive = {"path": "/dev/disk/by-id/nvme-X_S123", "latency": {"p50_us": 80.0}}
-    host["page_in"] = finding("passed", drive=drive["latency"], drives=[drive])
+    drive = {"path": "/dev/disk/by-id/nvme-X_S123", "latency": {"p50_us": 80.0, "p99_us": 90.0}}
+    host["page_in"] = finding("passed", swap=None, drives=[drive])
     made = selftest.document({"kvm01": host}, ALL, host_names, {})
     assert ("S123" in json.dumps(made)) == host_names
     assert made["hosts"][list(made["hosts"])[0]]["results"]["page_in"]["found"]["drives"][0]["latency"] == {
-        "p50_us": 80.0
+        "p50_us": 80.0,
+        "p99_us": 90.0,
     }
+
+
+def test_a_drive_is_named_by_its_place_because_its_path_has_its_serial_number(host):
+    drives = [{"path": f"/dev/S{number}", "latency": {"p50_us": number, "p99_us": 9.5}} for number in (1, 2)]
+    host["page_in"] = finding("passed", "", swap={"tier": "zram", "p50_us": 3.0, "p99_us": 4.0}, drives=drives)
+
+    assert selftest.judge(host, ["page_in"])["page_in"]["reason"] == (
+        "from swap (zram) p50 3.0, p99 4.0 us; from drive 1 of 2 p50 1, p99 9.5 us; from drive 2 of 2 p50 2, p99 9.5 us"
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (None, ""),
+        ({"msg": "no room"}, "no room"),
+        ({"msg": "non-zero return code", "stderr": "mkswap: no"}, "non-zero return code: mkswap: no"),
+        ({"rc": 1, "msg": "", "stderr": None}, "it gave no reason"),
+    ],
+)
+def test_a_task_says_why_it_failed(failure, text):
+    assert selftest.reason(failure) == text
 
 
 def test_names_stay_if_they_are_wanted(named):

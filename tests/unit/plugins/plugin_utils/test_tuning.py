@@ -115,3 +115,9 @@ def test_the_record_says_what_is_in_force_on_a_tuned_host_only():
             "dram_budget": None,
         },
     }
+
+
+def test_drives_are_paths_or_dictionaries_and_each_is_named_once():
+    assert tuning.device_paths(["/dev/a", {"path": "/dev/b", "serial": "X"}, "/dev/a"]) == ["/dev/a", "/dev/b"]
+    assert tuning.device_paths("/dev/a, /dev/b") == ["/dev/a", "/dev/b"]
+    assert tuning.device_paths("") == tuning.device_paths([]) == []

@@ -10,7 +10,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import is_trusted_as_template
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
-from ansible_collections.memstretch.density.plugins.plugin_utils.vm_members import (
+from ansible_collections.memstretch.density.plugins.plugin_utils.vm.members import (
     inventory_text,
     members,
     moves,
@@ -52,23 +52,36 @@ def test_a_fleet_needs_hypervisors():
 def test_vms_that_another_list_of_hypervisors_would_move_are_named():
     before = members(7, "r-%d", ["a", "b"])
     after = members(5, "r-%d", ["a", "b", "c"])
-    surplus = {
-        host: [vm["name"] for vm in before if vm["hypervisor"] == host and {**vm} not in after] for host in ("a", "b")
+    results = {
+        host: {"surplus": [vm["name"] for vm in before if vm["hypervisor"] == host and {**vm} not in after]}
+        for host in ("a", "b")
     }
-    moved = moves(after, {**surplus, "c": []})
+    moved = moves(after, {**results, "c": {"skipped": True}})
     # 6 and 7 are beyond the count: they are removed, not moved.
     assert moved == ["r-3 (on a, not c)", "r-4 (on b, not a)", "r-5 (on a, not b)"]
-    assert moves(before, {"a": [], "b": []}) == []
+    assert moves(before, {"a": {"surplus": []}, "b": {"surplus": []}}) == []
 
 
 VM = {"name": "r1", "address": "10.0.0.5", "port": 22, "running": True}
 
 
+COMMON = {"vm_fleet_hypervisor": "a", "ansible_ssh_common_args": "-o X=1", "ansible_user": "root"}
+
+
 def test_a_hypervisor_says_how_its_vms_are_reached():
-    assert reached([VM, {**VM, "name": "r2", "address": "fd00::5"}], ["r1", "r2"]) == [
-        {"name": "r1", "address": "10.0.0.5", "port": 22},
-        {"name": "r2", "address": "fd00::5", "port": 22},
-    ]
+    found = reached([VM, {**VM, "name": "r2", "address": "fd00::5"}], ["r1", "r2"], COMMON)
+
+    assert {name: (each["ansible_host"], each["ansible_port"]) for name, each in found.items()} == {
+        "r1": ("10.0.0.5", 22),
+        "r2": ("fd00::5", 22),
+    }
+    assert all(each.items() >= COMMON.items() and "running" not in each for each in found.values())
+
+
+def test_vms_of_two_hypervisors_with_one_address_have_different_sockets():
+    variants = (COMMON, {**COMMON, "vm_fleet_hypervisor": "b"}, {**COMMON, "ansible_ssh_common_args": ""})
+
+    assert len({reached([VM], ["r1"], each)["r1"]["ansible_control_path"] for each in variants}) == 3
 
 
 @pytest.mark.parametrize(
@@ -86,7 +99,7 @@ def test_a_hypervisor_says_how_its_vms_are_reached():
 )
 def test_a_hypervisor_names_no_host_and_no_text(wrong):
     with pytest.raises(SettingError, match="the hypervisor "):
-        reached([{**VM, **wrong}], ["r1"])
+        reached([{**VM, **wrong}], ["r1"], COMMON)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import re
 import typing as t
@@ -18,6 +19,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm import addre
 # Of the mark, as in the template of the network.
 _NAMESPACE = "https://github.com/memstretch/density/vm"
 COUNT = Range(int, 0, 65_535, "VMs on all hypervisors together")
+Vm = t.Mapping[str, t.Any]
 _NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$")
 
 
@@ -57,43 +59,60 @@ def members(count: t.Any, pattern: str, hypervisors: t.Sequence[str]) -> list[di
     return found
 
 
-def moves(members_of_all: t.Sequence[t.Mapping[str, t.Any]], surplus: t.Mapping[str, t.Sequence[str]]) -> list[str]:
+def moves(members_of_all: t.Sequence[Vm], results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Return the VMs that exist on another hypervisor than the one that members() gives them, with both.
 
     Args:
         members_of_all: from members().
-        surplus: the names of the fleet's VMs that each hypervisor has and is not to carry.
+        results: what the module C(vm_fleet) returned on each hypervisor. C(surplus) are the names of the fleet's VMs
+            that it has and is not to carry.
     """
     return [
         f"{vm['name']} (on {host}, not {vm['hypervisor']})"
         for vm in members_of_all
-        for host, names in surplus.items()
-        if vm["name"] in names and host != vm["hypervisor"]
+        for host, result in results.items()
+        if vm["name"] in result.get("surplus", ()) and host != vm["hypervisor"]
     ]
 
 
-def reached(vms: t.Any, names: t.Collection[str]) -> list[dict[str, t.Any]]:
-    """Return C(name), C(address) and C(port) of each VM, from what its hypervisor says.
+def reached(vms: t.Any, names: t.Collection[str], variables: Vm) -> dict[str, dict[str, t.Any]]:
+    """Return the connection variables of each VM, from what its hypervisor says.
 
     A hypervisor is not trusted to name hosts for the controller, nor to choose text for its inventory.
 
     Args:
         vms: what the module vm_fleet returned.
         names: of the VMs that this hypervisor is to carry.
+        variables: what all of them have.
 
     Raises:
         SettingError: a value does not fit.
     """
-    found = [{"name": each["name"], "address": each["address"], "port": each["port"]} for each in vms]
-    for vm in found:
-        if vm["name"] not in names:
-            raise SettingError(f"the hypervisor names a VM {vm['name']!r}, which it does not carry")
-        if not _is_address(vm["address"]):
-            raise SettingError(f"the hypervisor gives {vm['name']} the address {vm['address']!r}, which is none")
-        port = vm["port"]
+    found = {}
+    for vm in vms:
+        name, address, port = vm["name"], vm["address"], vm["port"]
+        if name not in names:
+            raise SettingError(f"the hypervisor names a VM {name!r}, which it does not carry")
+        if not _is_address(address):
+            raise SettingError(f"the hypervisor gives {name} the address {address!r}, which is none")
         if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65_535:
-            raise SettingError(f"the hypervisor gives {vm['name']} the port {port!r}, which is none")
+            raise SettingError(f"the hypervisor gives {name} the port {port!r}, which is none")
+        found[name] = {
+            **variables,
+            "ansible_host": address,
+            "ansible_port": port,
+            "ansible_control_path": f"%(directory)s/{_socket(name, variables)}",
+        }
     return found
+
+
+def _socket(name: str, variables: Vm) -> str:
+    """Return the name of a VM's ssh socket.
+
+    Ansible's own name depends on address, port and user alone. VMs of two hypervisors can have these in common.
+    """
+    parts = (variables["vm_fleet_hypervisor"], name, variables["ansible_ssh_common_args"])
+    return hashlib.sha1(" ".join(parts).encode(), usedforsecurity=False).hexdigest()[:16]
 
 
 def _is_address(text: t.Any) -> bool:
