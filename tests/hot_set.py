@@ -32,7 +32,7 @@ def share_of_hottest(spread: t.Sequence[Band], keys: float) -> float:
 
 
 def hottest_for(spread: t.Sequence[Band], share: float) -> float:
-    """Return how many of the hottest keys receive this share of the requests."""
+    """Count how many of the hottest keys receive this share of the requests."""
     found = 0.0
     for band in sorted(spread, key=lambda each: each.probability, reverse=True):
         mass = band.keys * band.probability

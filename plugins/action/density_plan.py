@@ -109,7 +109,7 @@ def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _baseline(options: t.Mapping[str, t.Any]) -> baseline.Baseline:
-    """Return what a run in DRAM measured; without one the time of a request as given, or an example."""
+    """Read what a run in DRAM measured; without one the time of a request as given, or an example."""
     if not options["baseline_run"]:
         return baseline.Baseline(_base(options), None)
     if options["base"]:

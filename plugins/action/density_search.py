@@ -202,7 +202,7 @@ def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any]) -> list[s
 
 
 def _aim(definition: t.Mapping[str, t.Any]) -> str:
-    """Return what a search is for."""
+    """Say what a search is for."""
     if "overcommit" in definition:
         return f"fleets of {', '.join(f'{each:g}' for each in definition['overcommit'])} times the hosts that fit"
     if "target" in definition:

@@ -154,7 +154,7 @@ def _experiment(options: Options, check_mode: bool) -> dict[str, t.Any]:
 
 
 def _checked(results_dir: str, run_id: str | None, given: Options) -> dict[str, t.Any]:
-    """Return where the result of an experiment will go, and the parts that are there already."""
+    """Find where the result of an experiment will go, and the parts that are there already."""
     if given["definition"] is None:
         experiments.directory_for(given["name"], results_dir, run_id)
         return {"changed": False}

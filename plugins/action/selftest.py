@@ -145,7 +145,7 @@ def _conclude(
 
 
 def _controller() -> dict[str, t.Any]:
-    """Return when the self-test ran, and the versions of the controller."""
+    """Tell when the self-test ran, and the versions of the controller."""
     return {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "collection": collection.version(),

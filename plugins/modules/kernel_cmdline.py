@@ -188,7 +188,7 @@ NO_BOOT_LOADER = (
 
 
 def why_not(loader: Grub | Grubby) -> str | None:
-    """Return why the files of a boot loader are not those that this host boots with; None if they are."""
+    """Explain why the files of a boot loader are not those that this host boots with; None if they are."""
     files = HostFiles()
     return other_loader(files) or (boots_without_grub(files) if loader.NAME == Grub.NAME else None)
 

@@ -206,7 +206,7 @@ def theory_of(module: AnsibleModule, files: HostFiles, channels: int | None, pai
 
 
 def ratio_text(pairs: list, cpu_node: int, memory_node: int) -> str:
-    """Return how a pair compares with local memory, as text for a warning; empty if it was not measured."""
+    """Describe how a pair compares with local memory, as text for a warning; empty if it was not measured."""
     pair = next((each for each in pairs if (each["cpu_node"], each["memory_node"]) == (cpu_node, memory_node)), None)
     if not pair or not pair["ratio"]["single"] or not pair["ratio"]["latency"]:
         return ""

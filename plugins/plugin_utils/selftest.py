@@ -71,7 +71,7 @@ def record(directory: RunDirectory, host: str, name: str, finding: _Document) ->
 
 
 def reason(failure: t.Mapping[str, t.Any] | None) -> str:
-    """Return why a task failed, from its result; an empty text if there is none."""
+    """Explain why a task failed, from its result; an empty text if there is none."""
     if failure is None:
         return ""
     said = [str(failure.get(name) or "") for name in ("msg", "stderr")]
@@ -120,7 +120,7 @@ def _judged(found: _Document, name: str) -> dict[str, t.Any]:
 
 
 def _page_ins(found: _Document) -> str:
-    """Return how long page-ins took. A drive has its place in the list: its path has its serial number in it."""
+    """Compute how long page-ins took. A drive has its place in the list: its path has its serial number in it."""
     drives = found["drives"]
     took = [(f"swap ({found['swap']['tier']})", found["swap"])] if found["swap"] else []
     took += [(f"drive {number} of {len(drives)}", each["latency"]) for number, each in enumerate(drives, 1)]
@@ -132,7 +132,7 @@ def _began(found: _Document) -> bool:
 
 
 def _not_begun(found: _Document) -> dict[str, t.Any]:
-    """Return why there is nothing about a host."""
+    """Explain why there is nothing about a host."""
     if BEGIN in found:
         return _finding(FAILED, found[BEGIN]["reason"], found[BEGIN]["advice"])
     return _finding(FAILED, "the host did not answer", "read the playbook's output above")
@@ -169,7 +169,7 @@ def _finding(result: str, reason: str, advice: str) -> dict[str, t.Any]:
 
 
 def seconds_of(judged: t.Mapping[str, _Document]) -> float:
-    """Return how long the checks of a host took together."""
+    """Compute how long the checks of a host took together."""
     return round(sum(each["seconds"] for each in judged.values()), 1)
 
 
@@ -233,7 +233,7 @@ def document(
 
 
 def _aliases(hosts: t.Mapping[str, _Document]) -> dict[str, str]:
-    """Return what stands for each name and address of the hosts, and for the serial numbers of their drives."""
+    """Choose a word in place of each name and address of the hosts, and for the serial numbers of their drives."""
     found: dict[str, str] = {}
     for number, (host, findings) in enumerate(hosts.items(), 1):
         names = [host, *findings.get(ABOUT, {}).get("names", [])]

@@ -85,7 +85,7 @@ class SchedulerTrace(contextlib.AbstractContextManager):
         (self._instance / name).write_text(value, encoding="ascii")
 
     def stops(self, start: int, period: float, *pids: int) -> list[Stop]:
-        """Return when one of some traced processes was stopped, in ns after the start of a schedule of requests.
+        """Find when one of some traced processes was stopped, in ns after the start of a schedule of requests.
 
         A process is stopped while it is frozen, while it waits for a CPU, and while it sleeps although a request is
         due: the kernel woke it too late. A sleep that another traced process ends was the wait for a message from it.
@@ -199,7 +199,7 @@ def expected_response(
 
 
 def _overlap(stops: t.Sequence[Stop], begin: float, end: float) -> float:
-    """Return how much of a time is in stops."""
+    """Compute how much of a time is in stops."""
     found = 0.0
     for since, until in stops[max(0, bisect.bisect(stops, (begin, 0)) - 1) :]:
         if since >= end:
@@ -209,7 +209,7 @@ def _overlap(stops: t.Sequence[Stop], begin: float, end: float) -> float:
 
 
 def _finished(stops: t.Sequence[Stop], begin: float, work: float) -> float:
-    """Return when work ends that begins then, and goes on only outside of the stops."""
+    """Find when work ends that begins then, and goes on only outside of the stops."""
     for since, until in stops[max(0, bisect.bisect(stops, (begin, 0)) - 1) :]:
         if since >= begin + work:
             break

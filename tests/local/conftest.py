@@ -145,7 +145,7 @@ def wait_for(what: str, condition: t.Callable[[], t.Any], process: subprocess.Po
 
 
 def holds(text: str, words: t.Iterable[str]) -> bool:
-    """Return whether a text has all of these words."""
+    """Decide whether a text has all of these words."""
     return all(word in text for word in words)
 
 

@@ -95,7 +95,7 @@ def on_all(servers, client, *options, mode):
 
 
 def hits(group):
-    """Return how often a process met the limit of a control group, and had to reclaim memory by itself."""
+    """Count how often a process met the limit of a control group, and had to reclaim memory by itself."""
     return int((group / "memory.failcnt").read_text(encoding="ascii"))
 
 

@@ -57,7 +57,7 @@ class CountedHosts:
         self.inventory = write_inventory(directory / "counted.yml", {"fleet": {"hosts": hosts, "vars": common}})
 
     def starts(self) -> collections.Counter[str]:
-        """Return how often each interpreter was started so far."""
+        """Count how often each interpreter was started so far."""
         return collections.Counter(self._starts.read_text(encoding="utf-8").split())
 
     def search(self, **variables: t.Any) -> subprocess.Popen:

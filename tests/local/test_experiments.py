@@ -110,7 +110,7 @@ def one_host(fleet):
 
 
 def cases_of(measured):
-    """Return how often each case and operation was measured in each round."""
+    """Count how often each case and operation was measured in each round."""
     return [collections.Counter((case["case"], case["op"]) for case in each["cases"]) for each in measured["rounds"]]
 
 

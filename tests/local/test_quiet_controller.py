@@ -46,7 +46,7 @@ def processes() -> dict[int, Process]:
 
 
 def wakeups(pid: int) -> int:
-    """Return how often the threads of a process have gone to sleep and woken up."""
+    """Count how often the threads of a process have gone to sleep and woken up."""
     threads = [
         (thread / "status").read_text(encoding="utf-8") for thread in pathlib.Path(f"/proc/{pid}/task").iterdir()
     ]
@@ -65,14 +65,14 @@ class Controller:
         self._playbook, self._ports = playbook, {str(port) for port in ports}
 
     def waits(self) -> bool:
-        """Return whether the clients are there, and the playbook has begun the task after their launch."""
+        """Decide whether the clients are there, and the playbook has begun the task after their launch."""
         now = processes()
         clients = self._clients(now)
         launched = max((now[pid].started for pid in clients), default=0)
         return len(clients) == len(self._ports) and any(now[pid].started > launched for pid in self._descendants(now))
 
     def wakeups(self) -> dict[tuple[str, int], int]:
-        """Return how often each process has woken up so far, by what it is and its id."""
+        """Count how often each process has woken up so far, by what it is and its id."""
         now = processes()
         found = [("ansible-playbook", pid) for pid in self._descendants(now)]
         found += [("waits for a client", now[client].parent) for client in self._clients(now)]
@@ -93,7 +93,7 @@ class Controller:
 
 
 def is_quiet(rates: dict[tuple[str, int], float]) -> bool:
-    """Return whether all processes of the controller were there all the time, and slept."""
+    """Decide whether all processes of the controller were there all the time, and slept."""
     return {name for name, _pid in rates} == MOST.keys() and all(rate <= MOST[each[0]] for each, rate in rates.items())
 
 

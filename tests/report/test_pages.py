@@ -20,7 +20,7 @@ COMPARISON_CHARTS = {"percentiles": None, "ratios": None}
 
 
 def drawn(browser, charts):
-    """Return how many shapes each chart has."""
+    """Count how many shapes each chart has."""
     return {
         name: browser.driver.execute_script(f"return document.querySelectorAll('#chart-{name} svg path').length")
         for name in charts

@@ -55,7 +55,7 @@ EDGE = 1024 * 1024
 
 
 def volatile(path):
-    """Return whether a path changes by itself."""
+    """Decide whether a path changes by itself."""
     return VOLATILE.fullmatch(path) is not None
 
 

@@ -42,7 +42,7 @@ def name(word: str) -> str:
 
 
 def subject(word: str) -> str:
-    """Return what an argument is about. The arguments with one subject are set together, and their order counts."""
+    """Return the subject of an argument. The arguments with one subject are set together, and their order counts."""
     return _TOGETHER.get(name(word), name(word))
 
 

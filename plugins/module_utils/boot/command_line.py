@@ -95,7 +95,7 @@ class CommandLine:
         ]
 
     def _ours(self) -> Words:
-        """Return what the boot loader may have of us: the words of the last run, and of a run before it if that failed.
+        """Return our words that the boot loader may have: of the last run, and of a run before it if that failed.
 
         C(earlier) is in the record while a change is under way. It stays there if the change is cut off.
         """
@@ -177,7 +177,7 @@ class CommandLine:
             self.arguments, self.removed = self._data["arguments"], self._data["removed"]
 
     def menu_problems(self) -> list[str]:
-        """Return what is wrong in the boot loader's configuration."""
+        """List what is wrong in the boot loader's configuration."""
         entries = self.loader.entries()
         if not entries:
             return ["the boot menu has no entry for this system's kernels"]
@@ -199,7 +199,7 @@ class CommandLine:
         return found
 
     def running_problems(self, running: str) -> list[str]:
-        """Return what is wrong on the command line of the running kernel."""
+        """List what is wrong on the command line of the running kernel."""
         return [
             f"the running kernel: {text}"
             for text in boot_arguments.problems(boot_arguments.words(running), self.arguments, self.removed)
@@ -207,7 +207,7 @@ class CommandLine:
 
 
 def stranded_record(record: HostRecord, loader: Grub | Grubby | None) -> str | None:
-    """Return why the record cannot be used with the boot loader that this host has now; None if it can."""
+    """Explain why the record cannot be used with the boot loader that this host has now; None if it can."""
     data = record.read()
     if data is None or (loader and data["boot_loader"] == loader.NAME):
         return None

@@ -188,7 +188,7 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
         )
 
     def originals(self) -> Record:
-        """Return what must be recorded before the first change."""
+        """Return the state to record before the first change."""
         return {
             "menu": read_text(self.menu),
             "generated": digest(self._generate()),
@@ -346,7 +346,7 @@ class Grubby:
         return ""
 
     def originals(self) -> Record:
-        """Return what must be recorded before the first change."""
+        """Return the state to record before the first change."""
         entries = self.entries()
         if not entries:
             raise BootLoaderError(f"{self.program} --info=ALL lists no kernel, so there is no command line to change")

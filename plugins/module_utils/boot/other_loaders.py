@@ -31,7 +31,7 @@ def other_loader(files: HostFiles) -> str | None:
 
 
 def boots_without_grub(files: HostFiles) -> str | None:
-    """Return why GRUB has not booted the running kernel; None if it has."""
+    """Explain why GRUB has not booted the running kernel; None if it has."""
     if any(word.startswith("BOOT_IMAGE=") for word in (files.text("/proc/cmdline") or "").split()):
         return None
     return (

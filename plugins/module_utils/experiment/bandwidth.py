@@ -320,7 +320,7 @@ def link(pairs: t.Sequence[t.Mapping[str, t.Any]], gigabytes: float | None) -> d
 
 
 def doubts(results: t.Mapping[Measurement, t.Sequence[t.Mapping[str, t.Any]]]) -> list[str]:
-    """Return what makes the figures doubtful; an empty list if nothing does."""
+    """List what makes the figures doubtful; an empty list if nothing does."""
     given = {report["cache_bytes"] for reports in results.values() for report in reports if report["cache_given"]}
     found = [f"the size of the cache, {size_text(size)}, was given and not read from the kernel" for size in given]
     for each, reports in results.items():

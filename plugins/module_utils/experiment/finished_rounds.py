@@ -42,7 +42,7 @@ def forget(path: str) -> None:
 
 
 def _read(path: str) -> dict[str, t.Any] | None:
-    """Return what save() wrote, or None if there is no file of ours, or a damaged one."""
+    """Read what save() wrote; return None if there is no file of ours, or a damaged one."""
     try:
         document = json.loads(_content(path) or b"")
     except ValueError:

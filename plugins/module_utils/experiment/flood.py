@@ -99,7 +99,7 @@ class Watch:
 
 
 def evidence(samples: t.Sequence[Counters], synchronous: int, start: float) -> dict[str, t.Any]:
-    """Return what the counters show of a measurement under the flood.
+    """Read from the counters what happened in a measurement under the flood.
 
     Other files may be written back too, so that alone proves nothing. What the flood made dirty and is not dirty any
     more was written back. The smaller of the two rates is the flood's.
@@ -128,7 +128,7 @@ def evidence(samples: t.Sequence[Counters], synchronous: int, start: float) -> d
 
 
 def _cleaned(sample: Counters) -> int:
-    """Return how many bytes of the flood were written back so far, at least: all that is dirty may be the flood's."""
+    """Count how many bytes of the flood were written back so far, at least: all that is dirty may be the flood's."""
     return max(0, sample.dirtied - sample.dirty - sample.writeback)
 
 

@@ -25,7 +25,7 @@ class SlowDriveError(Exception):
 
 
 def throttle_directory(files: HostFiles) -> str:
-    """Return where the controller blkio of version 1 is mounted.
+    """Find where the controller blkio of version 1 is mounted.
 
     Raises:
         SlowDriveError: this host has none.

@@ -161,7 +161,7 @@ def is_left(record: HostRecord, directory: str) -> bool:
 
 
 def _places(record: HostRecord, directory: str) -> list[str]:
-    """Return where files may be: below this directory, and below that of the execution that was interrupted."""
+    """Find where files may be: below this directory, and below that of the execution that was interrupted."""
     recorded = (record.read() or {}).get("directory") or directory
     return [os.path.join(each, _DIRECTORY) for each in dict.fromkeys((directory, recorded))]
 

@@ -109,7 +109,7 @@ def _limit(setting: Measured) -> int:
 
 
 def _reason(setting: Measured) -> str:
-    """Return why a setting does not count; empty if write-back ran in each of its cells."""
+    """Explain why a setting does not count; empty if write-back ran in each of its cells."""
     for each in setting.repetitions:
         for (size, threads), cell in each["cells"].items():
             if not cell["valid"]:
@@ -119,7 +119,7 @@ def _reason(setting: Measured) -> str:
 
 
 def _doubt(setting: Measured) -> str:
-    """Return why the figures of a setting are doubtful; empty if its cells met about the same flood."""
+    """Explain why the figures of a setting are doubtful; empty if its cells met about the same flood."""
     names = setting.repetitions[0]["cells"]
     rates = [
         statistics.median(each["cells"][name]["writeback_per_second"] for each in setting.repetitions) for name in names

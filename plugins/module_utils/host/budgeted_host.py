@@ -50,7 +50,7 @@ class BudgetedHost:
         return cls(record, content) if content else None
 
     def document(self) -> dict[str, t.Any]:
-        """Return what is known about the budget: what the module charged_dram returns in any case."""
+        """Describe the budget: what the module charged_dram returns in any case."""
         fitted = self._content.get("fitted") or {}
         names = ("limit", "steps", "ratio", "why")
         return {

@@ -201,7 +201,7 @@ def in_use(info: t.Mapping[str, int], free_per_cpu: int | None) -> int | None:
 
 
 def cached_bytes(path: str) -> int | None:
-    """Return how much of a file is in the page cache; None if this kernel does not report it (before Linux 6.5)."""
+    """Compute how much of a file is in the page cache; None if this kernel does not report it (before Linux 6.5)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

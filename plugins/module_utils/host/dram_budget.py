@@ -256,7 +256,7 @@ class CgroupFiles:
         return os.path.isdir(self.path)
 
     def processes(self) -> int:
-        """Return how many processes are in the control group and the groups below it."""
+        """Count how many processes are in the control group and the groups below it."""
         lists = (_read(os.path.join(directory, "cgroup.procs")) for directory, _below, _files in os.walk(self.path))
         return sum(len((text or "").split()) for text in lists)
 
@@ -324,7 +324,7 @@ class CgroupFiles:
         return True
 
     def limit_hits(self) -> int | None:
-        """Return how often a process met the limit since the group exists; None if the kernel does not count that."""
+        """Count how often a process met the limit since the group exists; None if the kernel does not count that."""
         if self._usage != "memory.current":
             text = _read(f"{self.path}/memory.failcnt")
         else:

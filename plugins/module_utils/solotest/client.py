@@ -58,7 +58,7 @@ def validate(options: t.Mapping[str, t.Any]) -> None:
 
 
 def writes(options: t.Mapping[str, t.Any]) -> bool:
-    """Return whether an execution writes to Redis."""
+    """Decide whether an execution writes to Redis."""
     return options["mode"] == "fill" or (options["mode"] == "test" and options["read_mix"] < 100)
 
 
@@ -208,7 +208,7 @@ def _owner(handle: int) -> dict[str, t.Any] | None:
 
 
 def _is_running(pid: int, executable: str) -> bool:
-    """Return whether pid is still the client, and not another process that was given the same number."""
+    """Decide whether pid is still the client, and not another process that was given the same number."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as stream:
             return stream.read().split(b"\0")[0] == executable.encode()
@@ -354,7 +354,7 @@ def wall_offset() -> float:
 
 
 def _kernel() -> dict[str, t.Any]:
-    """Return what the kernel does to a client that sleeps, and to memory, before anything is measured."""
+    """Read how the kernel treats a client that sleeps, and memory, before anything is measured."""
     files = memory_pressure.HostFiles()
     return {
         "cmdline": files.text("/proc/cmdline", 2000),

@@ -38,7 +38,7 @@ class Option:
     no_log: bool | None = None
 
     def argument(self) -> dict[str, t.Any]:
-        """Return what an argument spec says about this option."""
+        """Return this option as a part of an argument spec."""
         said = {"default": self.default, "choices": list(self.choices) or None, "no_log": self.no_log}
         return {"type": self.kind, **{name: value for name, value in said.items() if value is not None}}
 

@@ -84,7 +84,7 @@ def uuid_text(identifier: str) -> str:
 
 
 def head_room(files: HostFiles, leaving: list[Area], reserve: int) -> str | None:
-    """Return why the areas cannot be turned off, or None.
+    """Explain why the areas cannot be turned off, or None.
 
     What is swapped out to them must fit into the available memory, and the reserve must remain free.
     """
@@ -101,7 +101,7 @@ def head_room(files: HostFiles, leaving: list[Area], reserve: int) -> str | None
 
 
 def too_many(wanted: int, others: int) -> str | None:
-    """Return why a host cannot use all these areas, or None.
+    """Explain why a host cannot use all these areas, or None.
 
     Args:
         wanted: the number of areas that the options ask for.

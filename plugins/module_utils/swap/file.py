@@ -147,7 +147,7 @@ def give_back_file(path: str, identifiers: list[str]) -> str | None:
 
 
 def why_foreign(path: str, identifiers: list[str]) -> str | None:
-    """Return why a file is not a swap file of ours, or None if it is.
+    """Explain why a file is not a swap file of ours, or None if it is.
 
     Args:
         identifiers: the UUIDs that our record lists for this path.
@@ -172,7 +172,7 @@ def why_foreign(path: str, identifiers: list[str]) -> str | None:
 
 
 def unsafe_directory(directory: str) -> str | None:
-    """Return why others than root could put another file in a directory, or replace the directory; None if nobody can.
+    """Explain why others than root could put another file in a directory, or replace the directory; None if nobody can.
 
     Where anybody may make files, as in /tmp, the sticky bit keeps a directory of root's in its place.
     """

@@ -124,7 +124,7 @@ class Guard:
         return reasons
 
     def identity_reasons(self, disk: Disk, claims: dict[str, t.Any]) -> list[Reason]:
-        """Return why the disk is not the one that the user means."""
+        """Explain why the disk is not the one that the user means."""
         texts = []
         if disk.is_partition:
             texts.append("is a partition. Name the whole disk, which is then checked as a whole")
@@ -141,7 +141,7 @@ class Guard:
         return [Reason(text) for text in texts]
 
     def _twin_reasons(self, disk: Disk) -> list[Reason]:
-        """Return why the disk's path may name another disk: its identity is not its own."""
+        """Explain why the disk's path may name another disk: its identity is not its own."""
         names = [
             name for name in real_disks(self.files) if name != disk.name and disk_wwid(self.files, name) == disk.wwid
         ]

@@ -102,7 +102,7 @@ class SwapKind:
         """
 
     def locations(self) -> list[Location]:
-        """Return where the areas are that already exist as the options ask for, whether they are turned on or not."""
+        """Find where the areas are that already exist as the options ask for, whether they are turned on or not."""
         return []
 
     def wanted_areas(self) -> list[WantedArea]:

@@ -105,7 +105,7 @@ def slice_of(partition: str) -> str:
 
 
 def _address_count(host: VmHost, network: t.Mapping[str, t.Any]) -> int | None:
-    """Return how many addresses a network can assign, None if that is not known."""
+    """Count how many addresses a network can assign, None if that is not known."""
     if network["type"] != "network":
         return None
     if network.get("address"):

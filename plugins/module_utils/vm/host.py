@@ -202,7 +202,7 @@ class VmHost:
         return usable_addresses(cards)
 
     def network_addresses(self, name: str) -> int:
-        """Return how many addresses a libvirt network can assign.
+        """Count how many addresses a libvirt network can assign.
 
         Raises:
             VmHostError: there is no such network, or it is not active.

@@ -22,7 +22,7 @@ _TAIL_BYTES = 2**20
 
 
 def file_state(path: str) -> str:
-    """Return what changes whenever somebody writes to a golden image.
+    """Return a value that changes whenever somebody writes to a golden image.
 
     For a file: its size and modification time. For a block device: its size and a digest of its beginning and end.
 

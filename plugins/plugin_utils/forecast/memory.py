@@ -145,7 +145,7 @@ class HostMemory:
         return other
 
     def refusals(self, vms: int, vm_memory: int) -> list[str]:
-        """Return why the role vm_fleet would not admit this many VMs on this machine."""
+        """Explain why the role vm_fleet would not admit this many VMs on this machine."""
         size = self.total
         if self._budget:
             size = size_in_bytes("host_tuning_dram_budget.size", self._budget["size"], self.total)

@@ -226,7 +226,7 @@ class ArmForecast:
         }
 
     def _distance(self, host: HostMemory, size: int) -> float:
-        """Return how far the worst cell is from the SLO, as a multiple of it; infinity if the fleet does not fit."""
+        """Compute how far the worst cell is from the SLO, as a multiple of it; infinity if the fleet does not fit."""
         try:
             found = [self.latency(demand, self.options["tiers"]) for demand in self.demands(host, size)]
         except DoesNotFit:
@@ -299,7 +299,7 @@ class ArmForecast:
         return {**answer, "verdict": MISSES if reasons else MEETS, "reasons": reasons}
 
     def demands(self, host: HostMemory, size: int) -> list[CellDemand]:
-        """Return what this many VMs on a host demand of its tiers, cell by cell.
+        """Compute what this many VMs on a host demand of its tiers, cell by cell.
 
         Raises:
             DoesNotFit: see HostMemory.levels().
@@ -324,7 +324,7 @@ class ArmForecast:
         )
 
     def latency(self, demand: CellDemand, tiers: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
-        """Return what latency() expects of a cell with these tiers."""
+        """Forecast a cell with these tiers, as latency() expects it."""
         waits = tuple(
             (share, tiers[kind]["avg_us"], tiers[kind]["p99_us"]) for kind, share in demand.waiting.items() if share > 0
         )

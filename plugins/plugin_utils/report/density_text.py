@@ -31,7 +31,7 @@ def density(found: _Found) -> str:
 
 
 def ratio(found: _Found) -> str:
-    """Return how many times as many hosts a profile carries as the first one, such as C(1.33 (1.20 to 1.45))."""
+    """Compute how many times as many hosts a profile carries as the first one, such as C(1.33 (1.20 to 1.45))."""
     if found["ratio"] is None:
         return "-"
     low, high = found["ratio"]["interval"]
@@ -80,7 +80,7 @@ def _overcommitted(document: _Found) -> list[str]:
 
 
 def stopped(found: _Found, definition: _Found) -> str:
-    """Return why a profile was not probed any more."""
+    """Explain why a profile was not probed any more."""
     probes = counted(found["probes"], "probe")
     factor = f"a factor of {definition['factor']:g}"
     return {
@@ -163,7 +163,7 @@ def lines(document: _Found) -> list[str]:
 
 
 def outcomes(row: _Found) -> str:
-    """Return how the probes of a size ended."""
+    """Describe how the probes of a size ended."""
     judged = row["passed"] + row["undecided"] + row["failed"]
     others = [f"{row[name]} {name}" for name in ("undecided", "invalid") if row[name]]
     return ", ".join([f"{row['passed']} of {judged}", *others])

@@ -79,7 +79,7 @@ def median(figures: t.Mapping[str, float] | None, unit: float = 1, digits: int =
 
 
 def origin(result: t.Mapping[str, t.Any], programs: str) -> list[str]:
-    """Return where and when a result was measured, in one sentence.
+    """Say where and when a result was measured, in one sentence.
 
     Args:
         result: with C(origin), as host.cpu_time.Origin returned it.

@@ -250,7 +250,7 @@ def aa_sentence(test: t.Mapping[str, t.Any]) -> str:
 
 
 def noise_sentence(noise: t.Mapping[str, t.Any]) -> str:
-    """Return how the smallest effect was found."""
+    """Describe how the smallest effect was found."""
     names = ", ".join(noise["arms"])
     source = f"the A/A arms {names}" if noise["source"] == "aa" else f"the pairs of {names}"
     return (

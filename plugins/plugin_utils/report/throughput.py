@@ -206,7 +206,7 @@ def _control(controls: t.Sequence[comparison.Control]) -> list[str]:
 
 
 def _evidence(arms: comparison.Arms) -> list[str]:
-    """Return how many pages the cold and the hot requests of each arm brought back."""
+    """Count how many pages the cold and the hot requests of each arm brought back."""
     found = []
     for name, arm in arms.items():
         by_case = comparison.cases(arm)
@@ -257,7 +257,7 @@ def _circumstances(arms: comparison.Arms) -> list[str]:
 
 
 def _origins(arms: comparison.Arms) -> list[str]:
-    """Return where and when the arms were measured: one sentence for each host."""
+    """Say where and when the arms were measured: one sentence for each host."""
     by_host: dict[str, list[t.Mapping[str, t.Any]]] = {}
     for arm in arms.values():
         for each in arm["rounds"]:

@@ -154,7 +154,7 @@ def answer(figures: _Document, slo: _Document) -> str:
 
 
 def meets(figures: _Document, slo: _Document) -> bool:
-    """Return whether an average and a p99 meet the SLO."""
+    """Decide whether an average and a p99 meet the SLO."""
     return figures["avg_us"] <= slo["avg_us"] and figures["p99_us"] <= slo["p99_us"]
 
 
@@ -164,7 +164,7 @@ def slo_ratio(figures: _Document, slo: _Document) -> float:
 
 
 def cannot_pass(lower: Histogram, total: int, slo: _Document) -> bool:
-    """Return whether a host misses the SLO whatever its remaining requests measure.
+    """Decide whether a host misses the SLO whatever its remaining requests measure.
 
     Args:
         lower: the lower bound of its requests so far.

@@ -105,7 +105,7 @@ def hosts_with_budget(run: _Document) -> dict[str, str]:
 
 
 def reasons(charged: _Document, expected: _Document) -> list[str]:
-    """Return why the charged DRAM makes a phase invalid; nothing if it does not.
+    """Explain why the charged DRAM makes a phase invalid; nothing if it does not.
 
     A fleet that does not fit is not invalid. It fails: see Summary.failures().
 
@@ -137,7 +137,7 @@ def reasons(charged: _Document, expected: _Document) -> list[str]:
 
 
 def warnings(charged: _Document) -> list[str]:
-    """Return where the host's own free memory disagrees with the charged DRAM of a phase."""
+    """Find where the host's own free memory disagrees with the charged DRAM of a phase."""
     return [
         f"host check: the host's memory in use {_changed(check['host_bytes'])} and the charged DRAM "
         f"{_changed(check['charged_bytes'])}, a difference of {check['difference']:+.1%} of the charged DRAM; up to "
@@ -152,7 +152,7 @@ def _changed(size: int) -> str:
 
 
 def is_too_large(summary: _Document) -> bool:
-    """Return whether the fleet of a run does not fit into its DRAM budget.
+    """Decide whether the fleet of a run does not fit into its DRAM budget.
 
     It then ran without a limit, so its latency is that of a larger host.
 

@@ -93,7 +93,7 @@ class HostClocks:
         self._last = dict(self.before)
 
     def problems(self, host: str, result: t.Mapping[str, t.Any], begun_at: float) -> list[str]:
-        """Return why the times of a host cannot be used; none if they can.
+        """Explain why the times of a host cannot be used; none if they can.
 
         Args:
             host: its name.

@@ -67,7 +67,7 @@ class CellSample:
             self._parts.setdefault((self._group_of[host], iteration), _Part()).add(histogram)
 
     def spread(self) -> Spread | None:
-        """Return how the figures vary with hosts and iterations; None if there are fewer than two iterations."""
+        """Describe how the figures vary with hosts and iterations; None if there are fewer than two iterations."""
         iterations = sorted({iteration for _group, iteration in self._parts})
         groups = sorted({group for group, _iteration in self._parts})
         if len(iterations) < 2:

@@ -351,7 +351,7 @@ def _result(answer: t.Any) -> dict[str, t.Any]:
 
 
 def job(value: t.Any) -> dict[str, t.Any]:
-    """Return where the result of a client in the background will be.
+    """Find where the result of a client in the background will be.
 
     Raises:
         MeasurementError: it is not a path and a process.

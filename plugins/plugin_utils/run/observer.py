@@ -98,7 +98,7 @@ class Observed:
         return self.samples >= SAMPLES and not self.missing and not self.errors
 
     def why_not(self) -> str | None:
-        """Return why the samples of an observer are not the upper bound; None if they are or there is no observer."""
+        """Explain why the samples of an observer are not the upper bound; None if they are or there is no observer."""
         if self.counts or not (self.samples or self.errors):
             return None
         if self.errors:
@@ -140,6 +140,6 @@ def _values(histogram: Histogram) -> list[tuple[int, int]]:
 
 
 def _above(histogram: Histogram, nanoseconds: int) -> int:
-    """Return how many values may be above a limit: those of the limit's slot count."""
+    """Count how many values may be above a limit: those of the limit's slot count."""
     slot = slot_of(nanoseconds)
     return sum(count for each, count in histogram.counts.items() if each >= slot)

@@ -89,7 +89,7 @@ def of_carriers(document: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[str, t.A
 
 
 def of_carrying_machines(document: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any] | None]:
-    """Return what of_carriers() returns, but each machine once: two hypervisors may share a kernel, as in the lab.
+    """Return the machines of of_carriers(), each once: two hypervisors may share a kernel, as in the lab.
 
     Sums over machines need this. A hypervisor without a known machine is None.
     """

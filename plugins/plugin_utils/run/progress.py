@@ -38,7 +38,7 @@ def mark_finished(directory: RunDirectory, phases: t.Sequence[_Phase]) -> list[d
 
 
 def finished_because(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> str | None:
-    """Return why nothing more is measured in a run, although it may be invalid; None if phases are left to measure.
+    """Explain why nothing more is measured in a run, although it may be invalid; None if phases are left to measure.
 
     Args:
         directory: of the run.
@@ -63,7 +63,7 @@ def finished_because(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> str
 
 
 def futile(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> str | None:
-    """Return why a run that stops early can no longer meet its SLO; None if it can, or does not stop early."""
+    """Explain why a run that stops early can no longer meet its SLO; None if it can, or does not stop early."""
     futility = Futility(run["config"], run["config"]["slo"])
     for phase in run["phases"] if run["config"]["stop_when_failed"] else []:
         document = directory.read_phase(phase, of_interest)
@@ -75,7 +75,7 @@ def futile(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> str | None:
 def data_is_gone(
     directory: RunDirectory, phases: t.Sequence[_Phase], fleet: t.Mapping[str, t.Mapping[str, t.Any]], key_count: int
 ) -> str | None:
-    """Return why an unfinished run cannot be continued: hosts no longer hold what it filled them with.
+    """Explain why an unfinished run cannot be continued: hosts no longer hold what it filled them with.
 
     Another fill would lie elsewhere in memory and swap, so its figures would be those of another run.
 

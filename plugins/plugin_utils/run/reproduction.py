@@ -151,7 +151,7 @@ def command(arguments: t.Sequence[str]) -> str:
 
 
 def _long_option(word: str, rest: list[str]) -> list[str]:
-    """Return what is shown of an option, and take its value from the words that follow."""
+    """Return an option as it is shown, and take its value from the words that follow."""
     name, equals, value = word.partition("=")
     if name in _FLAGS and not equals:
         return [name]
@@ -172,7 +172,7 @@ def _long_option(word: str, rest: list[str]) -> list[str]:
 
 
 def _short_options(word: str, rest: list[str]) -> list[str]:
-    """Return what is shown of a word such as -bvi, and take the value of its last option from the words that follow."""
+    """Return a word as it is shown, such as -bvi, and take the value of its last option from the words that follow."""
     for place, letter in enumerate(word[1:], 1):
         if letter in _FLAG_LETTERS:
             continue

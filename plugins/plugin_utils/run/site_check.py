@@ -109,7 +109,7 @@ def median(measured: _Document, figure: str) -> float:
 
 
 def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = LIMITS) -> dict[str, t.Any]:
-    """Return what a study on a host can see, and why the host is too noisy.
+    """Compute what a study on a host can see, and why the host is too noisy.
 
     Args:
         measured: what result() accepted as C(site_noise).
@@ -157,12 +157,12 @@ def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = 
 
 
 def noisy(check: _Document) -> list[str]:
-    """Return why the hosts of a check are too noisy; none if all are steady enough."""
+    """Explain why the hosts of a check are too noisy; none if all are steady enough."""
     return [f"{name}: {reason}" for name, each in sorted(check["hosts"].items()) for reason in each["reasons"]]
 
 
 def doubtful(check: _Document) -> list[str]:
-    """Return where the hosts of a check are noisier than the usual limits allow, although its own ones allow it."""
+    """Find where the hosts of a check are noisier than the usual limits allow, although its own ones allow it."""
     return [f"{name}: {doubt}" for name, each in sorted(check["hosts"].items()) for doubt in each.get("doubts", [])]
 
 

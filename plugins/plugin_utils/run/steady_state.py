@@ -83,7 +83,7 @@ _SHAPES = _shapes(BLOCKS)
 
 
 def change_of(values: t.Sequence[float]) -> SeriesChange | None:
-    """Return how a series of logarithms changed; None if it has fewer points than blocks."""
+    """Describe how a series of logarithms changed; None if it has fewer points than blocks."""
     if len(values) < BLOCKS:
         return None
     edges = [len(values) * number // BLOCKS for number in range(BLOCKS + 1)]

@@ -66,7 +66,7 @@ class Ledger:
 
 
 def summary(attempts: t.Sequence[_Entry], keys: t.Sequence[str] = ("arm",)) -> dict[str, t.Any]:
-    """Return what was discarded, and how many attempts passed: of those judged, and if all discarded ones had failed.
+    """Count what was discarded, and how many attempts passed: of those judged, and if all discarded ones had failed.
 
     Args:
         attempts: of a ledger.

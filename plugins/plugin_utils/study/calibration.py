@@ -51,7 +51,7 @@ class InDram(t.NamedTuple):
 
 
 def in_dram(directory: RunDirectory) -> InDram:
-    """Return what a run under C(PROFILE) measured.
+    """Read what a run under C(PROFILE) measured.
 
     Raises:
         RunError: it cannot be used, because a host died, nothing was measured, or the fleet does not fit.
@@ -76,7 +76,7 @@ def in_dram(directory: RunDirectory) -> InDram:
 
 
 def fitting(found: InDram, maximum: int) -> int:
-    """Return how many hosts fit into the DRAM budget; without one, the largest fleet."""
+    """Count how many hosts fit into the DRAM budget; without one, the largest fleet."""
     if not found.charged_bytes or not found.budget_bytes:
         return maximum
     return max(1, min(maximum, found.budget_bytes * found.hosts // found.charged_bytes))
@@ -121,7 +121,7 @@ def variables(calibration: _Document) -> dict[str, float]:
 
 
 def sentence(calibration: _Document) -> str:
-    """Return how the SLO was derived."""
+    """Describe how the SLO was derived."""
     budget = calibration["budget_bytes"]
     share = (
         f"{calibration['hosts']} of the {calibration['fitting']} hosts that fit into {size_text(budget)}"

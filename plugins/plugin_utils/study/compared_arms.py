@@ -63,7 +63,7 @@ def run_all(sequence: Sequence, arms: t.Mapping[str, Arm], limit: int) -> None:
 
 
 def _without_effect(sequence: Sequence, arm: Arm) -> str:
-    """Return why an arm of an ablation would repeat another one: no host has its setting, or all hosts had the value
+    """Explain why an arm of an ablation would repeat another one: no host has its setting, or all hosts had the value
     before.
 
     The original values are known once the arm with the whole profile has run.

@@ -52,7 +52,7 @@ class ArmRuns(t.NamedTuple):
     rounds: t.Sequence[int] | None = None
 
     def by_round(self, runs: t.Mapping[int, _Figures]) -> dict[int, _Figures]:
-        """Return what is known of runs, by their round instead of their number."""
+        """Return the facts about runs, by their round instead of their number."""
         return {self.rounds[number] if self.rounds else number: each for number, each in runs.items()}
 
 

@@ -44,7 +44,7 @@ def searches(document: t.Mapping[str, t.Any]) -> dict[str, DensitySearch]:
 
 
 def probes_left(document: t.Mapping[str, t.Any]) -> int:
-    """Return how many probes a search still needs if each ends as what is known makes most likely.
+    """Count how many probes a search still needs if each ends as what is known makes most likely.
 
     Real outcomes are less regular, so it is an estimate.
     """
@@ -59,7 +59,7 @@ def probes_left(document: t.Mapping[str, t.Any]) -> int:
 
 
 def left_text(left: int, seconds: float, longest: float) -> str:
-    """Return how many probes are left, and how many of them there is time for.
+    """Count how many probes are left, and how many of them there is time for.
 
     Args:
         left: what probes_left() returned.
@@ -149,7 +149,7 @@ def publish(
 def _found(
     name: str, search: DensitySearch, baseline: DensitySearch, runs: t.Sequence[_Run], out_of_time: bool
 ) -> dict[str, t.Any]:
-    """Return what density.json has about an arm."""
+    """Make the entry of an arm in density.json."""
     passes, not_fails = search.estimate()
     if_discarded_failed = search.if_discarded_failed()
     return {
@@ -174,7 +174,7 @@ def _found(
 
 
 def _seen(runs: t.Sequence[_Run]) -> dict[str, int | list[int] | None]:
-    """Return what the probes of an arm have shown, whatever may be concluded from them.
+    """Sum up what the probes of an arm have shown, whatever may be concluded from them.
 
     Returns:
         C(missed), the smallest size at which a probe failed, None if none did. C(undecided), the sizes below it at
@@ -197,7 +197,7 @@ def _as_lists(estimate: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _ratio(search: DensitySearch, baseline: DensitySearch) -> dict[str, t.Any] | None:
-    """Return how many times as many hosts an arm carries as the first one; None if that one carries none.
+    """Compute how many times as many hosts an arm carries as the first one; None if that one carries none.
 
     An undecided probe may have met the SLO or not, in either arm. So the interval begins with the fewest hosts of the
     arm and the most of the first one, and ends the other way round. There is an estimate only without such probes, and

@@ -215,7 +215,7 @@ class Optimization:
     # --- time -----------------------------------------------------------------------------------------------------
 
     def _affordable_rounds(self, arms: int) -> int:
-        """Return how many rounds of this many arms and the baseline the time allows, if runs take as long as before."""
+        """Count how many rounds of this many arms and the baseline the time allows, if runs take as long as before."""
         if not self._spent or math.isinf(self._search.seconds):
             return self._search.rounds
         left = self._search.seconds - self._spent

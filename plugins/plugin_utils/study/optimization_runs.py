@@ -136,7 +136,7 @@ class OptimizationRuns:
         self._sequence.save()
 
     def _without_effect(self, changes: Changes, directory: RunDirectory) -> str:
-        """Return why a candidate repeats the unchanged profile: all hosts have the same value in both, or none."""
+        """Explain why a candidate repeats the unchanged profile: all hosts have the same value in both, or none."""
         runs = [each for each in self._sequence.document["runs"] if each["arm"] == "baseline" and each["cells"]]
         candidate = self._candidates[changes[0]] if len(changes) == 1 else None
         if not runs or candidate is None or candidate.section == "swap":
@@ -149,7 +149,7 @@ class OptimizationRuns:
 
 
 def _unfit(summary: t.Mapping[str, t.Any]) -> str:
-    """Return why a finished run must not be compared with others; an empty text if it may be."""
+    """Explain why a finished run must not be compared with others; an empty text if it may be."""
     if charged_dram.is_too_large(summary):
         return "its fleet does not fit into the DRAM budget"
     lost = summary["fleet"]["failed"]

@@ -334,7 +334,7 @@ class Sequence:
             self.announce(f"Attempt {number} is not valid ({outcome['note']}); measuring a new run instead")
 
     def invalid_attempts(self, run_id: str) -> int:
-        """Return how many attempts at a run are invalid."""
+        """Count how many attempts at a run are invalid."""
         return sum(each["state"] == INVALID for each in Ledger(self.document).of(run_id))
 
     def _enter(self, about: t.Mapping[str, t.Any], outcome: t.Mapping[str, t.Any]) -> None:

@@ -118,7 +118,7 @@ def labels(tests: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
 
 
 def noise(arms: t.Sequence[MeasuredArm], cells: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
-    """Return how much runs vary, and the smallest effect that the comparison finds with a probability of 80 %.
+    """Compute how much runs vary, and the smallest effect that the comparison finds with a probability of 80 %.
 
     The variation is that of the A/A arms. Without these it is that of all arms and the first one, in which an effect
     that differs from round to round counts as well.

@@ -86,7 +86,7 @@ def _curve(measured: t.Mapping[str, t.Any]) -> list[list[float]] | None:
 
 
 def _time_of(key: float, counts: t.Sequence[int], ends: t.Sequence[float]) -> float:
-    """Return when so many keys were written, from the number of keys in each interval and its end."""
+    """Find when so many keys were written, from the number of keys in each interval and its end."""
     done, began = 0.0, 0.0
     for count, ended in zip(counts, ends):
         if done + count >= key and count:
@@ -154,7 +154,7 @@ def by_arm(cells: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, dict[str, 
 
 
 def doubts(rounds: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """Return why figures of an arm are doubtful.
+    """Explain why figures of an arm are doubtful.
 
     Neither Redis nor its memory was the limit, hot requests were not hot, a case was short, or the rounds differ.
     """
@@ -189,7 +189,7 @@ def _short(rounds: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
 
 
 def _not_proven(case: t.Mapping[str, t.Any]) -> str:
-    """Return that Redis was not shown to be the limit."""
+    """Say that Redis was not shown to be the limit."""
     if case["redis_cpu_share"] is None:
         return "this Redis does not report its CPU time, so it is not proven that it was the limit"
     client = ", and the client was the limit" if case["limit"] == CLIENT else ""

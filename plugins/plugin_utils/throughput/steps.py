@@ -158,7 +158,7 @@ def with_hot_part(
 
 
 def _hot_keys(budget: int, size: int, keys: int, in_flight: int) -> int:
-    """Return how many keys a DRAM budget holds, with a margin, on top of what all keys need in DRAM at any time."""
+    """Count how many keys a DRAM budget holds, with a margin, on top of what all keys need in DRAM at any time."""
     table = _BUCKET * 2 ** (keys - 1).bit_length()
     room = HOT_SHARE * budget - _REDIS_BYTES - table - 2 * in_flight * size
     return int(room / (_MARGIN * (_allocation(size + _VALUE_HEADER) + _OVERHEAD)))
@@ -230,7 +230,7 @@ def select(steps: t.Sequence[dict[str, t.Any]], room: int) -> tuple[list[dict[st
 
 
 def room(available: int, swap: int, dram: t.Any) -> int:
-    """Return how much memory Redis may use, in bytes.
+    """Compute how much memory Redis may use, in bytes.
 
     Args:
         available: memory that the host has available.

@@ -89,7 +89,7 @@ class Client:
 
 
 def commands_of(connection):
-    """Return how many commands the Redis has processed before this one."""
+    """Count how many commands the Redis has processed before this one."""
     return int(re.search(r"total_commands_processed:(\d+)", connection.send("INFO", "stats")).group(1))
 
 

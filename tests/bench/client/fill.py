@@ -41,7 +41,7 @@ def singly(server, cpu, keys):
 
 
 def redis_benchmark(server, cpu, keys, connections, pipeline, command="set"):
-    """Return how many keys a second are written."""
+    """Count how many keys a second are written."""
     keys_each = MSET_KEYS if command == "mset" else 1
     server.command("FLUSHALL")
     output = pinned(

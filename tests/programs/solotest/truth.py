@@ -88,7 +88,7 @@ class Measured:
     watched: object  # what the caller's `watch` gave
 
     def least_waits(self):
-        """Return how long each request surely waited: one that is due during a stop waits for its end."""
+        """Compute how long each request surely waited: one that is due during a stop waits for its end."""
         waits = [0.0] * len(self.columns[0])
         for begin, end in self.stops:
             for i in range(max(0, math.ceil(begin / self.period)), min(len(waits), math.ceil(end / self.period))):
@@ -144,12 +144,12 @@ def wall_offset():
 
 
 def waited_for_cpu(pid):
-    """Return how long a process has waited for a CPU, in ns."""
+    """Compute how long a process has waited for a CPU, in ns."""
     return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1])
 
 
 def stolen_ns():
-    """Return how long the hypervisor has taken CPUs away, in ns, to a tick."""
+    """Compute how long the hypervisor has taken CPUs away, in ns, to a tick."""
     return int(pathlib.Path("/proc/stat").read_text(encoding="ascii").split()[8]) * TICK_NS
 
 

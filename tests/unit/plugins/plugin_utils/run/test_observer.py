@@ -89,7 +89,7 @@ def intervals(chance, often, longest):
 
 
 def after(stops, begin, work=0.0):
-    """Return when work ends that begins then, and goes on only outside of the stops."""
+    """Find when work ends that begins then, and goes on only outside of the stops."""
     for since, until in stops:
         if until > begin and since < begin + work + 1e-3:
             work -= max(0.0, since - begin)

@@ -350,7 +350,7 @@ def test_a_run_that_can_still_pass_does_not_stop(stopping, record, make_result):
 
 
 def futility(config, document):
-    """Return why a run cannot meet its SLO after one phase."""
+    """Explain why a run cannot meet its SLO after one phase."""
     found = Futility(config, config["slo"])
     found.add(document)
     return found.reason
