@@ -26,7 +26,7 @@ LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 
 
 def link_to_repository(app, docname, content):
-    """Let a link to a file that is no page of the site lead to the repository."""
+    """Let a link to a file that is not a page of the site lead to the repository."""
     directory = pathlib.PurePosixPath(docname).parent
 
     def target(match):

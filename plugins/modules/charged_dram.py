@@ -161,7 +161,7 @@ charged_dram:
       description:
         - How the memory in use of the host (neither free, in the CPUs' lists too, nor clean page cache nor reclaimable
           slab) and the charged DRAM have changed since the limit was released, C(host_bytes) and C(charged_bytes), and
-          C(difference), what the host lost besides as a share of the charged DRAM. Null if one is unknown.
+          C(difference), what the host lost in addition, as a share of the charged DRAM. Null if one is unknown.
       returned: O(state=ended)
       type: dict
     page_ins:

@@ -158,7 +158,7 @@ def known_variables() -> frozenset[str]:
 
 
 def misspelt(names: t.Iterable[str]) -> dict[str, str]:
-    """Return the names that look like variables of this collection and are none, each with the nearest known name.
+    """Return the names that look like variables of this collection and are not, each with the nearest known name.
 
     Args:
         names: names of variables, wherever they are set.

@@ -90,7 +90,7 @@ class Setting:
     def is_absent(self) -> bool:
         """Check whether this kernel lacks the setting.
 
-        It does not if the pattern is for things of which there are none just now, such as threads of DAMON.
+        It does not if nothing that the pattern is for exists now, such as threads of DAMON.
         """
         above, star, rest = self.pattern.partition("*")
         directories = f"{above}{star}{rest.partition('/')[0]}/"
@@ -247,7 +247,7 @@ def _entry_mistakes(entry: t.Any, has_value: bool, keys: t.Sequence[str]) -> lis
 
 
 def key_mistakes(data: t.Mapping[str, t.Any], keys: t.Sequence[str]) -> list[str]:
-    """Return the mistakes in the keys of an entry: those that are not known, and texts that are none."""
+    """Return the mistakes in the keys of an entry: unknown ones, and values that are not texts."""
     found = [f"{key!r} is not a known key; allowed are {', '.join(keys)}" for key in data if key not in keys]
     return found + [
         f"{key} is {data[key]!r}; it must be a string"

@@ -106,7 +106,7 @@ NEEDED: dict[str, t.Any] = {
     "required_together": [("client_cert_file", "client_key_file")],
 }
 
-# Where the client may run, besides the number of a CPU.
+# Where the client may run, other than on a CPU by its number.
 ANY_CPU, BESIDE_REDIS, OWN_CPU = "any", "beside_redis", "own"
 
 

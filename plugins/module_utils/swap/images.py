@@ -13,7 +13,7 @@ import struct
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 
 # docs/interop/qcow2.rst of QEMU: magic, version, offset and length of the name of the backing file; version 3 says how
-# long the header is. Extensions follow it, each with type and length, of which one names the file with the data.
+# long the header is. Extensions follow it, each with type and length; one of them names the file with the data.
 _MAGIC = b"QFI\xfb"
 _HEADER = struct.Struct(">4sIQI")
 _EXTENSION = struct.Struct(">II")

@@ -18,7 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access
 REQUEST_CPU_US, SPIN_US = 25, 40
 # A page that compresses to this share or more is stored uncompressed (zsmalloc's largest class below a page).
 INCOMPRESSIBLE = 0.8
-# What a compressed page takes besides its random part, as a share of the page, in zram with lz4 (docs/plan.md).
+# What a compressed page takes in addition to its random part, as a share of the page, in zram with lz4 (docs/plan.md).
 COMPRESSION_OVERHEAD = 0.09
 
 

@@ -4,7 +4,7 @@
 """The two bounds of a host's latency, and the answer to whether it meets the SLO.
 
 The upper bound, C(intended), holds every delay from the intended start of a request to its reply, those of the client
-included. The lower bound, C(server), holds only what the server and its platform caused for certain. So a host whose
+included. The lower bound, C(server), holds only what the server and its platform certainly caused. So a host whose
 upper bound meets the SLO passes, one whose lower bound misses it fails, and between them it is undecided. Where an
 observer has made enough requests, they are the upper bound (docs/measurement.md).
 """

@@ -181,7 +181,7 @@ def paired_ratio(values: t.Sequence[float], baseline: t.Sequence[float]) -> Pair
 
 
 def unpaired_ratio(values: t.Sequence[float], baseline: t.Sequence[float]) -> PairedRatio | None:
-    """Return the ratio of two arms whose runs are no pairs, such as those of two machines.
+    """Return the ratio of two arms whose runs are not paired, such as those of two machines.
 
     The variances of the logarithms of both arms add up, and Student's t has the degrees of freedom of Welch and
     Satterthwaite.

@@ -162,7 +162,7 @@ def noisy(check: _Document) -> list[str]:
 
 
 def doubtful(check: _Document) -> list[str]:
-    """Find where the hosts of a check are noisier than the usual limits allow, although its own ones allow it."""
+    """Find where the hosts of a check are noisier than the usual limits allow, although its own limits allow it."""
     return [f"{name}: {doubt}" for name, each in sorted(check["hosts"].items()) for doubt in each.get("doubts", [])]
 
 

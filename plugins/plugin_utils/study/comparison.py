@@ -41,7 +41,7 @@ class ArmRuns(t.NamedTuple):
     Attributes:
         name: of the arm; None to use the profile's name.
         runs: directories of the runs.
-        repeats: the name of the arm of which it is an A/A test; None if it is none.
+        repeats: the name of the arm that it repeats for an A/A test; None otherwise.
         rounds: the round of each run; None if they are in the order of the rounds and none is missing. Only runs of the
             same round are a pair.
     """

@@ -31,7 +31,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.significa
 
 # This many candidates are confirmed, few enough that each of them gets many rounds.
 FINALISTS = 3
-# The figures of which one is optimised; the other one must not become worse.
+# One of these figures is optimised; the other must not get worse.
 FIGURES = ("avg_us", "p99_us")
 SCREENING, CONFIRMATION, TOGETHER = "screening", "confirmation", "together"
 

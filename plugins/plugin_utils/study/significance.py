@@ -30,7 +30,7 @@ class MeasuredArm(t.NamedTuple):
 
     Attributes:
         name: of the arm.
-        repeats: the name of the arm of which it is an A/A test; None if it is none.
+        repeats: the name of the arm that it repeats for an A/A test; None otherwise.
         runs: the figures of each of its runs, by cell.
     """
 

@@ -57,7 +57,7 @@ class StatusLine:
 
 
 def _width_of_terminal(path: str) -> int:
-    """Return the columns of a terminal; 0 if the path is none, or cannot be opened."""
+    """Return the columns of a terminal; 0 if the path is not a terminal, or cannot be opened."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
     except OSError:

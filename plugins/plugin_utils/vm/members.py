@@ -94,9 +94,9 @@ def reached(vms: t.Any, names: t.Collection[str], variables: Vm) -> dict[str, di
         if name not in names:
             raise SettingError(f"the hypervisor names a VM {name!r}, which it does not carry")
         if not _is_address(address):
-            raise SettingError(f"the hypervisor gives {name} the address {address!r}, which is none")
+            raise SettingError(f"the hypervisor gives {name} the address {address!r}, which is not an IP address")
         if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65_535:
-            raise SettingError(f"the hypervisor gives {name} the port {port!r}, which is none")
+            raise SettingError(f"the hypervisor gives {name} the port {port!r}, which is not a TCP port")
         found[name] = {
             **variables,
             "ansible_host": address,
