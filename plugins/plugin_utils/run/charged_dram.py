@@ -25,8 +25,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement
 
 # The maximum of the charged DRAM may be this share of the budget: the sum is read while pages move.
 MOST_OF_BUDGET = 1.02
-# The host may have lost this share of the charged DRAM in addition. A larger one is a warning only: other programs of the
-# host move this figure, too.
+# The host may have lost this share of the charged DRAM in addition. A larger one is a warning only: other programs of
+# the host move this figure, too.
 HOST_TOLERANCE = 0.05
 
 # The longest series of page-ins: a phase of a day.
