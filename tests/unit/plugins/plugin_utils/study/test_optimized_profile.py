@@ -52,8 +52,11 @@ def test_what_is_confirmed_becomes_a_profile_with_its_effect_as_the_reason(searc
     made = load(path, OURS, [])
     entry = made["sysctl"]["vm.swappiness"]
     assert made["name"] == "zram_optimized" and entry["value"] == 200 and 150 in entry["candidates"]
-    assert "Measured alone: average 0.8" in entry["reason"] or "Measured alone: average 0.7" in entry["reason"]
-    assert "times that of zram (0.7" in entry["reason"] and "12 rounds" in entry["reason"]
+    tests = {test["candidate"]: test for test in directory.read_json("optimize.json")["result"]["confirmation"]}
+    test = tests["vm.swappiness=200"]
+    assert test["ratio"] == pytest.approx(0.8, rel=0.05) and test["interval"][0] < 0.8 < test["interval"][1]
+    effect = f"average {test['ratio']:.3f} times that of zram ({test['interval'][0]:.3f} to {test['interval'][1]:.3f}"
+    assert entry["reason"] == f"Measured alone: {effect}, 12 rounds)."
     unchanged = load("zram", OURS, [])
     assert {**made["sysctl"], "vm.swappiness": 0} == {**unchanged["sysctl"], "vm.swappiness": 0}
     assert made["swap"] == unchanged["swap"]
