@@ -70,6 +70,7 @@ _ROLE_NAMES = {
 }
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 _PATH = r"/[^\s\"'\\]+"
+_CGROUP = r"(/?[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*)?"
 _LOOPBACK = r"-?(127\.\d+\.\d+\.\d+|::1|localhost)"
 # Directives that extra_config must not set, and the options that set them.
 _RESERVED = {
@@ -229,6 +230,13 @@ class Problems:
         if line not in self.lines:
             self.lines.append(line)
 
+    def check_text(self, name: str, value: str, pattern: str, allowed: str) -> bool:
+        """Check whether a text matches a pattern as a whole, and add a line if it does not."""
+        matches = bool(re.fullmatch(pattern, value))
+        if not matches:
+            self.add(name, f"{json.dumps(value)} is not allowed; it must be {allowed}")
+        return matches
+
     def check_range(self, name: str, value: t.Any) -> None:
         """Add a line if a number is out of its range."""
         try:
@@ -254,12 +262,8 @@ def problems_of(
         _check_supervisor(found, instance, supervisor, host)
         _check_shared(found, instance)
     for instance in instances:
-        if not re.fullmatch(_NAME, instance.name):
-            found.add(
-                "name",
-                f'{json.dumps(instance.name)} is not allowed; it must be 1 to 64 letters, digits, "_", "." and "-", '
-                "the first one a letter or digit",
-            )
+        allowed = '1 to 64 letters, digits, "_", "." and "-", the first one a letter or digit'
+        found.check_text("name", instance.name, _NAME, allowed)
     _check_twins(found, instances)
     for instance in instances:
         if instance.state != "absent":
@@ -280,10 +284,9 @@ def _check_supervisor(found: Problems, instance: Instance, supervisor: str, host
     if supervisor == "auto" and instance.systemd and host.enforcing:
         found.add(
             "supervisor",
-            "'auto' is not allowed where SELinux is enforcing, because its policy confines a Redis service to "
-            "ports and "
-            "directories that are not used here; set it to 'daemon', or to 'systemd' after you have changed the policy "
-            "(semanage permissive -a redis_t)",
+            "'auto' is not allowed where SELinux is enforcing, because its policy confines a Redis service to ports "
+            "and directories that are not used here; set it to 'daemon', or to 'systemd' after you have changed the "
+            "policy (semanage permissive -a redis_t)",
         )
     if instance.daemon_user and not instance.systemd and not host.root:
         found.add(
@@ -292,26 +295,17 @@ def _check_supervisor(found: Problems, instance: Instance, supervisor: str, host
 
 
 def _check_shared(found: Problems, instance: Instance) -> None:
-    if instance.directory and not re.fullmatch(_PATH, instance.directory):
-        found.add(
-            "directory",
-            f"{json.dumps(instance.directory)} is not allowed; it must be an absolute path without blanks and quotes",
-        )
+    if instance.directory:
+        found.check_text("directory", instance.directory, _PATH, "an absolute path without blanks and quotes")
     found.check_range("timeout", instance.timeout)
     found.check_range("oom_score_adjust", instance.oom_score_adjust)
-    if instance.slice and not re.fullmatch(r"[A-Za-z0-9:_.-]+[.]slice", instance.slice):
-        found.add(
-            "slice",
-            f"{json.dumps(instance.slice)} is not allowed; it must be the name of a slice, such as fleet.slice",
-        )
-    if not re.fullmatch(r"(/?[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*)?", instance.cgroup):
-        found.add("cgroup", f"{instance.cgroup!r} is not the path of a control group, such as fleet")
-    if not re.fullmatch(r"[A-Za-z0-9_.:@/-]{0,200}", instance.owner):
-        found.add(
-            "owner", f"{json.dumps(instance.owner)} is not allowed; it must be up to 200 letters, digits and _.:@/-"
-        )
-    if re.search(r"[\r\n\0]", instance.inventory_host):
-        found.add("inventory_host", f"{json.dumps(instance.inventory_host)} is not allowed; it must be one line")
+    if instance.slice:
+        allowed = "the name of a slice, such as fleet.slice"
+        found.check_text("slice", instance.slice, r"[A-Za-z0-9:_.-]+[.]slice", allowed)
+    found.check_text("cgroup", instance.cgroup, _CGROUP, "the path of a control group, such as fleet")
+    allowed = "up to 200 letters, digits and _.:@/-"
+    found.check_text("owner", instance.owner, r"[A-Za-z0-9_.:@/-]{0,200}", allowed)
+    found.check_text("inventory_host", instance.inventory_host, r"[^\r\n\0]*", "one line")
 
 
 def _check_twins(found: Problems, instances: t.Sequence[Instance]) -> None:
@@ -350,62 +344,40 @@ def _check_network(found: Problems, instance: Instance) -> None:
             f"is empty; set at least one address, or set {found.option('port')} to 0 to use only a socket{at}",
         )
     for address in instance.bind:
-        if not re.fullmatch(r"-?(\*|::\*|[0-9A-Za-z:.%_-]+)", address):
-            found.add(
-                "bind",
-                f"{json.dumps(address)} is not allowed; it must be a list of IP addresses, such as 127.0.0.1{at}",
-            )
+        allowed = f"a list of IP addresses, such as 127.0.0.1{at}"
+        found.check_text("bind", address, r"-?(\*|::\*|[0-9A-Za-z:.%_-]+)", allowed)
         if instance.port and not instance.password and not re.fullmatch(_LOOPBACK, address):
             found.add(
                 "bind",
-                f"{json.dumps(address)} is reachable from other machines, and {found.option('password')} is "
-                "empty; set a "
-                f"password, or bind to 127.0.0.1 or ::1{at}",
+                f"{json.dumps(address)} is reachable from other machines, and {found.option('password')} is empty; "
+                f"set a password, or bind to 127.0.0.1 or ::1{at}",
             )
     if instance.socket and (not re.fullmatch(_PATH, instance.socket) or len(os.fsencode(instance.socket)) > 107):
         found.add(
             "socket",
             f"{json.dumps(instance.socket)} is not allowed; it must be 'auto' or an absolute path of up to 107 "
-            "characters "
-            f"without blanks and quotes{at}",
+            f"characters without blanks and quotes{at}",
         )
     if instance.systemd and re.match(r"(/tmp|/var/tmp)/", instance.socket):
         found.add(
             "socket",
             f"{json.dumps(instance.socket)} would be invisible to other processes, because the service has a "
-            "private /tmp; "
-            f"set it to 'auto' or to another path{at}",
+            f"private /tmp; set it to 'auto' or to another path{at}",
         )
-    if not re.fullmatch(r"0[0-7]{3}", instance.socket_mode):
-        found.add(
-            "socket_mode",
-            f"{json.dumps(instance.socket_mode)} is not allowed; it must be 0 and three octal digits, as text: "
-            f"'0700'{at}",
-        )
+    allowed = f"0 and three octal digits, as text: '0700'{at}"
+    found.check_text("socket_mode", instance.socket_mode, "0[0-7]{3}", allowed)
 
 
 def _check_values(found: Problems, instance: Instance) -> None:
     at = f" (instance {instance.name})"
     # Redis' own units; a bare number is bytes.
-    if not re.fullmatch(r"\d{1,19}(b|k|kb|m|mb|g|gb)?", instance.maxmemory):
-        found.add(
-            "maxmemory",
-            f"{json.dumps(instance.maxmemory)} is not allowed; it must be a whole number of bytes or one with "
-            "the unit k, kb, "
-            f"m, mb, g or gb, such as 512mb; 0 means no limit{at}",
-        )
-    if instance.maxmemory_policy not in POLICIES:
-        found.add(
-            "maxmemory_policy",
-            f"{json.dumps(instance.maxmemory_policy)} is not allowed; it must be one of {', '.join(POLICIES)}{at}",
-        )
-    if not re.fullmatch(r"[A-Za-z0-9_.@-]{1,64}", instance.username):
-        found.add(
-            "username",
-            f'{json.dumps(instance.username)} is not allowed; it must be 1 to 64 letters, digits, "_", ".", "@" '
-            f'and "-"{at}',
-        )
-    elif instance.username != "default" and not instance.password:
+    allowed = f"a whole number of bytes or one with the unit k, kb, m, mb, g or gb, such as 512mb; 0 means no limit{at}"
+    found.check_text("maxmemory", instance.maxmemory, r"\d{1,19}(b|k|kb|m|mb|g|gb)?", allowed)
+    allowed = f"one of {', '.join(POLICIES)}{at}"
+    found.check_text("maxmemory_policy", instance.maxmemory_policy, "|".join(POLICIES), allowed)
+    allowed = f'1 to 64 letters, digits, "_", ".", "@" and "-"{at}'
+    fits = found.check_text("username", instance.username, r"[A-Za-z0-9_.@-]{1,64}", allowed)
+    if fits and instance.username != "default" and not instance.password:
         found.add(
             "username",
             f"{json.dumps(instance.username)} needs a {found.option('password')}; without one there is only the user "
@@ -433,6 +405,5 @@ def _check_extra_config(found: Problems, instance: Instance) -> None:
             found.add(
                 "extra_config",
                 f"the value of {quoted} is not allowed; it must be a text of one line, a number, a boolean or a "
-                "list of "
-                f"these{at}",
+                f"list of these{at}",
             )

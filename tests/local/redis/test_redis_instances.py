@@ -482,7 +482,8 @@ def test_the_server_runs_in_the_requested_control_group(group, make):
 
 
 @pytest.mark.parametrize(
-    "name, message", [("no-such-group", "there is no control group"), ("../x", "is not the path of a control group")]
+    "name, message",
+    [("no-such-group", "there is no control group"), ("../x", "it must be the path of a control group")],
 )
 def test_a_missing_control_group_is_refused(make, name, message):
     server = make()
