@@ -223,9 +223,15 @@ class SshGuests:
         add = {
             "hosts": "hypervisors",
             "gather_facts": False,
-            "vars": {"__vm_fleet_result": {"vms": "{{ vms }}"}, "__vm_fleet_accelerator": "kvm"},
+            "vars": {
+                "__vm_fleet_result": {"vms": "{{ vms }}"},
+                "__vm_fleet_accelerator": "kvm",
+            },
             "tasks": [
-                {"ansible.builtin.include_role": {"name": "memstretch.density.vm_fleet", "tasks_from": "inventory"}}
+                {
+                    "ansible.builtin.include_role": {"name": "memstretch.density.vm_fleet", "tasks_from": "inventory"},
+                    "vars": {"__vm_fleet_own_numbers": "{{ dict(vms | map(attribute='name') | zip(vms)) }}"},
+                }
             ],
         }
         (self.path / "play.yml").write_text(yaml.safe_dump([add, *plays]), encoding="utf-8")
