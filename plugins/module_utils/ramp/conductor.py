@@ -20,7 +20,10 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log import KernelLogUnknown, read_kernel_log
+from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log import (
+    KernelLogUnknown,
+    read_kernel_log,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import children, decisions, groups
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Machine, Moment, sample
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import (
@@ -143,8 +146,10 @@ class Conductor:
         most = len(self._plan.servers)
         while size is not None:
             self._step(size)
-            size = next((each for each in sizes if each > size), None) if self._plan.sizes else grown(
-                size, self._plan.growth, most
+            size = (
+                next((each for each in sizes if each > size), None)
+                if self._plan.sizes
+                else grown(size, self._plan.growth, most)
             )
         return _Ended(HOSTS, self._looked_at, None, "no more servers").end
 
@@ -220,7 +225,9 @@ class Conductor:
         if member.name in retried:
             raise _Ended(DOES_NOT_FIT, len(members) + 1, member.name, f"killed twice during its fill: {why}")
         retried.add(member.name)
-        self._write({"event": "note", "text": f"{member.name} was killed during its fill and is tried once more: {why}"})
+        self._write(
+            {"event": "note", "text": f"{member.name} was killed during its fill and is tried once more: {why}"}
+        )
         self._settle()
 
     def _settle(self) -> tuple[bool, float]:
@@ -272,9 +279,7 @@ class Conductor:
     def _end_if_over(self, size: int, machine: t.Mapping[str, t.Any]) -> None:
         """End the ramp if the budget cannot be met."""
         if machine["other_swap_grew"]:
-            raise _Ended(
-                DOES_NOT_FIT, size, None, "the tier is full: pages went to a swap area of the machine's own"
-            )
+            raise _Ended(DOES_NOT_FIT, size, None, "the tier is full: pages went to a swap area of the machine's own")
         charged = machine["charged_bytes"]
         self._over = 0 if decisions.is_within(charged, self._plan.budget_bytes) else self._over + 1
         if self._over >= _OVER_BUDGET:
@@ -469,13 +474,16 @@ def _figures(
 ) -> decisions.Figures:
     """Return a window in short, by its lower bounds."""
     took = moments[-1].clock - moments[0].clock
-    merged = [_merged(loads.values(), "lower") for loads in (hosts, references)]
-    found = [
-        figure
-        for each in merged
-        for figure in ((each.sum_ns / each.count, each.percentiles([99.0])[0]) if each.count else (None, None))
-    ]
-    return decisions.Figures(*found, (machine["page_ins"] or 0) / took, (machine["tier_cpu_seconds"] or 0.0) / took)
+    fleet, beside = (_average_and_p99(_merged(loads.values(), "lower")) for loads in (hosts, references))
+    return decisions.Figures(
+        *fleet, *beside, (machine["page_ins"] or 0) / took, (machine["tier_cpu_seconds"] or 0.0) / took
+    )
+
+
+def _average_and_p99(histogram: Histogram) -> tuple[float | None, float | None]:
+    if not histogram.count:
+        return None, None
+    return histogram.sum_ns / histogram.count, histogram.percentiles([99.0])[0]
 
 
 def _log_position() -> int | None:

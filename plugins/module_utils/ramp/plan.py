@@ -8,11 +8,17 @@ from __future__ import annotations
 import math
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import Range, SettingError, choice, number
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    Range,
+    Ranges,
+    SettingError,
+    choice,
+    number,
+)
 
 _MIB = 2**20
 
-RANGES = {
+RANGES: Ranges = {
     "budget_bytes": Range(int, 16 * _MIB, 2**50, "bytes"),
     "growth": Range(float, 0.01, 1, "share by which a step is larger than the one before"),
     "window_seconds": Range(int, 1, 3600, "seconds"),
@@ -27,7 +33,7 @@ RANGES = {
     "factor": Range(float, 1, 1e6, "times"),
     "microseconds": Range(float, 0.001, 1e9, "microseconds"),
 }
-LOAD = {
+LOAD: Ranges = {
     "rate": Range(float, 0.1, 1e6, "requests per second"),
     "value_size": Range(int, 1, 2**29, "bytes"),
     "keys": Range(int, 1, 10**9, "keys"),
@@ -134,6 +140,7 @@ def checked(plan: t.Mapping[str, t.Any]) -> Plan:
     sizes = tuple(number("sizes", size, RANGES["size"]) for size in given["sizes"])
     if list(sizes) != sorted(set(sizes)) or (sizes and sizes[-1] > len(servers)):
         raise SettingError(f"sizes: {list(sizes)} is not allowed; they must ascend, to at most {len(servers)} servers")
+    numbers: dict[str, t.Any] = {name: number(name, given[name], RANGES[name]) for name in _NUMBERS}
     return Plan(
         servers=servers,
         references=references,
@@ -141,8 +148,10 @@ def checked(plan: t.Mapping[str, t.Any]) -> Plan:
         sizes=sizes,
         load=_load(given["load"]),
         objective=_objective(given["objective"]),
-        **{name: number(name, given[name], RANGES[name]) for name in _NUMBERS},
-        **{name: str(given[name]) for name in ("user", "redis", "client")},
+        user=str(given["user"]),
+        redis=str(given["redis"]),
+        client=str(given["client"]),
+        **numbers,
     )
 
 
