@@ -63,9 +63,9 @@ class DiskUsers:
         for each in self._others:
             for xml in self._host.definitions(each):
                 images = images_in(xml, volumes)
-                for path in images | paths_in(xml):
+                for path in sorted(images | paths_in(xml)):
                     yield path, f"is also a disk of VM {each.name}"
-                for image in images:
+                for image in sorted(images):
                     yield from self._below(image, f"the disk {image} of VM {each.name}")
         for (pool, name), path in volumes.items():
             real = os.path.realpath(path)
