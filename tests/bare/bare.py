@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "playbooks/files"))
@@ -48,14 +49,14 @@ exec chroot "$@"
 """
 
 
-def install(suite: str, tree: pathlib.Path) -> None:
-    """Install the system, with a user who may use sudo."""
+def install(suite: str, tree: pathlib.Path, packages: Sequence[str] = ()) -> None:
+    """Install the system, with a user who may use sudo, and further packages."""
     debian_image.run(
         "unshare",
         "--mount",
         "mmdebstrap",
         "--variant=minbase",
-        f"--include={','.join(PACKAGES_THERE)}",
+        f"--include={','.join([*PACKAGES_THERE, *packages])}",
         suite,
         tree,
         "-",
