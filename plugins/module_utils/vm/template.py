@@ -19,6 +19,12 @@ import uuid
 import xml.etree.ElementTree as ET
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import parse_cpu_list
+from ansible_collections.memstretch.density.plugins.module_utils.vm.belongings import (
+    SharedStateError,
+    give_own,
+    path_of,
+    variables_of,
+)
 
 NAMESPACE = "https://github.com/memstretch/density/vm"
 QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
@@ -153,11 +159,6 @@ def disk_path(directory: str, vm: Vm) -> str:
     return f"{directory}/clone-{vm.name}.qcow2"
 
 
-def console_path(directory: str, vm: Vm) -> str:
-    """Return the path of a VM's console log."""
-    return f"{directory}/clone-{vm.name}.console"
-
-
 class Template(t.NamedTuple):
     """What the definitions of all VMs of a fleet are built from."""
 
@@ -186,7 +187,11 @@ class Template(t.NamedTuple):
         return disk_path(self.directory, vm)
 
     def console(self, vm: Vm) -> str:
-        return console_path(self.directory, vm)
+        return path_of(self.directory, vm.name, "console")
+
+    def variables(self, vm: Vm) -> tuple[str, str]:
+        """Return the paths of the master's firmware variables, empty if there are none, and of the VM's copy."""
+        return variables_of(self.master) if self.master else "", path_of(self.directory, vm.name, "nvram")
 
     def port(self, vm: Vm) -> int:
         """Return the port of the hypervisor that user networking forwards to the VM's ssh."""
@@ -274,8 +279,10 @@ class Template(t.NamedTuple):
         self._set_size(root)
         self._set_placement(root, vm)
         self._limit_emulator(root)
-        for element in root.iterfind("./os/nvram"):
-            element.text = None  # libvirt creates one for each VM
+        try:
+            give_own(root, self.directory, vm.name, vm.uuid)
+        except SharedStateError as error:
+            raise DomainError(str(error)) from error
         self._replace_disks(devices, vm)
         _remove(devices, "interface")
         self._add_network(root, devices, vm)
@@ -285,7 +292,6 @@ class Template(t.NamedTuple):
             system = root.find("os")
             if system is not None and system.find("smbios") is None:
                 _add(system, "smbios", mode="sysinfo")
-        self._replace_endpoints(devices, vm)
         _remove(devices, "memballoon")
         self._add_balloon(devices)
         return root
@@ -298,19 +304,6 @@ class Template(t.NamedTuple):
                     _remove(disk, name)
                 disk.insert(0, ET.Element("source", {"file": self.disk(vm)}))
                 disk.insert(0, ET.Element("driver", {"name": "qemu", "type": "qcow2", "discard": "unmap"}))
-
-    def _replace_endpoints(self, devices: ET.Element, vm: Vm) -> None:
-        """Replace the sockets, ports and log files of the host that the master uses."""
-        for channel in devices.iterfind("channel"):
-            _remove(channel, "source")  # libvirt chooses another socket
-        for graphics in devices.iterfind("graphics"):
-            graphics.attrib.pop("port", None)
-            graphics.set("autoport", "yes")
-        for kind in ("serial", "console"):
-            for device in devices.iterfind(kind):
-                if device.get("type") == "file":  # VMs must not share a log file
-                    _remove(device, "source")
-                    device.insert(0, ET.Element("source", {"path": self.console(vm)}))
 
     def _add_cpu(self, root: ET.Element) -> None:
         model = self.cpu_model or (EMULATED_CPU if self.domain_type == "qemu" and self.architecture == "x86_64" else "")

@@ -156,7 +156,7 @@ def test_definition_follows_the_master():
     assert (root.findtext("name"), root.findtext("uuid")) == ("redis-007", VM.uuid)
     assert max_memory_of(xml) == 768 * 2**20
     assert root.findtext("vcpu") == "2"
-    assert root.find("./os/nvram").text is None
+    assert root.find("./os/nvram").text == "/images/fleet-redis/clone-redis-007.nvram"
     assert root.find("./devices/disk/source").get("file") == "/images/fleet-redis/clone-redis-007.qcow2"
     assert macs_of(xml) == {VM.mac}
     assert root.find("./devices/channel/source") is None
