@@ -82,7 +82,9 @@ def snapshot_of_a_vm(lab: Lab) -> None:
     """The VM has gone back to another disk; its snapshot still needs the overlay."""
     vm_on_an_overlay(lab)
     host = lab.hypervisors[0]
-    host.virsh("snapshot-create-as", "foreign", "kept", "--disk-only", "--diskspec", f"vda,file={OTHERS}/snapshot.qcow2")
+    host.virsh(
+        "snapshot-create-as", "foreign", "kept", "--disk-only", "--diskspec", f"vda,file={OTHERS}/snapshot.qcow2"
+    )
     host.run("qemu-img", "create", "-q", "-f", "qcow2", f"{OTHERS}/fresh.qcow2", "1M")
     define_foreign_vm(lab, "foreign", devices=disk(f"{OTHERS}/fresh.qcow2"))
 
