@@ -80,7 +80,7 @@ def wait_for(descriptor: int, deadline: float, subject: str) -> None:
 def holder(descriptor: int) -> str:
     """Return who holds the lock on an open file, as a text."""
     wanted = os.fstat(descriptor)
-    users = {pid for pid in opened_by(wanted) if pid != os.getpid()}
+    users = opened_by({"lock": wanted})["lock"] - {os.getpid()}
     # The kernel lists locks with the number of the file system that the file is on, which is not always that of stat.
     lines = [line.split() for line in (HostFiles().text("/proc/locks") or "").splitlines()]
     locking = {int(words[4]) for words in lines if words[1] == "FLOCK" and words[5].endswith(f":{wanted.st_ino}")}
@@ -90,14 +90,24 @@ def holder(descriptor: int) -> str:
     return ", ".join(f"process {pid} ({command_of(pid)})" for pid in found)
 
 
-def opened_by(wanted: os.stat_result) -> t.Iterator[int]:
-    """Yield the processes that have a file open, as far as this user may look."""
+def opened_by(wanted: t.Mapping[str, os.stat_result]) -> dict[str, set[int]]:
+    """Return the processes that have each of these files open, as far as this user may look.
+
+    Args:
+        wanted: what the files are, by the name that the caller gives them.
+    """
+    names: dict[tuple[int, int], list[str]] = {}
+    for name, status in wanted.items():
+        names.setdefault((status.st_dev, status.st_ino), []).append(name)
+    found: dict[str, set[int]] = {name: set() for name in wanted}
     for link in glob.iglob("/proc/[0-9]*/fd/*"):
         try:
-            if os.path.samestat(os.stat(link), wanted):
-                yield int(link.split("/")[2])
+            status = os.stat(link)
         except OSError:
             continue  # the process has ended, has closed it, or is another user's
+        for name in names.get((status.st_dev, status.st_ino), ()):
+            found[name].add(int(link.split("/")[2]))
+    return found
 
 
 def command_of(pid: int) -> str:

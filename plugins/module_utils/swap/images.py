@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
-import re
-import stat
 import struct
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.image_names import (
+    can_hold_image,
+    paths_of_image_name,
+)
 
 # docs/interop/qcow2.rst of QEMU: magic, version, offset and length of the name of the backing file; version 3 says how
 # long the header is. Extensions follow it, each with type and length; one of them names the file with the data.
@@ -53,34 +55,23 @@ def _names_in(files: HostFiles, path: str) -> list[str]:
         if kind == _DATA_FILE:
             names.append(data[at + _EXTENSION.size : at + _EXTENSION.size + length])
         at += _EXTENSION.size + (length + 7) // 8 * 8
-    return [found for name in names for found in _paths(os.fsdecode(name), os.path.dirname(path))]
-
-
-def _paths(name: str, directory: str) -> list[str]:
-    """Return the paths that the name of a backing file stands for; none for one that is on another machine."""
-    if name.startswith("json:"):
-        return re.findall(r'"filename"\s*:\s*"([^"]+)"', name)
-    name = re.sub(r"^(file|host_device|raw|qcow2):(//)?(?=/)", "", name)
-    return [] if re.match(r"^[a-z0-9+_-]+:", name) else [os.path.join(directory, name)]
+    directory = os.path.dirname(path)
+    return [os.path.join(directory, found) for name in names for found in paths_of_image_name(os.fsdecode(name))]
 
 
 def _first_bytes(path: str) -> bytes:
     """Return the beginning of an image: a regular file, or a block device."""
     try:
-        if not _holds_images(os.stat(path)):
+        if not can_hold_image(os.stat(path)):
             return b""
         # Another file may have its name now, even a pipe that nobody writes to.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""  # it does not exist, so no machine can start with it
     try:
-        if not _holds_images(os.fstat(descriptor)):
+        if not can_hold_image(os.fstat(descriptor)):
             return b""
         start = os.pread(descriptor, _HEADER.size, 0)
         return os.pread(descriptor, _MOST_BYTES, 0) if start[:4] == _MAGIC else b""
     finally:
         os.close(descriptor)
-
-
-def _holds_images(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) or stat.S_ISBLK(status.st_mode)

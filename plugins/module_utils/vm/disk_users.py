@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.locks import command_of, opened_by
 from ansible_collections.memstretch.density.plugins.module_utils.vm.definitions import images_in, paths_in
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import Domain, VmHost
@@ -84,18 +85,11 @@ class DiskUsers:
             yield path, f"is below {what}"
 
     def _open_in_processes(self, disks: set[str]) -> t.Iterator[tuple[str, str]]:
-        identities = [each.uuid.encode() for each in self._own]
-        for disk in sorted(disks):
-            for pid in sorted(opened_by(os.stat(disk))) if os.path.exists(disk) else []:
-                line = _command_line(pid)
+        files = HostFiles()
+        statuses = {disk: os.stat(disk) for disk in sorted(disks) if os.path.exists(disk)}
+        for disk, pids in opened_by(statuses).items():
+            for pid in sorted(pids):
+                line = files.text(f"/proc/{pid}/cmdline") or ""  # empty if the process has ended
                 # QEMU has the UUID of its VM in its arguments.
-                if not any(identity in line for identity in identities):
+                if not any(each.uuid in line for each in self._own):
                     yield disk, f"is open in process {pid} ({command_of(pid)})"
-
-
-def _command_line(pid: int) -> bytes:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""  # the process has ended

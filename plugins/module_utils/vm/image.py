@@ -8,11 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import stat
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_checked
+from ansible_collections.memstretch.density.plugins.module_utils.host.image_names import (
+    can_hold_image,
+    paths_of_image_name,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHostError
 
 # A block device has no size and no time that mean anything: the kernel makes its node again at each boot. Its beginning
@@ -116,31 +119,9 @@ class ImageChains:
         }
 
 
-def paths_of_image_name(name: str) -> list[str]:
-    """Return the paths on this host that the name of a backing file of QEMU stands for.
-
-    It is a path, an address with a protocol, or C(json:) with options.
-    """
-    if name.startswith("json:"):
-        return list(_file_names(json.loads(name[len("json:") :])))
-    protocol = re.match(r"([A-Za-z0-9+._-]+):", name)
-    if protocol is None:
-        return [name]
-    return [name[protocol.end() :]] if protocol[1] in ("file", "host_device") else []
-
-
-def _file_names(options: t.Any) -> t.Iterator[str]:
-    if isinstance(options, dict):
-        for key, value in options.items():
-            if isinstance(value, str) and key.split(".")[-1] == "filename":
-                yield from paths_of_image_name(value)
-            yield from _file_names(value)
-
-
 def is_image(path: str) -> bool:
-    """Return whether a path leads to something that can be an image: a file or a block device."""
+    """Decide whether a path leads to something that can be an image."""
     try:
-        mode = os.stat(path).st_mode
+        return can_hold_image(os.stat(path))
     except OSError:
         return False
-    return stat.S_ISREG(mode) or stat.S_ISBLK(mode)

@@ -34,6 +34,7 @@ def image(path, backing=b"", data_file=b"", version=3):
         (b"/dev/sdb", ["/dev/sdb"]),
         (b"host_device:/dev/sdb", ["/dev/sdb"]),
         (b'json:{"driver": "raw", "file": {"driver": "host_device", "filename": "/dev/sdb"}}', ["/dev/sdb"]),
+        (b'json:{"driver": "raw", "file.driver": "host_device", "file.filename": "/dev/sdb"}', ["/dev/sdb"]),
         (b"nbd://backup/disk", []),
         (b"", []),
     ],

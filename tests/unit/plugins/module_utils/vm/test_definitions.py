@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which files definitions of libvirt and headers of images name."""
+"""Which files definitions of libvirt name."""
 
 from __future__ import annotations
 
-import pytest
-
 from ansible_collections.memstretch.density.plugins.module_utils.vm.definitions import images_in, paths_in
-from ansible_collections.memstretch.density.plugins.module_utils.vm.image import paths_of_image_name
 
 DEFINITION = """<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
 <os><nvram>/nvram/a_VARS.fd</nvram></os>
@@ -40,19 +37,3 @@ def test_images_are_disks_what_is_below_them_and_what_qemu_is_given():
 
 def test_paths_are_all_that_a_definition_names():
     assert {"/nvram/a_VARS.fd", "/log/serial", "/images/plain.raw", "/images/with space.qcow2"} <= paths_in(DEFINITION)
-
-
-@pytest.mark.parametrize(
-    "name, paths",
-    [
-        ("/images/base.qcow2", ["/images/base.qcow2"]),
-        ("base.qcow2", ["base.qcow2"]),
-        ("file:/images/base.raw", ["/images/base.raw"]),
-        ("nbd://server/export", []),
-        ('json:{"driver":"qcow2","file":{"driver":"file","filename":"/a"}}', ["/a"]),
-        ('json:{"driver":"qcow2","file.filename":"/b"}', ["/b"]),
-        ('json:{"driver":"nbd","server":{"host":"h"}}', []),
-    ],
-)
-def test_names_of_backing_files(name, paths):
-    assert paths_of_image_name(name) == paths
