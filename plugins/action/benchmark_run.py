@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import typing as t
 import uuid
@@ -40,6 +41,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 
+PENDING = "schedule.json"
 CALLBACK = "memstretch.density.fleet_latency"
 
 
@@ -160,6 +162,7 @@ def _begin(
         "fleet": options["fleet"],
         "hosts": options["host_records"],
         "phases": marked,
+        "pending": directory.read_json(PENDING) if begun.resumed and os.path.exists(directory.file(PENDING)) else None,
     }
 
 

@@ -18,11 +18,8 @@ description:
     result of the module becomes a phase of an ad-hoc run called C(adhoc-<time>). The SLO of ad-hoc runs is set by the
     options below, and their table is printed at the end of the playbook. Tasks with the same influence and read mix are
     iterations of one cell. A host of the play that failed before is missing in each phase, so the run is invalid.
-  - While a task waits for the load to end, measures a host, or runs other playbooks, C(ansible-playbook) looks for its
-    result twice a second, and not every C(internal_poll_interval) seconds. Each look takes a CPU for a moment, from
-    Redis or its client where the controller is a measured machine.
-  - The processes that C(ansible-playbook) forks for hosts and tasks leave the objects that they inherit out of garbage
-    collections, which saves the controller of a large fleet much of its CPU time.
+  - Sleeps while the schedule of a run lasts, so that C(ansible-playbook) takes no CPU from the fleet meanwhile. Ctrl-C
+    ends all clients and recorders on the hosts.
 requirements:
   - Enable it with C(callbacks_enabled = memstretch.density.fleet_latency) in the section C([defaults]) of ansible.cfg.
 options:
@@ -57,30 +54,31 @@ author:
   - The memstretch.density contributors (@memstretch)
 """
 
+import atexit
 import os
+import signal
 import sys
 import time
 import typing as t
 
 from ansible.plugins.callback import CallbackBase
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import forks, polling
+from ansible_collections.memstretch.density.plugins.plugin_utils import polling
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder import adhoc
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import index
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import schedule_answer
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import failure_message
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 
-# Results are told apart by the action that made them, never by their keys: any host can return any key. The first four
+# Results are told apart by the action that made them, never by their keys: any host can return any key. The first three
 # actions run on the controller only; the others return only what they accept of a host's answer.
 _RUN = "memstretch.density.benchmark_run"
-_PHASE = "memstretch.density.benchmark_phase"
-_END = "memstretch.density.benchmark_end"
+_MOMENT = "memstretch.density.benchmark_schedule"
 _REPORT = "memstretch.density.report"
-_CHARGED = "memstretch.density.charged_dram"
 _PRESSURE = "memstretch.density.host_pressure"
-_RESULT = "memstretch.density.solotest_result"
-_MEASURING = ("memstretch.density.solotest", _RESULT)
+_HOST = "memstretch.density.solotest_schedule"
+_MEASURING = ("memstretch.density.solotest",)
 # Actions that publish a page: where their result has its directory, and the files to open, the first one that exists.
 _PUBLISHING: dict[str, tuple[str, tuple[str, ...]]] = {
     _REPORT: ("report", ("comparison.html", "report.html")),
@@ -99,12 +97,13 @@ class CallbackModule(CallbackBase):
 
     def __init__(self) -> None:
         super().__init__()
-        forks.spare_collections()
         self._recorder: RunRecorder | None = None
         self._adhoc: adhoc.Collector | None = None
         self._lost: dict[str, str] = {}  # the hosts of a play without a run that failed, with the message
         self._reported = False
         self._published: tuple[str, ...] = ()
+        self._watches = False
+        self._pid = os.getpid()
 
     def v2_runner_on_ok(self, result: t.Any) -> None:
         self._guard(self._take, result)
@@ -132,8 +131,8 @@ class CallbackModule(CallbackBase):
     def _guard(self, act: t.Callable, *arguments: t.Any) -> None:
         """Call act and report an error if it cannot record the event.
 
-        Ansible would only warn about an exception. The playbook continues in either case; the action benchmark_phase
-        stops it at the next phase, because the file of this phase is missing.
+        Ansible would only warn about an exception. The playbook continues in either case; its report fails, because
+        a file of the run is missing.
         """
         try:
             act(*arguments)
@@ -156,21 +155,18 @@ class CallbackModule(CallbackBase):
         self._note_page(action, answer)
         if action == _RUN and "benchmark_run" in answer:
             self._begin_run(answer["benchmark_run"])
-        elif action == _PHASE and "benchmark_phase" in answer and self._recorder:
-            self._recorder.begin_phase(answer["benchmark_phase"])
-        elif action == _END and "benchmark_end" in answer and self._recorder:
-            self._recorder.end_run(answer["benchmark_end"])
+        elif action == _MOMENT and "benchmark_schedule" in answer and self._recorder:
+            self._take_moment(self._recorder, answer["benchmark_schedule"])
         elif action == _REPORT and "verdict" in answer.get("report", {}):
             self._reported = True
-        elif action == _CHARGED and self._recorder:
-            self._take_charged(answer)
+        elif action == _HOST and self._recorder:
+            self._take_host(result.host.name, answer)
         elif action == _PRESSURE and self._recorder:
             for each in answer.get("results", [answer]):
                 if "host_pressure" in each:
                     self._recorder.add_pressure(each["host_pressure"])
         elif action in _MEASURING and answer.get("solotest"):
-            # Only solotest_result makes the key packed; the action solotest returns what its host answered.
-            self._take_measurement(result, answer["solotest"], answer.get("packed") if action == _RESULT else None)
+            self._take_measurement(result, answer["solotest"])
 
     def _begin_run(self, begun: dict[str, t.Any]) -> None:
         if self._recorder:
@@ -178,17 +174,60 @@ class CallbackModule(CallbackBase):
         self._reported = False
         self._recorder = RunRecorder(begun, self._say)
 
-    def _take_measurement(self, result: t.Any, measured: dict[str, t.Any], packed: str | None) -> None:
-        if self._recorder:
-            self._recorder.add(result.host.name, measured, packed)
-        elif measured["mode"] in ("test", "fill"):
-            self._collector().add(result.host.name, result.task_name, measured)
+    def _take_moment(self, recorder: RunRecorder, moment: dict[str, t.Any]) -> None:
+        """Do what a moment of the run means for the controller."""
+        what = moment["moment"]
+        if what == "filling":
+            recorder.begin_fill(moment["phase"], moment["at"])
+        elif what in ("planned", "resumed"):
+            recorder.begin_schedule(moment["plan"])
+        elif what == "started":
+            recorder.start_schedule(moment["start_at"])
+        elif what == "ended" and recorder.end_schedule():
+            recorder.close()  # the run begins again, with the phases that are left
+            self._recorder = None
+        if what in ("followed", "resumed"):
+            recorder.follow()
 
-    def _take_charged(self, answer: dict[str, t.Any]) -> None:
-        for each in answer.get("results", [answer]):  # of a loop over the hosts with a budget
-            document = each.get("charged_dram")
-            if self._recorder and document and "samples" in document:
-                self._recorder.add_charged(document)
+    def _take_host(self, name: str, answer: dict[str, t.Any]) -> None:
+        """Take what was launched on a host, or collected from it, also of a loop over several."""
+        if not self._recorder:
+            return
+        for each in answer.get("results", [answer]):
+            role = each.get("schedule_role", "client")
+            host = each.get("schedule_host", name) if role == "machine" else name
+            if "job" in each:
+                self._watch_interrupts()
+                self._recorder.launched.add(host, role, each["job"], each.get("stop_command"))
+            if "collected" in each:
+                self._recorder.launched.forget(host, role)
+                clock = each.get("collected_clock")
+                self._recorder.collect(host, role, schedule_answer.unpack(each["collected"]), clock)
+
+    def _watch_interrupts(self) -> None:
+        """End what was launched also when this playbook is ended in the middle of a task."""
+        if self._watches:
+            return
+        self._watches = True
+        atexit.register(self._stop)
+        before = signal.getsignal(signal.SIGTERM)
+
+        def terminate(number: int, frame: t.Any) -> None:
+            self._stop()
+            if callable(before):
+                before(number, frame)
+            else:
+                os._exit(128 + number)
+
+        signal.signal(signal.SIGTERM, terminate)
+
+    def _stop(self) -> None:
+        if self._recorder and os.getpid() == self._pid:
+            self._recorder.stop()
+
+    def _take_measurement(self, result: t.Any, measured: dict[str, t.Any]) -> None:
+        if not self._recorder and measured["mode"] in ("test", "fill"):
+            self._collector().add(result.host.name, result.task_name, measured)
 
     def _take_failure(self, result: t.Any, unreachable: bool, ignored: bool) -> None:
         action, answer, host = _action(result), result.result, result.host.name
@@ -199,11 +238,12 @@ class CallbackModule(CallbackBase):
         partial = answer.get("solotest") if action in _MEASURING else None
         text = failure_message(answer)
         if self._recorder:
-            if action == _CHARGED:
-                self._take_charged(answer)
-                self._recorder.fail_charged()
+            if action == _HOST:
+                self._take_host(host, answer)
+            if action == _HOST and str(result.task.args.get("role", "client")) != "client":
+                return
             # Its client had been launched: the machine died, or is too busy to answer.
-            died = action == _RESULT and (unreachable or answer.get("host_hangs") is True)
+            died = action == _HOST and unreachable and str(result.task.args.get("state")) == "collected"
             self._recorder.fail(host, text, partial, died)
             return
         if "results" not in answer and action in _MEASURING and _mode(result, partial) != "ping":
@@ -226,7 +266,7 @@ class CallbackModule(CallbackBase):
             self._adhoc.finish(self._lost)
         if self._recorder:
             if self._reported:
-                self._recorder.end_phase()
+                self._recorder.end_schedule(is_over=False)
             else:
                 self._recorder.finish()
                 self._published = (self._recorder.directory.file("report.html"),)
@@ -240,7 +280,7 @@ class CallbackModule(CallbackBase):
 def _action(result: t.Any) -> str:
     """Return the fully qualified name of the action that made a result."""
     written: str = result.task.action
-    known = (_RUN, _PHASE, _END, _CHARGED, _PRESSURE, *_MEASURING, *_PUBLISHING)
+    known = (_RUN, _MOMENT, _HOST, _PRESSURE, *_MEASURING, *_PUBLISHING)
     if written in known or not any(written.endswith(each.rpartition(".")[2]) for each in known) and "{" not in written:
         return written
     resolved: str = result.task.resolved_action or written

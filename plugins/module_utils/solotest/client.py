@@ -120,7 +120,7 @@ def command(options: t.Mapping[str, t.Any], executable: str, cpu: int | None = N
     for option, flag in FLAGS.items():
         value = options[option]
         if value is not None:
-            argv.append(f"{flag}={_plain(value)}")
+            argv.append(f"{flag}={plain(value)}")
     if options["tls"]:
         argv.append("--tls")
         if not options["validate_certs"]:
@@ -129,10 +129,10 @@ def command(options: t.Mapping[str, t.Any], executable: str, cpu: int | None = N
         argv.append(f"--cpu={cpu}")
     if options["mode"] == "fill" and not options["overwrite"]:
         argv.append("--protect")
-    return argv + [options["mode"], *(_plain(options[name]) for name in POSITIONAL)]
+    return argv + [options["mode"], *(plain(options[name]) for name in POSITIONAL)]
 
 
-def _plain(value: t.Any) -> str:
+def plain(value: t.Any) -> str:
     """Return value as text; a float in full, without an exponent."""
     if isinstance(value, float):
         digits = f"{decimal.Decimal(repr(value)):f}"
@@ -185,7 +185,7 @@ def _end_leftover(handle: int, endpoint: str, run_id: str | None, executable: st
                 f"another solotest (pid {owner['pid']}, {_run_text(owner['run_id'])}) is loading {endpoint} "
                 f"from this host; wait until it ends, or end it"
             )
-        if owner and run_id and _is_running(owner["pid"], executable):
+        if owner and run_id and is_running(owner["pid"], executable):
             with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
                 os.kill(owner["pid"], signal.SIGTERM)
         time.sleep(0.05)
@@ -207,8 +207,8 @@ def _owner(handle: int) -> dict[str, t.Any] | None:
         return None  # the owner holds the lock but has not started the client yet
 
 
-def _is_running(pid: int, executable: str) -> bool:
-    """Decide whether pid is still the client, and not another process that was given the same number."""
+def is_running(pid: int, executable: str) -> bool:
+    """Return whether pid is still the client, and not another process that was given the same number."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as stream:
             return stream.read().split(b"\0")[0] == executable.encode()
@@ -223,16 +223,27 @@ def run(options: t.Mapping[str, t.Any], executable: str, lock: int | None, run_c
         ClientError: the CPU that was asked for is not possible, the client cannot be started, or its report cannot be
             read.
     """
+    cpu = choose_cpu(options, executable, run_command)
     files = memory_pressure.HostFiles()
-    try:
-        cpu = client_placement.place(files, options, lambda: _process_id(options, executable, run_command))
-    except client_placement.PlacementError as error:
-        raise ClientError(str(error)) from error
     before = memory_pressure.snapshot()
     report = _report(options, executable, lock, run_command, cpu)
     pressure = memory_pressure.difference(before, memory_pressure.snapshot())
     placement = client_placement.describe(files, options, report, cpu)
     return facts(report, options["phase"], pressure, placement)
+
+
+def choose_cpu(options: t.Mapping[str, t.Any], executable: str, run_command: RunCommand) -> int | None:
+    """Return the CPU to which the client is pinned; None if it may run on any.
+
+    Raises:
+        ClientError: the CPU that was asked for is not possible.
+    """
+    try:
+        return client_placement.place(
+            memory_pressure.HostFiles(), options, lambda: _process_id(options, executable, run_command)
+        )
+    except client_placement.PlacementError as error:
+        raise ClientError(str(error)) from error
 
 
 def _process_id(options: t.Mapping[str, t.Any], executable: str, run_command: RunCommand) -> int | None:
@@ -301,13 +312,6 @@ def facts(
     test = report["test"] or {}
     span = report["test"] or report["fill"] or {}
     series = test.get("series")
-    try:
-        latency = {
-            name: Histogram.from_slots(each["buckets"], each["sum_ns"], each["min_ns"], each["max_ns"]).figures()
-            for name, each in (test.get("latency") or {}).items()
-        }
-    except HistogramError as error:
-        raise ClientError(f"the client printed a damaged histogram: {error}") from None
     return {
         "schema": SCHEMA,
         "mode": report["mode"],
@@ -325,7 +329,7 @@ def facts(
         "cut_off": test.get("cut_off"),
         "requests": test.get("requests"),
         "rate": test.get("rate"),
-        "latency": latency or None,
+        "latency": latency(test) or None,
         "hot_set": test.get("hot_set"),
         "series": series
         and {
@@ -338,6 +342,21 @@ def facts(
         "pressure": pressure,
         "error": report["error"],
     }
+
+
+def latency(test: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the figures of each latency of a test.
+
+    Raises:
+        ClientError: a histogram is damaged.
+    """
+    try:
+        return {
+            name: Histogram.from_slots(each["buckets"], each["sum_ns"], each["min_ns"], each["max_ns"]).figures()
+            for name, each in (test.get("latency") or {}).items()
+        }
+    except HistogramError as error:
+        raise ClientError(f"the client printed a damaged histogram: {error}") from None
 
 
 def wall_offset() -> float:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Collect what was read of a run's hypervisors: their pressure in a phase, and the raw records of the run."""
+"""The machines of a run: the pressure of the hypervisors in a phase, and the raw records of the run."""
 
 from __future__ import annotations
 
@@ -28,47 +28,31 @@ class Machines:
             name: (run["hosts"].get(name, {}).get("kernel") or {}).get("boot_id")
             for name in groups.get("hypervisors", [])
         }
-        self._awaited: set[str] = set()
-        self._after: dict[str, t.Mapping[str, t.Any]] = {}
-        self._unknown: dict[str, str] = {}
-
-    @property
-    def awaited(self) -> bool:
-        """Whether a hypervisor was read before the phase, but not yet after it."""
-        return bool(self._awaited)
 
     def add(self, reading: t.Mapping[str, t.Any]) -> None:
         """Add a reading."""
-        host, moment = reading["host"], reading["moment"]
-        if moment in ("before", "after"):
-            self._hypervisors.setdefault(host, None)
-            if "unknown" in reading:
-                self._unknown[host] = reading["unknown"]
-        if moment == "before" and "unknown" not in reading:
-            self._awaited.add(host)
-        elif moment == "after":
-            self._awaited.discard(host)
-            if "unknown" not in reading:
-                self._after[host] = reading
-        elif moment == "begin":
-            self._write_raw(host, reading)
-        elif moment == "end":
-            self._write_log(host, reading)
+        if reading["moment"] == "begin":
+            self._write_raw(reading["host"], reading)
+        elif reading["moment"] == "end":
+            self._write_log(reading["host"], reading)
 
-    def take(self, document: dict[str, t.Any]) -> None:
-        """Put the pressure of the hypervisors into the document of a phase that has ended, and forget it."""
+    def take(self, document: dict[str, t.Any], seen: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
+        """Put the pressure of the hypervisors into the document of a phase.
+
+        Args:
+            document: of the phase, with the pressure of the machines of the fleet.
+            seen: C(machine) and C(pressure) of each host whose machine was recorded, by host.
+        """
         hypervisors: dict[str, dict[str, str | None]] = {}
+        for each in seen.values():
+            document["pressure"][each["machine"]] = each["pressure"]
         for name, recorded in self._hypervisors.items():
-            if name in self._after:
-                recorded = self._after[name]["machine"]
-                document["pressure"][recorded] = self._after[name]["pressure"]
-            if recorded in document["pressure"]:  # also of a hypervisor that is the fleet's own machine
-                hypervisors[name] = {"machine": recorded}
+            machine = seen[name]["machine"] if name in seen else recorded
+            if machine in document["pressure"]:  # also of a hypervisor that is the fleet's own machine
+                hypervisors[name] = {"machine": machine}
             else:
-                reason = self._unknown.get(name, "it was not read before and after the phase")
-                hypervisors[name] = {"machine": None, "unknown": reason}
+                hypervisors[name] = {"machine": None, "unknown": "nothing of it was recorded in this phase"}
         document["hypervisors"] = hypervisors
-        self._awaited, self._after, self._unknown = set(), {}, {}
 
     def _write_raw(self, host: str, reading: t.Mapping[str, t.Any]) -> None:
         for name, text in reading.get("raw", {}).items():

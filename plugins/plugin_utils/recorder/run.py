@@ -5,19 +5,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.machines import Machines
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.schedule import Launched, Schedule
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import HostClocks
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, utc
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import PhaseResults
 
 # Seconds beyond its load that a phase takes, as long as none has been timed.
-FIRST_OVERHEAD_SECONDS = 2.0
+PENDING = "schedule.json"
+_OF_SESSION = ("session", "directory", "resumed", "pending")
 
 
 class RunRecorder:
@@ -36,8 +41,10 @@ class RunRecorder:
         self._say_on_terminal = say
         self._clocks = HostClocks(begun["fleet"])
         self._clock_started = time.monotonic()
-        self._overheads: list[float] = []
         self.phase: PhaseResults | None = None
+        self.schedule: Schedule | None = None
+        self.launched = Launched()
+        self._after: dict[str, t.Any] = {}
         self._expected = frozenset(begun["expected"])
         self.directory.create()
         self._lock = self.directory.lock()
@@ -55,7 +62,7 @@ class RunRecorder:
         sessions = []
         if self.run["resumed"]:
             sessions = self.directory.read_json("run.json")["sessions"]
-        document = {name: value for name, value in self.run.items() if name not in ("session", "directory", "resumed")}
+        document = {name: value for name, value in self.run.items() if name not in _OF_SESSION}
         document["schema"] = SCHEMA
         document["sessions"] = sessions + [
             {
@@ -66,99 +73,162 @@ class RunRecorder:
         ]
         self.directory.write_json("run.json", document)
 
-    def begin_phase(self, begun: dict[str, t.Any]) -> None:
-        """Begin a phase: the results that follow belong to it."""
+    def begin_fill(self, phase: dict[str, t.Any], now: float) -> None:
+        """Begin the fill: the results that follow belong to it."""
         self.end_phase()
-        phase = begun["phase"]
-        self.phase = PhaseResults(
+        self.phase = self._results(phase, now)
+        left = sum(each["seconds"] for each in self.run["phases"] if not each["finished"])
+        self.say(report_text.beginning(phase, time.monotonic() - self._clock_started, left))
+
+    def _results(self, phase: t.Mapping[str, t.Any], begun_at: float) -> PhaseResults:
+        known = {name: value for name, value in phase.items() if name not in ("at", "max_seconds", "refit")}
+        results = PhaseResults(
             self.run["config"],
-            phase,
+            known,
             self.run["expected"],
             self._clocks,
-            begun["begun_at"],
-            begun["start_at"],
+            begun_at,
+            None,
             self._expected,  # which all answered the preflight
         )
-        if phase["kind"] != "fill":  # a fill is not watched
-            self.phase.budgets = charged_dram.hosts_with_budget(self.run)
-        self.say(report_text.beginning(phase, time.monotonic() - self._clock_started, self._remaining(phase)))
+        if phase["kind"] != "fill":
+            results.budgets = charged_dram.hosts_with_budget(self.run)
+        return results
 
-    def _remaining(self, current: t.Mapping[str, t.Any]) -> float:
-        """Return the load of the remaining phases, plus the mean overhead of the phases so far for each."""
-        left = [phase for phase in self.run["phases"] if not phase["finished"] and phase["index"] >= current["index"]]
-        overhead = sum(self._overheads) / len(self._overheads) if self._overheads else FIRST_OVERHEAD_SECONDS
-        return sum(phase["seconds"] + overhead for phase in left)
+    def begin_schedule(self, plan: dict[str, t.Any]) -> None:
+        """Begin the schedule: the results that follow belong to its phases."""
+        self.end_phase()
+        self.schedule = Schedule(plan, lambda entry: self._results(entry, plan["planned_at"]))
+        if self.schedule.start_at is not None:
+            self.say(
+                f"Collecting what was measured since {utc(self.schedule.start_at)}, before the run was interrupted"
+            )
 
-    def add(self, host: str, result: dict[str, t.Any], packed: str | None = None) -> None:
-        """Add the result of a host to the current phase, and what fleet_sum.pack() returned for it, if anything."""
-        if not self.phase:
+    def start_schedule(self, start_at: float) -> None:
+        """Record when the schedule starts, so that its results can be collected even if this playbook vanishes."""
+        if self.schedule:
+            self.schedule.start(start_at)
+            document = {**self.schedule.plan, "schema": SCHEMA, "start_at": start_at}
+            self.directory.write_json(PENDING, document)
+
+    def follow(self) -> None:
+        """Sleep until the schedule is over, and say which phase is measured.
+
+        Ansible looks for the results of a task that waits, hundreds of times a second, and takes the CPUs of a machine
+        that is measured and the controller, too. While a callback sleeps, it does nothing.
+        """
+        if not self.schedule or self.schedule.start_at is None:
             return
-        mode = "fill" if self.phase.phase["kind"] == "fill" else "test"
-        if result["mode"] != mode:
-            self.fail(host, f"it returned the result of a {result['mode']}, but this phase is a {mode}")
+        try:
+            self.schedule.wait(self.launched, self._begin)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+
+    def _begin(self, phase: t.Mapping[str, t.Any], remaining: float) -> None:
+        self.say(report_text.beginning(phase, time.monotonic() - self._clock_started, remaining))
+
+    def stop(self) -> None:
+        """End all clients and recorders that were launched, at once."""
+        if not len(self.launched):
             return
-        self.phase.add(host, result, packed)
-        self._end_if_complete()
+        self.say(f"Stopping the {counted(len(self.launched), 'client')} of the run, and the recorders")
+        missed = self.launched.stop()
+        if missed:
+            until = f"at {utc(self.schedule.ends_at)}" if self.schedule else "when they have filled their Redis"
+            self.say(f"Not reached: {', '.join(missed)}. What runs there ends by itself {until}")
+        if self.schedule and self.schedule.start_at is not None:
+            self.say("The phases that were finished stay on the hosts: run the same command again to collect them")
+
+    def collect(self, host: str, role: str, document: t.Mapping[str, t.Any], clock: t.Any) -> None:
+        """Add what a host returned of a fill or of a schedule."""
+        if self.phase and role == "client":
+            for entry in document["phases"]:
+                measured = entry.get("solotest")
+                if entry.get("failed"):
+                    self.fail(host, entry["msg"], measured)
+                elif measured["mode"] != "fill":
+                    self.fail(host, f"it returned the result of a {measured['mode']}, but this phase is a fill")
+                else:
+                    measured["collected"] = clock
+                    self.phase.add(host, measured)
+                    self._end_if_complete()
+        elif self.schedule:
+            self.schedule.collect(host, role, document, clock)
+        if clock:
+            self._after[host] = clock
 
     def fail(self, host: str, message: str, partial: dict[str, t.Any] | None = None, died: bool = False) -> None:
-        """Record that a host failed in the current phase."""
-        if self.phase and host in self._expected:
+        """Record that a host failed: in the fill, or in all phases of the schedule without a result."""
+        if host not in self._expected:
+            return
+        if self.phase:
             self.phase.fail(host, message, partial, died)
             self._end_if_complete()
-
-    def add_charged(self, document: dict[str, t.Any]) -> None:
-        """Add the charged DRAM of a machine to the current phase."""
-        if self.phase:
-            self.phase.charged[document["machine"]] = document
-            self._end_if_complete()
-
-    def fail_charged(self) -> None:
-        """Record that the charged DRAM of a machine could not be fetched in the current phase."""
-        if self.phase:
-            self.phase.charged_failed = True
-            self._end_if_complete()
+        elif self.schedule:
+            self.schedule.fail(host, message, died)
 
     def add_pressure(self, reading: dict[str, t.Any]) -> None:
-        """Add what was read of the memory of a hypervisor, or of another machine of the run."""
+        """Add what was read of a machine at the beginning or at the end of the run."""
         self._machines.add(reading)
-        if reading["moment"] == "after":
-            self._end_if_complete()
 
     def _end_if_complete(self) -> None:
-        """End the phase when nothing more can arrive. If all hosts failed, no later task reads the hypervisors."""
-        if self.phase and self.phase.complete and not (self._machines.awaited and self.phase.results):
+        if self.phase and self.phase.complete:
             self.end_phase()
 
     def end_phase(self) -> None:
-        """Merge, judge and write the current phase, if there is one."""
-        if not self.phase:
-            return
-        ended, self.phase = self.phase, None
-        document = ended.document()
-        self._machines.take(document)
+        """Merge, judge and write the current fill, if there is one."""
+        if self.phase:
+            ended, self.phase = self.phase, None
+            self._write(ended, {})
+
+    def end_schedule(self, is_over: bool = True) -> bool:
+        """Merge, judge and write the phases of the schedule that were measured.
+
+        Args:
+            is_over: whether the hosts have been asked; a host without a result has then failed.
+
+        Returns:
+            Whether it was the schedule of an interrupted session.
+        """
+        self.end_phase()
+        if not self.schedule:
+            return False
+        ended, self.schedule = self.schedule, None
+        for phase, seen in ended.finished(is_over):
+            self._write(phase, seen)
+        if is_over:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.directory.file(PENDING))
+            self._keep_clocks()
+        return ended.is_interrupted
+
+    def _write(self, phase: PhaseResults, seen: t.Mapping[str, t.Any]) -> None:
+        document = phase.document()
+        self._machines.take(document, seen)
         self.directory.write_phase(document)
-        self._overheads.append(max(0.0, time.time() - ended.begun_at - ended.phase["seconds"]))
         for line in report_text.outcome(document):
             self.say(line)
 
-    def end_run(self, ended: dict[str, t.Any]) -> None:
-        """Keep the clocks that the action C(benchmark_end) returned, next to those before the run."""
-        self.end_phase()
+    def _keep_clocks(self) -> None:
+        """Keep the clocks that were read after the last phase, next to those before the run."""
         run = self.directory.read_json("run.json")
+        unread = {"error": "the host returned no result"}
         run["sessions"][-1]["clocks"] = {
             host: {
                 "before": self._clocks.before[host]._asdict() if host in self._clocks.before else None,
-                "after": after,
+                "after": self._after.get(host, unread),
             }
-            for host, after in sorted(ended["clocks"].items())
+            for host in sorted(self._expected)
         }
         self.directory.write_json("run.json", run)
 
     def finish(self) -> None:
         """Publish what has been measured, because the playbook ended before its report."""
-        self.end_phase()
+        self.end_schedule(is_over=False)
         publish(self.directory, self.say)
 
     def close(self) -> None:
-        """Unlock the directory of the run."""
+        """End what still runs, and unlock the directory of the run."""
+        self.stop()
         self._lock.close()

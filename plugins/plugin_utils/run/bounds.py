@@ -13,17 +13,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import (
-    Histogram,
-    lowest_of,
-    microseconds,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.futility import LOWER, UPPER, lower_bound
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, microseconds
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.observer import Observed
 
 PASS, FAIL, UNDECIDED, INVALID = "pass", "fail", "undecided", "invalid"
 VERDICTS = (PASS, FAIL, UNDECIDED, INVALID)
-
-UPPER, LOWER = "intended", "server"
 
 # Whose requests are the upper bound of a host.
 CLIENT, OBSERVER = "client", "observer"
@@ -124,21 +119,6 @@ class HostBounds:
         )
 
 
-def lower_bound(latency: _Document, lowest: int = 0) -> Histogram:
-    """Return the lower bound of one result, with 0 for each request for which it is unknown.
-
-    Args:
-        latency: of the result.
-        lowest: the lowest slot to decode, if it is known for all requests.
-    """
-    known = latency.get(LOWER)
-    if known and known["count"] == latency[UPPER]["count"]:
-        return Histogram.top(known, lowest)
-    lower = Histogram.from_figures(known) if known else Histogram()
-    lower.add(0, latency[UPPER]["count"] - lower.count)
-    return lower
-
-
 def lost_requests(result: _Document) -> int:
     """Return the number of requests of a result without a successful reply."""
     requests = result.get("requests") or {}
@@ -161,18 +141,6 @@ def meets(figures: _Document, slo: _Document) -> bool:
 def slo_ratio(figures: _Document, slo: _Document) -> float:
     """Return an average or p99 as a multiple of the SLO, whichever is larger; above 1 it misses the SLO."""
     return max(figures["avg_us"] / slo["avg_us"], figures["p99_us"] / slo["p99_us"])
-
-
-def cannot_pass(lower: Histogram, total: int, slo: _Document) -> bool:
-    """Decide whether a host misses the SLO whatever its remaining requests measure.
-
-    Args:
-        lower: the lower bound of its requests so far.
-        total: the number of all its requests.
-        slo: avg_us and p99_us.
-    """
-    above = sum(count for slot, count in lower.counts.items() if lowest_of(slot) / 1000 > slo["p99_us"])
-    return lower.sum_ns / 1000 / total > slo["avg_us"] or above > total // 100
 
 
 def _average_and_p99(histogram: Histogram, p99: int | None) -> dict[str, float]:

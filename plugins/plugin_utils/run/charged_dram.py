@@ -21,7 +21,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Whole,
     failure_message,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import job
 
 # The maximum of the charged DRAM may be this share of the budget: the sum is read while pages move.
 MOST_OF_BUDGET = 1.02
@@ -33,7 +32,7 @@ HOST_TOLERANCE = 0.05
 _MOST_INTERVALS = 100_000
 
 _BYTES = Whole(-(2**62), 2**62)
-_DOCUMENT = Fields(
+DOCUMENT = Fields(
     {
         "machine": Text(),
         "mechanism": OneOf(("cgroup", "hugepages")),
@@ -65,14 +64,8 @@ _DOCUMENT = Fields(
 _Document = t.Mapping[str, t.Any]
 
 
-def result(answer: _Document, now: float) -> dict[str, t.Any]:
+def result(answer: _Document) -> dict[str, t.Any]:
     """Return the accepted part of what the module C(charged_dram) returned on a host.
-
-    The host reports how long ago its series of page-ins began, so that its clock need not agree with the controller's.
-
-    Args:
-        answer: of the module.
-        now: the time at which it came, by the clock of the controller.
 
     Raises:
         MeasurementError: a key is missing or does not fit.
@@ -82,13 +75,7 @@ def result(answer: _Document, now: float) -> dict[str, t.Any]:
         return {**accepted, "failed": True, "msg": failure_message(answer)}
     if answer.get("skipped") is True:
         return {**accepted, "skipped": True}
-    document = Optional(_DOCUMENT).check("charged_dram", answer.get("charged_dram"))
-    if document and document.get("page_ins"):
-        document["page_ins"]["started_at"] = round(now - document["page_ins"].pop("age_s"), 3)
-    accepted["charged_dram"] = document
-    if "job" in answer:
-        accepted["job"] = job(answer["job"])
-    return accepted
+    return {**accepted, "charged_dram": Optional(DOCUMENT).check("charged_dram", answer.get("charged_dram"))}
 
 
 def hosts_with_budget(run: _Document) -> dict[str, str]:

@@ -25,4 +25,5 @@ RANGES: Ranges = {
     "min_overlap": Range(float, 0, 1, "share of the phase"),
     "max_clock_offset": Range(float, 0, 86_400, "seconds"),
     "lead_seconds": Range(float, 0, 3600, "seconds"),
+    "gap_seconds": Range(float, 0.1, 3600, "seconds"),
 }

@@ -8,15 +8,13 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import futility
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram, clocks, configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
     FAIL,
     INVALID,
     PASS,
     UNDECIDED,
-    cannot_pass,
-    lower_bound,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import (
     Cell,
@@ -209,7 +207,7 @@ class Futility:
         self.reason: str | None = None
         self._config = config
         self._slo = slo
-        self._seen: dict[tuple[float, float, str], Histogram] = {}
+        self._watches: dict[str, futility.Watch] = {}
 
     def add(self, document: _Document) -> None:
         """Add a phase. An invalid phase proves nothing and is ignored."""
@@ -223,9 +221,8 @@ class Futility:
             return
         total = self._config["matrix"]["iterations"] * self._config["load"]["requests"]
         for name, result in document["hosts"].items():
-            seen = self._seen.setdefault((phase["influence"], phase["read_mix"], name), Histogram())
-            seen.merge(lower_bound(result["latency"]))
-            if cannot_pass(seen, total, self._slo):
+            watch = self._watches.setdefault(name, futility.Watch(self._slo, total))
+            if watch.add(cell_of(phase), result["latency"]):
                 self.reason = (
                     f"stopped early: {name} cannot meet the SLO any more after iteration {phase['iteration']} of "
                     f"{configuration.cell_title(phase)}"

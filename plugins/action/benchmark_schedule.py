@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import number
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import timetable
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
+
+
+class ActionModule(ControllerAction):
+    """Say where a run is in its schedule; the callback does what that means on the controller."""
+
+    ARGUMENTS = {
+        "state": {
+            "type": "str",
+            "choices": ["filling", "planned", "started", "followed", "resumed", "ended"],
+            "required": True,
+        },
+        "run": {"type": "dict", "default": {}},
+        "plan": {"type": "dict"},
+        "option_prefix": {"type": "str", "default": ""},
+        "gap_seconds": {"type": "raw", "default": timetable.GAP_SECONDS},
+        "lead_seconds": {"type": "raw"},
+        "hosts": {"type": "int", "default": 1},
+        "has_budget": {"type": "bool", "default": False},
+    }
+
+    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        state, run, now = options["state"], options["run"], time.time()
+        moment: dict[str, t.Any] = {"moment": state, "at": now}
+        if state == "filling":
+            moment["phase"] = next((phase for phase in run["phases"] if phase["kind"] == "fill"), None)
+        elif state == "planned":
+            gap = self._number(options, "gap_seconds")
+            moment["plan"] = timetable.plan(run, gap, options["has_budget"], now)
+        elif state == "started":
+            lead = options["lead_seconds"]
+            moment["start_at"] = round(
+                now
+                + (
+                    timetable.lead(options["hosts"], task_vars["ansible_forks"], now - options["plan"]["planned_at"])
+                    if lead in (None, "")
+                    else self._number(options, "lead_seconds")
+                ),
+                6,
+            )
+        elif state == "resumed":
+            moment["plan"] = options["plan"]
+        return {"changed": False, "benchmark_schedule": moment}
+
+    def _number(self, options: t.Mapping[str, t.Any], name: str) -> t.Any:
+        return number(options["option_prefix"] + name, options[name], RANGES[name])

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils import host_clock
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
+from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import UntrustedModule
+
+_CLIENT = "memstretch.density.solotest"
+
+
+class ActionModule(UntrustedModule):
+    """Ask a Redis from the host that will load it for its state, and compare the clocks; one task for each host."""
+
+    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
+        arguments = {
+            "client": {"type": "dict", "required": True},
+            "password": {"type": "str"},
+            "endpoint": {"type": "str", "required": True},
+            "observer": {"type": "dict"},
+        }
+        _validation, options = self.validate_argument_spec(arguments)
+        clock = host_clock.compare(self)
+        secret = {"password": options["password"]} if options["password"] else {}
+        # An impossible CPU is refused here, before the fill empties the Redis.
+        arguments = {**options["client"], **secret, "mode": "ping"}
+        answer = self._execute_module(module_name=_CLIENT, module_args=arguments, task_vars=task_vars)
+        accepted = measurement.result(answer)
+        result: dict[str, t.Any] = {"changed": False}
+        for name in ("failed", "msg", "skipped"):
+            if name in accepted:
+                result[name] = accepted[name]
+        if answer.get("unreachable") is True:
+            result["unreachable"] = True
+        if self._discovered_interpreter_key:
+            result["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
+        self._remove_tmp_path(self._connection._shell.tmpdir)
+        if not result.get("failed") and accepted.get("solotest"):
+            state = accepted["solotest"]
+            result["redis_endpoint"] = {
+                "endpoint": options["endpoint"],
+                "redis_version": state["server"]["before"].get("redis_version"),
+                "kernel": state["kernel"] or {},
+                "machine": state["machine"],
+                "keys": state["server"]["before"].get("dbsize"),
+                "wall_offset": state["wall_offset"],
+                "observer": options["observer"],
+                **host_clock.figures(clock),
+            }
+        return result

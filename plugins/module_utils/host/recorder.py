@@ -1,0 +1,297 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The recorder of a machine: it samples memory, CPUs and the DRAM budget once a second while a run lasts.
+
+It follows the schedule of the run, as the clients do, and adds samples at the beginning and at the end of each phase,
+so that what happened in a phase can be cut out of them. On a host with a DRAM budget it also reclaims in the
+background, and fixes the limit after the warm-up. It ends with the schedule, and soon after the last client's schedule
+was removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import glob
+import json
+import os
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import charged_watch, pressure
+from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
+from ansible_collections.memstretch.density.plugins.module_utils.host.budgeted_host import BudgetedHost
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, write_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import GroupReclaim
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord, HostRecordError
+
+INTERVAL_S = 1.0
+# A longer schedule is sampled less often, so that the file stays small.
+MOST_SAMPLES = 20_000
+MAX_BYTES = 64 * 2**20
+_PLAN, _SAMPLES, _LOCK = "recorder.json", "recorder.samples", "recorder.lock"
+# How soon it notices that it is released, or no longer needed.
+_ARMED_LOOK_S, _LOOK_S = 0.05, 0.5
+# Samples at a phase's bounds lie this much outside of it.
+_MARGIN_S = 0.02
+# The clients have written their results by then, and the next phase has not begun.
+_DECIDE_S = 0.3
+# The last phase may end late.
+_AFTER_S = 2.0
+_MOST_POINTS = 120
+
+_Phases = t.Sequence[t.Mapping[str, t.Any]]
+
+
+def ensure(
+    session: str,
+    phases: _Phases,
+    release_within: float,
+    decide: t.Callable[[str], None] | None = None,
+    record_directory: str | None = None,
+) -> None:
+    """Start the recorder of a session on this machine, unless it was started before.
+
+    Args:
+        session: the directory of the session.
+        phases: name, at and seconds of each; and C(refit), whether the limit of a DRAM budget is set again before it.
+        release_within: it ends if the session is not released within so many seconds.
+        decide: called after each phase with its name; it may remove the schedules of the clients.
+        record_directory: where the record of the DRAM budget is.
+    """
+    lock = os.open(os.path.join(session, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        if os.path.exists(os.path.join(session, _PLAN)):
+            return
+        names = [phase["name"] for phase in phases]
+        write_file(os.path.join(session, _PLAN), json.dumps({"phases": names, "own": _first_job(session)}), 0o600)
+        detach(lambda: _Recorder(session, phases, release_within, decide, record_directory).run())
+    finally:
+        os.close(lock)  # the recorder has inherited it
+
+
+def _first_job(session: str) -> str | None:
+    return next((entry.path for entry in os.scandir(session) if entry.is_dir()), None)
+
+
+def plan(session: str) -> dict[str, t.Any]:
+    """Return the names of the C(phases) that are recorded."""
+    try:
+        with open(os.path.join(session, _PLAN), encoding="utf-8") as stream:
+            return json.load(stream)
+    except FileNotFoundError:
+        return {"phases": [], "own": None}
+
+
+def is_of(session: str, job: str) -> bool:
+    """Return whether a job is the one that reports for its machine, or may be since that one is gone."""
+    own = plan(session)["own"]
+    return own is None or own == job or not os.path.isdir(own)
+
+
+class _Recorder:
+    """The process that samples."""
+
+    def __init__(
+        self,
+        session: str,
+        phases: _Phases,
+        release_within: float,
+        decide: t.Callable[[str], None] | None,
+        record_directory: str | None,
+    ) -> None:
+        self._session, self._phases, self._decide = session, phases, decide
+        self._release_by = time.monotonic() + release_within
+        total = phases[-1]["at"] + phases[-1]["seconds"]
+        self._interval = max(INTERVAL_S, total / MOST_SAMPLES)
+        self._budget = _budget(record_directory)
+        self._reclaim: GroupReclaim | None = None
+        self._descriptor = os.open(
+            os.path.join(session, _SAMPLES), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        self._written = 0
+        self._number = 0
+
+    def run(self) -> None:
+        start = self._wait_for_release()
+        if start is None:
+            return
+        try:
+            self._begin_reclaim()
+            for due, act in self._events(start):
+                if not self._sleep_until(due):
+                    return
+                act()
+        except BudgetError as error:
+            self._write({"error": str(error)})
+        finally:
+            if self._reclaim:
+                self._reclaim.stop()  # not while the limit is lowered
+
+    def _is_wanted(self) -> bool:
+        return bool(glob.glob(os.path.join(glob.escape(self._session), "*", "schedule")))
+
+    def _wait_for_release(self) -> float | None:
+        """Return the monotonic time of the start; None if the session is never released."""
+        while time.monotonic() < self._release_by and self._is_wanted():
+            for path in glob.glob(os.path.join(glob.escape(self._session), "*", "schedule.start")):
+                with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as stream:
+                    return time.monotonic() + float(stream.read(64)) - time.time()
+            time.sleep(_ARMED_LOOK_S)
+        return None
+
+    def _sleep_until(self, due: float) -> bool:
+        """Return False if nobody wants the samples any more."""
+        while (left := due - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_S))
+            if not self._is_wanted():
+                return False
+        return self._is_wanted() and self._written < MAX_BYTES
+
+    def _events(self, start: float) -> list[tuple[float, t.Callable[[], None]]]:
+        """Return what to do when, in the order of time."""
+        events: list[tuple[float, t.Callable[[], None]]] = []
+        end = start
+        for phase in self._phases:
+            begin, name = start + phase["at"], phase["name"]
+            if phase.get("refit") and self._budget:
+                events.append((max(end + _MARGIN_S, begin - phase["refit"]), self._fit))
+            end = begin + phase["seconds"]
+            before = functools.partial(self._sample, {"phase": name, "moment": "before"})
+            events.append((begin - _MARGIN_S, before))
+            events.append((end + _MARGIN_S, functools.partial(self._end_of, name)))
+            if self._decide:
+                events.append((end + _DECIDE_S, functools.partial(self._decide, name)))
+        ticks = int((end - start + _AFTER_S) / self._interval)
+        events += [(start + number * self._interval, self._sample) for number in range(ticks)]
+        return sorted(events, key=lambda event: event[0])
+
+    def _begin_reclaim(self) -> None:
+        if self._budget and self._budget.group and self._budget.group.exists():
+            self._reclaim = GroupReclaim(self._budget.group)
+            self._reclaim.start()
+
+    def _fit(self) -> None:
+        """Bring the fleet within its budget again: what the warm-up moved to compressed memory has changed the sum."""
+        if self._reclaim:
+            self._reclaim.stop()
+        if self._budget:
+            self._budget.set_limit("fitted", False)
+        self._begin_reclaim()
+
+    def _end_of(self, name: str) -> None:
+        self._sample({"phase": name, "moment": "after"})
+        if self._budget:
+            check = self._budget.host_check(charged_watch.private_bytes(os.getpid()))
+            self._write({"budget_of": name, "document": self._budget.document(), "host_check": check})
+
+    def _sample(self, mark: t.Mapping[str, t.Any] | None = None) -> None:
+        sample: dict[str, t.Any] = {**(mark or {}), "pressure": pressure.snapshot(), "cpu": _cpu()}
+        if self._budget:
+            charged = charged_watch.sample(self._budget.charged, self._budget.group, self._reclaim)
+            if self._number % 10 == 1:  # all processes are looked through for the clients, so rarely
+                charged["client_bytes"] = self._budget.charged.client_bytes()
+            sample["charged"] = charged
+        self._number += 1
+        self._write(sample)
+
+    def _write(self, line: t.Mapping[str, t.Any]) -> None:
+        # One write for one line, so that a reader sees whole lines only.
+        self._written += os.write(self._descriptor, (json.dumps(line) + "\n").encode())
+
+
+def _budget(record_directory: str | None) -> BudgetedHost | None:
+    """Return this host's DRAM budget; None if there is none, or only root may see it."""
+    record = HostRecord("dram_budget", record_directory) if record_directory else HostRecord("dram_budget")
+    with contextlib.suppress(PermissionError, HostRecordError, BudgetError):
+        return BudgetedHost.find(record)
+    return None
+
+
+def _cpu() -> list[int] | None:
+    """Return the ticks of all CPUs together: idle (waiting for I/O included), stolen and all."""
+    line = (HostFiles().text("/proc/stat") or "").split("\n", 1)[0].split()
+    if len(line) < 9 or line[0] != "cpu":
+        return None
+    ticks = [int(word) for word in line[1:9]]
+    return [ticks[3] + ticks[4], ticks[7], sum(ticks)]
+
+
+def read(session: str, names: t.Sequence[str]) -> dict[str, t.Any] | None:
+    """Return what was recorded of these phases; None if nothing was.
+
+    Returns:
+        C(machine), the boot id; C(phases), by name: C(pressure) as pressure.difference() returns it, C(charged_dram)
+        with a DRAM budget, and C(over_time); each only if it is known.
+    """
+    try:
+        with open(os.path.join(session, _SAMPLES), "rb") as stream:
+            content = stream.read(MAX_BYTES)
+    except FileNotFoundError:
+        return None
+    lines = [json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines()]
+    return {
+        "machine": HostFiles().text("/proc/sys/kernel/random/boot_id"),
+        "errors": [line["error"] for line in lines if "error" in line][:5],
+        "phases": {name: _cut(lines, name) for name in names},
+    }
+
+
+def _cut(lines: t.Sequence[dict[str, t.Any]], name: str) -> dict[str, t.Any]:
+    """Return what was recorded between the two marks of a phase."""
+    marks = {
+        line["moment"]: number for number, line in enumerate(lines) if line.get("phase") == name and "moment" in line
+    }
+    if len(marks) < 2:
+        return {}
+    samples = [line for line in lines[marks["before"] : marks["after"] + 1] if "pressure" in line]
+    found: dict[str, t.Any] = {
+        "pressure": pressure.difference(samples[0]["pressure"], samples[-1]["pressure"]),
+        "over_time": over_time(samples),
+    }
+    budget = next((line for line in lines if line.get("budget_of") == name), None)
+    if budget:
+        charged = [sample["charged"] for sample in samples]
+        figures = charged_watch.summary(charged, budget["document"]["mechanism"])
+        figures["page_ins"] = charged_watch.page_in_series(charged, time.monotonic())
+        found["charged_dram"] = {**budget["document"], **figures, "host_check": budget["host_check"]}
+    return found
+
+
+def over_time(samples: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    """Return rows of what happened between samples: page-ins, PSI, CPU and charged DRAM.
+
+    Returns:
+        C(age_s), how long ago the first sample was taken; C(rows), at most 120: the seconds since the first sample,
+        page-ins a second, the shares of time in which some task waited for memory and for I/O, the shares of the CPUs
+        that were busy and stolen, and the charged bytes. What is unknown is None.
+    """
+    thin = [samples[0], *samples[1:-1][:: -(-max(1, len(samples) - 2) // _MOST_POINTS)], samples[-1]]
+    first = samples[0]["pressure"]["clock_s"]
+    rows = []
+    for before, after in zip(thin, thin[1:]):
+        took = after["pressure"]["clock_s"] - before["pressure"]["clock_s"]
+        if took <= 0.1:
+            continue
+        change = pressure.difference(before["pressure"], after["pressure"])["counters"]
+        page_ins = [change[name] for name in ("pswpin", "zswpin") if name in change]
+        stalls = [change.get(f"psi_{name}_some_us") for name in ("memory", "io")]
+        cpu = [later - earlier for earlier, later in zip(before["cpu"] or (), after["cpu"] or ())]
+        shares = [round(1 - cpu[0] / cpu[2], 4), round(cpu[1] / cpu[2], 4)] if cpu and cpu[2] > 0 else [None, None]
+        rows.append(
+            [
+                round(after["pressure"]["clock_s"] - first, 3),
+                round(sum(page_ins) / took, 1) if page_ins else None,
+                *(None if stall is None else round(stall / 1e6 / took, 4) for stall in stalls),
+                *shares,
+                (after.get("charged") or {}).get("charged_bytes"),
+            ]
+        )
+    return {"age_s": round(time.monotonic() - first, 3), "rows": rows}

@@ -1,0 +1,225 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: solotest_schedule
+short_description: Let a latency client and a recorder follow the schedule of a run
+version_added: 1.0.0
+description:
+  - Private to the role P(memstretch.density.latency_benchmark#role). With O(state=launched) it starts one client for
+    all phases, and the recorder of the machine if that does not run yet, and returns when the client is connected. With
+    O(state=released) they learn the time of the start, which they turn into their monotonic clock once. From then on
+    they need no controller. With O(state=collected) it returns what was measured.
+  - Client and recorder end with the schedule. With O(state=stopped) they end at once.
+  - Files below C(/run/memstretch-0), for other users than root below C(/tmp), hold the results until they are
+    collected, or the host boots.
+options:
+  state:
+    description: What to do.
+    type: str
+    choices: [launched, released, collected, stopped]
+    required: true
+  session:
+    description: Name of the session of the run, 8 to 64 hexadecimal digits. Needed except with O(state=released).
+    type: str
+  member:
+    description:
+      - Number of the host in the fleet; with C(o) behind it, its observer, with C(m) a machine that is only recorded.
+        Needed except with O(state=released).
+    type: str
+  client:
+    description:
+      - The options of P(memstretch.density.solotest#module), without C(password). Without them the machine is only
+        recorded.
+    type: dict
+  password:
+    description: The password of the Redis.
+    type: str
+  phases:
+    description:
+      - The phases of the schedule, each with its C(name), C(at), the seconds from the start to its beginning,
+        C(seconds), its length, C(influence), C(read_mix), C(max_seconds), and C(refit), how many seconds before it
+        the limit of a DRAM budget is set again. Without any, the client begins at once, for a fill.
+    type: list
+    elements: dict
+    default: []
+  release_within:
+    description: Client and recorder end if they are not released within this many seconds, 1 to 86,400.
+    type: float
+    default: 600
+  stop:
+    description:
+      - An objective as C(slo) and the number of requests of a cell as C(total). All clients of this machine end once
+        one of them cannot meet it any more.
+    type: dict
+  start_at:
+    description:
+      - With O(state=released), the time of the start in seconds since 1970 by the clock of the controller.
+    type: float
+  first:
+    description: With O(state=collected), how many phases of the schedule are left out because they are known.
+    type: int
+    default: 0
+  until:
+    description:
+      - With O(state=collected), the number of phases that are waited for. Without it, the end of all is waited for, and
+        the files are removed.
+    type: int
+  job:
+    description: With O(state=released), what O(state=launched) returned as RV(job). Only a file is written then.
+    type: dict
+  clock_correction:
+    description: With O(state=released), seconds that are added to O(start_at), since the host's clock is ahead by them.
+    type: float
+    default: 0
+  role:
+    description: Whether this is the client of the host, its observer, or a machine that is only recorded.
+    type: str
+    choices: [client, observer, machine]
+    default: client
+  wait:
+    description: With O(state=collected), how many seconds to wait for them at most, 0 to 1,000,000.
+    type: float
+    default: 60
+attributes:
+  check_mode:
+    description: Nothing is done, and nothing can be predicted.
+    support: full
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+EXAMPLES = r"""
+- name: Launch a client for one phase of ten seconds
+  memstretch.density.solotest_schedule:
+    state: launched
+    session: 0123456789abcdef
+    member: "0"
+    client: {executable: /opt/solotest/solotest, port: 7001, requests: 50000, rate: 5000}
+    phases: [{name: first, at: 0, seconds: 10, max_seconds: 11, influence: 0, read_mix: 100}]
+  register: launched
+
+- name: Start it in two seconds
+  memstretch.density.solotest_schedule:
+    state: released
+    job: "{{ launched.job }}"
+    start_at: "{{ now().timestamp() + 2 }}"
+
+- name: Fetch its result
+  memstretch.density.solotest_schedule:
+    state: collected
+    session: 0123456789abcdef
+    member: "0"
+"""
+
+RETURN = r"""
+job:
+  description: The C(path) of the files on the host and the C(pid) of the client.
+  returned: O(state=launched)
+  type: dict
+phases:
+  description:
+    - For each phase its name as C(phase), and what P(memstretch.density.solotest#module) returns, with C(failed) and
+      C(msg) if it failed.
+  returned: O(state=collected)
+  type: list
+  elements: dict
+machine:
+  description:
+    - What the recorder has seen, C(machine), the boot id, C(own), whether this client is the one that reports for the
+      machine, C(errors), and C(phases), by name, each with C(pressure), C(over_time) and C(charged_dram).
+  returned: O(state=collected)
+  type: dict
+"""
+
+import os
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import Range, SettingError, number
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import client, schedule
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARGUMENTS, NEEDED
+
+RELEASE_WITHIN = Range(float, 1, 86_400, "seconds")
+WAIT = Range(float, 0, 1_000_000, "seconds")
+
+
+def checked(given: dict[str, t.Any], password: str | None) -> dict[str, t.Any]:
+    """Return the options of a client with their types and defaults.
+
+    Raises:
+        SettingError: one of them is not allowed.
+    """
+    validated = ArgumentSpecValidator(ARGUMENTS, **NEEDED).validate({**given, "password": password})
+    if validated.error_messages:
+        raise SettingError("; ".join(validated.error_messages))
+    client.validate(validated.validated_parameters)
+    return validated.validated_parameters
+
+
+def launch(module: AnsibleModule, job: schedule.Job) -> dict[str, t.Any]:
+    """Launch the client and the recorder."""
+    release_within = number("release_within", module.params["release_within"], RELEASE_WITHIN)
+    options, path = None, None
+    if module.params["client"] is not None:
+        options = checked(module.params["client"], module.params["password"])
+        path = options["executable"]
+        if "/" not in path:
+            path = module.get_bin_path(path, required=True)
+    launched = schedule.launch(
+        job, options, path, module.params["phases"], release_within, module.params["stop"], module.run_command
+    )
+    return {"changed": False, "job": launched}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["launched", "released", "collected", "stopped"], "required": True},
+            "session": {"type": "str"},
+            "member": {"type": "str"},
+            "client": {"type": "dict"},
+            "password": {"type": "str", "no_log": True},
+            "phases": {"type": "list", "elements": "dict", "default": []},
+            "release_within": {"type": "float", "default": 600},
+            "stop": {"type": "dict"},
+            "start_at": {"type": "float"},
+            "first": {"type": "int", "default": 0},
+            "until": {"type": "int"},
+            "job": {"type": "dict"},
+            "clock_correction": {"type": "float", "default": 0},
+            "role": {"type": "str", "choices": ["client", "observer", "machine"], "default": "client"},
+            "wait": {"type": "float", "default": 60},
+        },
+        required_if=[
+            ("state", "released", ["start_at", "job"]),
+            *((("state", state, ["session", "member"])) for state in ("launched", "collected", "stopped")),
+        ],
+        supports_check_mode=True,
+    )
+    options = module.params
+    if module.check_mode or options["state"] == "released":  # the action plugin has done the latter
+        module.exit_json(changed=False)
+    try:
+        job = schedule.find(options["session"], options["member"])
+        if options["state"] == "launched":
+            module.exit_json(**launch(module, job))
+        if options["state"] == "collected":
+            wait = number("wait", options["wait"], WAIT)
+            module.exit_json(changed=False, **schedule.collect(job, options["first"], options["until"], wait))
+        schedule.stop(job)
+        module.exit_json(changed=False)
+    except (client.ClientError, SettingError) as error:
+        module.fail_json(msg=str(error))
+    except OSError as error:
+        module.fail_json(msg=f"{os.path.join(schedule.private_directory(), 'session-*')}: {error}")
+
+
+if __name__ == "__main__":
+    main()
