@@ -140,6 +140,50 @@ def host_result(
     }
 
 
+def record_phase(
+    recorder: RunRecorder,
+    phase: _Phase,
+    start: float,
+    results: t.Mapping[str, t.Any],
+    pack: t.Callable[[dict[str, t.Any]], str | None] = lambda result: None,
+    seen: t.Mapping[str, _Phase] | None = None,
+) -> None:
+    """Record a phase as if it were all of a schedule.
+
+    Args:
+        recorder: of the run.
+        phase: its entry.
+        start: its common start.
+        results: by host, as record_run() takes them.
+        pack: see record_run().
+        seen: what was recorded of machines, by name: C(machine), and what recorder.read() has of a phase.
+    """
+    if phase["kind"] == "fill":
+        recorder.begin_fill(dict(phase), start - 1)
+    else:
+        entry = {**phase, "at": 0.0, "max_seconds": phase["seconds"] + 1, "refit": 0.0}
+        plan = {"session": "1", "planned_at": start - 1, "phases": [entry], "seconds": phase["seconds"], "stop": None}
+        recorder.begin_schedule(plan)
+        recorder.start_schedule(start)
+    for name, each in (seen or {}).items():
+        own = {key: value for key, value in each.items() if key != "machine"}
+        machine = {"machine": each["machine"], "own": True, "phases": {phase["name"]: own}}
+        recorder.collect(name, "machine", {"phases": [], "machine": machine}, None)
+    for host, result in results.items():
+        answer: dict[str, t.Any] = {"phase": phase["name"]}
+        if isinstance(result, str):
+            answer.update(failed=True, msg=result)
+        elif isinstance(result, tuple):
+            answer.update(failed=True, msg=result[0], solotest=result[1])
+        elif result:
+            answer.update(solotest=result, packed=pack(result))
+        else:
+            continue
+        clock = result.get("collected") if isinstance(result, dict) else None
+        recorder.collect(host, "client", {"phases": [answer], "machine": None}, clock)
+    recorder.end_schedule()
+
+
 def record_run(
     begun: dict[str, t.Any],
     measure: t.Callable[[_Phase, int, str], dict[str, t.Any] | str | tuple[str, dict[str, t.Any]] | None],
@@ -157,7 +201,7 @@ def record_run(
         skip: the indices of phases that are not measured.
         start_of: returns the common start of a phase.
         end: called after the last phase.
-        pack: returns what the action solotest_result adds to a result.
+        pack: returns what the action solotest_schedule adds to a result.
 
     Returns:
         The directory of the run, and the lines that were printed.
@@ -167,19 +211,13 @@ def record_run(
     for phase in begun["phases"]:
         if phase["index"] in skip:
             continue
-        start = start_of(phase)
-        recorder.begin_phase(
-            {"phase": phase, "begun_at": start - 1, "start_at": None if phase["kind"] == "fill" else start}
+        record_phase(
+            recorder,
+            phase,
+            start_of(phase),
+            {host: measure(phase, number, host) for number, host in enumerate(begun["expected"])},
+            pack,
         )
-        for number, host in enumerate(begun["expected"]):
-            result = measure(phase, number, host)
-            if isinstance(result, str):
-                recorder.fail(host, result)
-            elif isinstance(result, tuple):
-                recorder.fail(host, *result)
-            elif result:
-                recorder.add(host, result, pack(result))
-    recorder.end_phase()
     end(recorder)
     recorder.close()
     return recorder.directory, printed

@@ -13,8 +13,8 @@ description:
   - Public. Its options and results stay compatible within a major version.
   - Runs the latency client C(solotest) of this collection once against one Redis endpoint and returns what it
     measured. The client runs on the target host, so that is where the endpoint is measured from.
-  - One execution is one phase of that host. To load many hosts at the same time, launch it with O(detach=true)
-    and a common O(start_at), as the role P(memstretch.density.latency_benchmark#role) does.
+  - One execution is one phase of that host. The role P(memstretch.density.latency_benchmark#role) loads
+    many hosts at the same time, phase after phase.
   - The callback P(memstretch.density.fleet_latency#callback) merges the results of all hosts.
   - A result is about 10 KB of JSON, whatever the number of requests (six histograms of 0.5 to 1.5 KB and a time
     series of at most 120 points). A phase of 1,000 hosts is 10 MB.
@@ -202,14 +202,6 @@ options:
   raw_samples:
     description: File on the host for the six latencies of each successful request in nanoseconds, C(-) if unknown.
     type: path
-  detach:
-    description:
-      - Launch the client in the background and return RV(job) at once. Fetch the result later with
-        P(memstretch.density.solotest_result#module).
-      - Unlike C(async), which is refused, this needs only one connection and one start of Python, so that a large fleet
-        is launched sooner.
-    type: bool
-    default: false
   phase:
     description: Name of the phase that this execution belongs to. It is returned unchanged.
     type: str
@@ -255,14 +247,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-job:
-  description:
-    - The input of P(memstretch.density.solotest_result#module), the C(path) of a file on the host and a C(pid).
-  returned: O(detach=true)
-  type: dict
 solotest:
   description: What the client did and measured. Latencies in microseconds, times in seconds since the epoch.
-  returned: when the client ran, even if it failed then; not with O(detach=true)
+  returned: when the client ran, even if it failed then
   type: dict
   contains:
     schema:
@@ -393,7 +380,7 @@ def main() -> None:
     path = options["executable"]
     if "/" not in path:
         path = module.get_bin_path(path, required=True)
-    result = client.launch(options, path, module.run_command)
+    result = client.execute(options, path, module.run_command)
     if result.get("failed"):
         module.fail_json(**result)
     module.exit_json(**result)

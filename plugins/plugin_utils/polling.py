@@ -4,10 +4,10 @@
 """How often ansible-playbook looks for the results of its tasks.
 
 It wakes up every C(internal_poll_interval) seconds and looks, for as long as a task runs. Where the controller is one
-of the measured machines, each look takes a CPU from a Redis or a client for a moment, and in a study or search two
-playbooks look. ansible.cfg sets the interval for all tasks alike, and most of them would take longer with fewer looks.
-So while a task waits for a load, measures, or runs other playbooks, the constant is changed that Ansible reads before
-each look.
+of the measured machines, each look takes a CPU from a Redis or a client for a moment. During the schedule of a run the
+callback sleeps instead. But a study or search that runs other playbooks looks, and so does a playbook whose task
+measures by itself. ansible.cfg sets the interval for all tasks alike, and most of them would take longer with fewer
+looks. So during such a task the constant is changed that Ansible reads before each look.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from ansible import constants
 # Seconds between two looks while a long task runs. Its end is noticed half of that later on average.
 LONG_TASK_SECONDS = 0.5
 
-# Last part of the names of actions that wait for a load, measure, or run other playbooks.
+# Last part of the names of actions that measure, or run other playbooks.
 _LONG = (
-    "wait_for",
     "density_search",
     "study",
     "memory_bandwidth",
@@ -44,6 +43,6 @@ def begin_task(task: t.Any) -> None:
 
 def _is_long(task: t.Any) -> bool:
     name = task.action.rpartition(".")[2]
-    if name == _CLIENT:  # a ping is short, and a client that is launched in the background has a common start to meet
-        return task.args.get("mode") != "ping" and not task.args.get("detach")
+    if name == _CLIENT:  # a ping is short
+        return task.args.get("mode") != "ping"
     return name in _LONG

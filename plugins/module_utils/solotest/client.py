@@ -13,15 +13,12 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import time
-import traceback
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure as memory_pressure
-from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory, write_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, check_numbers
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import placement as client_placement
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, HistogramError
@@ -62,16 +59,6 @@ def writes(options: t.Mapping[str, t.Any]) -> bool:
     return options["mode"] == "fill" or (options["mode"] == "test" and options["read_mix"] < 100)
 
 
-def launch(options: t.Mapping[str, t.Any], executable: str, run_command: RunCommand) -> dict[str, t.Any]:
-    """Run the client, with the option detach in the background, and return the module's result.
-
-    The arguments are those of execute().
-    """
-    if options["detach"]:
-        return {"changed": False, "job": in_background(lambda: execute(options, executable, run_command))}
-    return execute(options, executable, run_command)
-
-
 def execute(options: t.Mapping[str, t.Any], executable: str, run_command: RunCommand) -> dict[str, t.Any]:
     """Run the client and return the module's result, with C(failed) and C(msg) if the client failed.
 
@@ -91,27 +78,6 @@ def execute(options: t.Mapping[str, t.Any], executable: str, run_command: RunCom
     if measured["error"]:
         return {"failed": True, "msg": explain(options, measured["error"]), **result}
     return result
-
-
-def in_background(work: t.Callable[[], dict[str, t.Any]]) -> dict[str, t.Any]:
-    """Do work in a process that outlives this one, and return where its result will be.
-
-    Returns:
-        C(path), a file that is empty until it holds the result as JSON, and C(pid), the process.
-    """
-    # Not in /tmp: the result replaces the file from another name, which others could guess there.
-    handle, path = tempfile.mkstemp(prefix="solotest-", suffix=".job", dir=private_directory())
-    os.close(handle)
-    return {"path": path, "pid": detach(lambda: _write_result(path, work))}
-
-
-def _write_result(path: str, work: t.Callable[[], dict[str, t.Any]]) -> None:
-    """Do work and write its result to path, atomically."""
-    try:
-        result = work()
-    except Exception:
-        result = {"failed": True, "msg": f"the module failed: {traceback.format_exc()}"}
-    write_file(path, json.dumps(result), 0o600)
 
 
 def command(options: t.Mapping[str, t.Any], executable: str, cpu: int | None = None) -> list[str]:
@@ -406,6 +372,7 @@ def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
         "reply": "Redis answered with errors; see requests.errors.",
         "value_size": "use the value_size of the fill.",
         "resources": "free memory on the client's host, or raise the limits of its user.",
+        "late": "the client was held up in the phase before; see its log and the host's memory pressure.",
         "interrupted": "the client was ended by a signal.",
     }.get(error["kind"], "")
     return f"Redis {_endpoint(options)}: {error['message']}".rstrip(".") + (f": {advice}" if advice else "")

@@ -87,7 +87,6 @@ OPTIONS: dict[str, Option] = {
     "reply_timeout": _real(0.001, 86_400, "seconds", 60, "--timeout"),
     "overwrite": Option("bool", False),
     "raw_samples": Option("path", flag="--raw"),
-    "detach": Option("bool", False),
     "phase": Option("str"),
     "run_id": Option("str"),
     "observe": Option("bool", False),
@@ -99,7 +98,7 @@ RANGES: Ranges = {name: option.allowed for name, option in OPTIONS.items() if op
 FLAGS = {name: option.flag for name, option in OPTIONS.items() if option.flag}
 CPU = Range(int, 0, 1023, "CPU number")
 
-# Of the modules solotest and solotest_clients: the options of one execution, and which of them need others.
+# Of the modules solotest and solotest_schedule: the options of one execution, and which of them need others.
 ARGUMENTS: dict[str, t.Any] = {name: option.argument() for name, option in OPTIONS.items()}
 NEEDED: dict[str, t.Any] = {
     "required_by": {"username": ["password"]},

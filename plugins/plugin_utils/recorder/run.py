@@ -200,7 +200,7 @@ class RunRecorder:
         if is_over:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.directory.file(PENDING))
-            self._keep_clocks()
+            self.keep_clocks(self._after)
         return ended.is_interrupted
 
     def _write(self, phase: PhaseResults, seen: t.Mapping[str, t.Any]) -> None:
@@ -210,16 +210,13 @@ class RunRecorder:
         for line in report_text.outcome(document):
             self.say(line)
 
-    def _keep_clocks(self) -> None:
-        """Keep the clocks that were read after the last phase, next to those before the run."""
+    def keep_clocks(self, after: t.Mapping[str, t.Any]) -> None:
+        """Keep the clocks that were read after the last phase, by host, next to those before the run."""
         run = self.directory.read_json("run.json")
         unread = {"error": "the host returned no result"}
         run["sessions"][-1]["clocks"] = {
-            host: {
-                "before": self._clocks.before[host]._asdict() if host in self._clocks.before else None,
-                "after": self._after.get(host, unread),
-            }
-            for host in sorted(self._expected)
+            host: {"before": before._asdict(), "after": after.get(host, unread)}
+            for host, before in sorted(self._clocks.before.items())
         }
         self.directory.write_json("run.json", run)
 

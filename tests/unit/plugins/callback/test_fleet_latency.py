@@ -13,7 +13,10 @@ from ansible.playbook.task import Task
 from ansible.plugins.loader import callback_loader
 from synthetic_fleets import START, begun_run, run_config
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import schedule_answer
+
 HOSTS = ["a", "b"]
+SCHEDULE = "memstretch.density.benchmark_schedule"
 
 
 def begun_task(action="ansible.builtin.debug"):
@@ -22,7 +25,7 @@ def begun_task(action="ansible.builtin.debug"):
     return task
 
 
-def task_result(host, data, action="memstretch.density.solotest_result", name="Measure"):
+def task_result(host, data, action="memstretch.density.solotest_schedule", name="Measure"):
     task = begun_task(action)
     task.name = name
     if "utr" in inspect.signature(CallbackTaskResult).parameters:  # ansible-core 2.21
@@ -62,18 +65,43 @@ def begun(config, tmp_path):
 
 
 def begin(callback, begun, index):
+    """Begin the fill, or a schedule of one phase."""
     phase = begun["phases"][index]
-    start = None if phase["kind"] == "fill" else START
-    data = {"benchmark_phase": {"phase": phase, "begun_at": START - 1, "start_at": start}}
-    callback.v2_runner_on_ok(task_result("a", data, "memstretch.density.benchmark_phase"))
+    entry = {**phase, "at": 0.0, "max_seconds": 2.0, "refit": 0.0}
+    plan = {"session": "1", "planned_at": START - 1, "phases": [entry], "seconds": 1.0, "stop": None}
+    moments = (
+        [{"moment": "filling", "phase": phase, "at": START - 1}]
+        if phase["kind"] == "fill"
+        else [{"moment": "planned", "plan": plan}, {"moment": "started", "start_at": START}, {"moment": "followed"}]
+    )
+    for moment in moments:
+        callback.v2_runner_on_ok(task_result("a", {"benchmark_schedule": moment}, SCHEDULE))
+
+
+def end(callback):
+    callback.v2_runner_on_ok(task_result("a", {"benchmark_schedule": {"moment": "ended"}}, SCHEDULE))
+
+
+def collected(name, measured):
+    """What the action solotest_schedule returns of one phase."""
+    packed = schedule_answer.pack({"phases": [{"phase": name, "solotest": measured}], "machine": None})
+    return {"collected": packed, "schedule_role": "client", "schedule_host": "x", "changed": False}
 
 
 def measured(make_result, host=0):
     return {"solotest": make_result({"kind": "iteration", "influence": 0, "read_mix": 100}, host), "changed": False}
 
 
+def of_phase(make_result, host=0):
+    return collected("i0-r100-1", measured(make_result, host)["solotest"])
+
+
 def fill(make_result, host):
     return {"solotest": make_result({"kind": "fill"}, host), "changed": True}
+
+
+def of_fill(make_result, host):
+    return collected("fill", fill(make_result, host)["solotest"])
 
 
 @pytest.fixture
@@ -90,12 +118,13 @@ def test_the_files_of_a_run(run, begun, tmp_path, make_result, capsys):
     assert read(tmp_path, "run.json")["sessions"][0]["id"] == "1"
     begin(run, begun, 0)
     for number, host in enumerate(HOSTS):
-        run.v2_runner_on_ok(task_result(host, fill(make_result, number)))
+        run.v2_runner_on_ok(task_result(host, of_fill(make_result, number)))
     assert read(tmp_path, "phases", "01-fill.json")["valid"]
     begin(run, begun, 1)
-    run.v2_runner_on_ok(task_result("a", measured(make_result)))
+    run.v2_runner_on_ok(task_result("a", of_phase(make_result)))
     assert not (tmp_path / "run" / "phases" / "02-i0-r100-1.json").exists()
-    run.v2_runner_on_ok(task_result("b", measured(make_result, 1)))
+    run.v2_runner_on_ok(task_result("b", of_phase(make_result, 1)))
+    end(run)
     phase = read(tmp_path, "phases", "02-i0-r100-1.json")
     assert phase["valid"] and sorted(phase["hosts"]) == HOSTS and phase["merged"]["response"]["count"] == 200
     run.v2_playbook_on_stats(None)
@@ -118,7 +147,7 @@ def test_failed_and_unreachable_hosts_are_recorded(run, begun, tmp_path, make_re
 
 def test_a_host_without_a_result_is_found_at_the_end(run, begun, tmp_path, make_result):
     begin(run, begun, 0)
-    run.v2_runner_on_ok(task_result("a", fill(make_result, 0)))
+    run.v2_runner_on_ok(task_result("a", of_fill(make_result, 0)))
     run.v2_playbook_on_stats(None)
     assert read(tmp_path, "phases", "01-fill.json")["failed"] == {"b": "no result"}
 
@@ -135,7 +164,7 @@ def test_an_error_is_shown_if_a_file_cannot_be_written(run, begun, tmp_path, mak
     os.rmdir(tmp_path / "run" / "phases")
     (tmp_path / "run" / "phases").write_text("in the way", encoding="utf-8")
     for number, host in enumerate(HOSTS):
-        run.v2_runner_on_ok(task_result(host, fill(make_result, number)))
+        run.v2_runner_on_ok(task_result(host, of_fill(make_result, number)))
     assert "fleet_latency could not record this" in capsys.readouterr().err
 
 
@@ -200,7 +229,7 @@ def test_a_failure_in_a_custom_playbook_makes_the_ad_hoc_run_invalid(callback, t
 
 
 @pytest.mark.parametrize(
-    "action", ["ansible.builtin.command", "memstretch.density.solotest", "memstretch.density.solotest_result"]
+    "action", ["ansible.builtin.command", "memstretch.density.solotest", "memstretch.density.solotest_schedule"]
 )
 def test_a_run_in_the_result_of_a_host_is_ignored(callback, begun, tmp_path, action):
     """A host that returns our own actions' keys does not choose where files are written."""
@@ -209,13 +238,13 @@ def test_a_run_in_the_result_of_a_host_is_ignored(callback, begun, tmp_path, act
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("key", ["benchmark_phase", "report"])
+@pytest.mark.parametrize("key", ["benchmark_schedule", "report"])
 def test_a_phase_or_a_report_in_the_result_of_a_host_is_ignored(run, begun, tmp_path, make_result, capsys, key):
     begin(run, begun, 0)
-    forged = {"phase": {**begun["phases"][1], "name": "../../forged"}, "begun_at": START, "start_at": START}
+    forged = {"moment": "filling", "phase": {**begun["phases"][0], "name": "../../forged"}, "at": START}
     run.v2_runner_on_ok(task_result("b", {key: forged}, "ansible.builtin.command"))
     for number, host in enumerate(HOSTS):
-        run.v2_runner_on_ok(task_result(host, fill(make_result, number)))
+        run.v2_runner_on_ok(task_result(host, of_fill(make_result, number)))
     assert read(tmp_path, "phases", "01-fill.json")["valid"]
     run.v2_playbook_on_stats(None)
     assert "Verdict" in capsys.readouterr().out
@@ -233,8 +262,8 @@ def test_a_measurement_in_the_result_of_another_module_is_ignored(run, begun, tm
 
 def test_a_result_of_another_mode_fails_its_host(run, begun, tmp_path, make_result):
     begin(run, begun, 0)
-    run.v2_runner_on_ok(task_result("a", measured(make_result)))
-    run.v2_runner_on_ok(task_result("b", fill(make_result, 1)))
+    run.v2_runner_on_ok(task_result("a", of_phase(make_result)))
+    run.v2_runner_on_ok(task_result("b", of_fill(make_result, 1)))
     failed = read(tmp_path, "phases", "01-fill.json")["failed"]
     assert failed == {"a": "it returned the result of a test, but this phase is a fill"}
 
@@ -249,7 +278,7 @@ def test_a_long_message_of_a_host_is_cut_off_and_harmless_on_a_terminal(run, beg
 
 def test_ansible_rarely_looks_for_the_result_of_a_long_task(callback):
     before = constants.DEFAULT_INTERNAL_POLL_INTERVAL
-    callback.v2_playbook_on_task_start(begun_task("ansible.builtin.wait_for"), False)
+    callback.v2_playbook_on_task_start(begun_task("memstretch.density.study"), False)
     assert constants.DEFAULT_INTERNAL_POLL_INTERVAL == 0.5
     callback.v2_playbook_on_handler_task_start(begun_task())
     assert constants.DEFAULT_INTERNAL_POLL_INTERVAL == before < 0.5

@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import pytest
-import yaml
 from ansible import constants
 from ansible.playbook.task import Task
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import polling
 
-ROOT = pathlib.Path(__file__).resolve().parents[4]
 CONFIGURED = 0.01
 
 
@@ -38,8 +34,6 @@ def interval_of(action, **arguments):
 @pytest.mark.parametrize(
     ("action", "arguments"),
     [
-        ("ansible.builtin.wait_for", {"timeout": 10}),
-        ("wait_for", {}),
         ("memstretch.density.density_search", {}),
         ("memstretch.density.site_noise", {}),
         ("memstretch.density.solotest", {"mode": "{{ item.mode }}"}),
@@ -54,9 +48,8 @@ def test_a_long_task_is_looked_for_twice_a_second(action, arguments):
     ("action", "arguments"),
     [
         ("ansible.builtin.command", {}),
-        ("memstretch.density.solotest_clients", {}),
+        ("memstretch.density.solotest_schedule", {}),
         ("memstretch.density.solotest", {"mode": "ping"}),
-        ("memstretch.density.solotest", {"mode": "test", "detach": True}),
         ("{{ chosen }}", {}),
     ],
 )
@@ -66,11 +59,4 @@ def test_a_short_task_is_looked_for_as_configured(action, arguments):
 
 def test_who_configured_fewer_looks_gets_them(configured):
     configured["DEFAULT_INTERNAL_POLL_INTERVAL"] = 2.0
-    assert interval_of("ansible.builtin.wait_for") == 2.0
-
-
-def test_the_wait_for_the_load_is_a_long_task():
-    """The role's task that waits while the fleet is measured."""
-    path = ROOT / "roles" / "latency_benchmark" / "tasks" / "phase_wait.yml"
-    (task,) = yaml.safe_load(path.read_text(encoding="utf-8"))
-    assert [interval_of(name) for name in task if "." in name] == [0.5]
+    assert interval_of("memstretch.density.study") == 2.0

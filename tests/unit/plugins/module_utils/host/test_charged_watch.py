@@ -1,47 +1,13 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A watch of the charged DRAM of this machine, and the figures of a phase from its samples."""
+"""The figures of a phase from the samples of its charged DRAM."""
 
 from __future__ import annotations
 
-import os
-import signal
-import time
-
-import pytest
-
 from ansible_collections.memstretch.density.plugins.module_utils.host import charged_watch
-from ansible_collections.memstretch.density.plugins.module_utils.host.background import is_running
-from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.locks import LockError, locked
-
-
-def test_a_watch_reads_until_its_file_is_removed():
-    charged = ChargedDram({"mechanism": "hugepages", "original_pages": 0})
-    job = charged_watch.begin(charged, None, 60)
-    while not os.path.getsize(job["path"]):
-        assert is_running(job["pid"])
-    samples = charged_watch.end(job)
-    assert samples[0]["charged_bytes"] > 0 and not os.path.exists(job["path"])
-    assert samples[0]["page_ins"] >= 0 and samples[0]["clock_s"] <= time.monotonic()
-    with pytest.raises(charged_watch.WatchError, match="cannot be read"):
-        charged_watch.end(job)
-    with pytest.raises(charged_watch.WatchError, match="is not the file of a watch"):
-        charged_watch.end({"path": "/etc/passwd", "pid": 1})
-    while is_running(job["pid"]):
-        pass
-
-
-def test_a_watch_that_nobody_ends_removes_its_file(monkeypatch):
-    monkeypatch.setattr(charged_watch, "INTERVAL_S", 0.05)
-    job = charged_watch.begin(ChargedDram({"mechanism": "hugepages", "original_pages": 0}), None, 0.1)
-    while is_running(job["pid"]):
-        time.sleep(0.01)
-    assert not os.path.exists(job["path"])
-    with pytest.raises(charged_watch.WatchError, match="cannot be read.*has ended: see the option longest"):
-        charged_watch.end(job)
 
 
 def test_only_the_limit_is_read_under_the_lock(tmp_path, monkeypatch):
@@ -64,7 +30,7 @@ def test_only_the_limit_is_read_under_the_lock(tmp_path, monkeypatch):
 
     limit = CgroupFiles.limit
     monkeypatch.setattr(CgroupFiles, "limit", lambda self: holds.append(("limit", not is_free())) or limit(self))
-    sample = charged_watch._sample(Charged(), group, None)
+    sample = charged_watch.sample(Charged(), group, None)
     assert holds == [("sum", False), ("limit", True)]
     assert (sample["charged_bytes"], sample["limit_bytes"], sample["limit_hits"]) == (90, 100, 3)
 
@@ -74,18 +40,6 @@ def test_page_ins_become_rates():
     series = charged_watch.page_in_series(samples, 110.0)
     assert series == {"age_s": 10.0, "interval_s": 1.0, "per_second": [200.0, 200.0, 0.0]}
     assert charged_watch.page_in_series([*samples, {"clock_s": 104.0, "page_ins": None}], 110.0) is None
-
-
-def test_a_watch_that_was_killed_is_not_a_measurement():
-    job = charged_watch.begin(ChargedDram({"mechanism": "hugepages", "original_pages": 0}), None, 60)
-    while not os.path.getsize(job["path"]):
-        pass
-    os.kill(job["pid"], signal.SIGKILL)
-    while is_running(job["pid"]):
-        pass
-    with pytest.raises(charged_watch.WatchError, match="has ended before the phase did"):
-        charged_watch.end(job)
-    assert not os.path.exists(job["path"])
 
 
 def sample(charged, limit=100, **changes):

@@ -65,7 +65,6 @@ def options():
         "phase": "p",
         "run_id": "r",
         "observe": False,
-        "detach": False,
     }
 
 
@@ -209,7 +208,7 @@ def test_a_client_that_ends_before_it_is_ended_is_no_error(options, tmp_path, mo
     options, held = unique(options, tmp_path), contextlib.ExitStack()
     lock = held.enter_context(client.endpoint_lock(options, "/bin/true"))
     os.pwrite(lock, json.dumps({"pid": os.getpid(), "run_id": "r"}).encode(), 0)
-    monkeypatch.setattr(client, "_is_running", lambda _pid, _executable: True)
+    monkeypatch.setattr(client, "is_running", lambda _pid, _executable: True)
 
     def kill(_pid, _signal):
         held.close()
@@ -274,28 +273,6 @@ def test_the_password_is_passed_in_the_environment_only(options, tmp_path, progr
 
 
 @pytest.mark.parametrize(
-    "work, expected",
-    [
-        (lambda: {"changed": True}, {"changed": True}),
-        (lambda: 1 / 0, "ZeroDivisionError"),
-    ],
-)
-def test_the_result_of_work_in_the_background(work, expected):
-    job = client.in_background(work)
-    path = pathlib.Path(job["path"])
-    deadline = time.monotonic() + 10
-    while not path.read_text(encoding="utf-8"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    result = json.loads(path.read_text(encoding="utf-8"))
-    path.unlink()
-    if isinstance(expected, dict):
-        assert result == expected
-    else:
-        assert result["failed"] and expected in result["msg"]
-
-
-@pytest.mark.parametrize(
     "kind, advice",
     [("connect", "is Redis running there"), ("auth", "password"), ("refused_foreign_data", "overwrite: true")],
 )
@@ -316,37 +293,3 @@ def test_a_link_at_a_name_of_the_lock_that_others_can_guess_is_not_followed(opti
         os.pwrite(lock, b"{}", 0)
 
     assert victim.read_text(encoding="utf-8") == "precious"
-
-
-def test_a_link_at_a_name_of_the_result_that_others_can_guess_is_not_followed(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(client, "private_directory", lambda: str(tmp_path))  # even there
-    victim = tmp_path / "victim"
-    victim.write_text("precious", encoding="utf-8")
-
-    def work():
-        (job,) = tmp_path.glob("*.job")
-        for end in (".new", ".memstretch-new"):
-            os.symlink(victim, f"{job}{end}")
-        return {"done": True}
-
-    job = pathlib.Path(client.in_background(work)["path"])
-    deadline = time.monotonic() + 10
-    while not job.read_text(encoding="utf-8"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    assert json.loads(job.read_text(encoding="utf-8")) == {"done": True}
-    assert victim.read_text(encoding="utf-8") == "precious"
-
-
-def test_the_result_of_a_job_is_in_a_private_directory():
-    job = pathlib.Path(client.in_background(dict)["path"])
-    try:
-        status = job.parent.stat()
-        assert (status.st_uid, status.st_mode & 0o777) == (os.geteuid(), 0o700)
-    finally:
-        deadline = time.monotonic() + 10
-        while not job.read_text(encoding="utf-8"):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        job.unlink()

@@ -5,13 +5,9 @@ import random
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.futility import cannot_pass, lower_bound
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
-    HostBounds,
-    answer,
-    cannot_pass,
-    lower_bound,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import HostBounds, answer
 
 SLO = {"avg_us": 50, "p99_us": 300}
 

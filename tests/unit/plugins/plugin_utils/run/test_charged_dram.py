@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from synthetic_fleets import START
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
@@ -104,23 +103,16 @@ def test_only_hosts_with_a_budget_are_watched():
 )
 def test_an_answer_that_does_not_fit_is_refused(change, message):
     with pytest.raises(MeasurementError, match=re.escape(message)):
-        charged_dram.result({"changed": False, "charged_dram": taken(**change)}, START)
+        charged_dram.result({"changed": False, "charged_dram": taken(**change)})
 
 
 def test_only_known_keys_of_an_answer_are_accepted():
     answer = {"changed": True, "add_host": {"host_name": "evil"}, "charged_dram": {**taken(), "more": 1}}
-    assert charged_dram.result(answer, START) == {"changed": True, "charged_dram": taken()}
+    assert charged_dram.result(answer) == {"changed": True, "charged_dram": taken()}
     nothing = {"changed": False, "charged_dram": None}
-    assert charged_dram.result(nothing, START) == nothing
-    assert charged_dram.result({"failed": True, "msg": "no\x1broot"}, START) == {
+    assert charged_dram.result(nothing) == nothing
+    assert charged_dram.result({"failed": True, "msg": "no\x1broot"}) == {
         "changed": False,
         "failed": True,
         "msg": "no?root",
     }
-
-
-def test_the_series_of_page_ins_gets_its_time_from_the_clock_of_the_controller():
-    series = {"interval_s": 1.0, "per_second": [0.0, 812.0, 790.4]}
-    answer = {"changed": False, "charged_dram": taken(page_ins={**series, "age_s": 12.5, "more": 1})}
-    accepted = charged_dram.result(answer, START)["charged_dram"]
-    assert accepted == taken(page_ins={**series, "started_at": START - 12.5})
