@@ -213,7 +213,7 @@ options:
   observe:
     description:
       - The execution is an observer - it may accompany another one that loads the same endpoint from this host
-        (P(memstretch.density.observer_result#module)).
+        (docs/measurement.md).
     type: bool
     default: false
 extends_documentation_fragment:

@@ -23,6 +23,8 @@ import redis
 import yaml
 from xdist.scheduler import LoadScopeScheduling
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory
+
 from .machine import RECORDS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -43,7 +45,6 @@ SMALL = {
     "latency_benchmark_read_mixes": [100],
     "latency_benchmark_warmups": 0,
     "latency_benchmark_iterations": 1,
-    "latency_benchmark_lead_seconds": 0,
     "latency_benchmark_min_overlap": 0,
     "latency_benchmark_slo_avg_us": 1e8,
     "latency_benchmark_slo_p99_us": 1e8,
@@ -59,7 +60,6 @@ SMALL_SEARCH = {
         "latency_benchmark_warmups": 0,
         "latency_benchmark_influences": [25],
         "latency_benchmark_read_mixes": [100],
-        "latency_benchmark_lead_seconds": 0,
         "latency_benchmark_min_overlap": 0,
     },
 }
@@ -232,56 +232,6 @@ class Outcome:
         return sorted(path.name for path in (self.run / "phases").iterdir())
 
 
-# The playbook runs this as it begins each phase. It prints the lead, and pauses the writes in the phase to hold.
-_BEGIN_PHASE = """\
-for file in {pattern}; do
-    if [ -e "$file" ] && mv "{armed}" "{armed}.done" 2>/dev/null; then
-        for port in {ports}; do redis-cli -p "$port" client pause 86400000 write >/dev/null; done
-    fi
-done
-echo 0
-"""
-
-
-class HeldPhase:
-    """A phase whose clients hang at their first SET until the test releases them.
-
-    A test that polled for a phase could be too late to interrupt it. So the playbook itself pauses the writes of every
-    Redis when it begins the phase. The phase must have SETs: less than 100 % GETs, or a fill.
-    """
-
-    def __init__(self, directory: pathlib.Path, pattern: str, ports: t.Sequence[int]) -> None:
-        self.ports = ports
-        armed, self._script = directory / "hold", directory / "begin_phase.sh"
-        armed.touch()
-        self._script.write_text(
-            _BEGIN_PHASE.format(pattern=pattern, armed=armed, ports=" ".join(map(str, ports))), encoding="utf-8"
-        )
-
-    @property
-    def variables(self) -> dict[str, t.Any]:
-        """The variables with which the playbook holds the phase."""
-        return {
-            "latency_benchmark_lead_seconds": f"{{{{ lookup('ansible.builtin.pipe', 'sh {self._script}') }}}}",
-            "latency_benchmark_reply_timeout": PATIENCE,
-            "latency_benchmark_max_phase_seconds": PATIENCE,
-        }
-
-    def wait(self, process: subprocess.Popen) -> None:
-        """Return as soon as every client hangs."""
-        wait_for("the phase is held", lambda: all(map(self._is_held, self.ports)), process)
-
-    def release(self) -> None:
-        """Let the clients continue whose Redis still runs."""
-        for port in self.ports:
-            subprocess.run(["redis-cli", "-p", str(port), "client", "unpause"], check=False, capture_output=True)
-
-    @staticmethod
-    def _is_held(port: int) -> bool:
-        told = subprocess.run(["redis-cli", "-p", str(port), "info", "clients"], check=False, capture_output=True)
-        return b"blocked_clients:1" in told.stdout
-
-
 class LocalFleet:
     """A fleet of Redis servers on this machine, and the playbooks that run on it."""
 
@@ -302,12 +252,29 @@ class LocalFleet:
         for name in names:
             self.servers[name] = RedisServer(self.path / f"redis-{name}", password)
 
-    def hold_after(self, phase_file: str) -> HeldPhase:
-        """Hold the phase that follows the one whose file is named."""
-        ports = [server.port for server in self.servers.values()]
-        held = HeldPhase(self.path, f"{self.results}/latest/phases/{phase_file}", ports)
-        self.variables.update(held.variables)
-        return held
+    def session(self) -> pathlib.Path | None:
+        """The directory in which the clients of the newest run leave their results; None before they are released."""
+        try:
+            plan = json.loads((self.results / "latest" / "schedule.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return pathlib.Path(private_directory()) / f"session-{plan['session']}"
+
+    def finished(self, member: int = 0) -> list[str]:
+        """The names of the phases that the client of a host has finished by now."""
+        session = self.session()
+        output = session / str(member) / "output" if session else None
+        if output is None or not output.exists():
+            return []
+        lines = [
+            json.loads(line) for line in output.read_text(encoding="utf-8").splitlines(keepends=True) if "\n" in line
+        ]
+        return [line["phase"] for line in lines if "phase" in line]
+
+    def wait_for_phase(self, number: int, process: subprocess.Popen) -> None:
+        """Return in the phase that follows so many others of the schedule. It must be long enough for that."""
+        wait_for("the start", self.session, process)
+        wait_for(f"{number} phases", lambda: len(self.finished()) >= number and self.clients(), process)
 
     def inventory(self) -> pathlib.Path:
         hosts = {name: {"latency_benchmark_port": server.port} for name, server in self.servers.items()}

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import subprocess
+import time
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.module_utils.host import recorder
 from ansible_collections.memstretch.density.plugins.modules import charged_dram, dram_budget
 from ansible_collections.memstretch.density.tests.unit.fixtures import module_runner
 
@@ -94,13 +97,32 @@ def on_all(servers, client, *options, mode):
     assert [process.wait() for process in processes] == [0] * len(servers)
 
 
+@contextlib.contextmanager
+def recorded(tmp_path):
+    """Record this machine meanwhile, as in a phase of four seconds; the figures are there afterwards."""
+    session = tmp_path / f"session-{time.monotonic_ns()}"
+    (session / "0").mkdir(parents=True)
+    (session / "0" / "schedule").touch()
+    phases = [{"name": "one", "at": 0, "seconds": 4}]
+    recorder.ensure(str(session), phases, 60, record_directory=str(tmp_path / "records"))
+    (session / "0" / "schedule.start").write_text(f"{time.time() + 0.3}\n", encoding="ascii")
+    figures: dict = {}
+    yield figures
+    deadline = time.monotonic() + 60
+    while not (found := recorder.read(str(session), ["one"])["phases"]["one"].get("charged_dram")):
+        assert time.monotonic() < deadline, "nothing was recorded"
+        time.sleep(0.1)
+    figures.update(found)
+    (session / "0" / "schedule").unlink()
+
+
 def hits(group):
     """Count how often a process met the limit of a control group, and had to reclaim memory by itself."""
     return int((group / "memory.failcnt").read_text(encoding="ascii"))
 
 
 @pytest.mark.parametrize("compressibility", [0.75, 0])
-def test_zram_is_charged_to_the_budget(servers, client, run_module, compressibility):
+def test_zram_is_charged_to_the_budget(servers, client, run_module, tmp_path, compressibility):
     """Values that compress are squeezed into the budget; values that do not never seem to fit."""
     group = RedisInGroup.group
     options = {"size": str(BUDGET), "group": group.name}
@@ -108,8 +130,8 @@ def test_zram_is_charged_to_the_budget(servers, client, run_module, compressibil
     assert (released["fits"], released["group_processes"]) == (None, 2)
     on_all(servers, client, f"--compressibility={compressibility}", mode="fill")
 
-    begun = run_module(charged_dram, watch=True)
-    unfitted = run_module(charged_dram, state="ended", job=begun["job"])["charged_dram"]
+    with recorded(tmp_path) as unfitted:
+        pass
     assert unfitted["parts"]["group_bytes"] <= BUDGET, "the limit of the group alone is kept"
     assert unfitted["charged_bytes"]["maximum"] > 1.15 * BUDGET, "and yet the fleet takes more"
 
@@ -118,9 +140,8 @@ def test_zram_is_charged_to_the_budget(servers, client, run_module, compressibil
     on_all(servers, client, f"--compressibility={compressibility}", "--requests=6000", "--seed=1", mode="test")
     unwatched = hits(group) - before
 
-    begun = run_module(charged_dram, watch=True)
-    on_all(servers, client, f"--compressibility={compressibility}", "--requests=6000", "--seed=2", mode="test")
-    measured = run_module(charged_dram, state="ended", job=begun["job"])["charged_dram"]
+    with recorded(tmp_path) as measured:
+        on_all(servers, client, f"--compressibility={compressibility}", "--requests=6000", "--seed=2", mode="test")
     assert measured["samples"] >= 3 and measured["client_bytes"] > 0
     assert measured["parts"].keys() == {
         "group_bytes",

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measured hosts that try to run code on the controller, in real playbooks."""
+"""Measured hosts that try to run code on the controller, or to hold it up, in real playbooks."""
 
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import subprocess
 import typing as t
@@ -13,6 +12,7 @@ import pytest
 from synthetic_fleets import START, begun_run, host_result, latencies, run_config
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import schedule_answer
 
 from .conftest import LocalFleet, Outcome
 
@@ -40,8 +40,10 @@ def obeyed(outside: pathlib.Path) -> dict[str, t.Any]:
         "add_host": {"host_name": "attacker", "groups": ["fleet"], "host_vars": {"ansible_connection": "local"}},
         "ansible_facts": {"attacker_fact": "set"},
         "benchmark_run": begun_run(outside, run_config(), ["a"]),
-        "benchmark_phase": {"phase": {}},
+        "benchmark_schedule": {"moment": "ended"},
         "report": {"verdict": "pass"},
+        "stop_command": ["/bin/sh", "-c", f"touch {outside}"],
+        "schedule_role": "machine",
     }
 
 
@@ -50,10 +52,12 @@ def written(path: pathlib.Path, answer: t.Any) -> str:
     return str(path)
 
 
-def ended_process() -> int:
-    process = subprocess.Popen(["true"])
-    process.wait()
-    return process.pid
+def hostile_python(directory: pathlib.Path, name: str, answer: t.Any) -> dict[str, str]:
+    """The variables of a host whose Python answers with this, whatever it is asked."""
+    python = directory / f"python-{name}"
+    python.write_text(f"#!/bin/sh\ncat {written(directory / f'answer-{name}.json', answer)}\n", encoding="utf-8")
+    python.chmod(0o755)
+    return {"ansible_python_interpreter": str(python)}
 
 
 def play(fleet: LocalFleet, tasks: list[dict[str, t.Any]]) -> tuple[Outcome, dict[str, t.Any]]:
@@ -72,67 +76,114 @@ def play(fleet: LocalFleet, tasks: list[dict[str, t.Any]]) -> tuple[Outcome, dic
     return outcome, json.loads(path.read_text(encoding="utf-8"))
 
 
-def test_job_files_of_a_hostile_host(fleet, tmp_path, outside, valid, obeyed):
-    """Whatever a job file holds: no host, group or fact is added, and nothing is written outside of the results."""
+def test_what_a_hostile_host_has_collected(fleet, tmp_path, outside, valid, obeyed):
+    """Whatever it answers: no host, group or fact is added, and nothing is written outside of the results."""
     fleet.add("a")
-    jobs = tmp_path / "jobs"
-    jobs.mkdir()
-    huge = jobs / "huge"
-    huge.touch()
-    os.truncate(huge, 2 * 2**30)
-    cases = [
-        (written(jobs / "obeyed", {**valid, **obeyed}), None),
-        (written(jobs / "only-keys", obeyed), None),
-        (written(jobs / "group", {"add_group": "attackers", "parent_groups": ["all"]}), None),
-        (str(huge), "larger than 8 MiB"),
-        (written(jobs / "nothing", ""), "ended without a result"),
-        (written(jobs / "truncated", json.dumps(valid)[:-200]), "damaged"),
-        (written(jobs / "nan", '{"solotest": {"schema": NaN}}'), "NaN is not a number"),
-        (written(jobs / "deep", "[" * 10_000 + "]" * 10_000), "nested too deeply"),
-        (written(jobs / "list", [obeyed]), "must be a mapping"),
-        (
-            written(jobs / "text", {"solotest": {**valid["solotest"], "started_at": str(START)}}),
-            "solotest.started_at = '1793000000.0'; must be a number",
-        ),
+
+    def one(**changes: t.Any) -> dict[str, t.Any]:
+        return {"phases": [{"phase": "one", **valid, **obeyed, **changes}], "machine": None}
+
+    late = {**valid["solotest"], "started_at": str(START)}
+    cases: list[tuple[t.Any, str | None]] = [
+        ({**one(), **obeyed}, None),
+        (obeyed, "phases = None is not allowed"),
+        ({"phases": [[obeyed]], "machine": None}, "a list of mappings"),
+        (one(phase="../../../etc/passwd\n"), "phase ="),
+        (one(solotest=late), "solotest.started_at = '1793000000.0'; must be a number"),
+        ({**one(), "machine": {"machine": "x", "own": True, "phases": {"../x": {}}}}, "machine.phases has the key"),
+        ({**one(), "machine": {"machine": "x", "own": True, "phases": {"one": {"pressure": 7}}}}, "pressure"),
+        ("[" * 10_000, ""),
+        ('{"phases": [{"phase": "one", "solotest": {"schema": NaN}}]}', ""),
     ]
-    job = {"pid": ended_process()}
-    outcome, seen = play(
-        fleet,
-        [
-            {"memstretch.density.solotest_result": {"job": {**job, "path": path}, "timeout": 1}}
-            for path, _message in cases
-        ],
-    )
+    tasks = [
+        {
+            "memstretch.density.solotest_schedule": {"state": "collected", "session": "0" * 8, "member": "0"},
+            "vars": hostile_python(tmp_path, str(number), answer),
+        }
+        for number, (answer, _message) in enumerate(cases)
+    ]
+    _outcome, seen = play(fleet, tasks)
     assert seen["hosts"] == ["a"] and "attackers" not in seen["groups"] and seen["fact"] == "unset"
     assert not outside.parent.exists()
-    assert seen["cases"][0]["solotest"]["machine"] == "machine-1"
-    for found, (path, message) in zip(seen["cases"], cases):
-        assert not {"add_host", "add_group", "benchmark_run", "ansible_facts"} & set(found), path
-        assert found["failed"] == (message is not None), (path, found)
-        assert message is None or message in found["msg"], (path, found["msg"])
+    for number, (found, (_answer, message)) in enumerate(zip(seen["cases"], cases)):
+        assert not {"add_host", "add_group", "benchmark_run", "ansible_facts", "stop_command"} & set(found), number
+        assert found["schedule_role"] == "client", "that of the task"
+        assert found["failed"] == (message is not None), (number, found)
+        assert message is None or message in found["msg"], (number, found["msg"])
+    kept = schedule_answer.unpack(seen["cases"][0]["collected"])["phases"][0]
+    assert kept["solotest"]["machine"] == "machine-1"
+    assert not {"add_host", "ansible_facts", "stop_command"} & set(kept)
+
+
+def test_a_launch_on_a_hostile_host(fleet, tmp_path, outside, obeyed):
+    """It names the files that are written later; only an absolute path and a pid are accepted."""
+    fleet.add("a")
+    paths = {"relative": "x", "none": 7, "shell": f"/tmp/$(touch {outside})"}
+    tasks = [
+        {
+            "memstretch.density.solotest_schedule": {"state": "launched", "session": "0" * 8, "member": "0"},
+            "vars": hostile_python(tmp_path, name, {**obeyed, "job": {"path": path, "pid": 4711, "more": 1}}),
+        }
+        for name, path in paths.items()
+    ]
+    tasks.append(
+        {
+            "memstretch.density.solotest_schedule": {
+                "state": "released",
+                "job": {"path": paths["shell"], "pid": 4711},
+                "start_at": 5,
+            }
+        }
+    )
+    _outcome, seen = play(fleet, tasks)
+    relative, none, shell, released = seen["cases"]
+    assert relative["failed"] and none["failed"] and released["failed"]
+    assert shell["job"] == {"path": paths["shell"], "pid": 4711}
+    assert shell["stop_command"][:2] == ["/bin/sh", "-c"]
+    subprocess.run(shell["stop_command"], check=False)  # it ends a process only if that is a client
+    assert not outside.parent.exists()
+
+
+def test_a_host_that_never_answers_is_not_waited_for(fleet, tmp_path):
+    """Its Python may hang, or read a FIFO: the others are collected meanwhile, and then it has failed."""
+    fleet.add("a")
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
+    python.chmod(0o755)
+    task = {
+        "memstretch.density.solotest_schedule": {"state": "collected", "session": "0" * 8, "member": "0"},
+        "vars": {"ansible_python_interpreter": str(python)},
+        "timeout": 2,
+    }
+    _outcome, seen = play(fleet, [task])
+    assert seen["cases"][0]["failed"] and "timed out" in seen["cases"][0]["msg"].lower()
 
 
 def test_a_hostile_python_on_a_measured_host(fleet, tmp_path, outside, valid, obeyed):
     """The host answers as the module solotest would, with keys that Ansible or the callback would obey."""
     fleet.add("a")
-    answers = [{**valid, **obeyed}, {**obeyed, "clients": {"a": {**valid, **obeyed}, "other": {**valid, **obeyed}}}]
+    ping = {
+        **valid["solotest"],
+        "mode": "ping",
+        "server": {"before": {"redis_version": "7", "dbsize": 5}, "after": None},
+    }
     tasks = [
-        {"memstretch.density.solotest": {"executable": "/bin/true"}},
-        {"memstretch.density.solotest_clients": {"clients": {"a": {}, "b": {}}}},
+        {
+            "memstretch.density.solotest": {"executable": "/bin/true"},
+            "vars": hostile_python(tmp_path, "solotest", {**valid, **obeyed}),
+        },
+        {
+            "memstretch.density.redis_endpoint": {"client": {}, "endpoint": "x"},
+            "vars": hostile_python(tmp_path, "endpoint", {**valid, "solotest": ping, **obeyed}),
+        },
     ]
-    for number, (answer, task) in enumerate(zip(answers, tasks)):
-        python = tmp_path / f"python-{number}"
-        python.write_text(f"#!/bin/sh\ncat {written(tmp_path / f'answer-{number}.json', answer)}\n", encoding="utf-8")
-        python.chmod(0o755)
-        task.update(name="Measure", vars={"ansible_python_interpreter": str(python)})
-    _outcome, seen = play(fleet, tasks)
+    _outcome, seen = play(fleet, [{"name": "Measure", **task} for task in tasks])
     assert seen["hosts"] == ["a"] and seen["fact"] == "unset"
     assert not outside.parent.exists()
-    one, several = seen["cases"]
-    assert set(several["clients"]) == {"a", "b"} and several["clients"]["b"]["failed"]
-    for found in (one, several, several["clients"]["a"]):
+    one, endpoint = seen["cases"]
+    for found in (one, endpoint):
         assert not {"add_host", "benchmark_run", "ansible_facts"} & set(found)
-    assert one["solotest"]["machine"] == several["clients"]["a"]["solotest"]["machine"] == "machine-1"
+    assert one["solotest"]["machine"] == endpoint["redis_endpoint"]["machine"] == "machine-1"
 
 
 def test_a_hostile_python_answers_for_a_module_that_measures_nothing(fleet, tmp_path, outside, obeyed):

@@ -12,10 +12,9 @@ import subprocess
 
 import pytest
 
-from .conftest import SMALL, STRETCHED, HeldPhase, free_ports, write_inventory
+from .conftest import SMALL, STRETCHED, free_ports, wait_for, write_inventory
 from .machine import RECORDS, differences, snapshot
 
-# Each run fills, and each test of it has SETs, so that it can be held.
 TINY = {**SMALL, "latency_benchmark_read_mixes": [70], "latency_benchmark_key_count": 300}
 
 
@@ -29,11 +28,10 @@ class Studies:
         arguments = ["-e", json.dumps(variables), *arguments]
         return self.fleet.run_playbook(*arguments, playbook=playbook, inventory=self.inventory)
 
-    def interrupt(self, playbook, variables, held):
-        """Press Ctrl-C while a phase is held, and return what came of it."""
-        arguments = ["-e", json.dumps({**variables, **held.variables})]
-        process = self.fleet.start(*arguments, playbook=playbook, inventory=self.inventory)
-        held.wait(process)
+    def interrupt(self, playbook, variables, pattern):
+        """Press Ctrl-C as soon as a file of a run is there, and return what came of it."""
+        process = self.fleet.start("-e", json.dumps(variables), playbook=playbook, inventory=self.inventory)
+        wait_for(pattern, lambda: list(self.fleet.results.glob(pattern)), process)
         process.send_signal(signal.SIGINT)
         return self.fleet.wait(process)
 
@@ -80,13 +78,13 @@ def test_a_limit_may_leave_out_the_first_host_of_the_fleet(make_studies):
 
 def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tmp_path):
     studies, ports = make_studies("a")
-    variables = {"profiles": "dram,swap", "study_rounds": 1}
+    # Phases that are long enough to be interrupted.
+    variables = {"profiles": "dram,swap", "study_rounds": 1, "latency_benchmark_requests": 5000}
     checked = studies.run_playbook("study", variables, "--check")
     assert checked.status == 0 and "2 of 2 runs to measure" in checked.output
     assert not fleet.results.exists() and not (tmp_path / "state").exists()
 
-    held = HeldPhase(tmp_path, f"{fleet.results}/*-swap/phases/01-fill.json", ports)
-    interrupted = studies.interrupt("study", variables, held)
+    interrupted = studies.interrupt("study", variables, "*-swap/phases/01-fill.json")
     assert interrupted.status != 0
     document = studies.document("study")
     assert document["restored"] is True and [run["state"] for run in document["runs"]] == ["finished", "pending"]
@@ -282,8 +280,7 @@ def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):
     variables = {"profiles": "dram", "density_probes": 2}
 
     # The second Redis is killed while it is filled, so the fill is where the search can be interrupted for certain.
-    held = HeldPhase(tmp_path, f"{fleet.results}/*-n0002-2/run.json", ports)
-    interrupted = studies.interrupt("density", variables, held)
+    interrupted = studies.interrupt("density", variables, "*-n0002-2/run.json")
     assert interrupted.status != 0
     document = studies.document("density")
     assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(1, "pass")] and document["restored"] is True

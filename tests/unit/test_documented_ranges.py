@@ -17,7 +17,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest import
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import site
 from ansible_collections.memstretch.density.plugins.module_utils.swap import options as swap
 from ansible_collections.memstretch.density.plugins.module_utils.vm import options as vm
-from ansible_collections.memstretch.density.plugins.modules import charged_dram, kvm_info
+from ansible_collections.memstretch.density.plugins.modules import kvm_info, solotest_schedule
+from ansible_collections.memstretch.density.plugins.plugin_utils import vm_members
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import options as forecast
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
@@ -40,8 +41,8 @@ MODULE_RANGES = {
     },
     "writeback_benchmark": {**writeback.RANGES, "threads": writeback.WRITERS},
     "benchmark_run": {"max_clock_offset": run.RANGES["max_clock_offset"]},
-    "benchmark_phase": {"lead_seconds": run.RANGES["lead_seconds"]},
-    "charged_dram": {"longest": charged_dram.LONGEST},
+    "benchmark_schedule": {name: run.RANGES[name] for name in ("gap_seconds", "lead_seconds")},
+    "solotest_schedule": {"release_within": solotest_schedule.RELEASE_WITHIN, "wait": solotest_schedule.WAIT},
     "clock_offset": {"samples": clock_offset.SAMPLES},
     "report": {name: run.RANGES[name] for name in ("slo_avg_us", "slo_p99_us")},
     "kvm_info": {"timeout": kvm_info.TIMEOUT},
@@ -89,7 +90,6 @@ ROLE_RANGES = {
         "observer_rate": client.RANGES["rate"],
         "spin_us": client.RANGES["spin_us"],
         "reply_timeout": client.RANGES["reply_timeout"],
-        "max_phase_seconds": client.RANGES["max_seconds"],
     },
     "throughput_benchmark": {
         **throughput.RANGES,

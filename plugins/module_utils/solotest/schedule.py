@@ -136,7 +136,7 @@ def launch(
                 _wait_until_armed(job, options, pid)
         return {"pid": pid, "path": job.path}
     except BaseException:
-        shutil.rmtree(job.path, ignore_errors=True)
+        remove(job)
         raise
 
 
@@ -149,7 +149,9 @@ def _start(
 ) -> int:
     """Start the client in the background and return its pid."""
     cpu = client.choose_cpu(options, executable, run_command)
-    argv = client.command(options, executable, cpu)
+    # What differs from phase to phase is in the schedule.
+    of_phases = dict.fromkeys(("requests", "duration", "max_seconds", "start_at"))
+    argv = client.command({**options, **(of_phases if phases else {})}, executable, cpu)
     if phases:
         argv.insert(1, f"--schedule={job.file(SCHEDULE)}")
     before = memory_pressure.snapshot()

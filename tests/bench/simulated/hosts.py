@@ -9,7 +9,6 @@ hosts costs its controller. What ssh would cost is not in it, and neither is the
 from __future__ import annotations
 
 import ast
-import base64
 import hashlib
 import json
 import os
@@ -95,7 +94,7 @@ def inventory(path: pathlib.Path, hosts: int, iterations: int, cache: pathlib.Pa
 
 
 class SimulatedHost:
-    """One host. It keeps nothing between two calls, since Ansible makes each in another process.
+    """One host. What it keeps between two calls is in a file, since Ansible makes each in another process.
 
     Args:
         name: of the host in the inventory.
@@ -108,8 +107,10 @@ class SimulatedHost:
 
     def shell(self, command: str) -> str:
         """Return what a command prints."""
-        if "head -c" in command:
-            return f"{self._collect(command)}\n{_clock()}"
+        released = re.search(r"printf '%s\\n' ([\d.]+) > \S+schedule\.start", command)
+        if released:
+            self._file_of("start").write_text(released[1], encoding="ascii")
+            return ""
         if CLOCK in command:
             return _clock()
         if "uname -m" in command:
@@ -163,24 +164,30 @@ class SimulatedHost:
     def _host_pressure(self, options: _Answer) -> _Answer:
         return {"host_pressure": {"machine": self._boot_id, "log_position": 0, "raw": {}, "log": "", "log_lost": 0}}
 
-    def _solotest_clients(self, options: _Answer) -> _Answer:
-        return {"clients": {name: self._solotest(given) for name, given in options["clients"].items()}}
-
     def _solotest(self, options: _Answer) -> _Answer:
-        if options["mode"] == "ping":
-            return {"solotest": self._ping()}
-        ready = time.time()
-        phase = {
-            "kind": "fill" if options["mode"] == "fill" else "iteration",
-            "influence": float(options["influence"]),
-            "read_mix": float(options["read_mix"]),
-            "stagger": float(options["stagger"]),
-            "ready_at": ready,
-            "start": max(ready, float(options.get("start_at") or 0)),
+        return {"solotest": self._ping()}
+
+    def _file_of(self, what: str) -> pathlib.Path:
+        return self._answers / f"{what}-{self.name}"
+
+    def _solotest_schedule(self, options: _Answer) -> _Answer:
+        if options["state"] == "launched":
+            launched = {"client": options["client"], "phases": options.get("phases") or [], "ready_at": time.time()}
+            self._file_of("launched").write_text(json.dumps(launched), encoding="utf-8")
+            return {"job": {"path": f"/run/memstretch-0/session-{options['session']}/{options['member']}", "pid": 4712}}
+        launched = json.loads(self._file_of("launched").read_text(encoding="utf-8"))
+        if not launched["phases"]:
+            return {"phases": [{"phase": "fill", **self._result(launched, None)}], "machine": None}
+        seen = {"pressure": {"counters": {}, "gauges": {}, "doubtful": []}}
+        return {
+            "phases": [{"phase": phase["name"], **self._result(launched, phase)} for phase in launched["phases"]],
+            "machine": {
+                "machine": self._boot_id,
+                "own": True,
+                "errors": [],
+                "phases": {phase["name"]: seen for phase in launched["phases"]},
+            },
         }
-        # The job's name is all that is handed on to the process that collects the result.
-        job = base64.urlsafe_b64encode(json.dumps(phase).encode()).decode()
-        return {"job": {"path": f"/tmp/{job}", "pid": 4712}}
 
     def _ping(self) -> _Answer:
         server = {"redis_version": "7.0.15", "dbsize": 0}
@@ -194,12 +201,11 @@ class SimulatedHost:
             "pressure": {"counters": {}, "gauges": {}, "doubtful": []},
         }
 
-    def _collect(self, command: str) -> str:
-        """Return the result of the client whose job is named in the command; nothing as long as it runs."""
-        found = re.search(r"/tmp/([\w=-]+)", command)
-        assert found, command
-        phase = json.loads(base64.urlsafe_b64decode(found[1]))
-        number = int(hashlib.sha256((self.name + found[1]).encode()).hexdigest(), 16) % DIFFERENT_RESULTS
+    def _result(self, launched: _Answer, phase: _Answer | None) -> _Answer:
+        """Return the result of a phase, or of the fill."""
+        client, ready = launched["client"], launched["ready_at"]
+        name = phase["name"] if phase else "fill"
+        number = int(hashlib.sha256((self.name + name).encode()).hexdigest(), 16) % DIFFERENT_RESULTS
         drawn = json.loads((self._answers / f"latency{number}.json").read_text(encoding="utf-8"))
         load = {
             "key_count": 1000,
@@ -212,21 +218,27 @@ class SimulatedHost:
             "pipeline": 1,
             "arrivals": "jitter",
         }
+        stagger, begin = float(client["stagger"]), ready
+        if phase:
+            begin = float(self._file_of("start").read_text(encoding="ascii")) + float(phase["at"])
+        measured = {
+            "kind": phase["kind"] if phase else "fill",
+            "influence": float(phase["influence"]) if phase else 0.0,
+            "read_mix": float(phase["read_mix"]) if phase else 100.0,
+        }
         result = host_result(
             {"load": load},
-            phase,
+            measured,
             drawn["latency"],
-            phase["start"] + phase["stagger"] / RATE,
-            ready_at=phase["ready_at"],
+            begin + stagger / RATE,
+            ready_at=ready,
             machine=self._boot_id,
             wall_offset=0.0,
         )
-        if time.time() < result["finished_at"]:
-            return ""
-        result["settings"]["stagger"] = phase["stagger"]
-        if phase["kind"] == "iteration":
+        result["settings"]["stagger"] = stagger
+        if phase:
             result["series"] = drawn["series"]
-        return json.dumps({"changed": True, "solotest": result})
+        return {"changed": True, "solotest": result}
 
 
 def _clock() -> str:

@@ -20,7 +20,7 @@ OBEYED = {
     "_ansible_notify": ["reboot"],
     "_ansible_no_log": True,
     "benchmark_run": {"directory": "/etc"},
-    "benchmark_phase": {"phase": {}},
+    "benchmark_schedule": {"moment": "ended"},
     "report": {"verdict": "pass"},
     "invocation": {"module_args": {}},
     "results": [],
