@@ -20,7 +20,7 @@ options:
     type: dict
     required: true
   password:
-    description: The password of the Redis.
+    description: The password of the endpoint, if it needs one.
     type: str
   endpoint:
     description: How the endpoint is called in the results.

@@ -217,7 +217,18 @@ options:
     type: bool
     default: false
 extends_documentation_fragment:
-  - memstretch.density.latency_client
+  - memstretch.density.checked_answer
+attributes:
+  check_mode:
+    support: full
+    description: Checks the options and returns whether Redis would be written to; sends nothing.
+  diff_mode:
+    support: none
+    description: The values are random bytes.
+  platform:
+    support: full
+    description: Any architecture. Each needs its own build of the client.
+    platforms: linux
 seealso:
   - plugin: memstretch.density.fleet_latency
     plugin_type: callback

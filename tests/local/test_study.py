@@ -9,6 +9,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -338,18 +339,18 @@ def test_the_first_redis_of_a_budget_dies_in_a_phase(untuned_machine, fleet, tmp
     """Its host watches the charged DRAM of the fleet. Another one must fetch that, or the run is invalid."""
     variables, ports = stretched_in_small(tmp_path, 2)
     variables["profile"] = "dram"
-    held = HeldPhase(tmp_path, f"{fleet.results}/latest/phases/01-fill.json", ports)
+    variables["latency_benchmark_requests"] = 8000  # long enough to be interrupted
     limit = ("--limit", "localhost,this_machine,redis01,redis02")
-    arguments = ["-e", json.dumps({**variables, **held.variables}), *limit]
+    arguments = ["-e", json.dumps(variables), *limit]
     studies = Studies(fleet, STRETCHED)
     try:
         process = fleet.start(*arguments, playbook="site", inventory=STRETCHED)
-        held.wait(process)
+        wait_for("the start", fleet.session, process)
+        time.sleep(3)
         told = subprocess.run(
             ["redis-cli", "-p", str(ports[0]), "info", "server"], check=True, capture_output=True, text=True
         )
         os.kill(int(re.search(r"process_id:(\d+)", told.stdout)[1]), signal.SIGKILL)
-        held.release()
         outcome = fleet.wait(process)
     finally:
         studies.run_playbook("teardown", variables, *limit)
@@ -409,6 +410,7 @@ def test_a_search_for_better_settings_is_resumed_and_restores(untuned_machine, f
         "study_settings": "vm.stat_interval",
         "study_rounds": 3,
         "study_screening_rounds": 1,
+        "latency_benchmark_requests": 3000,  # long enough to be interrupted
     }
     before = snapshot()
     try:
@@ -416,8 +418,7 @@ def test_a_search_for_better_settings_is_resumed_and_restores(untuned_machine, f
         assert checked.status == 0 and "1 candidates of 1 settings of the profile" in checked.output, checked.output
         assert not fleet.results.exists() and not RECORDS.exists()
 
-        held = HeldPhase(tmp_path, f"{fleet.results}/*-vm.stat_interval-2-1/phases/01-fill.json", [port])
-        interrupted = studies.interrupt("study", variables, held)
+        interrupted = studies.interrupt("study", variables, "*-vm.stat_interval-2-1/phases/01-fill.json")
         assert interrupted.status != 0
         document = studies.document("optimize")
         assert document["restored"] is True and [run["arm"] for run in document["runs"]] == ["baseline"]

@@ -133,6 +133,7 @@ WITHOUT_MIRROR = {
     "plugin_utils/cost/options.py": "a table of ranges; test_figures.py next to it",
     "plugin_utils/forecast/options.py": "a table of ranges; tests/unit/test_documented_ranges.py",
     "plugin_utils/forecast/text.py": "the text of a plan; test_plan.py next to it",
+    "plugin_utils/host_clock.py": "asks a host: tests/local/test_faults.py",
     "plugin_utils/run/options.py": "a table of ranges; tests/unit/test_documented_ranges.py",
     "plugin_utils/study/options.py": "a table of ranges; tests/unit/test_documented_ranges.py",
 }

@@ -120,6 +120,7 @@ OTHER_RANGES = {
     "charged_dram.limit": "the share of the budget that the module aims at",
     "host_settings.sysfs": "what the kernel accepts as a percentage",
     "redis.name": "a length",
+    "solotest_schedule.session": "a length",
     "redis.username": "a length",
     "redis_instances.name": "a length",
     "kernel_cmdline.reboot_timeout": "checked in YAML, see test_a_range_that_a_role_checks_in_yaml",

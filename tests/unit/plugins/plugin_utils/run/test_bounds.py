@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.futility import cannot_pass, lower_bound
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import HostBounds, answer
 
@@ -82,10 +81,3 @@ def test_the_bounds_are_rounded_away_from_the_truth():
 )
 def test_the_doubt_names_whose_delay_decides(measured, doubt):
     assert doubt in bounds_of(measured).doubt()
-
-
-def test_a_host_cannot_pass_any_more_once_its_lower_bound_is_too_large_for_all_its_requests():
-    slow = lower_bound(result([60_000] * 100, [90_000] * 100)["latency"])
-    assert cannot_pass(slow, 100, SLO) and not cannot_pass(slow, 200, SLO)
-    tail = lower_bound(result([0] * 97 + [400_000] * 3, [400_000] * 100)["latency"])
-    assert cannot_pass(tail, 200, SLO) and not cannot_pass(tail, 300, SLO)
