@@ -6,15 +6,19 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.plugins.action import ActionBase
+
 from ansible_collections.memstretch.density.plugins.plugin_utils import host_clock
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
-from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import UntrustedModule
 
 _CLIENT = "memstretch.density.solotest"
 
 
-class ActionModule(UntrustedModule):
+class ActionModule(ActionBase):
     """Ask a Redis from the host that will load it for its state, and compare the clocks; one task for each host."""
+
+    _supports_check_mode = True
+    _supports_async = False
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         arguments = {

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 
 from ansible.plugins.action import ActionBase
@@ -21,7 +20,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_modul
 class ActionModule(ActionBase):
     """Run the module on the host, and return only what is accepted of its answer.
 
-    Answers of async jobs would not pass through here, so async is refused. The option detach of solotest replaces it.
+    Answers of async jobs would not pass through here, so async is refused.
     """
 
     _supports_check_mode = True
@@ -34,21 +33,12 @@ class ActionModule(ActionBase):
             MeasurementError: it does not fit; the task then fails on this host.
         """
         if module == "charged_dram":
-            return charged_dram.result(answer, time.time())
+            return charged_dram.result(answer)
         if module == "site_noise":
             return site_check.result(answer)
         if module == "solotest":
             return measurement.result(answer)
-        if module == "solotest_clients":
-            return self._answers_of_clients(answer)
         return accepted_answer(answer, documented_keys(module))
-
-    def _answers_of_clients(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
-        answers = answer.get("clients")
-        if not isinstance(answers, dict):
-            return {"failed": True, "msg": "the host returned no answers of its clients", **measurement.result(answer)}
-        clients = {name: measurement.result(answers.get(name)) for name in self._task.args["clients"]}
-        return {"changed": any(each.get("changed") for each in clients.values()), "clients": clients}
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)

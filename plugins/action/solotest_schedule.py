@@ -10,17 +10,21 @@ import time
 import typing as t
 
 from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, schedule_answer
-from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import UntrustedModule
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError, unusable
 
 
-class ActionModule(UntrustedModule):
+class ActionModule(ActionBase):
     """Run the module on the host and return only what schedule_answer accepts of its answer.
 
     A client is released without the module, since a shell writes a small file sooner than Python starts. C(role) says
     whether this is the C(client) of the host, its C(observer), or a C(machine) that is only recorded.
     """
+
+    _supports_check_mode = True
+    _supports_async = False
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         given = self._task.args
@@ -29,14 +33,28 @@ class ActionModule(UntrustedModule):
         if given["state"] == "released":
             return {**self._release(given), **marks}
         clock = self._clock() if given["state"] == "collected" else None
-        result = super().run(tmp, task_vars)
+        result = {**super().run(tmp, task_vars), **self._answer(task_vars)}
         if clock and "collected" in result:
             result["collected_clock"] = clock._asdict()
         if "job" in result:
             result["stop_command"] = self._stop_command(result["job"])
         return {**result, **marks}
 
-    def accept(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
+    def _answer(self, task_vars: t.Any) -> dict[str, t.Any]:
+        """Run the module on the host, and return what is accepted of its answer."""
+        answer = self._execute_module(task_vars=task_vars)
+        try:
+            accepted = self._accepted(answer)
+        except MeasurementError as error:
+            accepted = unusable(error)
+        if answer.get("unreachable") is True:
+            accepted["unreachable"] = True
+        if self._discovered_interpreter_key:
+            accepted["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
+        self._remove_tmp_path(self._connection._shell.tmpdir)
+        return accepted
+
+    def _accepted(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
         if self._task.args["state"] == "launched":
             return schedule_answer.launched(answer)
         if self._task.args["state"] == "collected":
