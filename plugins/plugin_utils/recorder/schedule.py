@@ -31,8 +31,10 @@ class Launched:
     def add(self, host: str, role: str, job: _Document, command: list[str] | None) -> None:
         """Note what was launched on a host."""
         self._commands[host, role] = command
-        if command and command[0] == "/bin/sh":
-            self._local[host, role] = os.path.join(job["path"], "schedule")
+        schedule = os.path.join(job["path"], "schedule")
+        # Not if it belongs to root, and this playbook does not: then it can never be seen.
+        if command and command[0] == "/bin/sh" and os.path.exists(schedule):
+            self._local[host, role] = schedule
 
     def forget(self, host: str, role: str) -> None:
         """Note that nothing of this runs any more."""
