@@ -46,6 +46,7 @@ SMALL = {
     "latency_benchmark_warmups": 0,
     "latency_benchmark_iterations": 1,
     "latency_benchmark_min_overlap": 0,
+    "latency_benchmark_gap_seconds": 1,
     "latency_benchmark_slo_avg_us": 1e8,
     "latency_benchmark_slo_p99_us": 1e8,
     "site_check": False,  # it takes 20 seconds

@@ -129,6 +129,8 @@ class Schedule:
                 self._observed[host, entry["phase"]] = observer.excerpt(entry)
                 continue
             self._take(host, phase, entry, clock)
+        if role == "client":
+            self._revive(host)
         machine = document["machine"]
         if machine and (machine["own"] or role == "machine"):
             for name, seen in machine["phases"].items():
@@ -147,6 +149,13 @@ class Schedule:
         if observed:
             measured["observed"] = observed
         phase.add(host, measured, entry.get("packed"))
+
+    def _revive(self, host: str) -> None:
+        """Take back that a host has died in a phase if it was measured in a later one: then it was only too slow."""
+        phases = list(self.phases.values())
+        measured = [number for number, phase in enumerate(phases) if host in phase.results]
+        for phase in phases[: max(measured, default=0)]:
+            phase.died.discard(host)
 
     def _see(self, host: str, name: str, machine: str, seen: _Document) -> None:
         phase = self.phases[name]

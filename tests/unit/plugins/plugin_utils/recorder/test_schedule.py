@@ -87,6 +87,25 @@ def test_a_host_that_dies_in_a_phase_keeps_those_before(recorder, begun, make_re
         assert document["died"] == died and sorted(document["hosts"]) == [h for h in begun["expected"] if h not in died]
 
 
+def test_a_host_that_is_measured_later_has_not_died(recorder, begun, make_result):
+    plan = plan_of(begun)
+
+    def hangs(index, answer):
+        if index != 7:
+            return answer
+        partial = {**answer["solotest"], "error": {"kind": "not_ready", "message": "no reply in time"}}
+        return {"phase": answer["phase"], "failed": True, "msg": "no reply in time", "solotest": partial}
+
+    recorder.begin_schedule(plan)
+    recorder.start_schedule(START)
+    for number, host in enumerate(begun["expected"]):
+        change = hangs if host == "b" else lambda index, answer: answer
+        recorder.collect(host, "client", answers(plan, make_result, number, change), None)
+    recorder.end_schedule()
+    found = phases(recorder)["07"]
+    assert found["died"] == [] and found["failed"] == {"b": "no reply in time"} and not found["valid"]
+
+
 def test_a_host_that_cannot_be_reached_any_more_has_died(recorder, begun, make_result):
     plan = plan_of(begun)
     recorder.begin_schedule(plan)
