@@ -302,10 +302,6 @@ def test_an_interrupted_run_is_resumed(fleet, number):
     fleet.variables.update(TWO_CELLS)
     process = fleet.start(*UNRECORDED)
     fleet.wait_for_phase(1, process)
-    second = fleet.run_playbook(*UNRECORDED)
-    assert second.status != 0
-    assert "is working on this run" in second.output or "loading" in second.output, second.output
-
     process.send_signal(number)
     sent = time.monotonic()
     if number == signal.SIGKILL:
@@ -328,6 +324,19 @@ def test_an_interrupted_run_is_resumed(fleet, number):
     measured_again = starts[1] - starts[0] > 12  # of a schedule, the second phase begins 9 s after the first one
     assert measured_again == (number != signal.SIGKILL)
     assert leftovers(fleet) == []
+
+
+def test_a_run_that_another_playbook_measures_is_refused(fleet):
+    fleet.add("a")
+    fleet.variables.update(
+        TWO_CELLS, latency_benchmark_requests=600_000
+    )  # it is interrupted, so it must not end before
+    process = fleet.start(*UNRECORDED)
+    fleet.wait_for_phase(0, process)
+    second = fleet.run_playbook(*UNRECORDED)
+    process.send_signal(signal.SIGINT)
+    assert second.status != 0 and "is working on this run" in second.output, second.output
+    assert fleet.wait(process).status != 0 and fleet.clients() == []
 
 
 def test_a_results_directory_that_exists(fleet):
