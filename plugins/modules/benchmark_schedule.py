@@ -12,9 +12,9 @@ module: benchmark_schedule
 short_description: Plan the schedule of a run, and say how far it has come
 version_added: 1.0.0
 description:
-  - Private to the role P(memstretch.density.latency_benchmark#role). The callback
-    P(memstretch.density.fleet_latency#callback) does what its result means, such as to sleep until the schedule is
-    over.
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
+  - The callback P(memstretch.density.fleet_latency#callback) does what its result means, such as to sleep until the
+    schedule is over.
   - Runs on the controller. Use it with C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action

@@ -12,8 +12,8 @@ module: redis_endpoint
 short_description: Ask a Redis for its state, and compare the clock of the host that will load it
 version_added: 1.0.0
 description:
-  - Private to the role P(memstretch.density.latency_benchmark#role). Does in one task what a run must know of a host
-    before it begins.
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
+  - Does in one task what a run must know of a host before it begins.
 options:
   client:
     description: The options of P(memstretch.density.solotest#module), without C(password) and C(mode).

@@ -10,10 +10,11 @@ module: solotest_schedule
 short_description: Let a latency client and a recorder follow the schedule of a run
 version_added: 1.0.0
 description:
-  - Private to the role P(memstretch.density.latency_benchmark#role). With O(state=launched) it starts one client for
-    all phases, and the recorder of the machine if that does not run yet, and returns when the client is connected. With
-    O(state=released) they learn the time of the start, which they turn into their monotonic clock once. From then on
-    they need no controller. With O(state=collected) it returns what was measured.
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
+  - With O(state=launched) it starts one client for all phases, and the recorder of the machine if that does not run yet,
+    and returns when the client is connected. With O(state=released) they learn the time of the start, which they turn
+    into their monotonic clock once. From then on they need no controller. With O(state=collected) it returns what was
+    measured.
   - Client and recorder end with the schedule. With O(state=stopped) they end at once.
   - Files below C(/run/memstretch-0), for other users than root below C(/tmp), hold the results until they are
     collected, or the host boots.

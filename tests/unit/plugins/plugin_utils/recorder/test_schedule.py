@@ -206,10 +206,11 @@ def test_ctrl_c_ends_the_clients_and_says_so(recorder, begun, tmp_path, printed,
     recorder.launched.add("a", "client", {"path": str(job)}, ["/bin/sh", "-c", f"rm {job}/schedule"])
 
     def interrupt(_seconds):
+        monkeypatch.undo()  # once
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(time, "sleep", interrupt)
+    monkeypatch.setattr(time, "sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
         recorder.follow()
     assert loop.wait(5) == 0
     assert any("Stopping the 1 client" in line for line in printed)
