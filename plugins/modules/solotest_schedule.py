@@ -11,7 +11,7 @@ short_description: Let a latency client and a recorder follow the schedule of a 
 version_added: 1.0.0
 description:
   - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
-  - With O(state=launched) it starts one client for all phases, and the recorder of the machine unless that runs already,
+  - With O(state=launched) it starts one client for all phases, and the recorder of the machine unless it runs already,
     and returns when the client is connected. With O(state=released) they learn the time of the start, which they turn
     into their monotonic clock once. From then on they need no controller. With O(state=collected) it returns what was
     measured.
