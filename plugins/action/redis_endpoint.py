@@ -23,7 +23,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         arguments = {
             "client": {"type": "dict", "required": True},
-            "password": {"type": "str"},
+            "password": {"type": "str", "no_log": True},
             "endpoint": {"type": "str", "required": True},
             "observer": {"type": "dict"},
         }
