@@ -119,49 +119,122 @@ static const char *reader_problem(const redisReader *reader)
     return reader->err == REDIS_ERR_OOM ? "the reply has too many elements, or memory is short" : reader->errstr;
 }
 
+size_t conn_discard(struct conn *c, const char *data, size_t size)
+{
+    size_t used = 0;
+    while (c->owed > 0 && used < size && c->reply.problem == NULL) {
+        used += reply_take(&c->reply, data + used, size - used);
+        if (!c->reply.complete)
+            continue;
+        reply_begin(&c->reply);
+        c->owed--;
+    }
+    return used;
+}
+
+/* Waits for bytes and receives some of them; 0 after a failure. */
+static size_t receive_some(struct conn *c, char buffer[READ_SIZE], uint64_t deadline, const char *command,
+                           struct failure *f)
+{
+    struct arrival arrival;
+    for (;;) {
+        if (!wait_ready(c->fd, POLLIN, deadline)) {
+            (void)fail_wait(f, command);
+            return 0;
+        }
+        ssize_t n = conn_receive(c, buffer, MSG_DONTWAIT, &arrival);
+        if (n > 0)
+            return (size_t)n;
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        (void)fail_server(f, "lost", "%s: connection lost: %s", command,
+                          n == 0 ? "closed by the server" : conn_problem(c));
+        c->owed = 0;
+        return 0;
+    }
+}
+
+bool conn_settle(struct conn *c, uint64_t deadline, const char *name, struct failure *f)
+{
+    char buffer[READ_SIZE];
+    while (c->owed > 0) {
+        size_t n = receive_some(c, buffer, deadline, name, f);
+        if (n == 0)
+            return false;
+        if (conn_discard(c, buffer, n) == n)
+            continue;
+        c->owed = 0;
+        return fail_server(f, "protocol", "%s: a reply without a request", name);
+    }
+    return true;
+}
+
+bool conn_leave(struct conn *c)
+{
+    /* Whatever is encrypted has its number, and must be sent. */
+    if (!c->open || c->reply.problem != NULL || (c->out_used > 0 && (c->staged == 0 || c->transport != NULL)))
+        return false;
+    c->owed += c->in_flight;
+    c->in_flight = c->staged = c->head = c->out_used = 0;
+    memset(c->slots, 0, c->depth * sizeof *c->slots);
+    return true;
+}
+
 static redisReply *receive_reply(struct conn *c, uint64_t deadline, const char *command, struct failure *f)
 {
     char buffer[READ_SIZE];
-    struct arrival arrival;
     uint64_t unfinished = 0;
     for (;;) {
         void *reply = NULL;
         if (redisReaderGetReply(c->reader, &reply) != REDIS_OK) {
             (void)fail_server(f, "protocol", "%s: %s", command, reader_problem(c->reader));
-            return NULL;
+            break;
         }
         if (reply != NULL)
             return reply;
-        if (!wait_ready(c->fd, POLLIN, deadline)) {
-            (void)fail_wait(f, command);
+        size_t n = receive_some(c, buffer, deadline, command, f);
+        if (n == 0)
             return NULL;
-        }
-        ssize_t n = conn_receive(c, buffer, MSG_DONTWAIT, &arrival);
-        if (n > 0)
-            unfinished += (uint64_t)n;
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-            (void)fail_server(f, "lost", "%s: connection lost: %s", command,
-                              n == 0 ? "closed by the server" : conn_problem(c));
-            return NULL;
-        }
-        if (unfinished > REPLY_SLACK || (n > 0 && redisReaderFeed(c->reader, buffer, (size_t)n) != REDIS_OK)) {
+        (void)conn_discard(c, buffer, n); /* if the rest does not come in time, this is owed no longer */
+        unfinished += n;
+        if (unfinished > REPLY_SLACK || redisReaderFeed(c->reader, buffer, n) != REDIS_OK) {
             (void)fail_server(f, "protocol", "%s: endless reply", command);
-            return NULL;
+            break;
         }
     }
+    c->owed = 0;
+    return NULL;
+}
+
+/* Forgets the part of a reply that is owed. */
+static void renew_reader(struct conn *c, struct failure *f)
+{
+    redisReaderFree(c->reader);
+    c->reader = conn_reader();
+    if (c->reader != NULL)
+        return;
+    c->owed = 0;
+    (void)fail_memory(f);
 }
 
 bool conn_exchange(struct conn *c, double timeout, struct failure *f, const char *name, const char *commands,
                    size_t size, redisReply **replies, size_t count)
 {
     uint64_t deadline = now_ns() + seconds_to_ns(timeout);
-    if (!send_sealed(c, commands, size, deadline, name, f))
+    if (!conn_settle(c, deadline, name, f) || !send_sealed(c, commands, size, deadline, name, f))
         return false;
+    reply_begin(&c->reply);
+    c->owed = count;
     for (size_t i = 0; i < count; i++) {
         replies[i] = receive_reply(c, deadline, name, f);
-        if (replies[i] == NULL)
-            return false;
+        if (replies[i] != NULL)
+            continue;
+        if (c->owed > 0)
+            renew_reader(c, f);
+        return false;
     }
+    c->owed = 0;
+    reply_begin(&c->reply);
     return true;
 }
 
@@ -192,8 +265,10 @@ static const char *refusal_kind(const redisReply *reply, bool authenticating)
 {
     if (reply->type != REDIS_REPLY_ERROR)
         return NULL;
-    if (starts_with(reply->str, "DENIED") || starts_with(reply->str, "ERR max number of clients"))
-        return "connect"; /* whatever was asked */
+    if (starts_with(reply->str, "ERR max number of clients"))
+        return "no_client"; /* whatever was asked */
+    if (starts_with(reply->str, "DENIED"))
+        return "connect";
     if (authenticating || starts_with(reply->str, "NOAUTH"))
         return "auth";
     return starts_with(reply->str, "ERR") ? "connect" : NULL;
@@ -271,6 +346,7 @@ static bool shake_hands(struct conn *c, const struct settings *s, uint64_t deadl
 bool conn_connect(struct conn *c, const struct settings *s, struct failure *f)
 {
     uint64_t deadline = now_ns() + seconds_to_ns(s->connect_timeout);
+    reply_begin(&c->reply);
     c->reader = conn_reader();
     if (c->reader == NULL)
         return fail_memory(f);

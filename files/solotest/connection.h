@@ -30,10 +30,11 @@ struct conn {
     bool stamp_seen;
     struct slot *slots; /* a ring of `depth`: from `head` on those in flight, then those staged */
     size_t depth, head, in_flight, staged;
+    size_t owed; /* replies that are still to come, but that nobody waits for any more */
     char *out; /* commands that are staged, or that the socket has not yet accepted */
     size_t out_size, out_used, out_sent, largest_command;
     bool blocked;       /* the socket has not accepted all of it at once */
-    struct reply reply; /* of the load */
+    struct reply reply; /* that is being received */
 };
 
 struct credentials {
@@ -86,8 +87,19 @@ ssize_t conn_receive(struct conn *c, char *to, int flags, struct arrival *a);
 /* Why the last conn_receive() failed, by `errno`. */
 const char *conn_problem(const struct conn *c);
 
+/* Receives what is owed, until a time. */
+bool conn_settle(struct conn *c, uint64_t deadline, const char *name, struct failure *f);
+
+/* Takes bytes of replies that are owed. Returns how many it took. */
+size_t conn_discard(struct conn *c, const char *data, size_t size);
+
+/* Waits no longer for the replies to the requests of the load: they are owed. Returns false if the connection cannot be
+ * used any more, because a request was sent only in part. */
+bool conn_leave(struct conn *c);
+
 /* Sends control commands that are formatted already, and receives one reply for each. The caller frees those that are
- * not NULL, also after a failure. `name` is for messages. */
+ * not NULL, also after a failure. `name` is for messages. Replies that do not come in time are owed: the connection can
+ * be used further. After any other failure nothing is owed. */
 bool conn_exchange(struct conn *c, double timeout, struct failure *f, const char *name, const char *commands,
                    size_t size, redisReply **replies, size_t count);
 

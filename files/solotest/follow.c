@@ -177,38 +177,55 @@ static bool is_same_server(const struct server_state *a, const struct server_sta
     return a->process_id == b->process_id;
 }
 
-/* Opens what is not open. A server that was restarted has lost its data. */
+/* True if the server has not answered in time, but every connection stands: it may be slow, and is not dead. */
+static bool is_slow(const struct follower *w)
+{
+    const struct exchange *x = &w->outcome.test.exchange;
+    for (size_t i = 0; i < x->conn_count; i++)
+        if (!x->conns[i].ready)
+            return false;
+    return x->conns[0].owed > 0;
+}
+
+/* A server that was restarted has lost its data. */
+static void check_server(struct follower *w, const struct server_state *now)
+{
+    if (is_same_server(&w->armed, now))
+        return;
+    w->restarted = true;
+    w->unreachable = (struct failure){0};
+    (void)fail(&w->unreachable, EXIT_LOST, "lost",
+               "Redis was restarted (process %" PRId64 " instead of %" PRId64 "), so its data may be gone",
+               now->process_id, w->armed.process_id);
+}
+
+/* Opens what is not open. */
 static void reconnect(struct follower *w, uint64_t until)
 {
     struct exchange *x = &w->outcome.test.exchange;
     struct settings s = hurried(w->settings, until);
     struct server_state state = {0};
     struct failure f = {0};
-    w->connected = load_connect(x, &s, w->who, &f) && server_ask(&x->conns[0], &s, &state, &f);
+    w->connected = (load_connect(x, &s, w->who, &f) && server_ask(&x->conns[0], &s, &state, &f)) || is_slow(w);
     if (!w->connected)
         disconnect(w);
     w->unreachable = f;
-    if (w->connected && !is_same_server(&w->armed, &state)) {
-        w->restarted = true;
-        (void)fail(&w->unreachable, EXIT_LOST, "lost",
-                   "Redis was restarted (process %" PRId64 " instead of %" PRId64 "), so its data may be gone",
-                   state.process_id, w->armed.process_id);
-    }
+    if (w->connected)
+        check_server(w, &state);
 }
 
-/* Asks on each connection whether the server still answers. */
+/* Shows the server on each connection that it is not idle. */
 static void ping(struct follower *w, uint64_t until)
 {
     struct exchange *x = &w->outcome.test.exchange;
-    struct settings s = hurried(w->settings, until);
+    struct settings s = hurried(w->settings, min_u64(until, now_ns() + LOOK_EVERY));
     const char *command = "PING";
     for (size_t i = 0; i < x->conn_count; i++) {
         struct failure f = {0};
         redisReply *reply = conn_command(&x->conns[i], s.timeout, &f, 1, &command);
-        if (reply != NULL) {
-            freeReplyObject(reply);
+        freeReplyObject(reply);
+        if (reply != NULL || x->conns[i].owed > 0)
             continue;
-        }
         conn_disconnect(&x->conns[i]);
         w->connected = false;
         w->unreachable = f;
@@ -216,13 +233,16 @@ static void ping(struct follower *w, uint64_t until)
     w->next_ping = now_ns() + PING_EVERY;
 }
 
-/* Finds connections that the server has closed. Any text is as bad: nothing was asked. */
+/* Finds connections that the server has closed. Any text that is not owed is as bad: nothing was asked. */
 static void look_for_closed(struct follower *w)
 {
     struct exchange *x = &w->outcome.test.exchange;
     for (size_t i = 0; i < x->conn_count && w->connected; i++) {
+        struct failure f = {0};
         char byte;
-        ssize_t n = recv(x->conns[i].fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (x->conns[i].owed > 0 && !conn_settle(&x->conns[i], 0, "PING", &f) && x->conns[i].owed > 0)
+            continue;
+        ssize_t n = f.exit_code != EXIT_OK ? 0 : recv(x->conns[i].fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
         if (n > 0 ? x->conns[i].transport != NULL : n < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
         conn_disconnect(&x->conns[i]);
@@ -265,7 +285,8 @@ static bool writes(const struct schedule *plan)
 /* A server that cannot be reached, or that has no connection left, may have one soon. */
 static bool is_worth_another_try(const struct failure *f)
 {
-    return !interrupted && (strcmp(f->kind, "connect") == 0 || strcmp(f->kind, "not_ready") == 0);
+    return !interrupted && (strcmp(f->kind, "connect") == 0 || strcmp(f->kind, "no_client") == 0 ||
+                            strcmp(f->kind, "not_ready") == 0);
 }
 
 static bool arm_once(struct follower *w, struct failure *f)
@@ -364,6 +385,16 @@ static bool may_begin(const struct follower *w, const char *name, uint64_t begin
                                                   : "the connection was not open again in time");
 }
 
+/* Keeps the connections whose replies did not come before the end of the phase. */
+static bool leave(struct follower *w)
+{
+    struct exchange *x = &w->outcome.test.exchange;
+    bool left = w->outcome.failure.exit_code == EXIT_OK;
+    for (size_t i = 0; i < x->conn_count && left; i++)
+        left = conn_leave(&x->conns[i]);
+    return left;
+}
+
 static void run_phase(struct follower *w, size_t i)
 {
     const struct settings *s = &w->plan->phases[i].settings;
@@ -380,12 +411,13 @@ static void run_phase(struct follower *w, size_t i)
     test_perform(t, o, begin);
     measurement_finish(t->measurement, &t->exchange.bound);
     w->done[i] = (struct done){t->complete && o->failure.exit_code == EXIT_OK, o->seed, t->exchange.sent};
-    if (!t->complete)
+    if (!t->complete && !leave(w))
         disconnect(w);
     w->next_ping = now_ns() + PING_EVERY;
 }
 
-/* Asks the server about itself, for this phase's end and the next one's beginning. */
+/* Asks the server about itself, for this phase's end and the next one's beginning. What it does not tell in time stays
+ * unknown. */
 static void look_at_server(struct follower *w, uint64_t until)
 {
     struct settings s = hurried(w->settings, until);
@@ -394,7 +426,13 @@ static void look_at_server(struct follower *w, uint64_t until)
     w->outcome.after = (struct server_state){0};
     if (!w->connected && !w->restarted)
         reconnect(w, until);
-    if (w->connected && !server_ask(&x->conns[0], &s, &w->outcome.after, &f)) {
+    if (!w->connected || w->restarted)
+        return;
+    if (server_ask(&x->conns[0], &s, &w->outcome.after, &f)) {
+        check_server(w, &w->outcome.after); /* unless it said so when it was reached again, which may be before the load */
+        if (w->restarted)
+            (void)fail(&w->outcome.failure, EXIT_LOST, "lost", "%s", w->unreachable.message);
+    } else if (!is_slow(w)) {
         disconnect(w);
         w->unreachable = f;
     }

@@ -64,7 +64,8 @@ static bool load_receive_from(struct exchange *x, struct conn *c, int flags, str
     if (n > 0) {
         if (flags == 0 && !r->full && r->stamped == c->stamped)
             x->looked = max_u64(x->looked, since(r->at, r->waited)); /* it took all that had arrived until then */
-        return replies_consume(x, c, x->input, (size_t)n, r);
+        size_t old = conn_discard(c, x->input, (size_t)n);
+        return old == (size_t)n || replies_consume(x, c, x->input + old, (size_t)n - old, r);
     }
     if (n == 0)
         return exchange_lost(x, "closed by the server");
@@ -374,11 +375,11 @@ static bool load_is_connected(struct exchange *x)
         struct conn *c = &x->conns[i];
         struct arrival a;
         ssize_t n = conn_receive(c, x->input, MSG_DONTWAIT, &a);
-        if (n > 0)
+        if (n > 0 && conn_discard(c, x->input, (size_t)n) < (size_t)n)
             return exchange_protocol_error(x, "a reply without a request");
         if (n == 0)
             return exchange_lost(x, "closed by the server");
-        if (errno != EAGAIN && errno != EINTR)
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
             return exchange_lost(x, conn_problem(c));
     }
     return true;

@@ -362,8 +362,9 @@ solotest:
       description:
         - The C(kind) and C(message) of the error that ended the execution, or V(null).
         - Redis was never there if the kind is C(connect), C(tls) (no handshake, or a certificate that is not accepted),
-          C(auth) or C(unsupported) (a node of a cluster, or a Sentinel). It was there, but closed the connection, did
-          not answer or sent nonsense before the first request of the load if the kind is C(not_ready).
+          C(auth), C(unsupported) (a node of a cluster, or a Sentinel) or C(no_client) (it has no connection left). It
+          was there, but closed the connection, did not answer or sent nonsense before the first request of the load if
+          the kind is C(not_ready).
         - It failed under the load, after the first request was sent, if the kind is C(lost) (the connection),
           C(timeout) (no reply in O(reply_timeout)) or C(protocol) (nonsense).
         - C(reply), some requests got error replies; C(value_size), a value is more than 1 MB larger than

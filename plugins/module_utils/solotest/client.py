@@ -362,6 +362,7 @@ def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
     """Return a message that names the endpoint, the error and what to do."""
     advice = {
         "connect": "is Redis running there, and is the endpoint right?",
+        "no_client": "it runs, but has no connection left; raise its maxclients, or end other clients.",
         "auth": "check username and password.",
         "tls": "does it speak TLS on this port, and are ca_certs, client_cert_file and tls_server_name right?",
         "not_ready": "it accepted a connection, but failed before the first request of the load; see its log.",

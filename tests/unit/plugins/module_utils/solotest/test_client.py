@@ -274,7 +274,12 @@ def test_the_password_is_passed_in_the_environment_only(options, tmp_path, progr
 
 @pytest.mark.parametrize(
     "kind, advice",
-    [("connect", "is Redis running there"), ("auth", "password"), ("refused_foreign_data", "overwrite: true")],
+    [
+        ("connect", "is Redis running there"),
+        ("no_client", "maxclients"),
+        ("auth", "password"),
+        ("refused_foreign_data", "overwrite: true"),
+    ],
 )
 def test_messages_name_the_endpoint_and_say_what_to_do(options, kind, advice):
     message = client.explain(options, {"kind": kind, "message": "no"})

@@ -238,7 +238,8 @@ def test_a_server_that_dies_under_the_load_does_not_make_the_phase_invalid(resul
 
 
 @pytest.mark.parametrize(
-    "error, died", [("connect", True), ("not_ready", True), ("auth", False), ("refused_foreign_data", False)]
+    "error, died",
+    [("connect", True), ("not_ready", True), ("no_client", False), ("auth", False), ("refused_foreign_data", False)],
 )
 @pytest.mark.parametrize("answered", [True, False])
 def test_a_server_that_answered_earlier_and_is_gone_died(config, phase, make_result, error, died, answered):
