@@ -136,6 +136,18 @@ def private_directory(parent: str | None = None) -> str:
     return path
 
 
+def read_file(path: str, size: int) -> bytes:
+    """Return at most so many bytes of a file. A pipe in its place would keep its reader waiting for ever.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "this is no regular file", path)
+        return file.read(size)
+
+
 def write_file(
     path: str,
     text: str,

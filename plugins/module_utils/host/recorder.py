@@ -24,7 +24,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host import cha
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
 from ansible_collections.memstretch.density.plugins.module_utils.host.budgeted_host import BudgetedHost
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, write_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, read_file, write_file
 from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import GroupReclaim
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord, HostRecordError
 
@@ -84,8 +84,8 @@ def _first_job(session: str) -> str | None:
 def plan(session: str) -> dict[str, t.Any]:
     """Return the names of the C(phases) that are recorded."""
     try:
-        with open(os.path.join(session, _PLAN), encoding="utf-8") as stream:
-            return json.load(stream)
+        found: dict[str, t.Any] = json.loads(read_file(os.path.join(session, _PLAN), MAX_BYTES))
+        return found
     except FileNotFoundError:
         return {"phases": [], "own": None}
 
@@ -232,8 +232,7 @@ def read(session: str, names: t.Sequence[str]) -> dict[str, t.Any] | None:
         with a DRAM budget, and C(over_time); each only if it is known.
     """
     try:
-        with open(os.path.join(session, _SAMPLES), "rb") as stream:
-            content = stream.read(MAX_BYTES)
+        content = read_file(os.path.join(session, _SAMPLES), MAX_BYTES)
     except FileNotFoundError:
         return None
     lines = [json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines()]

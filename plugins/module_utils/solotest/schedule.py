@@ -34,7 +34,11 @@ from ansible_collections.memstretch.density.plugins.module_utils.host import pre
 from ansible_collections.memstretch.density.plugins.module_utils.host import recorder
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach, is_running
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory, write_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
+    private_directory,
+    read_file,
+    write_file,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import client, futility
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import placement as client_placement
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.client import ClientError
@@ -44,6 +48,7 @@ SCHEDULE, START, OUTPUT, ERRORS, LAUNCHED = "schedule", "schedule.start", "outpu
 ARM_SECONDS = 60.0
 # The client prints at most about 200 KB for a phase.
 MAX_OUTPUT = 256 * 2**20
+_MAX_LAUNCHED = 2**20
 _LOOK_SECONDS = 0.02
 _SESSION = re.compile(r"[0-9a-f]{8,64}")
 _MEMBER = re.compile(r"[0-9]{1,6}[om]?")
@@ -229,8 +234,8 @@ def _wait_until_armed(job: Job, options: t.Mapping[str, t.Any], pid: int) -> Non
 
 def _silent(job: Job, pid: int) -> str:
     """Return why a client that has ended printed nothing."""
-    with contextlib.suppress(FileNotFoundError), open(job.file(ERRORS), encoding="utf-8", errors="replace") as stream:
-        printed = stream.read(4000).strip()
+    with contextlib.suppress(FileNotFoundError):
+        printed = read_file(job.file(ERRORS), 4000).decode(errors="replace").strip()
         if printed:
             return printed
     return f"the client (pid {pid}) ended without a result"
@@ -241,6 +246,12 @@ def _end(pid: int) -> None:
         os.kill(pid, signal.SIGTERM)
 
 
+def _launched(job: Job) -> dict[str, t.Any]:
+    """Return what was noted at the launch."""
+    noted: dict[str, t.Any] = json.loads(read_file(job.file(LAUNCHED), _MAX_LAUNCHED))
+    return noted
+
+
 def _lines(job: Job) -> list[dict[str, t.Any]]:
     """Return the whole lines of the output.
 
@@ -248,8 +259,7 @@ def _lines(job: Job) -> list[dict[str, t.Any]]:
         ClientError: there are too many of them, or one is damaged.
     """
     try:
-        with open(job.file(OUTPUT), "rb") as stream:
-            content = stream.read(MAX_OUTPUT + 1)
+        content = read_file(job.file(OUTPUT), MAX_OUTPUT + 1)
     except FileNotFoundError:
         return []
     if len(content) > MAX_OUTPUT:
@@ -279,8 +289,7 @@ def collect(job: Job, first: int, until: int | None, wait: float) -> dict[str, t
         ClientError: there is no such job.
     """
     try:
-        with open(job.file(LAUNCHED), encoding="utf-8") as stream:
-            launched = json.load(stream)
+        launched = _launched(job)
     except FileNotFoundError:
         launched = None
         if not os.path.isdir(job.path):
@@ -385,8 +394,7 @@ def stop(job: Job) -> None:
     with contextlib.suppress(FileNotFoundError, ValueError):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(job.file(SCHEDULE))
-        with open(job.file(LAUNCHED), encoding="utf-8") as stream:
-            launched = json.load(stream)
+        launched = _launched(job)
         if client.is_running(launched["pid"], launched["options"]["executable"]):
             _end(launched["pid"])
     remove(job)

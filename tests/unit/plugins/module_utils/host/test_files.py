@@ -16,6 +16,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
     meminfo,
     parse_cpu_list,
     private_directory,
+    read_file,
     remove_file,
     swap_areas,
     write_file,
@@ -128,6 +129,17 @@ def test_a_link_at_the_name_of_the_new_file_is_not_followed(tmp_path, link):
 
     assert victim.read_text(encoding="utf-8") == "precious"
     assert path.read_text(encoding="utf-8") == "new" and not path.is_symlink()
+
+
+def test_a_file_is_read_up_to_a_size_and_a_pipe_or_link_not_at_all(tmp_path):
+    (tmp_path / "file").write_bytes(b"abcdef")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+
+    assert read_file(str(tmp_path / "file"), 4) == b"abcd"
+    for name in ("pipe", "link", "absent"):
+        with pytest.raises(OSError, match=name):
+            read_file(str(tmp_path / name), 4)
 
 
 def test_the_private_directory_is_the_same_each_time_and_private(tmp_path):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import stat
 import sys
 import time
@@ -144,6 +145,17 @@ def test_a_fill_begins_at_once(launch, job):
     assert found["machine"] is None and launched["pid"]
     (fill,) = found["phases"]
     assert fill["changed"] and fill["solotest"]["fill"]["keys"] == 5
+
+
+@pytest.mark.parametrize("name", [schedule.OUTPUT, schedule.LAUNCHED])
+def test_a_pipe_in_place_of_a_file_holds_nobody(launch, job, name):
+    pid = launch("wait_for_start()")["pid"]
+    os.unlink(job.file(name))
+    os.mkfifo(job.file(name))
+    with pytest.raises(OSError, match="no regular file"):
+        schedule.collect(job, 0, None, 10)
+    os.kill(pid, signal.SIGTERM)
+    os.unlink(job.file(name))
 
 
 def test_a_machine_without_a_client_is_only_recorded(launch, job):
