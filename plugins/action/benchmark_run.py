@@ -55,6 +55,7 @@ class ActionModule(ControllerAction):
         "run_id": {"type": "str"},
         "resume": {"type": "bool", "default": True},
         "new_attempt": {"type": "bool", "default": False},
+        "continued": {"type": "str"},
         "labels": {"type": "list", "elements": "str", "default": []},
         "expected": {"type": "list", "elements": "str", "default": []},
         "fleet": {"type": "dict", "default": {}},
@@ -182,6 +183,8 @@ def _choose(
     now: float,
 ) -> _Begun:
     """Choose the directory of the run."""
+    if options["continued"]:
+        return _Begun(RunDirectory(options["results_dir"], options["continued"]), True)
     if options["run_id"]:
         return _choose_named(options, hashed, fingerprint, phases)
     new = unused(options["results_dir"], f"{hashed['profile']}-{compact_utc(now)}")

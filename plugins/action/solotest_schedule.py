@@ -32,9 +32,9 @@ class ActionModule(ActionBase):
         marks = {"schedule_role": role, "schedule_host": str(self._task.delegate_to or name)}
         if given["state"] == "released":
             return {**self._release(given), **marks}
-        clock = self._clock() if given["state"] == "collected" else None
         result = {**super().run(tmp, task_vars), **self._answer(task_vars)}
-        if clock and "collected" in result:
+        clock = self._clock() if "collected" in result else None  # a client that is overloaded ends late
+        if clock:
             result["collected_clock"] = clock._asdict()
         if "job" in result:
             result["stop_command"] = self._stop_command(result["job"])

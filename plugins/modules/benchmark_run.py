@@ -60,6 +60,9 @@ options:
       - For sequences of runs with given names, after an interruption.
     type: bool
     default: false
+  continued:
+    description: Name of the run that this playbook has resumed. It is continued even if nothing is left to measure.
+    type: str
   expected:
     description: Names of all hosts of the fleet, including those that failed earlier in the playbook.
     type: list

@@ -373,7 +373,8 @@ def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
         "reply": "Redis answered with errors; see requests.errors.",
         "value_size": "use the value_size of the fill.",
         "resources": "free memory on the client's host, or raise the limits of its user.",
-        "late": "the client was held up in the phase before; see its log and the host's memory pressure.",
+        "late": "the client heard of the start too late, or was held up by the phase before; a larger "
+        "latency_benchmark_lead_seconds gives it more time, and the host's memory pressure may tell why.",
         "interrupted": "the client was ended by a signal.",
     }.get(error["kind"], "")
     return f"Redis {_endpoint(options)}: {error['message']}".rstrip(".") + (f": {advice}" if advice else "")

@@ -200,7 +200,7 @@ class RunRecorder:
         if is_over:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.directory.file(PENDING))
-            self.keep_clocks(self._after)
+            self.keep_clocks(self._after, ended.is_interrupted)
         return ended.is_interrupted
 
     def _write(self, phase: PhaseResults, seen: t.Mapping[str, t.Any]) -> None:
@@ -210,13 +210,17 @@ class RunRecorder:
         for line in report_text.outcome(document):
             self.say(line)
 
-    def keep_clocks(self, after: t.Mapping[str, t.Any]) -> None:
-        """Keep the clocks that were read after the last phase, by host, next to those before the run."""
+    def keep_clocks(self, after: t.Mapping[str, t.Any], is_interrupted: bool) -> None:
+        """Keep the clocks that were read after the last phase, by host, next to those before the run.
+
+        What a host did not return of an interrupted schedule is measured again.
+        """
         run = self.directory.read_json("run.json")
         unread = {"error": "the host returned no result"}
         run["sessions"][-1]["clocks"] = {
             host: {"before": before._asdict(), "after": after.get(host, unread)}
             for host, before in sorted(self._clocks.before.items())
+            if host in after or not is_interrupted
         }
         self.directory.write_json("run.json", run)
 

@@ -87,7 +87,7 @@ def fleet_run(begun, make_result):
         def end(recorder):
             at = phase_at(14)
             default = {host: Reading(at, offset(host, 99), UNCERTAINTY)._asdict() for host in begun["expected"]}
-            recorder.keep_clocks(after or default)
+            recorder.keep_clocks(after or default, is_interrupted=False)
 
         return summarise(record_run(begun, measure, start_of=lambda phase: phase_at(phase["index"]), end=end)[0])
 
