@@ -70,6 +70,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report import i
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import schedule_answer
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import failure_message
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import is_gone
 
 # Results are told apart by the action that made them, never by their keys: any host can return any key. The first three
 # actions run on the controller only; the others return only what they accept of a host's answer.
@@ -244,6 +245,7 @@ class CallbackModule(CallbackBase):
                 return
             # Its client had been launched: the machine died, or is too busy to answer.
             died = action == _HOST and unreachable and str(result.task.args.get("state")) == "collected"
+            died = died or (action == _HOST and is_gone(answer))
             self._recorder.fail(host, text, partial, died)
             return
         if "results" not in answer and action in _MEASURING and _mode(result, partial) != "ping":

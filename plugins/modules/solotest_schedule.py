@@ -122,6 +122,10 @@ job:
   description: The C(path) of the files on the host and the C(pid) of the client.
   returned: O(state=launched)
   type: dict
+error:
+  description: The C(kind) and C(message) of the error that keeps the client from its Redis.
+  returned: O(state=launched), if the client cannot load its Redis
+  type: dict
 phases:
   description:
     - For each phase its name as C(phase), and what P(memstretch.density.solotest#module) returns, with C(failed) and
@@ -216,6 +220,8 @@ def main() -> None:
             module.exit_json(changed=False, **schedule.collect(job, options["first"], options["until"], wait))
         schedule.stop(job)
         module.exit_json(changed=False)
+    except schedule.NotArmed as error:
+        module.fail_json(msg=str(error), error=error.error)
     except (client.ClientError, SettingError) as error:
         module.fail_json(msg=str(error))
     except OSError as error:

@@ -54,6 +54,19 @@ _SESSION = re.compile(r"[0-9a-f]{8,64}")
 _MEMBER = re.compile(r"[0-9]{1,6}[om]?")
 
 
+class NotArmed(ClientError):
+    """A client cannot load its Redis.
+
+    Args:
+        text: what to do.
+        error: C(kind) and C(message), as the client printed them.
+    """
+
+    def __init__(self, text: str, error: t.Mapping[str, str]) -> None:
+        super().__init__(text)
+        self.error = dict(error)
+
+
 class Job(t.NamedTuple):
     """One client of a session, or a machine that is only recorded.
 
@@ -122,7 +135,8 @@ def launch(
         C(pid) of the client, None without one, and the C(path) of the job.
 
     Raises:
-        ClientError: it is launched already, cannot be launched, or its Redis does not answer.
+        NotArmed: its Redis does not answer, or refuses it.
+        ClientError: it is launched already, or cannot be launched.
     """
     os.makedirs(job.session, mode=0o700, exist_ok=True)
     try:
@@ -229,7 +243,8 @@ def _wait_until_armed(job: Job, options: t.Mapping[str, t.Any], pid: int) -> Non
             raise ClientError(f"the client (pid {pid}) was not armed within {ARM_SECONDS:g} s")
         time.sleep(_LOOK_SECONDS)
     if not lines[0].get("armed"):
-        raise ClientError(client.explain(options, lines[0]["error"]))
+        error = lines[0]["error"]
+        raise NotArmed(client.explain(options, error), error)
 
 
 def _silent(job: Job, pid: int) -> str:

@@ -44,6 +44,7 @@ class RunRecorder:
         self.phase: PhaseResults | None = None
         self.schedule: Schedule | None = None
         self.launched = Launched()
+        self._lost: dict[str, tuple[str, bool]] = {}  # in the fill: the message, and whether the host died
         self._after: dict[str, t.Any] = {}
         self._expected = frozenset(begun["expected"])
         self.directory.create()
@@ -99,6 +100,8 @@ class RunRecorder:
         """Begin the schedule: the results that follow belong to its phases."""
         self.end_phase()
         self.schedule = Schedule(plan, lambda entry: self._results(entry, plan["planned_at"]))
+        for host, (message, died) in self._lost.items():
+            self.schedule.fail(host, message, died)
         if self.schedule.start_at is not None:
             self.say(
                 f"Collecting what was measured since {utc(self.schedule.start_at)}, before the run was interrupted"
@@ -180,6 +183,7 @@ class RunRecorder:
         """Merge, judge and write the current fill, if there is one."""
         if self.phase:
             ended, self.phase = self.phase, None
+            self._lost.update({host: (message, host in ended.died) for host, message in ended.failed.items()})
             self._write(ended, {})
 
     def end_schedule(self, is_over: bool = True) -> bool:

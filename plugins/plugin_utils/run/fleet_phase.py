@@ -87,7 +87,7 @@ class PhaseResults:
         """Record that host failed, what it had measured by then, and whether it died under the load."""
         self.failed[host] = message
         self._awaited.discard(host)
-        if died or _died_under_load(partial) or (host in self._answered and _is_gone(partial)):
+        if died or _died_under_load(partial) or (host in self._answered and is_gone(partial)):
             self.died.add(host)
         if partial:
             self.partial[host] = partial
@@ -201,7 +201,7 @@ def _died_under_load(partial: t.Mapping[str, t.Any] | None) -> bool:
     return _error_kind(partial) in ("lost", "timeout") and bool(written)
 
 
-def _is_gone(partial: t.Mapping[str, t.Any] | None) -> bool:
+def is_gone(partial: t.Mapping[str, t.Any] | None) -> bool:
     """Return whether a client could not connect, or its server closed the connection or hung before the load."""
     return _error_kind(partial or {}) in ("connect", "not_ready")
 

@@ -31,6 +31,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
 MOST_PHASES = 10_000
 
 _JOB = Fields({"path": Text(4096), "pid": Optional(Whole(2, 2**31 - 1))})
+_ERROR = Fields({"kind": Text(), "message": Message()})
 _SHARE = Optional(Real(-1, 1e6))
 _OVER_TIME = Fields(
     {
@@ -76,7 +77,9 @@ def plain(answer: _Answer) -> dict[str, t.Any]:
 def launched(answer: _Answer) -> dict[str, t.Any]:
     """Return the accepted part of the answer to a launch."""
     accepted = plain(answer)
-    return accepted if accepted.get("failed") or "job" not in answer else {**accepted, "job": job(answer["job"])}
+    if accepted.get("failed"):
+        return {**accepted, "error": _ERROR.check("error", answer["error"])} if answer.get("error") else accepted
+    return {**accepted, "job": job(answer["job"])} if "job" in answer else accepted
 
 
 def collected(answer: _Answer, now: float) -> dict[str, t.Any]:

@@ -107,8 +107,10 @@ def test_what_a_client_has_measured_is_collected_and_removed(launch, job):
 
 
 def test_a_client_that_is_not_armed_says_why_and_leaves_nothing(launch, job):
-    with pytest.raises(client.ClientError, match="is Redis running there"):
-        launch("line({'schema': 1, 'armed': False, 'error': {'kind': 'connect', 'message': 'refused'}})")
+    error = {"kind": "connect", "message": "refused"}
+    with pytest.raises(schedule.NotArmed, match="is Redis running there") as raised:
+        launch(f"line({{'schema': 1, 'armed': False, 'error': {error}}})")
+    assert raised.value.error == error
     assert not os.path.exists(job.session)
     with pytest.raises(client.ClientError, match="a message of the client"):
         launch("sys.exit('a message of the client')")

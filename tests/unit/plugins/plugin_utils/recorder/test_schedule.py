@@ -87,6 +87,27 @@ def test_a_host_that_dies_in_a_phase_keeps_those_before(recorder, begun, make_re
         assert document["died"] == died and sorted(document["hosts"]) == [h for h in begun["expected"] if h not in died]
 
 
+@pytest.mark.parametrize("kind, died", [("lost", True), ("refused_foreign_data", False)])
+def test_a_host_that_is_lost_in_the_fill_is_lost_in_all_phases(recorder, begun, make_result, kind, died):
+    plan = plan_of(begun)
+    recorder.begin_fill(begun["phases"][0], START - 60)
+    for number, host in enumerate(begun["expected"]):
+        filled = {"phase": "fill", "solotest": make_result(begun["phases"][0], number, START - 50)}
+        if host == "b":
+            partial = {**filled["solotest"], "error": {"kind": kind, "message": "gone"}}
+            filled = {"phase": "fill", "failed": True, "msg": "gone", "solotest": partial}
+        recorder.collect(host, "client", {"phases": [filled], "machine": None}, None)
+    recorder.begin_schedule(plan)
+    recorder.start_schedule(START)
+    for number, host in enumerate(begun["expected"]):
+        if host != "b":
+            recorder.collect(host, "client", answers(plan, make_result, number), None)
+    recorder.end_schedule()
+    for document in phases(recorder).values():
+        assert document["failed"] == {"b": "gone"} and document["died"] == (["b"] if died else [])
+        assert document["valid"] is died
+
+
 def test_a_host_that_is_measured_later_has_not_died(recorder, begun, make_result):
     plan = plan_of(begun)
 

@@ -81,3 +81,11 @@ def test_a_job_is_an_absolute_path_and_a_pid():
         "failed": True,
         "msg": "no",
     }
+
+
+def test_a_client_that_was_not_armed_says_why():
+    error = {"kind": "connect", "message": "refused"}
+    found = schedule_answer.launched({"failed": True, "msg": "no", "error": {**error, "more": 1}, "job": "?"})
+    assert found == {"changed": False, "failed": True, "msg": "no", "error": error}
+    with pytest.raises(MeasurementError, match=r"error\.kind"):
+        schedule_answer.launched({"failed": True, "msg": "no", "error": {**error, "kind": ["connect"]}})
