@@ -18,7 +18,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest import
 from ansible_collections.memstretch.density.plugins.module_utils.swap import options as swap
 from ansible_collections.memstretch.density.plugins.module_utils.vm import options as vm
 from ansible_collections.memstretch.density.plugins.modules import kvm_info, solotest_schedule
-from ansible_collections.memstretch.density.plugins.plugin_utils import vm_members
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import options as forecast
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
