@@ -183,7 +183,7 @@ def _choose(
     now: float,
 ) -> _Begun:
     """Choose the directory of the run."""
-    if options["continued"]:
+    if options.get("continued"):
         return _Begun(RunDirectory(options["results_dir"], options["continued"]), True)
     if options["run_id"]:
         return _choose_named(options, hashed, fingerprint, phases)

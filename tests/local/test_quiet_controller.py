@@ -65,11 +65,11 @@ class Controller:
         self._playbook, self._ports = playbook, {str(port) for port in ports}
 
     def waits(self) -> bool:
-        """Return whether the clients are there, which follow their schedule by themselves."""
+        """Decide whether the clients are there, which follow their schedule by themselves."""
         return len(self._clients(processes())) == len(self._ports)
 
     def wakeups(self) -> dict[int, int]:
-        """Return how often each process has woken up so far, by its id."""
+        """Count how often each process has woken up so far, by its id."""
         return {pid: wakeups(pid) for pid in self._descendants(processes())}
 
     def _clients(self, now: dict[int, Process]) -> list[int]:
@@ -87,7 +87,7 @@ class Controller:
 
 
 def is_quiet(rates: dict[int, float]) -> bool:
-    """Return whether all processes of the controller were there all the time, and slept."""
+    """Decide whether all processes of the controller were there all the time, and slept."""
     return bool(rates) and all(rate <= MOST for rate in rates.values())
 
 

@@ -174,7 +174,7 @@ def _owner(handle: int) -> dict[str, t.Any] | None:
 
 
 def is_running(pid: int, executable: str) -> bool:
-    """Return whether pid is still the client, and not another process that was given the same number."""
+    """Decide whether pid is still the client, and not another process that was given the same number."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as stream:
             return stream.read().split(b"\0")[0] == executable.encode()

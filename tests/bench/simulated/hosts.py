@@ -107,7 +107,7 @@ class SimulatedHost:
 
     def shell(self, command: str) -> str:
         """Return what a command prints."""
-        released = re.search(r"printf '%s\\n' ([\d.]+) > \S+schedule\.start", command)
+        released = re.search(r"(\d+\.\d{6})\b[^\d]* > \S+schedule\.start", command)  # whatever the quotes
         if released:
             self._file_of("start").write_text(released[1], encoding="ascii")
             return ""
