@@ -77,6 +77,8 @@ options:
     description:
       - Name of a VM that is shut off. Its only disk is the golden image, and its definition the template of the VMs.
         It must not be started as long as the fleet exists.
+      - O(memory) and O(vcpus) also replace what the definition repeats of them. Memory is spread over its NUMA cells
+        in proportion, and its topology keeps its sockets and threads as far as the vCPUs can be divided by them.
     type: str
   seed:
     description:
@@ -124,6 +126,7 @@ options:
         description:
           - A V(network) of libvirt, a V(bridge) of the host, or V(user) networking. The last one needs neither, and
             forwards ports of the host's loopback interface to the VMs.
+          - Where libvirt serves no DHCP, addresses come from the guest agents, or else from the host's ARP table.
         type: str
         choices: [network, bridge, user]
         default: network
@@ -276,7 +279,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.fleet import
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage, ImageChains
 from ansible_collections.memstretch.density.plugins.module_utils.vm.options import build_template, check_options
-from ansible_collections.memstretch.density.plugins.module_utils.vm.template import DomainError, Template, Vm
+from ansible_collections.memstretch.density.plugins.module_utils.vm.sizes import DomainError
+from ansible_collections.memstretch.density.plugins.module_utils.vm.template import Template, Vm
 
 ARGUMENTS = {
     "fleet": {"type": "str", "required": True},
@@ -353,7 +357,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     for warning in difference.warnings:
         module.warn(warning)
     template = difference.template
-    addresses = fleet.addresses(template.network["type"], options["address_timeout"]) if template else {}
+    addresses = fleet.addresses(template.network, options["address_timeout"]) if template else {}
     return {
         "changed": difference.changes,
         "diff": {"before": lines(difference.before), "after": lines(difference.after)},

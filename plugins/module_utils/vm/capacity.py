@@ -14,17 +14,17 @@ import xml.etree.ElementTree as ET
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles, group_directory
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
-from ansible_collections.memstretch.density.plugins.module_utils.options import size_in_bytes
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_in_bytes, size_text
 from ansible_collections.memstretch.density.plugins.module_utils.vm.addresses import dhcp_range
 from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Capacity, Demand, admit
 from ansible_collections.memstretch.density.plugins.module_utils.vm.fleet import Action, Fleet
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage
 from ansible_collections.memstretch.density.plugins.module_utils.vm.options import Options
+from ansible_collections.memstretch.density.plugins.module_utils.vm.sizes import MIB, Sizes
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
     TRANSLATION_CACHE,
     Template,
-    max_memory_of,
     unswappable_reason,
 )
 
@@ -72,17 +72,32 @@ def _demand(
     fleet: Fleet, template: Template, actions: t.Sequence[Action], image: GoldenImage, options: Options
 ) -> Demand:
     definition = template.xml(fleet.vms[0])
-    root = ET.fromstring(definition)
+    sizes = fleet.host.sizes(fleet.vms[0].name, definition)
+    _refuse_other_sizes(template, sizes)
     return Demand(
         vms=len(fleet.vms),
         new_disks=sum("clone" in action.operations for action in actions),
-        memory=max_memory_of(definition),
+        memory=sizes.memory,
         overhead=OVERHEAD + (TRANSLATION_CACHE if template.domain_type == "qemu" else 0),
-        vcpus=int(root.findtext("vcpu") or 1),
+        vcpus=sizes.vcpus,
         disk_growth=size_in_bytes("disk_growth", options["disk_growth"]),
         disk_size=image.size(),
-        unswappable=unswappable_reason(root),
+        unswappable=unswappable_reason(ET.fromstring(definition)),
     )
+
+
+def _refuse_other_sizes(template: Template, sizes: Sizes) -> None:
+    """Raise VmHostError if libvirt would give other sizes to the VMs than the options ask for."""
+    different = []
+    if template.memory and not 0 <= sizes.memory - template.memory < MIB:  # libvirt rounds up
+        different.append(f"memory: {size_text(template.memory)} becomes {size_text(sizes.memory)}")
+    if template.vcpus and {sizes.vcpus, sizes.max_vcpus} != {template.vcpus}:
+        different.append(f"vcpus: {template.vcpus} becomes {sizes.vcpus} of {sizes.max_vcpus}")
+    if different:
+        raise VmHostError(
+            f"libvirt gives other sizes to the VMs: {'; '.join(different)}. Something in the definition of the master "
+            "repeats them. Take it out, or set the sizes of the master itself. Nothing was changed"
+        )
 
 
 def _free_space(directory: str) -> int:

@@ -31,8 +31,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.template imp
 _SHARED_FILES = re.compile(r"seed-[0-9a-f]+\.iso|\.clone\.qcow2")
 # Fleets of earlier versions have no list of their disks.
 _UNLISTED_FILES = re.compile(r"clone-.+\.(qcow2|console)|\.clone-.+\.new")
-# Sources of a VM's address by type of network, the most reliable first. With user networking the host sees none.
-_ADDRESS_SOURCES = {"network": ["lease"], "bridge": ["agent", "arp"]}
+# Sources of a VM's address, the most reliable first: whether libvirt's own DHCP assigns it, or somebody else.
+_ASSIGNED_HERE = ("lease",)
+_ASSIGNED_ELSEWHERE = ("agent", "arp")
 
 
 class Action(t.NamedTuple):
@@ -366,24 +367,34 @@ class Fleet:
                 found[action.vm.name] = "running" if "start" in action.operations else "shut off"
         return found
 
-    def addresses(self, network_type: str, timeout: float) -> dict[str, str]:
+    def addresses(self, network: t.Mapping[str, t.Any], timeout: float) -> dict[str, str]:
         """Return the address of each running VM that has one; wait until all have one or the timeout is over."""
-        sources = _ADDRESS_SOURCES.get(network_type, [])
-        running = [vm.name for vm in self.vms if vm.name in self.members and self.members[vm.name].running]
+        sources = self._address_sources(network)
+        running = [vm for vm in self.vms if vm.name in self.members and self.members[vm.name].running]
         waiting = running if sources else []
         found: dict[str, str] = {}
         deadline = time.monotonic() + timeout
         while True:
-            for name in waiting:
+            for vm in waiting:
                 for source in sources:
-                    addresses = self.host.addresses(name, source)
+                    addresses = self.host.addresses(vm, source)
                     if addresses:
-                        found[name] = addresses[0]
+                        found[vm.name] = addresses[0]
                         break
-            waiting = [name for name in waiting if name not in found]
+            waiting = [vm for vm in waiting if vm.name not in found]
             if not waiting or time.monotonic() >= deadline:
                 return found
             time.sleep(POLL_S)
+
+    def _address_sources(self, network: t.Mapping[str, t.Any]) -> tuple[str, ...]:
+        if network["type"] == "user":
+            return ()  # the host sees none
+        if network["type"] == "bridge":
+            return _ASSIGNED_ELSEWHERE
+        # The network of a fleet is there by now, unless this is check mode.
+        created_later = bool(network.get("address"))
+        here = created_later or self.host.network_addresses(network["name"]) is not None
+        return _ASSIGNED_HERE if here else _ASSIGNED_ELSEWHERE
 
     def describe(self, template: Template | None, addresses: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
         """Return the VMs as the module vm_fleet documents them."""

@@ -15,12 +15,9 @@ import time
 import typing as t
 import xml.etree.ElementTree as ET
 
-from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
-    Mark,
-    macs_of,
-    mark_of,
-    max_memory_of,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.vm.sizes import Sizes, max_memory_of, sizes_of_command
+from ansible_collections.memstretch.density.plugins.module_utils.vm.template import Mark, Vm, macs_of, mark_of
 
 try:
     import libvirt
@@ -28,6 +25,7 @@ except ImportError:
     libvirt = None
 
 POLL_S = 0.25
+_ARP_COMPLETE = 0x02
 
 
 class VmHostError(Exception):
@@ -56,6 +54,12 @@ def usable_addresses(cards: t.Mapping[str, t.Any]) -> list[str]:
     found = [_parsed(ip["addr"]) for card in cards.values() for ip in card["addrs"] or []]
     usable = [each for each in found if each and not each.is_loopback and not each.is_link_local]
     return [str(each) for each in sorted(usable, key=lambda each: each.version)]
+
+
+def arp_addresses(table: str, mac: str) -> list[str]:
+    """Return the addresses of a network card in the kernel's ARP table, /proc/net/arp."""
+    rows = (line.split() for line in table.splitlines()[1:])
+    return [row[0] for row in rows if len(row) > 3 and row[3].lower() == mac and int(row[2], 16) & _ARP_COMPLETE]
 
 
 def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -145,6 +149,18 @@ class VmHost:
     def define(self, xml: str) -> None:
         self._call("define the VM", lambda: self._connection.defineXML(xml))
 
+    def sizes(self, name: str, xml: str) -> Sizes:
+        """Return the sizes that libvirt would give to a VM, without defining it.
+
+        Raises:
+            VmHostError: libvirt or QEMU cannot run such a VM.
+        """
+        command = self._call(
+            f"make a VM of the definition of {name}",
+            lambda: self._connection.domainXMLToNative("qemu-argv", xml, 0),
+        )
+        return sizes_of_command(command, xml)
+
     def start(self, name: str) -> None:
         domain = self._find(name)
         if self._state(name, domain) == libvirt.VIR_DOMAIN_PAUSED:
@@ -176,16 +192,19 @@ class VmHost:
         domain = self._find(name)
         self._call(f"undefine {name}", lambda: domain.undefineFlags(flags))
 
-    def addresses(self, name: str, source: str) -> list[str]:
+    def addresses(self, vm: Vm, source: str) -> list[str]:
         """Return the addresses of a VM, those of IPv4 first.
 
         Args:
             source: lease (of its libvirt network), agent (in the guest) or arp (the host's ARP table).
         """
+        # libvirt 9.0 fails to read a table that is empty ("wrong nlmsg len").
+        if source == "arp":
+            return arp_addresses(HostFiles().text("/proc/net/arp") or "", vm.mac)
+        name = vm.name
         kind = {
             "lease": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE,
             "agent": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT,
-            "arp": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP,
         }[source]
         try:
             cards = self._find(name).interfaceAddresses(kind)
@@ -201,8 +220,8 @@ class VmHost:
             raise VmHostError(f"cannot read the address of {name}: {error}") from error
         return usable_addresses(cards)
 
-    def network_addresses(self, name: str) -> int:
-        """Count how many addresses a libvirt network can assign.
+    def network_addresses(self, name: str) -> int | None:
+        """Count how many addresses a libvirt network can assign, None if libvirt serves no DHCP in it.
 
         Raises:
             VmHostError: there is no such network, or it is not active.
@@ -214,10 +233,13 @@ class VmHost:
         if not self._call(f"read the network {name}", network.isActive):
             raise VmHostError(f"network: {name!r} is not active")
         definition = self._call(f"read the network {name}", network.XMLDesc)
-        ranges = ET.fromstring(definition).iterfind("./ip/dhcp/range")
+        servers = ET.fromstring(definition).findall("./ip/dhcp")
+        if not servers:
+            return None
         return sum(
             int(ipaddress.ip_address(each.get("end", ""))) - int(ipaddress.ip_address(each.get("start", ""))) + 1
-            for each in ranges
+            for server in servers
+            for each in server.iterfind("range")
         )
 
     def _find(self, name: str) -> t.Any:

@@ -19,12 +19,15 @@ import uuid
 import xml.etree.ElementTree as ET
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import parse_cpu_list
+from ansible_collections.memstretch.density.plugins.module_utils.vm.sizes import DomainError, set_memory, set_vcpus
 
 NAMESPACE = "https://github.com/memstretch/density/vm"
 QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
 # The namespace of our VMs' UUIDs: any fixed value serves.
 _IDENTITIES = uuid.UUID("6d656d73-7472-4574-8368-64656e736974")
 _SEED_TARGET = "vdz"
+# Where networks have no DHCP of libvirt's, addresses come from the guest agent.
+_AGENT_CHANNEL = "org.qemu.guest_agent.0"
 # libvirt numbers the slots of its devices from 1; a network card that it does not manage goes far behind them.
 _USER_NETWORK_SLOT = "0x1e"
 # Under emulation the newest processor is the slowest: the kernel sets up and tests everything that it supports,
@@ -34,18 +37,11 @@ EMULATED_CPU = "Nehalem"
 # and it is swapped just the same.
 TRANSLATION_CACHE = 128 * 2**20
 _BUS_DEVICES = {"virtio": "vd", "scsi": "sd", "sata": "sd"}
-# libvirt's units of memory.
-_UNITS = {"b": 1, "bytes": 1, "KB": 1000, "k": 2**10, "KiB": 2**10, "M": 2**20, "MiB": 2**20}
-_UNITS.update({"G": 2**30, "GiB": 2**30, "T": 2**40, "TiB": 2**40})
 # Stricter than the kernel's lists: a half-typed range such as "1-" is an error, not CPU 1.
 _CPU_LIST = re.compile(r"\s*\d+\s*(-\s*\d+\s*)?(,\s*\d+\s*(-\s*\d+\s*)?)*")
 
 ET.register_namespace("density", NAMESPACE)
 ET.register_namespace("qemu", QEMU_NAMESPACE)
-
-
-class DomainError(Exception):
-    """A VM cannot be defined as requested; the text gives the reason."""
 
 
 class Vm(t.NamedTuple):
@@ -98,13 +94,6 @@ def mark_of(xml: str) -> Mark | None:
 def macs_of(xml: str) -> set[str]:
     """Return the MAC addresses of all network cards in a definition."""
     return {element.get("address", "").lower() for element in ET.fromstring(xml).iterfind("./devices/interface/mac")}
-
-
-def max_memory_of(xml: str) -> int:
-    """Return the largest amount of memory that a VM may use, in bytes."""
-    element = ET.fromstring(xml).find("memory")
-    unit = "KiB" if element is None else element.get("unit", "KiB")
-    return 0 if element is None else int(element.text or 0) * _UNITS.get(unit, 2**10)
 
 
 def files_of(xml: str) -> set[str]:
@@ -254,8 +243,7 @@ class Template(t.NamedTuple):
         serial = _add(devices, "serial", type="file")
         _add(serial, "source", path=self.console(vm))
         _add(serial, "target", port="0")
-        channel = _add(devices, "channel", type="unix")
-        _add(channel, "target", type="virtio", name="org.qemu.guest_agent.0")
+        self._add_agent_channel(devices)
         _add(_add(devices, "rng", model="virtio"), "backend", "/dev/urandom", model="random")
         self._add_balloon(devices)
 
@@ -263,14 +251,11 @@ class Template(t.NamedTuple):
         root = copy.deepcopy(ET.fromstring(self.master))
         root.set("type", self.domain_type)
         if self.cpu_model or self.domain_type == "qemu":
-            _remove(root, "cpu")
-            self._add_cpu(root)
+            self._replace_cpu(root)
         devices = root.find("devices")
         if devices is None:
             raise DomainError("the master has no devices")
-        for name, text in (("name", vm.name), ("uuid", vm.uuid)):
-            element = root.find(name)
-            (element if element is not None else ET.SubElement(root, name)).text = text
+        self._set_identity(root, vm)
         self._set_size(root)
         self._set_placement(root, vm)
         self._limit_emulator(root)
@@ -283,12 +268,29 @@ class Template(t.NamedTuple):
             self._add_seed(devices)
             self._set_firmware_serial(root, vm)
             system = root.find("os")
-            if system is not None and system.find("smbios") is None:
+            if system is not None:
+                _remove(system, "smbios")
                 _add(system, "smbios", mode="sysinfo")
         self._replace_endpoints(devices, vm)
+        if devices.find(f"./channel/target[@name='{_AGENT_CHANNEL}']") is None:
+            self._add_agent_channel(devices)
         _remove(devices, "memballoon")
         self._add_balloon(devices)
         return root
+
+    @staticmethod
+    def _set_identity(root: ET.Element, vm: Vm) -> None:
+        """Give a VM its own name and UUID, the UUID also where the firmware tells it to the guest."""
+        old = (root.findtext("uuid") or "").strip().lower()
+        for name, text in (("name", vm.name), ("uuid", vm.uuid)):
+            element = root.find(name)
+            (element if element is not None else ET.SubElement(root, name)).text = text
+        for entry in root.iterfind("./sysinfo//entry"):
+            same = old and (entry.text or "").strip().lower() == old
+            if same or entry.get("name") == "uuid":  # libvirt refuses a UUID that is not the VM's
+                entry.text = vm.uuid
+        for element in root.findall("genid"):
+            element.text = None  # libvirt creates one for each VM
 
     def _replace_disks(self, devices: ET.Element, vm: Vm) -> None:
         for disk in devices.iterfind("disk"):
@@ -312,6 +314,14 @@ class Template(t.NamedTuple):
                     _remove(device, "source")
                     device.insert(0, ET.Element("source", {"path": self.console(vm)}))
 
+    def _replace_cpu(self, root: ET.Element) -> None:
+        """Replace the processor of the master, and keep its topology and its NUMA cells."""
+        kept = [part for name in ("topology", "numa") for part in root.findall(f"./cpu/{name}")]
+        _remove(root, "cpu")
+        self._add_cpu(root)
+        for cpu in root.iterfind("cpu"):
+            cpu.extend(kept)
+
     def _add_cpu(self, root: ET.Element) -> None:
         model = self.cpu_model or (EMULATED_CPU if self.domain_type == "qemu" and self.architecture == "x86_64" else "")
         if model:
@@ -321,13 +331,9 @@ class Template(t.NamedTuple):
 
     def _set_size(self, root: ET.Element) -> None:
         if self.memory:
-            for name in ("memory", "currentMemory", "maxMemory"):
-                _remove(root, name)
-            _add(root, "memory", str(self.memory), unit="bytes")
+            set_memory(root, self.memory)
         if self.vcpus:
-            _remove(root, "vcpu")
-            _remove(root, "vcpus")
-            _add(root, "vcpu", str(self.vcpus))
+            set_vcpus(root, self.vcpus)
         vcpu = root.find("vcpu")
         if self.cpus and vcpu is not None:
             vcpu.set("cpuset", self.cpus)
@@ -359,7 +365,8 @@ class Template(t.NamedTuple):
     def _set_firmware_serial(root: ET.Element, vm: Vm) -> None:
         # The fleet's seed holds what all VMs share; cloud-init reads identity and name from the firmware's serial
         # number.
-        _remove(root, "sysinfo")
+        for old in root.findall("sysinfo[@type='smbios']"):
+            root.remove(old)
         system = _add(_add(root, "sysinfo", type="smbios"), "system")
         _add(system, "entry", f"ds=nocloud;i={vm.uuid};h={vm.name}", name="serial")
 
@@ -376,7 +383,8 @@ class Template(t.NamedTuple):
         kind = self.network["type"]
         if kind == "user":
             backend = f"user,id=fleet0,hostfwd=tcp:127.0.0.1:{self.port(vm)}-:22"
-            card = f"virtio-net-pci,netdev=fleet0,mac={vm.mac},bus=pcie.0,addr={_USER_NETWORK_SLOT}"
+            bus = _first_bus(root)
+            card = f"virtio-net-pci,netdev=fleet0,mac={vm.mac},bus={bus},addr={_USER_NETWORK_SLOT}"
             line = _add(root, f"{{{QEMU_NAMESPACE}}}commandline")
             for argument in ("-netdev", backend, "-device", card):
                 _add(line, f"{{{QEMU_NAMESPACE}}}arg", value=argument)
@@ -385,6 +393,11 @@ class Template(t.NamedTuple):
         _add(interface, "mac", address=vm.mac)
         _add(interface, "source", **{kind: str(self.network["name"])})
         _add(interface, "model", type="virtio")
+
+    @staticmethod
+    def _add_agent_channel(devices: ET.Element) -> None:
+        channel = _add(devices, "channel", type="unix")
+        _add(channel, "target", type="virtio", name=_AGENT_CHANNEL)
 
     def _add_balloon(self, devices: ET.Element) -> None:
         balloon = _add(devices, "memballoon", model="virtio" if self.balloon else "none")
@@ -402,6 +415,13 @@ def allowed_cpus(text: str) -> list[int]:
     if not cpus:
         raise DomainError(f"cpus: {text!r} is not allowed; it must list CPUs of the host, such as 0-15 or 0-3,8")
     return cpus
+
+
+def _first_bus(root: ET.Element) -> str:
+    """Return QEMU's name of the first PCI bus of a VM: the older machines of x86 have no PCI Express."""
+    system = root.find("./os/type")
+    machine = "" if system is None else system.get("machine", "")
+    return "pcie.0" if "q35" in machine or "virt" in machine else "pci.0"
 
 
 def _features(root: ET.Element) -> ET.Element:

@@ -8,7 +8,12 @@ import types
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.vm import host as vm_host
-from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError, usable_addresses
+from ansible_collections.memstretch.density.plugins.module_utils.vm.host import (
+    VmHost,
+    VmHostError,
+    arp_addresses,
+    usable_addresses,
+)
 
 IPV4, IPV6 = 0, 1
 RUNNING, PAUSED = 1, 3
@@ -102,3 +107,38 @@ def test_a_vm_that_ends_while_it_is_switched_off_is_off(connect) -> None:
     connect(isActive=lambda: next(answers), destroy=fail).stop("fleet-1", 0)
     with pytest.raises(VmHostError, match="cannot switch off fleet-1: client socket is closed"):
         connect(destroy=fail).stop("fleet-1", 0)
+
+
+@pytest.mark.parametrize(
+    ("definition", "count"),
+    [
+        ("<ip address='10.0.0.1'><dhcp><range start='10.0.0.2' end='10.0.0.11'/></dhcp></ip>", 10),
+        ("<ip address='10.0.0.1'><dhcp><host mac='52:54:00:00:00:01' ip='10.0.0.2'/></dhcp></ip>", 0),
+        ("<ip address='10.0.0.1'/>", None),
+        ("<forward mode='bridge'/><bridge name='br0'/>", None),
+    ],
+)
+def test_a_network_without_dhcp_of_libvirt_has_no_known_number_of_addresses(connect, definition, count) -> None:
+    host = connect(XMLDesc=lambda: f"<network>{definition}</network>")
+    assert host.network_addresses("net") == count
+
+
+ARP = """IP address       HW type     Flags       HW address            Mask     Device
+10.77.0.9        0x1         0x2         02:34:FB:46:00:07     *        br0
+10.77.0.8        0x1         0x0         02:34:fb:46:00:08     *        br0
+10.77.0.7        0x1         0x6         02:34:fb:46:00:09     *        br0
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "mac", "found"),
+    [
+        (ARP, "02:34:fb:46:00:07", ["10.77.0.9"]),
+        (ARP, "02:34:fb:46:00:08", []),  # asked for, and not answered
+        (ARP, "02:34:fb:46:00:09", ["10.77.0.7"]),
+        (ARP.splitlines()[0], "02:34:fb:46:00:07", []),
+        ("", "02:34:fb:46:00:07", []),
+    ],
+)
+def test_addresses_in_the_arp_table(table, mac, found) -> None:
+    assert arp_addresses(table, mac) == found

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import pathlib
 import xml.etree.ElementTree as ET
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.module_utils.vm.sizes import DomainError, max_memory_of
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
-    DomainError,
     Template,
     Vm,
     allowed_cpus,
@@ -17,11 +18,11 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.template imp
     files_of,
     macs_of,
     mark_of,
-    max_memory_of,
     seed_of,
     unswappable_reason,
 )
 
+MASTERS = pathlib.Path(__file__).parents[4] / "fleet" / "masters"
 MASTER = """<domain type='kvm'><name>master</name><uuid>11111111-2222-3333-4444-555555555555</uuid>
 <memory unit='MiB'>768</memory><vcpu>2</vcpu>
 <os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type><nvram>/var/lib/libvirt/qemu/nvram/master.fd</nvram></os>
@@ -161,6 +162,53 @@ def test_definition_follows_the_master():
     assert macs_of(xml) == {VM.mac}
     assert root.find("./devices/channel/source") is None
     assert "5901" not in xml and "/images/master.raw" not in xml
+
+
+@pytest.mark.parametrize("domain_type", ["kvm", "qemu"])
+def test_sizes_of_a_master_are_set_where_its_processor_repeats_them(domain_type):
+    master = (MASTERS / "master-numa-cell.xml").read_text(encoding="utf-8")
+    root = ET.fromstring(template(master=master, memory=2**31, domain_type=domain_type).xml(VM))
+    assert (root.findtext("memory"), root.find("currentMemory"), root.findtext("vcpu")) == ("2147483648", None, "2")
+    cell = root.find("./cpu/numa/cell")
+    assert (cell.get("cpus"), cell.get("memory"), cell.get("unit")) == ("0-1", "2048", "MiB")
+    assert root.find("./cpu/topology").get("sockets") == "2" and root.find("./cpu/topology").get("cores") == "1"
+    # An emulated processor is another one; what the VM has of it stays.
+    assert root.findtext("./cpu/model") == {"kvm": "qemu64", "qemu": "Nehalem"}[domain_type]
+
+
+def test_a_clone_tells_its_guest_its_own_uuid():
+    master = (MASTERS / "master-sysinfo-serial-log.xml").read_text(encoding="utf-8")
+    root = ET.fromstring(template(master=master, seed="").xml(VM))
+    entries = {entry.get("name"): entry.text for entry in root.iterfind("./sysinfo/system/entry")}
+    assert entries["uuid"] == entries["serial"] == root.findtext("uuid") == VM.uuid
+    assert entries["product"] == "OpenStack Nova"
+
+
+def test_a_seed_is_found_whatever_the_firmware_of_the_master_says():
+    master = (MASTERS / "master-sysinfo-serial-log.xml").read_text(encoding="utf-8")
+    master = master.replace("<smbios mode='sysinfo'/>", "<smbios mode='host'/>")
+    master = master.replace("<os>", "<sysinfo type='fwcfg'><entry name='opt/x'>y</entry></sysinfo><genid>1</genid><os>")
+    root = ET.fromstring(template(master=master).xml(VM))
+    assert [entry.text for entry in root.iterfind("./sysinfo[@type='smbios']/system/entry")] == [
+        f"ds=nocloud;i={VM.uuid};h={VM.name}"
+    ]
+    assert [each.get("mode") for each in root.iterfind("./os/smbios")] == ["sysinfo"]
+    assert root.findtext("./sysinfo[@type='fwcfg']/entry") == "y" and root.find("genid").text is None
+
+
+@pytest.mark.parametrize(
+    "machine, bus", [("pc-q35-7.2", "pcie.0"), ("pc-i440fx-7.2", "pci.0"), ("pc", "pci.0"), ("virt-7.2", "pcie.0")]
+)
+def test_a_card_of_user_networking_is_on_a_bus_that_the_machine_has(machine, bus):
+    user = {"type": "user", "first_port": 22001}
+    assert f",bus={bus}," in template(master=MASTER.replace("pc-q35-7.2", machine), network=user).xml(VM)
+    assert ",bus=pcie.0," in template(network=user).xml(VM)
+
+
+def test_every_clone_has_a_channel_for_the_guest_agent():
+    for master in ("", MASTER, MASTER.replace("org.qemu.guest_agent.0", "com.redhat.spice.0")):
+        channels = ET.fromstring(template(master=master).xml(VM)).iterfind("./devices/channel/target")
+        assert [each.get("name") for each in channels].count("org.qemu.guest_agent.0") == 1
 
 
 def test_disk_of_a_master():
