@@ -18,7 +18,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import Vm
 
-from .conftest import FOREIGN_UUID, IMAGES, LIBVIRT_TIMEOUT_S, Hypervisor, Lab, define_foreign_vm
+from .conftest import FOREIGN, FOREIGN_UUID, IMAGES, LIBVIRT_TIMEOUT_S, Hypervisor, Lab, define_foreign_vm
 
 DIRECTORY = f"{IMAGES}/fleet-try"
 OWNER = f"{DIRECTORY}/.memstretch-fleet"
@@ -402,6 +402,56 @@ def test_clones_of_a_master(lab: Lab) -> None:
         assert host.vms() == {"master"} and "master.raw" in host.files(IMAGES)
     finally:
         host.virsh("undefine", "master")
+
+
+def test_clones_share_nothing_that_a_master_keeps_outside_of_its_disk(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    kept = {name: f"{IMAGES}/master.{name}" for name in ("code", "nvram", "serial", "log")}
+    host.run("qemu-img", "create", "-q", "-f", "raw", f"{IMAGES}/master.raw", "1M")
+    for name in ("code", "nvram"):
+        host.run("sh", "-c", f"echo of the master > {kept[name]}; truncate -s 64K {kept[name]}; chmod 644 {kept[name]}")
+    for name in ("serial", "log"):
+        host.run("sh", "-c", f"echo of the master > {kept[name]}")
+    devices = (
+        f"<disk type='file'><driver name='qemu' type='raw'/><source file='{IMAGES}/master.raw'/>"
+        "<target dev='vda' bus='virtio'/></disk>"
+        f"<serial type='file'><source path='{kept['serial']}'/></serial>"
+        f"<serial type='pty'><log file='{kept['log']}' append='off'/></serial>"
+        f"<channel type='unix'><source mode='bind' path='{IMAGES}/master.agent'/>"
+        "<target type='virtio' name='org.qemu.guest_agent.0'/></channel>"
+        "<tpm model='tpm-tis'><backend type='emulator'/></tpm>"
+    )
+    firmware = (
+        f"<type arch='x86_64' machine='q35'>hvm</type><loader readonly='yes' type='pflash'>{kept['code']}</loader>"
+        f"<nvram>{kept['nvram']}</nvram>"
+    )
+    xml = FOREIGN.format(name="master", uuid=FOREIGN_UUID, devices=devices)
+    if not host.run("sh", "-c", "command -v swtpm || true"):
+        xml = re.sub("<tpm.*</tpm>", "", xml)
+    host.virsh(
+        "define",
+        "/dev/stdin",
+        text=xml.replace("<type>hvm</type></os>", f"{firmware}</os><features><acpi/></features>"),
+    )
+    before = {path: host.checksum(path) for path in kept.values()}
+    options: dict[str, t.Any] = {"image": None, "master": "master", "memory": None, "count": 2}
+    try:
+        started = lab.run_module(state="started", **options)
+        assert "failed" not in started, started
+        assert host.vms("--state-running") == {"try-001", "try-002"}
+        assert {
+            f"clone-try-00{number}.{kind}" for number in (1, 2) for kind in ("nvram", "serial-0.out", "serial-1.log")
+        } < (host.files(DIRECTORY))
+        assert host.checksum(f"{DIRECTORY}/clone-try-001.nvram") == before[kept["nvram"]]
+        assert lab.run_module(state="started", **options)["changed"] is False
+        lab.run_module(state="started", **{**options, "count": 1})
+        assert not {name for name in host.files(DIRECTORY) if "try-002" in name}
+        lab.run_module(**ABSENT)
+        assert host.vms() == {"master"} and "fleet-try" not in host.files(IMAGES)
+        assert {path: host.checksum(path) for path in kept.values()} == before
+    finally:
+        host.virsh("undefine", "master", "--keep-nvram")
+        host.run("rm", "-f", f"{IMAGES}/master.raw", *kept.values())
 
 
 def test_libvirtd_is_restarted(lab: Lab) -> None:

@@ -14,6 +14,7 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
+from ansible_collections.memstretch.density.plugins.module_utils.vm.belongings import is_own
 from ansible_collections.memstretch.density.plugins.module_utils.vm.definitions import paths_in
 from ansible_collections.memstretch.density.plugins.module_utils.vm.disk_users import DiskUsers
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import POLL_S, Domain, VmHost, VmHostError
@@ -22,7 +23,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.owner import
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
     Template,
     Vm,
-    console_path,
     disk_path,
     files_of,
     seed_of,
@@ -262,7 +262,7 @@ class Fleet:
             return True
         if self.ownership and self.ownership.salt:
             return any(
-                name in (f"clone-{disk}.qcow2", f"clone-{disk}.console", f".clone-{disk}.new")
+                name in (f"clone-{disk}.qcow2", f".clone-{disk}.new") or is_own(name, disk)
                 for disk in self.ownership.disks
             )
         return bool(_UNLISTED_FILES.fullmatch(name))
@@ -319,26 +319,42 @@ class Fleet:
         return ""
 
     def _perform(self, operation: str, vm: Vm, template: Template | None, stop_timeout: float, first: str) -> None:
-        disk, console = disk_path(self.directory, vm), console_path(self.directory, vm)
+        disk = disk_path(self.directory, vm)
         if operation == "stop":
             self.host.stop(vm.name, stop_timeout)
         elif operation == "undefine":
             self.host.stop(vm.name, 0)  # its disk is deleted too: it has nothing to save
             self.host.undefine(vm.name)
         elif operation == "delete":
-            for path in (disk, console):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)
+            self._remove_belongings(vm)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(disk)
         elif operation == "clone":
             # Renamed when it is complete: an interrupted run leaves no partial disk under that name.
-            new = os.path.join(self.directory, f".clone-{vm.name}.new")
-            shutil.copyfile(first, new)
-            os.chmod(new, 0o600)
-            os.replace(new, disk)
+            self._remove_belongings(vm)  # of a disk that this one replaces
+            self._copy_variables(vm, template)
+            self._copy(first, disk, vm)
         elif operation == "define" and template:
             self.host.define(template.xml(vm))
         elif operation == "start":
             self.host.start(vm.name)
+
+    def _remove_belongings(self, vm: Vm) -> None:
+        for name in os.listdir(self.directory):
+            if is_own(name, vm.name):
+                os.unlink(os.path.join(self.directory, name))
+
+    def _copy_variables(self, vm: Vm, template: Template | None) -> None:
+        """Give a clone the firmware variables of its master. Without them libvirt makes the firmware's own."""
+        source, target = template.variables(vm) if template else ("", "")
+        if source and os.path.exists(source):
+            self._copy(source, target, vm)
+
+    def _copy(self, source: str, target: str, vm: Vm) -> None:
+        new = os.path.join(self.directory, f".clone-{vm.name}.new")
+        shutil.copyfile(source, new)
+        os.chmod(new, 0o600)
+        os.replace(new, target)
 
     def remove_files(self) -> None:
         """Remove the fleet's files, and the directory unless it holds other files. The owner file must be locked."""

@@ -187,7 +187,10 @@ class VmHost:
         flags = (
             libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
             | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-            | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+            # A file of the fleet's directory, which is removed with the disk, unless somebody has named another one.
+            | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
+            # In a directory named after the VM's UUID; libvirt of Debian 11 has no such flag.
+            | getattr(libvirt, "VIR_DOMAIN_UNDEFINE_TPM", 0)
         )
         domain = self._find(name)
         self._call(f"undefine {name}", lambda: domain.undefineFlags(flags))

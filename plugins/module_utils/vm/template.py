@@ -19,6 +19,12 @@ import uuid
 import xml.etree.ElementTree as ET
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import parse_cpu_list
+from ansible_collections.memstretch.density.plugins.module_utils.vm.belongings import (
+    SharedStateError,
+    give_own,
+    path_of,
+    variables_of,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.vm.sizes import DomainError, set_memory, set_vcpus
 
 NAMESPACE = "https://github.com/memstretch/density/vm"
@@ -142,11 +148,6 @@ def disk_path(directory: str, vm: Vm) -> str:
     return f"{directory}/clone-{vm.name}.qcow2"
 
 
-def console_path(directory: str, vm: Vm) -> str:
-    """Return the path of a VM's console log."""
-    return f"{directory}/clone-{vm.name}.console"
-
-
 class Template(t.NamedTuple):
     """What the definitions of all VMs of a fleet are built from."""
 
@@ -175,7 +176,11 @@ class Template(t.NamedTuple):
         return disk_path(self.directory, vm)
 
     def console(self, vm: Vm) -> str:
-        return console_path(self.directory, vm)
+        return path_of(self.directory, vm.name, "console")
+
+    def variables(self, vm: Vm) -> tuple[str, str]:
+        """Return the paths of the master's firmware variables, empty if there are none, and of the VM's copy."""
+        return variables_of(self.master) if self.master else "", path_of(self.directory, vm.name, "nvram")
 
     def port(self, vm: Vm) -> int:
         """Return the port of the hypervisor that user networking forwards to the VM's ssh."""
@@ -255,12 +260,14 @@ class Template(t.NamedTuple):
         devices = root.find("devices")
         if devices is None:
             raise DomainError("the master has no devices")
+        try:
+            give_own(root, self.directory, vm.name, vm.uuid)
+        except SharedStateError as error:
+            raise DomainError(str(error)) from error
         self._set_identity(root, vm)
         self._set_size(root)
         self._set_placement(root, vm)
         self._limit_emulator(root)
-        for element in root.iterfind("./os/nvram"):
-            element.text = None  # libvirt creates one for each VM
         self._replace_disks(devices, vm)
         _remove(devices, "interface")
         self._add_network(root, devices, vm)
@@ -271,7 +278,6 @@ class Template(t.NamedTuple):
             if system is not None:
                 _remove(system, "smbios")
                 _add(system, "smbios", mode="sysinfo")
-        self._replace_endpoints(devices, vm)
         if devices.find(f"./channel/target[@name='{_AGENT_CHANNEL}']") is None:
             self._add_agent_channel(devices)
         _remove(devices, "memballoon")
@@ -289,8 +295,6 @@ class Template(t.NamedTuple):
             same = old and (entry.text or "").strip().lower() == old
             if same or entry.get("name") == "uuid":  # libvirt refuses a UUID that is not the VM's
                 entry.text = vm.uuid
-        for element in root.findall("genid"):
-            element.text = None  # libvirt creates one for each VM
 
     def _replace_disks(self, devices: ET.Element, vm: Vm) -> None:
         for disk in devices.iterfind("disk"):
@@ -300,19 +304,6 @@ class Template(t.NamedTuple):
                     _remove(disk, name)
                 disk.insert(0, ET.Element("source", {"file": self.disk(vm)}))
                 disk.insert(0, ET.Element("driver", {"name": "qemu", "type": "qcow2", "discard": "unmap"}))
-
-    def _replace_endpoints(self, devices: ET.Element, vm: Vm) -> None:
-        """Replace the sockets, ports and log files of the host that the master uses."""
-        for channel in devices.iterfind("channel"):
-            _remove(channel, "source")  # libvirt chooses another socket
-        for graphics in devices.iterfind("graphics"):
-            graphics.attrib.pop("port", None)
-            graphics.set("autoport", "yes")
-        for kind in ("serial", "console"):
-            for device in devices.iterfind(kind):
-                if device.get("type") == "file":  # VMs must not share a log file
-                    _remove(device, "source")
-                    device.insert(0, ET.Element("source", {"path": self.console(vm)}))
 
     def _replace_cpu(self, root: ET.Element) -> None:
         """Replace the processor of the master, and keep its topology and its NUMA cells."""
