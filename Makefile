@@ -30,6 +30,8 @@ TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 qemu-ut
 BENCH_PACKAGES := gcc libfuse3-dev likwid mbw pkg-config sysbench virtinst
 # For the role writeback_benchmark.
 TEST_PACKAGES += fio
+# A master whose clones get a TPM each.
+FLEET_PACKAGES := swtpm swtpm-tools
 # For the role kernel_cmdline: the real grub-mkconfig, which generates menus in a directory.
 TEST_PACKAGES += grub-common
 REPORT_PACKAGES := chromium chromium-driver fonts-dejavu-core
@@ -249,7 +251,7 @@ lane-local:
 	@$(call pytest,tests/local -n 2 --durations=60)
 
 lane-fleet:
-	$(call install,$$(python3 tools/lab.py packages))
+	$(call install,$$(python3 tools/lab.py packages) $(FLEET_PACKAGES))
 	@echo "== fleet: VMs on real libvirt, in network namespaces of this machine"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet --ignore=tests/fleet/test_guests.py --durations=20
 
@@ -341,5 +343,5 @@ clean: $(COLLECTION) ## Stop the demo's Redis instances, remove what was made in
 	@echo "Removed what was made in $(CURDIR). Left:"
 	@for path in $(LEFT_HERE); do [ ! -e "$$path" ] || echo "  $$path"; done
 	@echo "  packages that were installed and were not there before, of:" \
-		$$(printf '%s\n' $(TEST_PACKAGES) $(BENCH_PACKAGES) $(REPORT_PACKAGES) $(PACKAGES_OF_MACHINES) | sort -u)
+		$$(printf '%s\n' $(TEST_PACKAGES) $(FLEET_PACKAGES) $(BENCH_PACKAGES) $(REPORT_PACKAGES) $(PACKAGES_OF_MACHINES) | sort -u)
 	@[ ! -e /var/lib/memstretch ] || echo "/var/lib/memstretch is the record of a machine that is tuned: restore it first (make restore, or playbooks/restore.yml)"
