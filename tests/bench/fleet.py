@@ -202,8 +202,8 @@ def overhead(directory: pathlib.Path) -> list[tuple[str, str, str]]:
 
 
 @contextlib.contextmanager
-def ssh_server(directory: pathlib.Path) -> t.Iterator[dict[str, t.Any]]:
-    """Start a real sshd on loopback, and yield the variables with which Ansible reaches this machine through it."""
+def ssh_servers(directory: pathlib.Path, count: int) -> t.Iterator[dict[str, t.Any]]:
+    """Start real sshd on addresses of loopback, and yield the variables with which Ansible reaches them."""
     program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
     if not program:
         sys.exit("sshd is not installed: install openssh-server")
@@ -214,28 +214,33 @@ def ssh_server(directory: pathlib.Path) -> t.Iterator[dict[str, t.Any]]:
     config = directory / "sshd.conf"
     config.write_text(
         f"HostKey {directory / 'host_key'}\nAuthorizedKeysFile {directory / 'key.pub'}\nPort {SSH_PORT}\n"
-        + "".join(f"ListenAddress 127.0.0.{number}\n" for number in range(1, INSTANCES + 1))
-        + "StrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\n"
-        "PermitRootLogin prohibit-password\nMaxStartups 100\nSubsystem sftp internal-sftp\n",
+        "StrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\n"
+        "PermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n",
         encoding="utf-8",
     )
-    with subprocess.Popen([program, "-D", "-f", config], stderr=subprocess.DEVNULL) as daemon:
-        try:
-            yield {
-                "ansible_connection": "ssh",
-                "ansible_port": SSH_PORT,
-                "ansible_ssh_private_key_file": str(directory / "key"),
-                "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null",
-            }
-        finally:
+    daemons = []
+    try:
+        for number in range(1, count + 1):
+            command = [program, "-D", "-f", config, "-o", f"ListenAddress=127.0.0.{number}"]
+            daemons.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        time.sleep(2)
+        yield {
+            "ansible_connection": "ssh",
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+            "ansible_port": SSH_PORT,
+            "ansible_ssh_private_key_file": str(directory / "key"),
+            "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null",
+        }
+    finally:
+        for daemon in daemons:
             daemon.terminate()
+            daemon.wait()
 
 
 def ssh(directory: pathlib.Path) -> list[tuple[str, str, str]]:
     """Measure the time of a run beyond its load on 32 hosts that Ansible reaches by ssh."""
-    with redis_servers(directory, INSTANCES) as ports, ssh_server(directory) as reached:
+    with redis_servers(directory, INSTANCES) as ports, ssh_servers(directory, INSTANCES) as reached:
         inventory = directory / "hosts.yml"
-        # Each host has an address of its own, so Ansible keeps a connection for each.
         hosts = {
             f"i{port}": {"ansible_host": f"127.0.0.{number}", "latency_benchmark_port": port}
             for number, port in enumerate(ports, 1)
