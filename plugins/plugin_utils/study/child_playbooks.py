@@ -72,6 +72,8 @@ _QUESTIONS = (
 
 # What begins a template; the last one changes what does.
 _TEMPLATES = ("{{", "{%", "{#", "#jinja2:")
+# A line of a quiet playbook that begins so is a result, and is shown.
+RESULT_MARK = "| "
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 # An interrupted playbook that has not ended by then is interrupted again.
@@ -134,7 +136,10 @@ class ChildPlaybooks:
         self._log(line)
 
     def _follow(self, line: str) -> None:
-        """Log a line of a quiet playbook, and show the step that it announces."""
+        """Log a line of a quiet playbook, and show the step that it announces, or what it has measured."""
+        if line.startswith(RESULT_MARK):
+            self.say(line)
+            return
         if not self.interrupted:
             self._status.follow(line)
         self._log(line)

@@ -13,6 +13,7 @@ RANGES: Ranges = {
     "study_confirmation_rounds": Range(int, 3, 1000, "rounds of a confirmation"),
     "study_screening_rounds": Range(int, 1, 100, "rounds of screening before the slower half is dropped"),
     "study_minutes": Range(float, 1, 100_000, "minutes that all runs may take"),
+    "density_rounds": Range(int, 1, 100, "ramps of each profile"),
     "density_max": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_start": Range(int, 1, 100_000, "hosts of the fleet"),
     "density_probes": Range(int, 1, 1000, "probes under each profile"),

@@ -1,0 +1,503 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The conductor of a ramp: one process on a machine that starts, fills and loads its servers step by step.
+
+It holds the fleet within its DRAM budget, looks at each size for a window, and writes one JSON line a window into its
+stream, from which the controller reads. It ends with the ramp, when the controller's lease lapses, when it is told to
+stop, or by SIGTERM; then nothing that it started is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import time
+import traceback
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log import (
+    KernelLogUnknown,
+    read_kernel_log,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import children, decisions, groups
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Machine, Moment, sample
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import (
+    Member,
+    ServerError,
+    Shared,
+    load_of,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import (
+    Plan,
+    Server,
+    first_size,
+    grown,
+    window_seconds,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, encode
+
+STREAM, STOP, LEASE, CLIENTS_LEASE = "stream", "stop", "lease", "clients.lease"
+# Kinds of ends.
+KILLED, DOES_NOT_FIT, MISSED, HOSTS, INTERRUPTED, ERROR = (
+    "killed",
+    "does_not_fit",
+    "missed",
+    "hosts",
+    "interrupted",
+    "error",
+)
+_TICK_S, _JOIN_TICK_S = 0.05, 0.01
+_RENEW_S = 1.0
+# Reclaim is looked at so often, and judged over one second.
+_SETTLE_LOOK_S, _SETTLED_OVER_S = 0.25, 1.0
+# A client prints a part of a window when its requests are answered, at the latest at the end of the next part.
+_REPORT_SECONDS = 1.5
+_QUIET_S = 2.0
+# So many windows in a row above the budget end the ramp.
+_OVER_BUDGET = 3
+# The first servers of a ramp show what one takes.
+_FIRST = 2
+_END_SECONDS = 2.0
+
+
+class _Ended(Exception):
+    """The ramp ends: C(kind), C(n) the size that did not hold or was looked at last, C(host) and C(message)."""
+
+    def __init__(self, kind: str, n: int, host: str | None, message: str) -> None:
+        super().__init__(message)
+        self.end = {"kind": kind, "n": n, "host": host, "machine": None, "message": message}
+
+
+class Conductor:
+    """Conducts one ramp.
+
+    Args:
+        plan: of it.
+        directory: of its files; the stream and the lease are there already.
+    """
+
+    def __init__(self, plan: Plan, directory: str) -> None:
+        self._plan, self._directory = plan, directory
+        self._tier_bytes = 0
+        self._fleet, self._outside = groups.RampGroup(groups.FLEET), groups.RampGroup(groups.REFERENCES)
+        self._machine = Machine(groups.FLEET, self._reclaim_cpu)
+        self._shared = Shared(plan, directory, os.path.join(directory, CLIENTS_LEASE), secrets.token_hex(16))
+        self._keeper: groups.BudgetKeeper | None = None
+        self._members: list[Member] = []
+        self._references: list[Member] = []
+        self._dead: list[Member] = []
+        self._stream = os.open(
+            os.path.join(directory, STREAM), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        self._log_position: int | None = None
+        self._signalled = False
+        self._lease: tuple[float, float] = (0.0, time.monotonic())
+        self._renewed = 0.0
+        self._looked_at, self._over, self._waited = 0, 0, 0.0
+        self._curve, self._misses = decisions.Curve(), decisions.Misses(plan.objective)
+
+    def run(self) -> None:
+        """Conduct the ramp to its end, leave nothing running, and write how it ended."""
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+        try:
+            end = self._conduct()
+        except _Ended as ended:
+            end = ended.end
+        except (BudgetError, ServerError, OSError) as error:
+            end = _Ended(ERROR, len(self._members), None, str(error)).end
+        except Exception:
+            end = _Ended(ERROR, len(self._members), None, traceback.format_exc()).end
+        realtime = None
+        try:
+            realtime = self._end_processes()
+        except Exception:
+            end = _Ended(ERROR, end["n"], None, f"{end['message']}; at the end: {traceback.format_exc()}").end
+        used = os.times()
+        self._write(
+            {
+                "event": "end",
+                "at": time.time(),
+                "end": end,
+                "realtime": realtime,
+                "conductor_cpu_seconds": round(used.user + used.system, 3),
+                "reclaim_cpu_seconds": round(self._reclaim_cpu(), 3),
+            }
+        )
+        os.close(self._stream)
+
+    def linger(self) -> None:
+        """Keep the stream until the controller has removed it, or its lease lapses; then remove what is left."""
+        while os.path.isdir(self._directory) and not self._lapsed():
+            time.sleep(_TICK_S)
+        remove(self._directory)
+
+    # --- the ramp ----------------------------------------------------------------------------------------------
+
+    def _conduct(self) -> dict[str, t.Any]:
+        self._begin()
+        size: int | None = self._first()
+        sizes = iter(self._plan.sizes)
+        most = len(self._plan.servers)
+        while size is not None:
+            self._step(size)
+            size = (
+                next((each for each in sizes if each > size), None)
+                if self._plan.sizes
+                else grown(size, self._plan.growth, most)
+            )
+        return _Ended(HOSTS, self._looked_at, None, "no more servers").end
+
+    def _begin(self) -> None:
+        """Make the groups, start the references, and say with which settings."""
+        self._log_position = _log_position()
+        plan, swappiness = self._plan, HostFiles().number("/proc/sys/vm/swappiness") or 0
+        self._tier_bytes = sum(area["size_bytes"] for area in groups.areas(plan.tier).tier)
+        self._fleet.create(plan.budget_bytes, swappiness, self._tier_bytes)
+        self._outside.create(None, swappiness, 0)
+        self._outside.protect()
+        if plan.tier:
+            self._keeper = groups.BudgetKeeper(self._fleet, plan.budget_bytes, self._machine.outside)
+            self._keeper.start()
+        self._renew()
+        settings = {"fleet": self._fleet.settings(), "references": self._outside.settings()}
+        self._write({"event": "started", "at": time.time(), "groups": settings, "tier_bytes": self._tier_bytes})
+        self._join(list(plan.references), self._references, self._outside)
+
+    def _first(self) -> int:
+        """Return the size of the first step; the first servers join for it."""
+        plan = self._plan
+        if plan.sizes:
+            return plan.sizes[0]
+        filled = min(_FIRST, len(plan.servers))
+        self._join(list(plan.servers[:filled]), self._members, self._fleet)
+        charged = self._machine.charged_bytes()
+        if charged is None:
+            raise BudgetError("this kernel does not report the charged DRAM of the fleet; name the sizes of the steps")
+        return first_size(plan.budget_bytes, charged, filled, len(plan.servers))
+
+    def _step(self, size: int) -> None:
+        began = time.monotonic()
+        try:
+            self._join(list(self._plan.servers[len(self._members) : size]), self._members, self._fleet)
+        except _Ended as ended:
+            if ended.end["kind"] != DOES_NOT_FIT or len(self._members) <= self._looked_at:
+                raise
+            # Some of this step fit: their figures are the last before the wall.
+            self._look(len(self._members), time.monotonic() - began)
+            raise
+        self._look(size, time.monotonic() - began)
+
+    def _join(self, servers: list[Server], members: list[Member], group: groups.RampGroup) -> None:
+        """Let servers join, a few at a time, in their order."""
+        waiting, joining, retried = list(servers), t.cast("list[Member]", []), t.cast("set[str]", set())
+        by_name = {server.name: server for server in servers}
+        try:
+            while waiting or joining:
+                while waiting and len(joining) < max(2, os.cpu_count() or 1):
+                    server = waiting.pop(0)
+                    joining.append(Member(server, self._shared, group.entry, 1 + (server.name in retried)))
+                for member in list(joining):
+                    if member.advance():
+                        joining.remove(member)
+                        members.append(member)
+                    elif member.redis.ended():
+                        joining.remove(member)
+                        self._retry(member, retried, members)
+                        waiting.insert(0, by_name[member.name])
+                self._tick(_JOIN_TICK_S)
+        finally:
+            for member in joining:
+                children.end(member.children(), signal.SIGKILL, _END_SECONDS)
+        members.sort(key=lambda member: list(self._plan.servers + self._plan.references).index(member.server))
+
+    def _retry(self, member: Member, retried: set[str], members: t.Sequence[Member]) -> None:
+        """Settle, so that a server that was killed during its fill can be tried once more."""
+        children.end(member.children(), signal.SIGKILL, _END_SECONDS)
+        if not member.redis.was_killed:
+            raise ServerError(f"{member.name} has ended before it was filled: {member.redis.says()}")
+        why = self._kernel_words(member)
+        if member.name in retried:
+            raise _Ended(DOES_NOT_FIT, len(members) + 1, member.name, f"killed twice during its fill: {why}")
+        retried.add(member.name)
+        self._write(
+            {"event": "note", "text": f"{member.name} was killed during its fill and is tried once more: {why}"}
+        )
+        self._settle()
+
+    def _settle(self) -> tuple[bool, float]:
+        """Wait until reclaim is steady; return whether it is, and how long that took."""
+        began = time.monotonic()
+        readings = [self._machine.paging()]
+        while True:
+            self._wait(_SETTLE_LOOK_S)
+            readings.append(self._machine.paging())
+            took = readings[-1][0] - readings[0][0]
+            if took >= _SETTLED_OVER_S:
+                rates = [(after - before) / took for before, after in zip(readings[0][1:], readings[-1][1:])]
+                steady = decisions.is_steady(*rates) and self._is_within()
+                elapsed = time.monotonic() - began
+                if steady or elapsed >= self._plan.settle_seconds:
+                    return steady, elapsed
+                readings.pop(0)
+
+    def _is_within(self) -> bool:
+        return decisions.is_within(self._machine.charged_bytes(), self._plan.budget_bytes)
+
+    def _look(self, size: int, join_seconds: float) -> None:
+        """Look at a size until a window is clean, or the ramp has waited long enough."""
+        settled, settle_seconds = self._settle()
+        look = 0
+        while True:
+            look += 1
+            window, figures = self._window(size)
+            why = decisions.disturbed(window["machines"][""], self._plan.stolen_limit) or self._curve.left(figures)
+            self._curve.add(figures, bool(why))
+            window.update(
+                look=look,
+                settled=settled,
+                settle_seconds=round(settle_seconds, 2),
+                join_seconds=round(join_seconds, 2),
+                disturbed=why or None,
+            )
+            self._write({"event": "window", "window": window})
+            self._looked_at = size
+            self._end_if_over(size, window["machines"][""])
+            if not why:
+                missed = self._misses.add(figures)
+                if missed:
+                    raise _Ended(MISSED, size, None, missed)
+                return
+            if look % self._plan.looks == 0 and not self._wait_for_quiet():
+                return
+
+    def _end_if_over(self, size: int, machine: t.Mapping[str, t.Any]) -> None:
+        """End the ramp if the budget cannot be met."""
+        if machine["other_swap_grew"]:
+            raise _Ended(DOES_NOT_FIT, size, None, "the tier is full: pages went to a swap area of the machine's own")
+        charged = machine["charged_bytes"]
+        self._over = 0 if decisions.is_within(charged, self._plan.budget_bytes) else self._over + 1
+        if self._over >= _OVER_BUDGET:
+            budget = self._plan.budget_bytes
+            raise _Ended(
+                DOES_NOT_FIT,
+                size,
+                None,
+                f"the budget cannot be met: {charged or 0:,} bytes are charged, {budget:,} are allowed",
+            )
+
+    def _wait_for_quiet(self) -> bool:
+        """Wait until no CPU loses time; return False once the ramp has waited as long as it may."""
+        quiet_since = time.monotonic()
+        before = self._machine.cpus()
+        while self._waited < self._plan.wait_seconds:
+            began = time.monotonic()
+            self._wait(min(1.0, self._plan.wait_seconds - self._waited))
+            self._waited += time.monotonic() - began
+            now = self._machine.cpus()
+            if any(after.stolen > earlier.stolen for earlier, after in zip(before, now)):
+                quiet_since = time.monotonic()
+            before = now
+            if time.monotonic() - quiet_since >= _QUIET_S:
+                return True
+        return False
+
+    def _window(self, size: int) -> tuple[dict[str, t.Any], decisions.Figures]:
+        """Look for one window, and return it with its figures."""
+        seconds = window_seconds(self._plan, size)
+        loaded = [member.loaded_from for member in self._members + self._references]
+        begin = int(max([time.time() + 1, *loaded]))
+        if self._keeper:
+            self._keeper.freeze(True)
+        self._wait_until(begin)
+        moments = [self._machine.moment()]
+        for second in range(1, seconds + 1):
+            self._wait_until(begin + second)
+            moments.append(self._machine.moment())
+        if self._keeper:
+            self._keeper.freeze(False)
+        self._wait_for_reports(begin, begin + seconds)
+        hosts, references = (
+            {member.name: load_of(member.parts(begin, begin + seconds)) for member in members}
+            for members in (self._members, self._references)
+        )
+        drives = self._machine.drives() if self._plan.tier else []
+        machine = sample(moments, self._plan.tier, self._tier_bytes, drives)
+        window = {
+            "n": size,
+            "kind": "step",
+            "started_at": float(begin),
+            "seconds": float(seconds),
+            "hosts": {name: _encoded(load) for name, load in hosts.items()},
+            "references": {name: _encoded(load) for name, load in references.items()},
+            "machines": {"": machine},
+        }
+        return window, _figures(hosts, references, machine, moments)
+
+    def _wait_for_reports(self, begin: int, end: int) -> None:
+        everybody = self._members + self._references
+        deadline = time.time() + _REPORT_SECONDS
+        while time.time() < deadline:
+            if all(len(member.parts(begin, end)) == end - begin for member in everybody):
+                return
+            self._wait(_TICK_S)
+
+    # --- what goes on all the time -------------------------------------------------------------------------------
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._tick(min(left, _TICK_S))
+
+    def _wait_until(self, at: float) -> None:
+        """Wait for a time in seconds since 1970."""
+        while (left := at - time.time()) > 0:
+            self._tick(min(left, _TICK_S))
+
+    def _tick(self, seconds: float) -> None:
+        """Sleep a little, renew the lease of the clients, and end the ramp if it must end."""
+        time.sleep(seconds)
+        if time.monotonic() - self._renewed >= _RENEW_S:
+            self._renew()
+        if self._signalled:
+            raise _Ended(INTERRUPTED, self._looked_at, None, "ended by a signal")
+        if self._lapsed():
+            raise _Ended(INTERRUPTED, self._looked_at, None, "the controller has not been heard of: its lease is over")
+        stop = HostFiles().text(os.path.join(self._directory, STOP), 2000)
+        if stop is not None:
+            kind = MISSED if stop.startswith(MISSED) else INTERRUPTED
+            raise _Ended(kind, self._looked_at, None, stop)
+        self._check_members()
+
+    def _check_members(self) -> None:
+        for member in self._members + self._references:
+            if member.redis.ended():
+                raise _Ended(KILLED, len(self._members), member.name, self._kernel_words(member))
+            member.check()
+
+    def _renew(self) -> None:
+        self._renewed = time.monotonic()
+        path = os.path.join(self._directory, CLIENTS_LEASE)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.utime(path)
+
+    def _lapsed(self) -> bool:
+        """Return whether the controller has not touched its lease for too long. Only a change of its time counts."""
+        try:
+            touched = os.stat(os.path.join(self._directory, LEASE)).st_mtime
+        except FileNotFoundError:
+            return True
+        if touched != self._lease[0]:
+            self._lease = (touched, time.monotonic())
+        return time.monotonic() - self._lease[1] > self._plan.lease_seconds
+
+    def _on_signal(self, _number: int, _frame: t.Any) -> None:
+        self._signalled = True
+
+    def _reclaim_cpu(self) -> float:
+        return self._keeper.cpu_s if self._keeper else 0.0
+
+    def _kernel_words(self, member: Member) -> str:
+        """Return the kernel's own words on the end of a server."""
+        try:
+            lines = read_kernel_log(self._log_position).lines if self._log_position is not None else []
+        except KernelLogUnknown as error:
+            lines = [str(error)]
+        own = [line for line in lines if f"process {member.redis.pid} " in line.lower()]
+        if own:
+            return own[-1].partition("] ")[2]
+        status = member.redis.status or 0
+        how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
+        return f"{member.name} ended with {how}; the kernel has said nothing about it. {member.redis.says()}".strip()
+
+    def _write(self, line: t.Mapping[str, t.Any]) -> None:
+        # One write for one line, so that a reader sees whole lines only.
+        os.write(self._stream, (json.dumps(line, separators=(",", ":")) + "\n").encode())
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def _end_processes(self) -> bool | None:
+        """End all servers and clients and remove the groups; return whether all clients ran in real time."""
+        everybody = self._members + self._references
+        clients = [member.client for member in everybody if member.client]
+        children.end(clients, signal.SIGTERM, _END_SECONDS)
+        realtime = [_is_realtime(member.report()) for member in everybody]
+        if self._keeper:
+            self._keeper.stop()  # not while the limit is lowered
+        children.end([child for member in everybody for child in member.children()], signal.SIGKILL, _END_SECONDS)
+        for group in (self._fleet, self._outside):
+            group.destroy()
+        known = [each for each in realtime if each is not None]
+        return all(known) if known else None
+
+
+def _is_realtime(report: t.Mapping[str, t.Any] | None) -> bool | None:
+    health = (report or {}).get("client_health")
+    return None if not health else bool(health.get("realtime"))
+
+
+def _encoded(load: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return a load with its histograms as the record of a ramp has them."""
+    result = dict(load)
+    for name in ("upper", "lower", "punctual"):
+        counts = load[name]["counts"]
+        result[name] = {
+            "count": sum(counts.values()),
+            **{figure: load[name][figure] for figure in ("sum_ns", "min_ns", "max_ns")},
+            "histogram": encode(counts) if counts else "",
+        }
+    return result
+
+
+def _merged(loads: t.Iterable[t.Mapping[str, t.Any]], bound: str) -> Histogram:
+    merged = Histogram()
+    for load in loads:
+        for slot, count in load[bound]["counts"].items():
+            merged.counts[slot] = merged.counts.get(slot, 0) + count
+        merged.sum_ns += load[bound]["sum_ns"]
+        highest = load[bound]["max_ns"]
+        if highest is not None:
+            merged.max_ns = highest if merged.max_ns is None else max(merged.max_ns, highest)
+    return merged
+
+
+def _figures(
+    hosts: t.Mapping[str, t.Any],
+    references: t.Mapping[str, t.Any],
+    machine: t.Mapping[str, t.Any],
+    moments: t.Sequence[Moment],
+) -> decisions.Figures:
+    """Return a window in short, by its lower bounds."""
+    took = moments[-1].clock - moments[0].clock
+    fleet, beside = (_average_and_p99(_merged(loads.values(), "lower")) for loads in (hosts, references))
+    return decisions.Figures(
+        *fleet, *beside, (machine["page_ins"] or 0) / took, (machine["tier_cpu_seconds"] or 0.0) / took
+    )
+
+
+def _average_and_p99(histogram: Histogram) -> tuple[float | None, float | None]:
+    if not histogram.count:
+        return None, None
+    return histogram.sum_ns / histogram.count, histogram.percentiles([99.0])[0]
+
+
+def _log_position() -> int | None:
+    try:
+        return read_kernel_log().position
+    except KernelLogUnknown:
+        return None
+
+
+def remove(directory: str) -> None:
+    """Remove the files of a ramp."""
+    try:
+        for entry in os.scandir(directory):
+            os.unlink(entry.path)
+        os.rmdir(directory)
+    except FileNotFoundError:
+        return

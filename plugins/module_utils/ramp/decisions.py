@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a ramp decides by itself, from numbers alone: is reclaim steady, is a window disturbed, is this the end?"""
+
+from __future__ import annotations
+
+import statistics
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.budget_fit import rounded
+
+# Group and compressed memory may hold so much of the budget while servers join.
+MOST_CHARGED = 1.02
+# Reclaim is steady if no more goes out than comes in, but for this share and this many pages a second.
+_OUT_SHARE, _OUT_PAGES = 1.1, 100.0
+# A window is compared with so many clean ones before it, once there are as many as the least.
+_CURVE, _LEAST_CURVE = 5, 3
+# References leave their curve if their average or their p99 is so many times the median of those windows ...
+_OFF_AVERAGE, _OFF_P99 = 1.3, 1.6
+# ... unless page-ins or the tier's CPU work have grown by this factor and this much a second.
+_MORE, _MORE_PAGES, _MORE_CPU = 1.5, 500.0, 0.05
+# So many windows in a row whose references agree are no disturbance but how the machine is now.
+_REGIME = 5
+# An objective is missed clearly by this factor, or in so many windows in a row.
+_CLEARLY, _IN_A_ROW = 2.0, 3
+
+
+class Figures(t.NamedTuple):
+    """What a window says in short.
+
+    Attributes:
+        fleet_avg, fleet_p99, reference_avg, reference_p99: in nanoseconds, of the bound that is compared; None without
+            requests.
+        page_ins, tier_cpu: a second.
+    """
+
+    fleet_avg: float | None
+    fleet_p99: float | None
+    reference_avg: float | None
+    reference_p99: float | None
+    page_ins: float
+    tier_cpu: float
+
+
+def is_steady(page_ins: float, page_outs: float) -> bool:
+    """Return whether reclaim is steady, from pages a second."""
+    return page_outs <= _OUT_SHARE * page_ins + _OUT_PAGES
+
+
+class Curve:
+    """The references of a ramp: what the machine alone does, smooth but for disturbances."""
+
+    def __init__(self) -> None:
+        self._clean: list[Figures] = []
+        self._off: list[Figures] = []
+
+    def left(self, now: Figures) -> str:
+        """Return how the references have left their curve while page-ins and the tier have not; empty if they have
+        not.
+        """
+        if now.reference_avg is None or now.reference_p99 is None or len(self._clean) < _LEAST_CURVE:
+            return ""
+        before = self._clean[-_CURVE:]
+        if _grew(now.page_ins, [each.page_ins for each in before], _MORE_PAGES):
+            return ""
+        if _grew(now.tier_cpu, [each.tier_cpu for each in before], _MORE_CPU):
+            return ""
+        average = now.reference_avg / statistics.median(t.cast(float, each.reference_avg) for each in before)
+        p99 = now.reference_p99 / statistics.median(t.cast(float, each.reference_p99) for each in before)
+        if average <= _OFF_AVERAGE and p99 <= _OFF_P99:
+            return ""
+        return f"references x {average:.2f} on average and x {p99:.2f} at the p99 of their curve"
+
+    def add(self, now: Figures, disturbed: bool) -> None:
+        """Take a window. Windows that agree with one another, but not with the curve, begin a new one."""
+        if now.reference_avg is None:
+            return
+        if not disturbed:
+            self._clean.append(now)
+            self._off.clear()
+            return
+        self._off.append(now)
+        averages = [t.cast(float, each.reference_avg) for each in self._off[-_REGIME:]]
+        if len(averages) == _REGIME and max(averages) <= _OFF_AVERAGE * min(averages):
+            self._clean, self._off = self._off[-_REGIME:], []
+
+
+def _grew(now: float, before: t.Sequence[float], least: float) -> bool:
+    return now > _MORE * statistics.median(before) + least
+
+
+def disturbed(sample: t.Mapping[str, t.Any], stolen_limit: float) -> str:
+    """Return why the machine disturbed a window; empty if it did not.
+
+    One tick of a hundredth of a second is the least that the kernel counts, so one alone says nothing.
+    """
+    if sample["stolen_ticks"] > 1 and (sample["stolen_cpu"] or 0) > stolen_limit:
+        return f"{100 * sample['stolen_cpu']:.2g} % of a CPU stolen"
+    return ""
+
+
+def misses(objective: t.Mapping[str, t.Any], figures: Figures) -> float | None:
+    """Return by which factor a window misses its objective, at the worse of average and p99; None if it is unknown."""
+    fleet = (figures.fleet_avg, figures.fleet_p99)
+    if objective["kind"] == "relative":
+        limits: tuple[float | None, ...] = tuple(
+            None if reference is None else objective["factor"] * reference
+            for reference in (figures.reference_avg, figures.reference_p99)
+        )
+    else:
+        limits = (1000 * objective["avg_us"], 1000 * objective["p99_us"])
+    found = [value / limit for value, limit in zip(fleet, limits) if value is not None and limit]
+    return max(found, default=None)
+
+
+class Misses:
+    """The windows of a ramp and their objective: when is it clear that no larger fleet meets it?"""
+
+    def __init__(self, objective: t.Mapping[str, t.Any] | None) -> None:
+        self._objective, self._in_a_row = objective, 0
+
+    def add(self, figures: Figures) -> str:
+        """Take a clean window; return why the ramp ends, or an empty text."""
+        factor = misses(self._objective, figures) if self._objective else None
+        if factor is None:
+            return ""
+        self._in_a_row = self._in_a_row + 1 if factor > 1 else 0
+        if factor > _CLEARLY:
+            return f"the lower bound misses the objective by a factor of {factor:.3g}"
+        if self._in_a_row >= _IN_A_ROW:
+            return f"the lower bound misses the objective in {_IN_A_ROW} windows in a row"
+        return ""
+
+
+def is_within(charged_bytes: int | None, budget_bytes: int) -> bool:
+    """Return whether the charged DRAM is within what joining may take; it is not if nobody knows it."""
+    return charged_bytes is not None and charged_bytes <= rounded(MOST_CHARGED * budget_bytes)

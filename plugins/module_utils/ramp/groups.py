@@ -1,0 +1,191 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The control groups of a ramp, with their own settings, and the reclaim that keeps the fleet within its budget."""
+
+from __future__ import annotations
+
+import os
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.budget_fit import rounded
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import (
+    BudgetError,
+    CgroupFiles,
+    group_directory,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
+from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import GroupReclaim
+
+FLEET, REFERENCES = "memstretch-ramp", "memstretch-references"
+# The limit is at least this share of the budget; below it, the pages in use at any moment do not fit.
+FLOOR = 0.05
+# The limit follows compressed memory so often, and by steps of at least this size.
+_FOLLOW_S, _LEAST_CHANGE = 0.05, 256 * 1024
+_GONE_SECONDS = 5.0
+
+
+class RampGroup(CgroupFiles):
+    """A control group that exists for one ramp.
+
+    A group keeps the swappiness that its parent had at its creation, so each ramp makes its groups anew and sets it.
+
+    Args:
+        name: below the root of the memory controller.
+        root: the directory with the host's files; tests use another one than /.
+    """
+
+    def __init__(self, name: str, root: str = "/") -> None:
+        path, self.version_1 = group_directory(HostFiles(root), name)
+        super().__init__(os.path.join(root, path.lstrip("/")), self.version_1)
+
+    @property
+    def entry(self) -> str:
+        """The file to which a process writes 0 to enter the group."""
+        return f"{self.path}/cgroup.procs"
+
+    def create(self, limit: int | None, swappiness: int, swap_bytes: int) -> None:
+        """Make the group and set what belongs to it.
+
+        Args:
+            limit: of its memory, in bytes; None for none.
+            swappiness: of its pages; only version 1 has one for each group.
+            swap_bytes: how much of it may be in swap; 0 keeps it in DRAM. Version 1 has no such limit: there a
+                swappiness of 0 keeps a group from swapping.
+
+        Raises:
+            BudgetError: the kernel has no memory controller here, or does not take a value.
+        """
+        parent = os.path.dirname(self.path)
+        controllers = _text(f"{parent}/cgroup.subtree_control")
+        if not self.version_1 and "memory" not in (controllers or "").split():
+            raise BudgetError(
+                f"{parent}/cgroup.subtree_control does not have memory, so no group can have a DRAM budget; write "
+                "+memory to it, or mount the memory controller"
+            )
+        self.destroy()
+        os.mkdir(self.path)
+        if self.version_1:
+            self._set("memory.swappiness", str(swappiness if swap_bytes else 0))
+        else:
+            self._set("memory.swap.max", str(swap_bytes))
+        if limit is not None:
+            self.set_limit(limit)
+
+    def protect(self) -> None:
+        """Let nobody else's need for memory push this group's pages out. Version 1 has no such setting."""
+        if not self.version_1:
+            self._set("memory.min", "max")
+
+    def settings(self) -> dict[str, int | None]:
+        """Return the swappiness and the limit of swap that are in force in this group; None where it has none."""
+        files = HostFiles()
+        return {
+            "swappiness": files.number(f"{self.path}/memory.swappiness"),
+            "swap_max_bytes": files.number(f"{self.path}/memory.swap.max"),
+        }
+
+    def _set(self, name: str, value: str) -> None:
+        with open(f"{self.path}/{name}", "w", encoding="ascii") as file:
+            file.write(value)
+        got = _text(f"{self.path}/{name}")
+        page = os.sysconf("SC_PAGE_SIZE")
+        if got != value and not (value.isdigit() and got == str(int(value) // page * page)):
+            raise BudgetError(f"{self.path}/{name} is {got} after {value} was written")
+
+    def destroy(self) -> None:
+        """Remove the group, once its last process is gone.
+
+        Raises:
+            BudgetError: it still has processes.
+        """
+        deadline = time.monotonic() + _GONE_SECONDS
+        while self.exists():
+            try:
+                os.rmdir(self.path)
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    held = (_text(self.entry) or "").split()
+                    raise BudgetError(
+                        f"{self.path} cannot be removed: {error.strerror}; its processes are {', '.join(held)}. End "
+                        "them, then run the same command again"
+                    ) from None
+                time.sleep(0.02)
+
+
+def _text(path: str) -> str | None:
+    return HostFiles().text(path)
+
+
+class BudgetKeeper(GroupReclaim):
+    """Keeps a group and the compressed memory outside of it within a budget, in the background.
+
+    While servers join and settle, the limit follows what compressed memory takes. During a window it is frozen, so that
+    nothing but the fleet's own page-ins causes reclaim.
+
+    Args:
+        group: of the fleet.
+        budget: in bytes.
+        outside: returns the bytes that are charged but not in the group.
+    """
+
+    def __init__(self, group: CgroupFiles, budget: int, outside: t.Callable[[], int]) -> None:
+        super().__init__(group)
+        self._budget, self._outside = budget, outside
+        self._frozen, self._followed = False, 0.0
+
+    def freeze(self, frozen: bool) -> None:
+        """Leave the limit as it is, or let it follow again."""
+        self._frozen = frozen
+
+    def step(self) -> float:
+        """Let the limit follow, reclaim if there is too little room, and return the seconds until the next look."""
+        now = time.monotonic()
+        if not self._frozen and now - self._followed >= _FOLLOW_S:
+            self._followed = now
+            self._follow()
+        return super().step()
+
+    def _follow(self) -> None:
+        wanted = rounded(max(FLOOR * self._budget, self._budget - self._outside()))
+        with self._group.locked():
+            limit = self._group.limit()
+        if limit is None or abs(limit - wanted) >= _LEAST_CHANGE:
+            self._group.squeeze(wanted)  # what the kernel cannot move now, it is asked for again at the next look
+
+
+class Areas(t.NamedTuple):
+    """The machine's swap: what belongs to the tier, and what does not."""
+
+    tier: list[dict[str, t.Any]]
+    others: list[dict[str, t.Any]]
+
+
+def areas(tier: t.Collection[str], files: HostFiles | None = None) -> Areas:
+    """Return the swap areas in use.
+
+    Args:
+        tier: names of those that are measured, as in /proc/swaps.
+        files: of the host.
+
+    Raises:
+        BudgetError: one of the tier is not in use, or another one is used before it.
+    """
+    found = swap_areas(files or HostFiles())
+    names = {area["name"] for area in found}
+    absent = sorted(set(tier) - names)
+    if absent:
+        raise BudgetError(
+            f"tier: {', '.join(absent)} is not in use as swap (in use: {', '.join(sorted(names)) or 'none'})"
+        )
+    ours = [area for area in found if area["name"] in tier]
+    others = [area for area in found if area["name"] not in tier]
+    lowest = min((area["priority"] for area in ours), default=0)
+    before = [area["name"] for area in others if ours and area["priority"] >= lowest]
+    if before:
+        raise BudgetError(
+            f"tier: {before[0]} has a priority of at least {lowest}, so it would take the fleet's pages too; give the "
+            "tier a higher priority, or turn that area off"
+        )
+    return Areas(ours, others)

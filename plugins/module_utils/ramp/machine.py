@@ -1,0 +1,180 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the machine does while a ramp looks: CPUs, stolen time, charged DRAM, page-ins, and the work of the tier."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import pressure
+from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram
+from ansible_collections.memstretch.density.plugins.module_utils.host.disks import swap_disks
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
+
+_IDLE, _IOWAIT, _STEAL, _WORDS = 3, 4, 7, 8
+
+
+class Ticks(t.NamedTuple):
+    """Ticks of one CPU: idle (waiting for I/O included), stolen and all."""
+
+    idle: int
+    stolen: int
+    total: int
+
+
+class Moment(t.NamedTuple):
+    """What is read at one moment.
+
+    Attributes:
+        clock: monotonic, in seconds.
+        cpus: ticks of each.
+        counters: pressure.snapshot().
+        charged: ChargedDram.read().
+        tier_cpu: CPU time that reclaim in the background and kswapd have taken, in seconds.
+        used: bytes of each swap area in use, by name.
+    """
+
+    clock: float
+    cpus: list[Ticks]
+    counters: dict[str, t.Any]
+    charged: dict[str, t.Any]
+    tier_cpu: float | None
+    used: dict[str, int]
+
+
+class Machine:
+    """Reads it.
+
+    Args:
+        group: path of the fleet's group below the root of the memory controller.
+        reclaim_cpu: returns the CPU time of our own reclaim, in seconds.
+        root: the directory with /proc and /sys; tests use another one than /.
+    """
+
+    def __init__(self, group: str, reclaim_cpu: t.Callable[[], float], root: str = "/") -> None:
+        self._files, self._root = HostFiles(root), root
+        self._charged = ChargedDram({"mechanism": "cgroup", "group": group}, root)
+        self._reclaim_cpu = reclaim_cpu
+        self._kswapd = [
+            pid
+            for pid in self._files.names("/proc")
+            if pid.isdigit() and (self._files.text(f"/proc/{pid}/comm") or "").startswith("kswapd")
+        ]
+
+    def cpus(self) -> list[Ticks]:
+        """Return the ticks of each CPU."""
+        found = []
+        for line in (self._files.text("/proc/stat") or "").splitlines():
+            words = line.split()
+            if not re.match(r"cpu\d", line) or len(words) <= _WORDS:
+                continue
+            ticks = [int(word) for word in words[1 : 1 + _WORDS]]
+            found.append(Ticks(ticks[_IDLE] + ticks[_IOWAIT], ticks[_STEAL], sum(ticks)))
+        return found
+
+    def charged_bytes(self) -> int | None:
+        """Return the charged DRAM of the fleet."""
+        return self._charged.read()["charged_bytes"]
+
+    def outside(self) -> int:
+        """Return the part of it that is not in the group, 0 for what this kernel does not report."""
+        figures = self._charged.read()
+        return sum(value or 0 for name, value in figures.items() if name in ("zram_bytes", "zram_table_bytes")) + (
+            figures["zswap_bytes"] or 0
+        )
+
+    def paging(self) -> tuple[float, int, int]:
+        """Return the monotonic clock and the pages that were read from and written to swap, zswap included."""
+        counters = pressure.snapshot(self._root)
+        ins, outs = (sum(int(counters.get(name, 0)) for name in names) for names in (_PAGE_INS, _PAGE_OUTS))
+        return float(counters["clock_s"]), ins, outs
+
+    def moment(self) -> Moment:
+        """Return all of it."""
+        return Moment(
+            time.monotonic(),
+            self.cpus(),
+            pressure.snapshot(self._root),
+            self._charged.read(),
+            self._tier_cpu(),
+            {area["name"]: area["used_bytes"] for area in swap_areas(self._files)},
+        )
+
+    def drives(self) -> list[str]:
+        """Return the names of the disks with swap that are neither memory nor loops."""
+        return [name for name in swap_disks(self._files) if not name.startswith(("zram", "loop"))]
+
+    def _tier_cpu(self) -> float | None:
+        total = 0
+        for pid in self._kswapd:
+            stat = self._files.text(f"/proc/{pid}/stat")
+            if stat is None:
+                return None
+            words = stat.rpartition(")")[2].split()
+            total += int(words[11]) + int(words[12])
+        return self._reclaim_cpu() + total / os.sysconf("SC_CLK_TCK")
+
+
+_PAGE_INS, _PAGE_OUTS = ("pswpin", "zswpin"), ("pswpout", "zswpout")
+
+
+def sample(
+    moments: t.Sequence[Moment], tier: t.Collection[str], tier_bytes: int, drives: t.Sequence[str]
+) -> dict[str, t.Any]:
+    """Return what happened between the first and the last moment, for the record of a ramp.
+
+    Args:
+        moments: about one a second.
+        tier: names of the swap areas that are measured.
+        tier_bytes: their size.
+        drives: disks with swap.
+
+    Returns:
+        C(stolen_worst) is the largest share of one CPU between two moments, C(stolen_cpu) and C(stolen_ticks) what the
+        CPU lost in all this time that lost most. What is unknown is None.
+    """
+    first, last = moments[0], moments[-1]
+    change = pressure.difference(first.counters, last.counters)["counters"]
+    whole = _spent(first, last)
+    total = sum(spent.total for spent in whole)
+    worst = max(whole, key=lambda spent: spent.stolen / max(1, spent.total), default=Ticks(0, 0, 0))
+    each = [spent for before, after in zip(moments, moments[1:]) for spent in _spent(before, after) if spent.total]
+    charged = [moment.charged["charged_bytes"] for moment in moments]
+    compressed = [last.charged[name] for name in ("zram_bytes", "zram_table_bytes", "zswap_bytes")]
+    others = [(name, used) for name, used in last.used.items() if name not in tier]
+    cpu = None if None in (first.tier_cpu, last.tier_cpu) else t.cast(float, last.tier_cpu) - first.tier_cpu  # type: ignore[operator]
+    return {
+        "cpus": len(whole),
+        "busy": _share(total - sum(spent.idle for spent in whole), total),
+        "stolen": _share(sum(spent.stolen for spent in whole), total),
+        "stolen_worst": max((_share(spent.stolen, spent.total) or 0.0 for spent in each), default=None),
+        "stolen_cpu": _share(worst.stolen, worst.total),
+        "stolen_ticks": worst.stolen,
+        "charged_bytes": None if None in charged else max(charged),
+        "tier_bytes": None if None in compressed else sum(compressed),
+        "swap_used_bytes": sum(used for name, used in last.used.items() if name in tier),
+        "swap_bytes": tier_bytes if tier else None,
+        "page_ins": _sum(change, _PAGE_INS),
+        "page_outs": _sum(change, _PAGE_OUTS),
+        "tier_cpu_seconds": None if cpu is None else round(cpu, 4),
+        "drive_reads": _sum(change, [f"disk.{name}.reads" for name in drives]) if drives else 0,
+        "drive_read_seconds": round((_sum(change, [f"disk.{name}.read_ms" for name in drives]) or 0) / 1000, 3),
+        "other_swap_grew": any(used > first.used.get(name, 0) for name, used in others),
+    }
+
+
+def _spent(before: Moment, after: Moment) -> list[Ticks]:
+    return [Ticks(*(b - a for a, b in zip(*both))) for both in zip(before.cpus, after.cpus)]
+
+
+def _share(part: int, total: int) -> float | None:
+    return round(part / total, 5) if total > 0 else None
+
+
+def _sum(change: t.Mapping[str, t.Any], names: t.Iterable[str]) -> int | None:
+    known = [int(change[name]) for name in names if name in change]
+    return sum(known) if known else None

@@ -1,0 +1,235 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One server of a ramp: its Redis, its fill and the client that loads it until the end."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shutil
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.children import (
+    KILLED_FIRST,
+    Child,
+    Spawn,
+    spare,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import Plan, Server
+from ansible_collections.memstretch.density.plugins.module_utils.redis.connection import Connection, Refused
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.client import plain
+
+# The client reports so many seconds at a time, from whole seconds of the clock on.
+PART_S = 1
+_READY_SECONDS = 30.0
+# It connects within this time, and then waits for its first whole second.
+_CONNECT_S = 0.25
+# A client that loses its server ends so much before the server at most.
+_ENDS_TOO_S = 1.0
+_STARTED_AT = re.compile(rb'"started_at":(\d+\.\d+)')
+
+# What the client calls the three bounds, and what the record of a ramp does.
+BOUNDS = {"intended": "upper", "server": "lower", "punctual": "punctual"}
+
+
+class ServerError(Exception):
+    """A server or its client failed for a reason that is not memory; the text is for the user."""
+
+
+class Shared(t.NamedTuple):
+    """What the servers of a ramp have in common.
+
+    Attributes:
+        directory: for outputs.
+        lease: the file that the clients watch.
+        password: of all servers.
+    """
+
+    plan: Plan
+    directory: str
+    lease: str
+    password: str
+
+
+class Member:
+    """A server that joins: it starts, is filled, and is loaded until the end.
+
+    Attributes:
+        joined: whether its client runs.
+        loaded_from: the time from which on its client loads it, in seconds since 1970.
+        filled_seconds: how long start and fill took.
+    """
+
+    def __init__(self, server: Server, shared: Shared, entry: str, attempt: int = 1) -> None:
+        self.name, self.server, self._shared = server.name, server, shared
+        self._prefix = os.path.join(shared.directory, f"{server.port}.{attempt}")
+        self._began = time.monotonic()
+        self.redis = Child(
+            Spawn(
+                [_program(shared.plan.redis), "-"],
+                f"{self._prefix}.redis",
+                given=_configuration(server.port, shared.password),
+                entry=entry,
+                user=shared.plan.user,
+                out_of_memory=KILLED_FIRST,
+            )
+        )
+        self._fill: Child | None = None
+        self.client: Child | None = None
+        self.joined, self.loaded_from, self.filled_seconds = False, 0.0, 0.0
+        self._client_ended = 0.0
+        self._read, self._rest = 0, b""
+        self._parts: dict[int, dict[str, t.Any]] = {}
+
+    def children(self) -> list[Child]:
+        """Return its processes."""
+        return [child for child in (self.redis, self._fill, self.client) if child]
+
+    def advance(self) -> bool:
+        """Take the next step of joining if the last one is done; return whether it has joined.
+
+        Raises:
+            ServerError: it cannot.
+        """
+        if self.joined or self.redis.ended():
+            return self.joined
+        if self._fill is None:
+            if self._answers():
+                self._fill = Child(self._client_process("fill", ["fill", *self._numbers(("value_size", "keys"))]))
+            elif time.monotonic() - self._began > _READY_SECONDS:
+                raise ServerError(f"{self.name} has not answered within {_READY_SECONDS:g} s: {self.redis.says()}")
+        elif self._fill.ended():
+            if self._fill.status != 0 and not self.redis.ended():
+                raise ServerError(f"{self.name} could not be filled: {self._fill.says()}")
+            if self._fill.status == 0:
+                self._load()
+        return self.joined
+
+    def _answers(self) -> bool:
+        try:
+            with Connection(("127.0.0.1", self.server.port), 1) as connection:
+                connection.log_in("default", self._shared.password)
+                return connection.require("PING") == "+PONG"
+        except Refused as refused:
+            # Nobody else may answer in its place: Redis itself ends if its port is taken.
+            if time.monotonic() - self._began > 1:
+                raise ServerError(f"{self.name}: port {self.server.port} is another server's: {refused}") from None
+            return False
+        except OSError:
+            return False
+
+    def _load(self) -> None:
+        load = self._shared.plan.load
+        self.filled_seconds = time.monotonic() - self._began
+        self.loaded_from = float(math.ceil((time.time() + _CONNECT_S) / PART_S) * PART_S)
+        options = [
+            f"--windows={PART_S}",
+            f"--lease={self._shared.lease}",
+            f"--start-at={self.loaded_from:.0f}",
+            "--realtime=auto",
+            f"--arrivals={load['arrivals']}",
+        ]
+        numbers = self._numbers(("value_size", "keys", "influence", "rate", "read_mix"))
+        self.client = Child(self._client_process("client", [*options, "test", *numbers]))
+        spare(self.redis.pid)
+        self.joined = True
+
+    def _client_process(self, name: str, words: t.Sequence[str]) -> Spawn:
+        # The seed decides the order of keys; equal ones would load all servers in step.
+        share = plain(self._shared.plan.load["compressibility"])
+        options = ["--json", f"--compressibility={share}", f"--seed={self.server.port}"]
+        argv = [self._shared.plan.client, *options, *words]
+        return Spawn(argv, f"{self._prefix}.{name}", environment={"SOLOTEST_PASSWORD": self._shared.password})
+
+    def _numbers(self, names: t.Sequence[str]) -> list[str]:
+        return [str(self.server.port), *(plain(self._shared.plan.load[name]) for name in names)]
+
+    def check(self) -> None:
+        """Raise ServerError if its client has ended although its server lives."""
+        if not self.client or not self.client.ended():
+            return
+        # A server that is killed closes its connections before its end can be seen.
+        self._client_ended = self._client_ended or time.monotonic()
+        if time.monotonic() - self._client_ended > _ENDS_TOO_S and not self.redis.ended():
+            raise ServerError(f"the client of {self.name} has ended: {self._error() or self.client.says()}")
+
+    def parts(self, begin: int, end: int) -> list[dict[str, t.Any]]:
+        """Return what its client has reported for the whole seconds from begin to end, as far as it has."""
+        for line in self._new_lines():
+            found = _STARTED_AT.search(line[:200])
+            if line.startswith(b'{"schema":1,"window"') and found and begin <= round(float(found[1])) < end:
+                self._parts[round(float(found[1]))] = json.loads(line)
+        self._parts = {second: part for second, part in self._parts.items() if second >= begin}
+        return [self._parts[second] for second in sorted(self._parts) if second < end]
+
+    def _new_lines(self) -> list[bytes]:
+        if not self.client:
+            return []
+        with open(self.client.output, "rb") as file:
+            file.seek(self._read)
+            content = file.read()
+        self._read += len(content)
+        *lines, self._rest = (self._rest + content).split(b"\n")
+        return lines
+
+    def report(self) -> dict[str, t.Any] | None:
+        """Return the last line of its client, which has the whole test; None if it has printed none."""
+        if not self.client:
+            return None
+        with open(self.client.output, "rb") as file:
+            for line in reversed(file.read().splitlines()):
+                if line.startswith(b'{"schema":1,"ended"'):
+                    return json.loads(line)
+        return None
+
+    def _error(self) -> str:
+        error = (self.report() or {}).get("error")
+        return error["message"] if error else ""
+
+
+def load_of(parts: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    """Return the sum of what a client reported: buckets and sums by bound, requests that are lost, and each second."""
+    bounds: dict[str, dict[str, t.Any]] = {
+        name: {"counts": {}, "sum_ns": 0, "min_ns": None, "max_ns": None} for name in BOUNDS.values()
+    }
+    seconds = []
+    for part in parts:
+        for reported, name in BOUNDS.items():
+            _add(bounds[name], part["latency"][reported])
+        latency = part["latency"]
+        seconds.append([latency["intended"]["count"], latency["intended"]["sum_ns"], latency["server"]["sum_ns"]])
+    return {**bounds, "lost": sum(part["unanswered"] for part in parts), "seconds": seconds}
+
+
+def _add(to: dict[str, t.Any], reported: t.Mapping[str, t.Any]) -> None:
+    flat = reported["buckets"]
+    for slot, count in zip(flat[::2], flat[1::2]):
+        to["counts"][slot] = to["counts"].get(slot, 0) + count
+    if flat:
+        to["sum_ns"] += reported["sum_ns"]
+        for name, choose in (("min_ns", min), ("max_ns", max)):
+            to[name] = reported[name] if to[name] is None else choose(to[name], reported[name])
+
+
+def _configuration(port: int, password: str) -> str:
+    lines = (
+        f"port {port}",
+        "bind 127.0.0.1",
+        f"requirepass {password}",
+        'save ""',
+        "appendonly no",
+        "dir /",
+        "loglevel warning",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _program(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise ServerError(f"redis: {name} is not a program on this host; install Redis or Valkey, or name its server")
+    return path

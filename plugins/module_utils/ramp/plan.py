@@ -1,0 +1,210 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a ramp on one machine: what the conductor starts, how it is loaded, and when it looks."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    Range,
+    Ranges,
+    SettingError,
+    choice,
+    number,
+)
+
+_MIB = 2**20
+
+RANGES: Ranges = {
+    "budget_bytes": Range(int, 16 * _MIB, 2**50, "bytes"),
+    "growth": Range(float, 0.01, 1, "share by which a step is larger than the one before"),
+    "window_seconds": Range(int, 1, 3600, "seconds"),
+    "window_requests": Range(int, 1, 10**9, "requests"),
+    "settle_seconds": Range(float, 1, 600, "seconds"),
+    "wait_seconds": Range(float, 0, 86_400, "seconds"),
+    "looks": Range(int, 1, 100, "windows"),
+    "lease_seconds": Range(float, 2, 3600, "seconds"),
+    "stolen_limit": Range(float, 0, 1, "share of the time of a CPU"),
+    "port": Range(int, 1, 65_535, "port"),
+    "size": Range(int, 1, 10_000, "servers"),
+    "factor": Range(float, 1, 1e6, "times"),
+    "microseconds": Range(float, 0.001, 1e9, "microseconds"),
+}
+LOAD: Ranges = {
+    "rate": Range(float, 0.1, 1e6, "requests per second"),
+    "value_size": Range(int, 1, 2**29, "bytes"),
+    "keys": Range(int, 1, 10**9, "keys"),
+    "influence": Range(float, -1e6, 1e6, "pull to the middle key"),
+    "read_mix": Range(int, 0, 100, "percent of GETs"),
+    "compressibility": Range(float, 0, 1, "constant share of a value"),
+}
+ARRIVALS = ("periodic", "jitter", "poisson")
+OBJECTIVES = ("relative", "absolute")
+DEFAULTS: dict[str, t.Any] = {
+    "references": [],
+    "tier": [],
+    "sizes": [],
+    "growth": 0.1,
+    "window_seconds": 4,
+    "window_requests": 2000,
+    "settle_seconds": 15.0,
+    "wait_seconds": 300.0,
+    "looks": 5,
+    "lease_seconds": 30.0,
+    "stolen_limit": 0.0025,
+    "objective": None,
+    "user": "",
+    "redis": "redis-server",
+}
+_NUMBERS = (
+    "budget_bytes",
+    "growth",
+    "window_seconds",
+    "window_requests",
+    "settle_seconds",
+    "wait_seconds",
+    "looks",
+    "lease_seconds",
+    "stolen_limit",
+)
+_KEYS = {*DEFAULTS, "budget_bytes", "servers", "load", "client"}
+
+
+class Server(t.NamedTuple):
+    """A server that takes part in a ramp."""
+
+    name: str
+    port: int
+
+
+class Plan(t.NamedTuple):
+    """A checked plan.
+
+    Attributes:
+        servers: those that may join, in this order.
+        references: those outside of the budget.
+        budget_bytes: what group and compressed memory may hold together.
+        tier: the swap areas that belong to what is measured; without one, the group may not swap.
+        sizes: how many servers each step has; empty for steps that grow() and first_size() give.
+        growth: the share by which such a step is larger.
+        window_seconds, window_requests: the least of a window.
+        settle_seconds: the longest time until reclaim is steady.
+        wait_seconds: how long a ramp waits for a quiet machine, altogether.
+        looks: the most windows in a row at one size while they are disturbed.
+        lease_seconds: the ramp ends if the controller has not renewed its lease for so long.
+        stolen_limit: a window in which a CPU lost a larger share is disturbed.
+        load: rate, value_size, keys, influence, read_mix, compressibility, arrivals.
+        objective: as DENSITY defines it; None to end by nothing but capacity.
+        user: who the servers run as; empty for the user of this process.
+        redis, client: the programs.
+    """
+
+    servers: tuple[Server, ...]
+    references: tuple[Server, ...]
+    budget_bytes: int
+    tier: tuple[str, ...]
+    sizes: tuple[int, ...]
+    growth: float
+    window_seconds: int
+    window_requests: int
+    settle_seconds: float
+    wait_seconds: float
+    looks: int
+    lease_seconds: float
+    stolen_limit: float
+    load: t.Mapping[str, t.Any]
+    objective: t.Mapping[str, t.Any] | None
+    user: str
+    redis: str
+    client: str
+
+
+def checked(plan: t.Mapping[str, t.Any]) -> Plan:
+    """Return a plan.
+
+    Raises:
+        SettingError: an option is missing, unknown or out of range.
+    """
+    unknown = sorted(set(plan) - _KEYS)
+    missing = sorted(_KEYS - set(DEFAULTS) - set(plan))
+    if unknown or missing:
+        raise SettingError(f"plan: {', '.join(unknown or missing)}: {'unknown' if unknown else 'is missing'}")
+    given = {**DEFAULTS, **plan}
+    servers, references = (_servers(name, given[name]) for name in ("servers", "references"))
+    if not servers:
+        raise SettingError("servers: the list is empty; it must have at least one server")
+    _refuse_twice(servers + references)
+    sizes = tuple(number("sizes", size, RANGES["size"]) for size in given["sizes"])
+    if list(sizes) != sorted(set(sizes)) or (sizes and sizes[-1] > len(servers)):
+        raise SettingError(f"sizes: {list(sizes)} is not allowed; they must ascend, to at most {len(servers)} servers")
+    numbers: dict[str, t.Any] = {name: number(name, given[name], RANGES[name]) for name in _NUMBERS}
+    return Plan(
+        servers=servers,
+        references=references,
+        tier=tuple(map(str, given["tier"])),
+        sizes=sizes,
+        load=_load(given["load"]),
+        objective=_objective(given["objective"]),
+        user=str(given["user"]),
+        redis=str(given["redis"]),
+        client=str(given["client"]),
+        **numbers,
+    )
+
+
+def _servers(option: str, given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Server, ...]:
+    return tuple(Server(str(each["name"]), number(f"{option}.port", each["port"], RANGES["port"])) for each in given)
+
+
+def _refuse_twice(servers: t.Sequence[Server]) -> None:
+    for place, name in enumerate(("name", "port")):
+        values = [server[place] for server in servers]
+        twice = sorted({str(value) for value in values if values.count(value) > 1})
+        if twice:
+            raise SettingError(f"servers, references: the {name} {twice[0]} occurs twice; each must have its own")
+
+
+def _load(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    if set(given) != {*LOAD, "arrivals"}:
+        raise SettingError(f"load: {', '.join(sorted(given))} is not allowed; it must have {', '.join(LOAD)}, arrivals")
+    numbers = {name: number(f"load.{name}", given[name], allowed) for name, allowed in LOAD.items()}
+    return {**numbers, "arrivals": choice("load.arrivals", given["arrivals"], ARRIVALS)}
+
+
+def _objective(given: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
+    if not given:
+        return None
+    kind = choice("objective.kind", given.get("kind"), OBJECTIVES)
+    if kind == "relative":
+        return {"kind": kind, "factor": number("objective.factor", given.get("factor"), RANGES["factor"])}
+    limits = ("avg_us", "p99_us")
+    return {
+        "kind": kind,
+        **{name: number(f"objective.{name}", given.get(name), RANGES["microseconds"]) for name in limits},
+    }
+
+
+def first_size(budget_bytes: int, charged_bytes: int, filled: int, most: int) -> int:
+    """Return the size of the first step: half of what fits in DRAM, as the first servers show.
+
+    Args:
+        budget_bytes: of the ramp.
+        charged_bytes: what these servers are charged.
+        filled: how many there are.
+        most: as many as there may be.
+    """
+    fits = budget_bytes * filled / max(1, charged_bytes)
+    return max(filled, min(most, round(fits / 2)))
+
+
+def grown(size: int, growth: float, most: int) -> int | None:
+    """Return the size of the next step, None after the last one. A whole server is the smallest step."""
+    return None if size >= most else min(most, max(size + 1, round(size * (1 + growth))))
+
+
+def window_seconds(plan: Plan, size: int) -> int:
+    """Return how long a window is: whole seconds, long enough for the requests of the fleet."""
+    return max(plan.window_seconds, math.ceil(plan.window_requests / (size * plan.load["rate"])))

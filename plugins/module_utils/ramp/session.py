@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The directory of a ramp on its machine, and the launch of its conductor.
+
+=============== ==================================================================================================
+stream          one JSON line a window, and one for the end
+lease           touched by the controller; the ramp ends if it is not
+stop            written by the controller: the ramp ends, and this is why
+clients.lease   touched by the conductor; the clients end if it is not
+PORT.1.redis    what a server, its fill and its client print
+=============== ==================================================================================================
+
+It is in /run or /tmp, so nothing is left of it after a boot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import tempfile
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import open_lock, wait_for
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.conductor import LEASE, Conductor, remove
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import Plan
+
+_LOCK = "ramp.lock"
+# The conductor before this one ends as soon as its stream was read.
+_LOCK_SECONDS = 5.0
+
+
+def launch(plan: Plan) -> dict[str, t.Any]:
+    """Start the conductor of a ramp in the background.
+
+    Returns:
+        C(path), its directory, and C(pid).
+
+    Raises:
+        BudgetError: the plan does not fit the machine's swap or its control groups.
+        LockError: another ramp runs on this machine.
+    """
+    lock = open_lock(os.path.join(private_directory(), _LOCK))
+    try:
+        wait_for(lock, time.monotonic() + _LOCK_SECONDS, "a ramp on this machine")
+        _sweep()
+        groups.areas(plan.tier)
+        directory = tempfile.mkdtemp(prefix="ramp-", dir=private_directory())
+        with open(os.path.join(directory, LEASE), "w", encoding="ascii"):
+            pass
+        return {"path": directory, "pid": detach(lambda: _conduct(plan, directory))}
+    finally:
+        os.close(lock)  # the conductor has inherited it
+
+
+def _conduct(plan: Plan, directory: str) -> None:
+    conductor = Conductor(plan, directory)
+    conductor.run()
+    conductor.linger()  # with the lock, so that the next ramp does not remove what was not read yet
+
+
+def _sweep() -> None:
+    """Remove what a conductor left that was killed by SIGKILL. Its servers and clients have died with it."""
+    for directory in glob.glob(os.path.join(glob.escape(private_directory()), "ramp-*")):
+        with contextlib.suppress(NotADirectoryError):
+            remove(directory)
+    for name in (groups.FLEET, groups.REFERENCES):
+        groups.RampGroup(name).destroy()
