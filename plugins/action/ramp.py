@@ -1,0 +1,143 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Private. Conduct a ramp on a host, show its windows while it goes on, and write its record."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import time
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp import line as live
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import LONGEST_LINE, Record, accepted
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
+    Fields,
+    MeasurementError,
+    Text,
+    Whole,
+    failure_message,
+    message,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
+
+_POLL_S = 1.0
+# A conductor that has written nothing for so long is dead: its longest window takes less.
+_SILENT_SECONDS = 4000.0
+# It ends everything within this time.
+_END_SECONDS = 20.0
+_MOST_BYTES = 2**22
+_JOB = Fields({"path": Text(4096), "pid": Whole(2, 2**31 - 1)})
+
+
+class _Interrupted(Exception):
+    """Ctrl-C or SIGTERM."""
+
+
+class ActionModule(ActionBase):
+    """Launch the conductor with the module, then read its stream with a shell.
+
+    A shell costs the host a few milliseconds for a look, a module half a second of CPU time, which would disturb what
+    is measured. Each look renews the conductor's lease. Nothing but what record.accepted() accepts is taken from it.
+    """
+
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
+        result = super().run(tmp, task_vars)
+        given, host = self._task.args, str((task_vars or {}).get("inventory_hostname"))
+        record = Record(given["arm"], int(given["round"]), given["plan"])
+        answer = self._execute_module(task_vars=task_vars)
+        if answer.get("failed") or answer.get("unreachable"):
+            kept = {name: bool(answer.get(name)) for name in ("failed", "unreachable")}
+            return {**result, **kept, "msg": failure_message(answer)}
+        if self._task.check_mode:
+            return {**result, "changed": False}
+        try:
+            path = _JOB.check("job", answer.get("job"))["path"]
+            self._follow(path, host, record, RunDirectory.at(given["directory"]), given["file"])
+        except (MeasurementError, RunError) as error:
+            raise AnsibleActionFail(str(error)) from error
+        end = record.document["end"]
+        failed = end["kind"] in ("error", "interrupted")
+        return {**result, "changed": True, "failed": failed, "msg": live.end_line(end)[len(live.MARK) :], "end": end}
+
+    def _follow(self, path: str, host: str, record: Record, directory: RunDirectory, file: str) -> None:
+        """Show and keep what the conductor writes, until its end."""
+        before = {each: signal.signal(each, _interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
+        lines = self._lines(path)
+        Display().display(live.HEADER)
+        try:
+            try:
+                self._take(lines, host, record, directory, file)
+            except _Interrupted:
+                for each in before:
+                    signal.signal(each, signal.SIG_IGN)
+                self._shell(f"echo interrupted >{shlex.quote(os.path.join(path, 'stop'))}")
+                self._take(self._lines(path, _END_SECONDS), host, record, directory, file, again=True)
+                raise AnsibleActionFail("the ramp was interrupted") from None
+        finally:
+            self._shell(f"rm -rf {shlex.quote(path)}")
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _take(
+        self,
+        lines: t.Iterator[str],
+        host: str,
+        record: Record,
+        directory: RunDirectory,
+        file: str,
+        again: bool = False,
+    ) -> None:
+        for text in lines:
+            event, found = accepted(text, host)
+            if again and event != "end":
+                continue
+            record.add(event, found)
+            directory.write_json(file, record.document)
+            if event == "window":
+                Display().display(live.window_line(found["window"]))
+            elif event == "note":
+                Display().display(f"{live.MARK}{found['text']}")
+            elif event == "end":
+                Display().display(live.end_line(found["end"]))
+                return
+
+    def _lines(self, path: str, silent: float = _SILENT_SECONDS) -> t.Iterator[str]:
+        """Yield the whole lines of the stream, as they come.
+
+        Raises:
+            MeasurementError: there is nothing to read, or nothing comes any more.
+        """
+        stream, lease = (shlex.quote(os.path.join(path, name)) for name in ("stream", "lease"))
+        offset, rest, heard = 0, "", time.monotonic()
+        while True:
+            new = f"tail -c +{offset + 1} {stream} | head -c {_MOST_BYTES}"
+            done = self._shell(f"touch -c {lease} && if [ -e {stream} ]; then {new}; fi")
+            if done["rc"] != 0:
+                raise MeasurementError(f"the stream of the ramp cannot be read: {message(done['stderr'], 400)}")
+            offset += len(done["stdout"])
+            *whole, rest = (rest + done["stdout"]).split("\n")
+            if len(rest) > LONGEST_LINE:
+                raise MeasurementError(f"a line of the stream is longer than {LONGEST_LINE // 2**20} MiB")
+            if whole:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > silent:
+                raise MeasurementError(f"the conductor of the ramp has written nothing for {silent:g} s")
+            yield from whole
+            time.sleep(_POLL_S)
+
+    def _shell(self, command: str) -> dict[str, t.Any]:
+        return self._low_level_execute_command(command)
+
+
+def _interrupt(_number: int, _frame: t.Any) -> None:
+    raise _Interrupted

@@ -1,0 +1,107 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ramp
+short_description: Let a fleet of Redis servers grow within a DRAM budget, and look at it step by step
+version_added: 1.0.0
+description:
+  - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
+  - Starts a conductor in the background and returns. The conductor starts, fills and loads Redis servers of its own on
+    this host, in a control group with the DRAM budget, and references next to them that stay in DRAM. It writes one
+    line of JSON for each window, which the action on the controller reads.
+  - The conductor and all that it started end with the ramp, by SIGTERM, or when the controller has not renewed its
+    lease. Nothing is left of it then.
+options:
+  plan:
+    description: What the conductor does, as C(module_utils/ramp/plan.py) describes it.
+    type: dict
+    required: true
+  arm:
+    description: Name of the arm, for the record.
+    type: str
+    required: true
+  round:
+    description: Number of the round, for the record, at least 1.
+    type: int
+    required: true
+  directory:
+    description: Directory of the results on the controller.
+    type: path
+    required: true
+  file:
+    description: Name of the record in this directory.
+    type: str
+    required: true
+attributes:
+  check_mode:
+    support: full
+    description: Checks the plan, and starts nothing.
+  diff_mode:
+    support: none
+    description: Nothing of the host's settings is changed.
+  platform:
+    platforms: linux
+    description: Any Linux.
+    support: full
+requirements:
+  - Linux 5.19 or later; with version 1 of control groups any that Redis and the client run on
+  - root
+  - Python 3.8 or later on the host
+  - redis-server or valkey-server
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+EXAMPLES = r"""
+- name: Conduct a ramp
+  memstretch.density.ramp:
+    plan: "{{ ramp_plan }}"
+    arm: zram
+    round: 1
+    directory: results/density-1
+    file: ramps/zram-1.json
+"""
+
+RETURN = r"""
+job:
+  description: C(path), the directory of the ramp, and C(pid), the conductor. For the action on the controller.
+  type: dict
+  returned: success, not in check mode
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import LockError
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import session
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
+
+ARGUMENTS = dict(
+    plan=dict(type="dict", required=True),
+    arm=dict(type="str", required=True),
+    round=dict(type="int", required=True),
+    directory=dict(type="path", required=True),
+    file=dict(type="str", required=True),
+)
+
+
+def main() -> None:
+    module = AnsibleModule(ARGUMENTS, supports_check_mode=True)
+    try:
+        plan = checked(module.params["plan"])
+        if module.check_mode:
+            module.exit_json(changed=False)
+        job = session.launch(plan)
+    except (SettingError, BudgetError, LockError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=True, job=job)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a ramp, from the variables of an inventory whose fleet is instances on one machine."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import (
+    Range,
+    Ranges,
+    SettingError,
+    choice,
+    number,
+    numbers,
+    size_in_bytes,
+)
+
+RANGES: Ranges = {
+    "density_references": Range(int, 0, 1000, "servers that stay in DRAM"),
+    "density_max": Range(int, 1, 10_000, "servers of the fleet"),
+    "density_growth": Range(float, 0.01, 1, "share by which a step is larger than the one before"),
+    "density_window": Range(int, 1, 3600, "seconds"),
+    "density_settle": Range(float, 1, 600, "seconds"),
+    "density_wait": Range(float, 0, 86_400, "seconds"),
+    "density_factor": Range(float, 1, 1e6, "times as slow as a server in DRAM next to it"),
+    "density_sizes": Range(int, 1, 10_000, "servers of a step"),
+}
+BUDGET = Range(int, 16 * 2**20, 2**50, "bytes")
+# What the plan calls a variable that it takes as it is.
+_PLAN_NAMES = {
+    "density_growth": "growth",
+    "density_window": "window_seconds",
+    "density_settle": "settle_seconds",
+    "density_wait": "wait_seconds",
+}
+_LOAD: dict[str, tuple[str, Range[t.Any]]] = {
+    "rate": ("rate", Range(float, 0.1, 1e6, "requests per second")),
+    "value_size": ("value_size", Range(int, 1, 2**29, "bytes")),
+    "key_count": ("keys", Range(int, 1, 10**9, "keys")),
+    "influences": ("influence", Range(float, -1e6, 1e6, "pull to the middle key")),
+    "read_mixes": ("read_mix", Range(int, 0, 100, "percent of GETs")),
+    "compressibility": ("compressibility", Range(float, 0, 1, "constant share of a value")),
+}
+_ARRIVALS = ("periodic", "jitter", "poisson")
+
+
+def plan_of(
+    given: t.Mapping[str, t.Any], fleet: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]
+) -> dict[str, t.Any]:
+    """Return the plan of a ramp, without its tier and the path of the client, which the machine has.
+
+    Args:
+        given: the variables of the playbook, density_budget and those of RANGES; an empty one has its default.
+        fleet: names of the instances, in the order in which they join.
+        hostvars: their variables.
+
+    Raises:
+        SettingError: one is missing or out of range.
+    """
+    if not fleet:
+        raise SettingError("fleet: this group is empty; it must have the instances that may join")
+    values = {
+        name: number(name, given[name], allowed)
+        for name, allowed in RANGES.items()
+        if name != "density_sizes" and given.get(name) not in (None, "")
+    }
+    names = list(fleet)[: values.get("density_max", len(fleet))]
+    servers = [{"name": name, "port": _variable(hostvars, name, "port")} for name in names]
+    first = 1 + max(int(server["port"]) for server in servers)
+    budget = given.get("density_budget")
+    if budget in (None, ""):
+        raise SettingError("density_budget: is missing; it must be the DRAM of the fleet, such as 256M")
+    sizes = given.get("density_sizes")
+    return {
+        "servers": servers,
+        "references": [
+            {"name": f"reference{place + 1}", "port": first + place}
+            for place in range(values.get("density_references", 6))
+        ],
+        "budget_bytes": number("density_budget", size_in_bytes("density_budget", str(budget)), BUDGET),
+        "sizes": [] if sizes in (None, "", []) else numbers("density_sizes", sizes, RANGES["density_sizes"]),
+        "growth": 0.1,
+        **{_PLAN_NAMES[name]: value for name, value in values.items() if name in _PLAN_NAMES},
+        "objective": {"kind": "relative", "factor": values.get("density_factor", 2.0)},
+        "user": str(hostvars[names[0]].get("redis_daemon_user") or ""),
+        "load": _load(hostvars, names[0]),
+    }
+
+
+def _load(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], name: str) -> dict[str, t.Any]:
+    """Return the load of a ramp, one cell; all instances have that of the first."""
+    load: dict[str, t.Any] = {}
+    for variable, (key, allowed) in _LOAD.items():
+        value = _variable(hostvars, name, variable)
+        if isinstance(value, (list, tuple)):
+            if len(value) != 1:
+                raise SettingError(
+                    f"latency_benchmark_{variable}: {list(value)} has {len(value)} values; a ramp measures one cell, "
+                    "so it must have one"
+                )
+            value = value[0]
+        load[key] = number(f"latency_benchmark_{variable}", value, allowed)
+    arrivals = hostvars[name].get("latency_benchmark_arrivals", "jitter")
+    return {**load, "arrivals": choice("latency_benchmark_arrivals", arrivals, _ARRIVALS)}
+
+
+def _variable(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], name: str, variable: str) -> t.Any:
+    full = f"latency_benchmark_{variable}"
+    if full not in hostvars[name]:
+        raise SettingError(f"{full}: is missing; each instance of a ramp needs it, such as {name}")
+    return hostvars[name][full]

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a ramp decides from figures alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import decisions
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions import Curve, Figures, Misses
+
+US = 1000.0
+QUIET = Figures(100 * US, 200 * US, 90 * US, 180 * US, page_ins=1000.0, tier_cpu=0.1)
+RELATIVE = {"kind": "relative", "factor": 2.0}
+
+
+def figures(**changes):
+    return QUIET._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("page_ins", "page_outs", "steady"),
+    [(0, 0, True), (0, 90, True), (0, 110, False), (1000, 1190, True), (1000, 1210, False), (5000, 0, True)],
+)
+def test_reclaim_is_steady_once_no_more_goes_out_than_comes_in(page_ins, page_outs, steady):
+    assert decisions.is_steady(page_ins, page_outs) is steady
+
+
+@pytest.mark.parametrize(
+    ("ticks", "share", "why"),
+    [(0, 0.0, ""), (1, 0.01, ""), (2, 0.002, ""), (2, 0.005, "0.5 % of a CPU stolen"), (9, None, "")],
+    ids=["none", "one tick says nothing", "below the limit", "above it", "unknown"],
+)
+def test_a_window_with_stolen_time_is_disturbed(ticks, share, why):
+    assert decisions.disturbed({"stolen_ticks": ticks, "stolen_cpu": share}, 0.0025) == why
+
+
+def curve(windows=3):
+    found = Curve()
+    for _window in range(windows):
+        found.add(QUIET, False)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("now", "left"),
+    [
+        (QUIET, False),
+        (figures(reference_avg=115 * US, reference_p99=280 * US), False),
+        (figures(reference_p99=300 * US), True),
+        (figures(reference_avg=120 * US), True),
+        (figures(reference_p99=900 * US, page_ins=2100.0), False),
+        (figures(reference_p99=900 * US, page_ins=1400.0), True),
+        (figures(reference_p99=900 * US, tier_cpu=0.25), False),
+        (figures(reference_avg=None, reference_p99=None), False),
+    ],
+    ids=["same", "its noise", "p99", "average", "page-ins explain it", "too few page-ins", "tier explains it", "none"],
+)
+def test_references_that_leave_their_curve_without_the_tier_are_a_disturbance(now, left):
+    assert bool(curve().left(now)) is left
+
+
+def test_a_curve_needs_some_windows_before_anything_can_leave_it():
+    assert not curve(2).left(figures(reference_avg=900 * US))
+
+
+def test_windows_that_agree_with_one_another_are_the_curve_from_then_on():
+    found, slower = curve(), figures(reference_avg=150 * US, reference_p99=330 * US)
+    for _window in range(4):
+        assert found.left(slower)
+        found.add(slower, True)
+    assert found.left(slower)
+    found.add(slower, True)
+    assert not found.left(slower)
+
+
+def test_windows_that_are_all_different_never_become_the_curve():
+    found = curve()
+    for average in (150, 900, 150, 900, 150, 900, 150):
+        found.add(figures(reference_avg=average * US, reference_p99=900 * US), True)
+    assert found.left(figures(reference_avg=150 * US, reference_p99=900 * US))
+
+
+@pytest.mark.parametrize(
+    ("objective", "now", "factor"),
+    [
+        (RELATIVE, QUIET, 100 / 180),
+        (RELATIVE, figures(fleet_p99=720 * US), 2.0),
+        (RELATIVE, figures(fleet_avg=360 * US), 2.0),
+        (RELATIVE, figures(reference_avg=None, reference_p99=None), None),
+        ({"kind": "absolute", "avg_us": 50, "p99_us": 400}, QUIET, 2.0),
+    ],
+)
+def test_a_window_misses_its_objective_at_the_worse_of_average_and_p99(objective, now, factor):
+    assert decisions.misses(objective, now) == (None if factor is None else pytest.approx(factor))
+
+
+def test_a_ramp_ends_once_it_misses_clearly():
+    assert "by a factor of 2.5" in Misses(RELATIVE).add(figures(fleet_p99=900 * US))
+
+
+def test_a_ramp_ends_after_three_misses_in_a_row():
+    found, slow = Misses(RELATIVE), figures(fleet_p99=400 * US)
+    assert [bool(found.add(each)) for each in (slow, slow, QUIET, slow, slow, slow)] == [False] * 5 + [True]
+
+
+def test_without_an_objective_only_capacity_ends_a_ramp():
+    assert not Misses(None).add(figures(fleet_p99=1e12))
+
+
+@pytest.mark.parametrize(
+    ("charged", "within"), [(1000, True), (102 * 2**20, True), (103 * 2**20, False), (None, False)]
+)
+def test_the_budget_holds_with_two_percent_of_room(charged, within):
+    assert decisions.is_within(charged, 100 * 2**20) is within

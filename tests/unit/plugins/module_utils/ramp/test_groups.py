@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The control groups of a ramp, as files; tests/local has real ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError, CgroupFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups
+
+MIB = 2**20
+
+
+@pytest.fixture
+def keeper(tmp_path, monkeypatch):
+    """A group of version 1 with a limit of 100 MiB, and a keeper of a budget of 100 MiB with 20 MiB outside of it."""
+    (tmp_path / "memory.limit_in_bytes").write_text(str(100 * MIB))
+    (tmp_path / "memory.usage_in_bytes").write_text("0")
+    group = CgroupFiles(str(tmp_path), version_1=True)
+    file = tmp_path / "memory.limit_in_bytes"  # the kernel's need not be truncated, a file must
+    monkeypatch.setattr(group, "_set_limit", lambda limit: file.write_text(str(limit)))
+    return groups.BudgetKeeper(group, 100 * MIB, lambda: 20 * MIB)
+
+
+def limit(keeper):
+    return keeper._group.limit()
+
+
+def test_the_limit_leaves_room_for_what_is_outside_of_the_group(keeper):
+    keeper.step()
+    assert limit(keeper) == 80 * MIB
+
+
+def test_a_frozen_limit_stays(keeper):
+    keeper.freeze(True)
+    keeper.step()
+    assert limit(keeper) == 100 * MIB
+    keeper.freeze(False)
+    keeper.step()
+    assert limit(keeper) == 80 * MIB
+
+
+def test_a_small_change_is_not_followed(keeper):
+    keeper._outside = lambda: 100 * 1024
+    keeper.step()
+    assert limit(keeper) == 100 * MIB
+
+
+def test_the_limit_has_a_floor(keeper):
+    keeper._outside = lambda: 200 * MIB
+    keeper.step()
+    assert limit(keeper) == 5 * MIB
+
+
+def swaps(tmp_path, *areas):
+    (tmp_path / "proc").mkdir()
+    lines = ["Filename Type Size Used Priority", *(f"{name} partition 1024 0 {priority}" for name, priority in areas)]
+    (tmp_path / "proc" / "swaps").write_text("\n".join(lines))
+    return HostFiles(str(tmp_path))
+
+
+def test_the_tier_and_the_machines_own_swap_are_told_apart(tmp_path):
+    found = groups.areas(["/dev/zram0"], swaps(tmp_path, ("/dev/sda2", -2), ("/dev/zram0", 100)))
+    assert [[area["name"] for area in areas] for areas in found] == [["/dev/zram0"], ["/dev/sda2"]]
+
+
+@pytest.mark.parametrize("priority", [100, 200])
+def test_swap_of_the_machines_own_that_is_used_as_soon_as_the_tier_is_refused(tmp_path, priority):
+    with pytest.raises(BudgetError, match="/dev/sda2 has a priority of at least 100"):
+        groups.areas(["/dev/zram0"], swaps(tmp_path, ("/dev/sda2", priority), ("/dev/zram0", 100)))
+
+
+def test_without_a_tier_any_swap_of_the_machine_may_stay(tmp_path):
+    assert len(groups.areas([], swaps(tmp_path, ("/dev/sda2", 5))).others) == 1
+
+
+def test_a_tier_that_is_not_in_use_is_refused(tmp_path):
+    with pytest.raises(BudgetError, match="/dev/zram0 is not in use as swap .in use: /dev/sda2."):
+        groups.areas(["/dev/zram0"], swaps(tmp_path, ("/dev/sda2", 5)))
+
+
+@pytest.fixture
+def version_2(tmp_path):
+    """A host with control groups of version 2."""
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/cgroup.subtree_control").write_text("cpu memory\n")
+    return tmp_path
+
+
+def test_version_2_limits_the_swap_of_a_group(version_2, monkeypatch):
+    written = {}
+    group = groups.RampGroup("ramp", str(version_2))
+    monkeypatch.setattr(group, "_set", written.__setitem__)
+    monkeypatch.setattr(group, "set_limit", lambda limit: written.__setitem__("limit", limit))
+    group.create(64 * MIB, 100, 512 * MIB)
+    group.protect()
+    assert written == {"memory.swap.max": str(512 * MIB), "limit": 64 * MIB, "memory.min": "max"}
+
+
+def test_a_value_that_the_kernel_does_not_keep_is_an_error(version_2):
+    group = groups.RampGroup("ramp", str(version_2))
+    (version_2 / "sys/fs/cgroup/ramp").mkdir()
+    (version_2 / "sys/fs/cgroup/ramp/memory.swap.max").symlink_to("/dev/null")
+    with pytest.raises(BudgetError, match="memory.swap.max is .* after 5 was written"):
+        group._set("memory.swap.max", "5")
+
+
+def test_version_2_without_its_memory_controller_is_refused(version_2):
+    (version_2 / "sys/fs/cgroup/cgroup.subtree_control").write_text("cpu\n")
+    with pytest.raises(BudgetError, match="does not have memory"):
+        groups.RampGroup("ramp", str(version_2)).create(64 * MIB, 100, 0)

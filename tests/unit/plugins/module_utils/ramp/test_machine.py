@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a machine did between moments."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Machine, Moment, Ticks, sample
+
+MIB = 2**20
+CHARGED = {"charged_bytes": 250 * MIB, "zram_bytes": 90 * MIB, "zram_table_bytes": 4 * MIB, "zswap_bytes": 0}
+
+
+def moment(clock, cpus, page_ins=0, charged=None, tier_cpu=0.0, used=None):
+    counters = {"clock_s": clock, "pswpin": page_ins, "pswpout": 2 * page_ins, "disk.sda.reads": page_ins}
+    counters["disk.sda.read_ms"] = page_ins * 2
+    return Moment(clock, cpus, counters, {**CHARGED, **(charged or {})}, tier_cpu, used or {})
+
+
+MOMENTS = [
+    moment(0.0, [Ticks(0, 0, 0), Ticks(0, 0, 0)]),
+    moment(1.0, [Ticks(50, 0, 100), Ticks(40, 3, 100)], 100, {"charged_bytes": 255 * MIB}, 0.1),
+    moment(2.0, [Ticks(100, 1, 200), Ticks(80, 3, 200)], 300, None, 0.25, {"/dev/zram0": 7, "/swap": 1}),
+]
+
+
+def test_a_sample_has_shares_of_the_cpus_and_those_of_the_one_that_lost_most():
+    found = sample(MOMENTS, ["/dev/zram0"], 100, [])
+    assert (found["cpus"], found["busy"], found["stolen"]) == (2, 0.55, 0.01)
+    assert (found["stolen_worst"], found["stolen_cpu"], found["stolen_ticks"]) == (0.03, 0.015, 3)
+
+
+def test_a_sample_has_what_the_tier_did():
+    found = sample(MOMENTS, ["/dev/zram0"], 100, ["sda"])
+    assert (found["page_ins"], found["page_outs"], found["tier_cpu_seconds"]) == (300, 600, 0.25)
+    assert (found["charged_bytes"], found["tier_bytes"]) == (255 * MIB, 94 * MIB)
+    assert (found["swap_used_bytes"], found["swap_bytes"]) == (7, 100)
+    assert (found["drive_reads"], found["drive_read_seconds"]) == (300, 0.6)
+
+
+def test_swap_of_the_machines_own_that_grew_is_seen():
+    assert sample(MOMENTS, ["/dev/zram0"], 100, [])["other_swap_grew"] is True
+    assert sample(MOMENTS, ["/dev/zram0", "/swap"], 100, [])["other_swap_grew"] is False
+
+
+def test_what_is_unknown_is_not_zero():
+    unknown = moment(3.0, [Ticks(0, 0, 0)], charged={"charged_bytes": None, "zram_bytes": None}, tier_cpu=None)
+    unknown.counters.pop("pswpin")
+    found = sample([MOMENTS[0], unknown], [], 0, [])
+    names = ("charged_bytes", "tier_bytes", "tier_cpu_seconds", "page_ins", "swap_bytes")
+    assert [found[name] for name in names] == [None] * 5
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A host with two CPUs and control groups of version 2."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "stat").write_text(
+        "cpu  9 9 9 9 9 9 9 9\ncpu0 1 2 3 40 5 6 7 8 0 0\ncpu1 0 0 0 1 0 0 0 0 0 0\n"
+    )
+    return tmp_path
+
+
+def test_each_cpu_is_read(root):
+    assert Machine("group", lambda: 0.0, str(root)).cpus() == [Ticks(45, 8, 72), Ticks(1, 0, 1)]

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a ramp: what is refused, and how large its steps and windows are."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import plan
+
+MIB = 2**20
+LOAD = {
+    "rate": 50,
+    "value_size": 1000,
+    "keys": 9000,
+    "influence": 25,
+    "read_mix": 100,
+    "compressibility": 0.72,
+    "arrivals": "jitter",
+}
+GIVEN = {
+    "servers": [{"name": f"redis{number}", "port": 7000 + number} for number in range(1, 41)],
+    "budget_bytes": 256 * MIB,
+    "load": LOAD,
+    "client": "/usr/bin/solotest",
+}
+
+
+def test_what_is_not_given_has_its_default():
+    checked = plan.checked(GIVEN)
+    assert checked.servers[0] == plan.Server("redis1", 7001) and len(checked.servers) == 40
+    assert (checked.window_seconds, checked.window_requests, checked.settle_seconds, checked.looks) == (4, 2000, 15, 5)
+    assert (checked.references, checked.tier, checked.sizes, checked.objective) == ((), (), (), None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"servers": []}, "servers: the list is empty"),
+        ({"references": [{"name": "reference1", "port": 7001}]}, "the port 7001 occurs twice"),
+        ({"references": [{"name": "redis1", "port": 8001}]}, "the name redis1 occurs twice"),
+        ({"sizes": [4, 41]}, "sizes: .* at most 40"),
+        ({"sizes": [4, 4]}, "sizes: .* ascend"),
+        ({"budget_bytes": 1}, "budget_bytes: 1 is out of range; it must be a whole number from 16,777,216"),
+        ({"load": {**LOAD, "rate": 0}}, "load.rate: 0 is out of range"),
+        ({"load": {"rate": 50}}, "load: rate is not allowed"),
+        ({"objective": {"kind": "relative", "factor": 0.5}}, "objective.factor: 0.5 is out of range"),
+        ({"objective": {"kind": "absolute", "avg_us": 50}}, "objective.p99_us: None is not allowed"),
+        ({"objective": {"kind": "fast"}}, "objective.kind"),
+        ({"lease": 3}, "lease: unknown"),
+    ],
+)
+def test_a_wrong_plan_is_refused_by_name(wrong, named):
+    with pytest.raises(SettingError, match=named):
+        plan.checked({**GIVEN, **wrong})
+
+
+def test_a_plan_without_a_budget_is_refused():
+    with pytest.raises(SettingError, match="budget_bytes: is missing"):
+        plan.checked({name: value for name, value in GIVEN.items() if name != "budget_bytes"})
+
+
+@pytest.mark.parametrize(
+    ("charged", "filled", "most", "size"),
+    [(26 * MIB, 2, 120, 10), (26 * MIB, 2, 6, 6), (200 * MIB, 2, 120, 2), (0, 2, 120, 120)],
+    ids=["half of 19", "no more than there are", "no fewer than are filled", "nothing is charged"],
+)
+def test_the_first_step_is_half_of_what_fits(charged, filled, most, size):
+    assert plan.first_size(256 * MIB, charged, filled, most) == size
+
+
+def test_steps_grow_by_a_share_and_by_at_least_one_server():
+    sizes = [4]
+    while (larger := plan.grown(sizes[-1], 0.1, 30)) is not None:
+        sizes.append(larger)
+    assert sizes == [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 29, 30]
+
+
+@pytest.mark.parametrize(("size", "seconds"), [(4, 10), (10, 4), (39, 4)])
+def test_a_window_has_enough_requests(size, seconds):
+    assert plan.window_seconds(plan.checked(GIVEN), size) == seconds
