@@ -91,6 +91,7 @@ CHANGES_THIS_MACHINE = tuple(
         "test_headline.py::",
         "test_noisy_host.py::",
         "test_plan.py::test_a_plan_for_existing_servers",
+        "test_ramp.py::",
         "test_selftest.py::",
         "test_site_check.py::test_processors",
         "test_study.py::",

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ramps on this machine: real servers join within a small DRAM budget, and nothing is left of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+
+import pytest
+import yaml
+
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups, session
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
+
+from .conftest import ROOT, free_ports, wait_for
+from .test_charged_dram import MEMORY, zram  # noqa: F401
+
+MIB = 2**20
+BUDGET = 32 * MIB
+# A Redis with 3,000 values of 1,000 bytes takes 7 MiB, so four fit.
+LOAD = {
+    "rate": 50,
+    "value_size": 1000,
+    "keys": 3000,
+    "influence": 25,
+    "read_mix": 100,
+    "compressibility": 0.75,
+    "arrivals": "jitter",
+}
+QUICK = {"window_seconds": 1, "window_requests": 1, "settle_seconds": 3, "looks": 1, "wait_seconds": 0}
+
+
+class Ramp:
+    """A ramp on this machine.
+
+    Attributes:
+        path: its directory.
+        pid: the conductor.
+        ports: of servers and references.
+    """
+
+    def __init__(self, client, servers=12, references=2, more=(), **plan):
+        first = free_ports(servers + references)
+        self.ports = range(first, first + servers + references)
+        names = [f"redis{number}" for number in range(1, servers + 1)]
+        names += [f"reference{number}" for number in range(1, references + 1)]
+        everybody = [{"name": name, "port": port} for name, port in zip(names, self.ports)]
+        given = {"budget_bytes": BUDGET, "load": LOAD, "client": str(client), "sizes": list(range(2, servers + 1))}
+        split = {"servers": everybody[:servers], "references": [*everybody[servers:], *more]}
+        job = session.launch(checked({**given, **split, **QUICK, **plan}))
+        self.path, self.pid = pathlib.Path(job["path"]), job["pid"]
+
+    def renew(self):
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self.path / "lease")
+
+    def lines(self, event):
+        with contextlib.suppress(FileNotFoundError):
+            text = (self.path / "stream").read_text(encoding="utf-8")
+            found = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+            return [line for line in found if line["event"] == event]
+        return []
+
+    def windows(self):
+        self.renew()
+        return [line["window"] for line in self.lines("window")]
+
+    def end(self):
+        """Wait for the end, as the controller does, and return the last line."""
+        return wait_for("the end of the ramp", lambda: self.windows() is not None and self.lines("end"))[0]["end"]
+
+    def is_running(self):
+        return pathlib.Path(f"/proc/{self.pid}").exists() and "zombie" not in state(self.pid)
+
+    def left(self):
+        """What is there of the ramp: files, control groups, and servers that answer."""
+        found = [str(self.path)] if self.path.exists() else []
+        found += [name for name in (groups.FLEET, groups.REFERENCES) if groups.RampGroup(name).exists()]
+        return found + [port for port in self.ports if answers(port)]
+
+    def close(self):
+        if self.is_running():
+            os.kill(self.pid, signal.SIGTERM)
+            wait_for("the end", lambda: self.lines("end") or not self.is_running())
+        shutil.rmtree(self.path, ignore_errors=True)
+        wait_for("the conductor's end", lambda: not self.is_running())
+
+
+def state(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return "zombie"
+
+
+def answers(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def ramp(client, needs_root):
+    """A function that starts a ramp."""
+    if not MEMORY.is_dir():
+        pytest.skip("this needs the memory controller of cgroup v1")
+    started = []
+
+    def start(**plan):
+        started.append(Ramp(client, **plan))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+def requests(window, group):
+    return {name: load["upper"]["count"] for name, load in window[group].items()}
+
+
+def test_in_dram_a_ramp_ends_where_the_kernel_kills_the_next_server(ramp):
+    found = ramp()
+    end = found.end()
+    assert (end["kind"], end["host"]) == ("does_not_fit", f"redis{end['n']}")
+    assert "Memory cgroup out of memory: Killed process" in end["message"] and "redis-server" in end["message"]
+    windows = found.windows()
+    assert [window["n"] for window in windows] == list(range(2, end["n"])) and 3 <= end["n"] - 1 <= 5
+    for window in windows:
+        machine = window["machines"][""]
+        assert machine["charged_bytes"] <= BUDGET and machine["page_ins"] == 0 and machine["swap_bytes"] is None
+        assert len(window["hosts"]) == window["n"] and set(requests(window, "references")) == {
+            "reference1",
+            "reference2",
+        }
+        counts = {**requests(window, "hosts"), **requests(window, "references")}
+        assert min(counts.values()) > 0 and all(len(load["seconds"]) == 1 for load in window["hosts"].values())
+    shutil.rmtree(found.path)
+    wait_for("the conductor's end", lambda: not found.is_running())
+    assert found.left() == []
+
+
+def swapped(pid):
+    """Bytes of a process in swap."""
+    (line,) = [line for line in state(pid).splitlines() if line.startswith("VmSwap:")]
+    return int(line.split()[1]) * 1024
+
+
+def processes(name):
+    return (MEMORY / name / "cgroup.procs").read_text(encoding="ascii").split()
+
+
+def test_a_tier_carries_more_servers_within_the_budget_and_references_stay_in_dram(ramp, zram):  # noqa: F811
+    found = ramp(tier=[f"/dev/{pathlib.Path(zram).name}"], sizes=[2, 4, 6, 8])
+    wait_for("a window of 8", lambda: [window for window in found.windows() if window["n"] == 8])
+    windows, (started,) = found.windows(), found.lines("started")
+    in_force = int(pathlib.Path("/proc/sys/vm/swappiness").read_text(encoding="ascii"))
+    assert started["groups"]["fleet"]["swappiness"] == in_force > 0
+    assert started["groups"]["references"]["swappiness"] == 0
+    assert found.end()["kind"] == "hosts"
+    last = windows[-1]["machines"][""]
+    assert last["swap_used_bytes"] > 8 * MIB and last["tier_bytes"] > 2 * MIB and not last["other_swap_grew"]
+    assert all(window["machines"][""]["charged_bytes"] <= 1.02 * BUDGET for window in windows if window["settled"])
+    assert windows[-1]["settled"]
+
+
+def test_references_are_not_swapped_out(ramp, zram):  # noqa: F811
+    found = ramp(tier=[f"/dev/{pathlib.Path(zram).name}"], sizes=[8])
+    wait_for("servers in swap", lambda: found.renew() or sum(map(swapped, processes(groups.FLEET))) > 4 * MIB)
+    assert [swapped(pid) for pid in processes(groups.REFERENCES)] == [0, 0]
+
+
+def test_the_first_step_of_a_ramp_without_sizes_is_half_of_what_fits(ramp):
+    found = ramp(sizes=[])
+    assert found.end()["kind"] == "does_not_fit"
+    sizes = [window["n"] for window in found.windows()]
+    assert sizes[0] == 2 and sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize("how", ["stop", "signal", "lease"])
+def test_whatever_ends_a_ramp_nothing_is_left(ramp, how):
+    found = ramp(sizes=[2, 12], budget_bytes=1024 * MIB, lease_seconds=2 if how == "lease" else 60)
+    wait_for("the first window", lambda: found.windows() if how != "lease" else all(map(answers, found.ports[:2])))
+    if how == "stop":
+        (found.path / "stop").write_text("enough", encoding="ascii")
+    elif how == "signal":
+        os.kill(found.pid, signal.SIGTERM)
+    if how != "lease":
+        end = found.end()
+        assert end["kind"] == "interrupted" and end["message"] == {"stop": "enough", "signal": "ended by a signal"}[how]
+        assert [each for each in found.left() if each != str(found.path)] == []
+        shutil.rmtree(found.path)
+    wait_for("the conductor's end", lambda: not found.is_running())
+    assert found.left() == []
+
+
+def test_a_killed_conductor_takes_its_servers_with_it_and_the_next_one_removes_the_rest(ramp):
+    found = ramp(sizes=[2, 12], budget_bytes=1024 * MIB)
+    wait_for("the first window", found.windows)
+    os.kill(found.pid, signal.SIGKILL)
+    wait_for("the servers' end", lambda: not any(map(answers, found.ports)))
+    wait_for("the processes' end", lambda: not any(map(processes, (groups.FLEET, groups.REFERENCES))))
+    second = ramp(sizes=[1])
+    assert not found.path.exists()
+    assert second.end()["kind"] == "does_not_fit" or second.windows()
+
+
+def test_a_port_that_is_taken_is_an_error_that_names_it(ramp, fleet):
+    fleet.add("other")
+    port = fleet.servers["other"].port
+    found = ramp(servers=1, sizes=[1], references=0, more=[{"name": "reference", "port": port}])
+    end = found.end()
+    assert end["kind"] == "error" and "reference" in end["message"] and str(port) in end["message"]
+
+
+def test_the_playbook_shows_each_window_and_restores_the_machine(fleet, untuned_machine):
+    fleet.environment.pop("PYTHONPATH", None)
+    directory = fleet.path / "ramp"
+    directory.mkdir()
+    (directory / "group_vars").symlink_to(ROOT / "inventories" / "ramp" / "group_vars")
+    inventory = yaml.safe_load((ROOT / "inventories" / "ramp" / "hosts.yml").read_text(encoding="utf-8"))
+    inventory["all"]["children"]["fleet"]["hosts"] = {f"redis{number}": None for number in range(1, 7)}
+    (directory / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+    small = {
+        "profiles": "dram",
+        "density_budget": "32M",
+        "density_references": 2,
+        "density_window": 1,
+        "density_wait": 0,
+        "density_id": "small",
+        "latency_benchmark_port": f"{{{{ {free_ports(8)} - 1 + (inventory_hostname[5:] | int) }}}}",
+        "latency_benchmark_key_count": 3000,
+        "latency_benchmark_rate": 500,
+    }
+    outcome = fleet.run_playbook("-e", json.dumps(small), playbook="ramp", inventory=directory / "hosts.yml")
+    assert outcome.status == 0, outcome.output
+    record = json.loads((fleet.results / "small" / "ramps" / "dram-1.json").read_text(encoding="utf-8"))
+    assert record["end"]["kind"] == "does_not_fit" and record["end"]["machine"] == "this_machine"
+    shown = [line for line in outcome.output.splitlines() if line.startswith("|")]
+    assert len(shown) >= 2 + len(record["windows"]) and "do not fit" in shown[-1]
+    assert json.loads((fleet.results / "small" / "ramps.json").read_text(encoding="utf-8"))["restored"] is True

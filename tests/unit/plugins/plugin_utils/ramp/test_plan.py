@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a ramp from the variables of an inventory."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import plan_of
+
+VARIABLES = {
+    "latency_benchmark_key_count": 9000,
+    "latency_benchmark_value_size": 1000,
+    "latency_benchmark_compressibility": 0.72,
+    "latency_benchmark_rate": 50,
+    "latency_benchmark_influences": [25],
+    "latency_benchmark_read_mixes": [100],
+    "redis_daemon_user": "redis",
+}
+FLEET = ["redis1", "redis2", "redis3"]
+
+
+def hostvars(**changes):
+    changed = {**VARIABLES, **changes}
+    return {name: {**changed, "latency_benchmark_port": 7000 + place} for place, name in enumerate(FLEET)}
+
+
+def test_instances_join_in_the_order_of_the_inventory_and_references_have_the_next_ports():
+    plan = plan_of({"density_budget": "256M", "density_references": "2"}, FLEET, hostvars())
+    assert plan["servers"] == [{"name": name, "port": 7000 + place} for place, name in enumerate(FLEET)]
+    assert plan["references"] == [{"name": "reference1", "port": 7003}, {"name": "reference2", "port": 7004}]
+    assert plan["load"] == {
+        "rate": 50.0,
+        "value_size": 1000,
+        "keys": 9000,
+        "influence": 25.0,
+        "read_mix": 100,
+        "compressibility": 0.72,
+        "arrivals": "jitter",
+    }
+    assert plan["budget_bytes"] == 2**28 and plan["user"] == "redis"
+
+
+def test_the_conductor_takes_every_plan():
+    given = {"density_budget": "256M", "density_sizes": "1,3", "density_growth": 0.04, "density_window": 2}
+    plan = plan_of({**given, "density_settle": 9, "density_wait": 0, "density_factor": 1.5}, FLEET, hostvars())
+    found = checked({**plan, "client": "/solotest", "tier": ["/dev/zram0"]})
+    assert (found.sizes, found.growth, found.window_seconds) == ((1, 3), 0.04, 2)
+    assert (found.settle_seconds, found.wait_seconds, found.objective["factor"]) == (9, 0, 1.5)
+
+
+def test_density_max_leaves_out_the_last_instances():
+    plan = plan_of({"density_budget": "256M", "density_max": 2}, FLEET, hostvars())
+    assert [server["name"] for server in plan["servers"]] == FLEET[:2]
+
+
+@pytest.mark.parametrize(
+    ("given", "fleet", "variables", "named"),
+    [
+        ({}, FLEET, {}, "density_budget: is missing"),
+        ({"density_budget": "1M"}, FLEET, {}, "density_budget: .* is out of range"),
+        ({"density_budget": "256M", "density_growth": 2}, FLEET, {}, "density_growth: 2 is out of range"),
+        ({"density_budget": "256M", "density_sizes": "3,x"}, FLEET, {}, "density_sizes"),
+        ({"density_budget": "256M"}, [], {}, "fleet: this group is empty"),
+        ({"density_budget": "256M"}, FLEET, {"latency_benchmark_rate": 0}, "latency_benchmark_rate: 0 is out of range"),
+        ({"density_budget": "256M"}, FLEET, {"latency_benchmark_influences": [0, 25]}, "has 2 values; a ramp measures"),
+        ({"density_budget": "256M"}, FLEET, {"latency_benchmark_arrivals": "now"}, "latency_benchmark_arrivals"),
+    ],
+)
+def test_what_a_ramp_cannot_do_is_refused_by_name(given, fleet, variables, named):
+    with pytest.raises(SettingError, match=named):
+        plan_of(given, fleet, hostvars(**variables))
+
+
+def test_a_variable_that_is_missing_is_named():
+    without = hostvars()
+    del without["redis1"]["latency_benchmark_rate"]
+    with pytest.raises(SettingError, match="latency_benchmark_rate: is missing"):
+        plan_of({"density_budget": "256M"}, FLEET, without)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is accepted of the stream of a ramp, and what is shown of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp import line as live
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import Record, accepted
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
+
+SAMPLE = {
+    "cpus": 2,
+    "busy": 0.5,
+    "stolen": 0.0,
+    "stolen_worst": 0.0,
+    "stolen_cpu": 0.0,
+    "stolen_ticks": 0,
+    "charged_bytes": 250 * 2**20,
+    "tier_bytes": 90 * 2**20,
+    "swap_used_bytes": 2**28,
+    "swap_bytes": 2**30,
+    "page_ins": 4000,
+    "page_outs": 3900,
+    "tier_cpu_seconds": 0.5,
+    "drive_reads": 0,
+    "drive_read_seconds": 0.0,
+    "other_swap_grew": False,
+}
+
+
+def load(microseconds):
+    figures = Histogram.from_values([microseconds * 1000] * 100).figures()
+    reported = {name: figures[name] for name in ("count", "sum_ns", "min_ns", "max_ns", "histogram")}
+    rows = [[100, figures["sum_ns"], figures["sum_ns"]]]
+    return {"upper": reported, "lower": reported, "punctual": reported, "lost": 0, "seconds": rows}
+
+
+WINDOW = {
+    "n": 2,
+    "kind": "step",
+    "look": 1,
+    "started_at": 1.8e9,
+    "seconds": 4.0,
+    "settled": True,
+    "settle_seconds": 1.0,
+    "join_seconds": 0.4,
+    "disturbed": None,
+    "hosts": {"redis1": load(100), "redis2": load(300)},
+    "references": {"reference1": load(100)},
+    "machines": {"": SAMPLE},
+}
+END = {"kind": "does_not_fit", "n": 3, "host": "redis3", "machine": None, "message": "Killed process 7"}
+
+
+def text(event, **values):
+    return json.dumps({"event": event, **values})
+
+
+def test_a_window_gets_the_name_of_its_machine_and_loses_what_is_unknown():
+    event, found = accepted(text("window", window={**WINDOW, "add_host": {}}, ansible_facts={}), "this_machine")
+    assert event == "window" and set(found) == {"window"} and set(found["window"]) == set(WINDOW)
+    assert found["window"]["machines"] == {"this_machine": SAMPLE}
+
+
+def wrong_window(*path, value):
+    window = copy.deepcopy(WINDOW)
+    place = window
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return text("window", window=window)
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("{", "not JSON"),
+        ("[]", "event = None"),
+        (text("reboot"), "event = 'reboot'"),
+        (wrong_window("n", value="2"), "window.window.n = '2'"),
+        (wrong_window("hosts", "redis1", "lower", "count", value=-1), "upper.count = -1"),
+        (wrong_window("hosts", "../redis", value=load(1)), "key '../redis'"),
+        (wrong_window("machines", value={"": SAMPLE, "b": SAMPLE}), "machines"),
+        (wrong_window("machines", value=7), "machines = 7"),
+        (text("window", window=7), "window.window = 7"),
+        (text("end", at=1.0, end={**END, "kind": "fine"}), "kind = 'fine'"),
+    ],
+)
+def test_what_is_no_line_of_a_stream_is_refused_by_name(line, named):
+    with pytest.raises(MeasurementError, match=named.replace("[", r"\[").replace(".", r"\.")):
+        accepted(line, "this_machine")
+
+
+def test_a_record_grows_with_the_stream():
+    plan = {"load": {"rate": 50}, "budget_bytes": 2**28, "growth": 0.1, "servers": [{"name": "redis1", "port": 1}]}
+    record = Record("zram", 2, plan)
+    assert record.document["end"] is None and record.document["hosts"] == ["redis1"]
+    group = {"swappiness": 100, "swap_max_bytes": None}
+    costs = {"conductor_cpu_seconds": 1.5, "reclaim_cpu_seconds": 0.5}
+    for line in (
+        text("started", at=1.0, groups={"fleet": group, "references": group}, tier_bytes=2**30),
+        text("window", window=WINDOW),
+        text("note", text="redis3 was killed\x1b[2J"),
+        text("end", at=9.0, end=END, realtime=True, **costs),
+    ):
+        record.add(*accepted(line, "this_machine"))
+    document = record.document
+    assert (document["started_at"], document["finished_at"], document["realtime"]) == (1.0, 9.0, True)
+    assert document["end"] == {**END, "machine": "this_machine"} and document["costs"] == costs
+    assert document["groups"]["fleet"] == group and len(document["windows"]) == 1
+    assert document["notes"] and "\x1b" not in document["notes"][0]
+
+
+def test_a_line_has_both_figures_of_fleet_and_references_and_their_ratio():
+    shown = live.window_line(accepted(text("window", window=WINDOW), "m")[1]["window"])
+    assert " ".join(shown.split()) == "| 2 250 MiB 1,000 200 / 300 100 / 100 2.00 / 3.00"
+
+
+def test_a_line_says_what_is_unknown_or_doubtful():
+    window = {
+        **WINDOW,
+        "settled": False,
+        "disturbed": "2 % of a CPU stolen",
+        "references": {},
+        "machines": {"": {**SAMPLE, "charged_bytes": None, "page_ins": None}},
+    }
+    shown = live.window_line(accepted(text("window", window=window), "m")[1]["window"])
+    assert " ".join(shown.split()) == "| 2 - - 200 / 300 - - (not settled; disturbed: 2 % of a CPU stolen)"
+
+
+def test_the_end_says_how_many_do_not_fit_and_why():
+    assert live.end_line(END) == "| 3 do not fit: Killed process 7"
