@@ -43,10 +43,10 @@ attributes:
     description: Checks the plan, and starts nothing.
   diff_mode:
     support: none
-    description: Nothing of the host's settings is changed.
+    description: There are no settings to compare on the host.
   platform:
     platforms: linux
-    description: Any Linux.
+    description: Linux with control groups and Redis.
     support: full
 requirements:
   - Linux 5.19 or later; with version 1 of control groups any that Redis and the client run on

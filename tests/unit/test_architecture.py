@@ -122,6 +122,8 @@ def test_the_places_that_the_page_names_exist():
 # tests/local and tests/fleet; what they do is in the utilities.
 WITHOUT_MIRROR = {
     "module_utils/host/systemd.py": "one call of the system; molecule/redis and tests/local run both cases",
+    "module_utils/ramp/conductor.py": "starts servers: tests/local/test_ramp.py",
+    "module_utils/ramp/session.py": "starts a conductor: tests/local/test_ramp.py",
     "module_utils/redis/connection.py": "needs a server: tests/local/redis/test_redis_instances.py",
     "module_utils/redis/state.py": "starts servers: tests/local/redis and molecule/redis",
     "module_utils/solotest/site.py": "starts a server: tests/local/test_site_check.py",

@@ -6,13 +6,33 @@
 from __future__ import annotations
 
 import datetime
+import re
 import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import memory as host_memory
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 
-_STEAL = 7
+_IDLE, _IOWAIT, _STEAL, _COLUMNS = 3, 4, 7, 8
+
+
+class Ticks(t.NamedTuple):
+    """Ticks of a CPU since the boot, or between two readings: idle (waiting for I/O included), stolen and all."""
+
+    idle: int
+    stolen: int
+    total: int
+
+
+def each_cpu(files: HostFiles | None = None) -> list[Ticks]:
+    """Return the ticks of each CPU; an empty list where the kernel does not count stolen time."""
+    found = []
+    for line in ((files or HostFiles()).text("/proc/stat") or "").splitlines():
+        words = line.split()
+        if re.match(r"cpu\d", line) and len(words) > _COLUMNS:
+            ticks = [int(word) for word in words[1 : 1 + _COLUMNS]]
+            found.append(Ticks(ticks[_IDLE] + ticks[_IOWAIT], ticks[_STEAL], sum(ticks)))
+    return found
 
 
 def cpu_ticks(files: HostFiles | None = None) -> list[int]:

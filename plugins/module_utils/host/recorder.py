@@ -23,6 +23,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host import charged_watch, pressure
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
 from ansible_collections.memstretch.density.plugins.module_utils.host.budgeted_host import BudgetedHost
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import each_cpu
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, read_file, write_file
 from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import GroupReclaim
@@ -217,11 +218,7 @@ def _budget(record_directory: str | None) -> BudgetedHost | None:
 
 def _cpu() -> list[int] | None:
     """Return the ticks of all CPUs together: idle (waiting for I/O included), stolen and all."""
-    line = (HostFiles().text("/proc/stat") or "").split("\n", 1)[0].split()
-    if len(line) < 9 or line[0] != "cpu":
-        return None
-    ticks = [int(word) for word in line[1:9]]
-    return [ticks[3] + ticks[4], ticks[7], sum(ticks)]
+    return [sum(ticks) for ticks in zip(*each_cpu())] or None
 
 
 def read(session: str, names: t.Sequence[str]) -> dict[str, t.Any] | None:

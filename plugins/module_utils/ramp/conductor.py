@@ -85,7 +85,7 @@ class Conductor:
         self._plan, self._directory = plan, directory
         self._tier_bytes = 0
         self._fleet, self._outside = groups.RampGroup(groups.FLEET), groups.RampGroup(groups.REFERENCES)
-        self._machine = Machine(groups.FLEET, self._reclaim_cpu)
+        self._machine = Machine(groups.FLEET, self._fleet)
         self._shared = Shared(plan, directory, os.path.join(directory, CLIENTS_LEASE), secrets.token_hex(16))
         self._keeper: groups.BudgetKeeper | None = None
         self._members: list[Member] = []
@@ -163,6 +163,7 @@ class Conductor:
         self._outside.protect()
         if plan.tier:
             self._keeper = groups.BudgetKeeper(self._fleet, plan.budget_bytes, self._machine.outside)
+            self._machine.reclaim = self._keeper
             self._keeper.start()
         self._renew()
         settings = {"fleet": self._fleet.settings(), "references": self._outside.settings()}

@@ -6,24 +6,16 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host import pressure
+from ansible_collections.memstretch.density.plugins.module_utils.host import charged_watch, pressure
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import Ticks, each_cpu
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import swap_disks
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
-
-_IDLE, _IOWAIT, _STEAL, _WORDS = 3, 4, 7, 8
-
-
-class Ticks(t.NamedTuple):
-    """Ticks of one CPU: idle (waiting for I/O included), stolen and all."""
-
-    idle: int
-    stolen: int
-    total: int
+from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import GroupReclaim
 
 
 class Moment(t.NamedTuple):
@@ -33,7 +25,7 @@ class Moment(t.NamedTuple):
         clock: monotonic, in seconds.
         cpus: ticks of each.
         counters: pressure.snapshot().
-        charged: ChargedDram.read().
+        charged: charged_watch.sample().
         tier_cpu: CPU time that reclaim in the background and kswapd have taken, in seconds.
         used: bytes of each swap area in use, by name.
     """
@@ -50,15 +42,18 @@ class Machine:
     """Reads it.
 
     Args:
-        group: path of the fleet's group below the root of the memory controller.
-        reclaim_cpu: returns the CPU time of our own reclaim, in seconds.
+        name: of the fleet's group below the root of the memory controller.
+        group: its files.
         root: the directory with /proc and /sys; tests use another one than /.
+
+    Attributes:
+        reclaim: the reclaim in the background, once there is one.
     """
 
-    def __init__(self, group: str, reclaim_cpu: t.Callable[[], float], root: str = "/") -> None:
-        self._files, self._root = HostFiles(root), root
-        self._charged = ChargedDram({"mechanism": "cgroup", "group": group}, root)
-        self._reclaim_cpu = reclaim_cpu
+    def __init__(self, name: str, group: CgroupFiles, root: str = "/") -> None:
+        self._files, self._root, self._group = HostFiles(root), root, group
+        self._charged = ChargedDram({"mechanism": "cgroup", "group": name}, root)
+        self.reclaim: GroupReclaim | None = None
         self._kswapd = [
             pid
             for pid in self._files.names("/proc")
@@ -67,14 +62,7 @@ class Machine:
 
     def cpus(self) -> list[Ticks]:
         """Return the ticks of each CPU."""
-        found = []
-        for line in (self._files.text("/proc/stat") or "").splitlines():
-            words = line.split()
-            if not re.match(r"cpu\d", line) or len(words) <= _WORDS:
-                continue
-            ticks = [int(word) for word in words[1 : 1 + _WORDS]]
-            found.append(Ticks(ticks[_IDLE] + ticks[_IOWAIT], ticks[_STEAL], sum(ticks)))
-        return found
+        return each_cpu(self._files)
 
     def charged_bytes(self) -> int | None:
         """Return the charged DRAM of the fleet."""
@@ -95,12 +83,13 @@ class Machine:
 
     def moment(self) -> Moment:
         """Return all of it."""
+        charged = charged_watch.sample(self._charged, self._group, self.reclaim)
         return Moment(
             time.monotonic(),
             self.cpus(),
             pressure.snapshot(self._root),
-            self._charged.read(),
-            self._tier_cpu(),
+            charged,
+            self._tier_cpu(charged["reclaim_cpu_s"]),
             {area["name"]: area["used_bytes"] for area in swap_areas(self._files)},
         )
 
@@ -108,7 +97,7 @@ class Machine:
         """Return the names of the disks with swap that are neither memory nor loops."""
         return [name for name in swap_disks(self._files) if not name.startswith(("zram", "loop"))]
 
-    def _tier_cpu(self) -> float | None:
+    def _tier_cpu(self, reclaim: float) -> float | None:
         total = 0
         for pid in self._kswapd:
             stat = self._files.text(f"/proc/{pid}/stat")
@@ -116,7 +105,7 @@ class Machine:
                 return None
             words = stat.rpartition(")")[2].split()
             total += int(words[11]) + int(words[12])
-        return self._reclaim_cpu() + total / os.sysconf("SC_CLK_TCK")
+        return reclaim + total / os.sysconf("SC_CLK_TCK")
 
 
 _PAGE_INS, _PAGE_OUTS = ("pswpin", "zswpin"), ("pswpout", "zswpout")
@@ -145,6 +134,7 @@ def sample(
     each = [spent for before, after in zip(moments, moments[1:]) for spent in _spent(before, after) if spent.total]
     charged = [moment.charged["charged_bytes"] for moment in moments]
     compressed = [last.charged[name] for name in ("zram_bytes", "zram_table_bytes", "zswap_bytes")]
+    hits = [moment.charged["limit_hits"] for moment in moments]
     others = [(name, used) for name, used in last.used.items() if name not in tier]
     cpu = None if None in (first.tier_cpu, last.tier_cpu) else t.cast(float, last.tier_cpu) - first.tier_cpu  # type: ignore[operator]
     return {
@@ -163,6 +153,7 @@ def sample(
         "tier_cpu_seconds": None if cpu is None else round(cpu, 4),
         "drive_reads": _sum(change, [f"disk.{name}.reads" for name in drives]) if drives else 0,
         "drive_read_seconds": round((_sum(change, [f"disk.{name}.read_ms" for name in drives]) or 0) / 1000, 3),
+        "limit_hits": None if None in hits else hits[-1] - hits[0],
         "other_swap_grew": any(used > first.used.get(name, 0) for name, used in others),
     }
 

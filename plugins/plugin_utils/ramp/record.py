@@ -69,6 +69,7 @@ _SAMPLE = Fields(
         "drive_reads": Optional(Whole()),
         "drive_read_seconds": Optional(Real()),
         "other_swap_grew": Flag(),
+        "limit_hits": Optional(Whole()),
     }
 )
 _WINDOW = Fields(

@@ -34,3 +34,10 @@ def test_a_result_names_its_machine(tmp_path):
     together = resumed.facts()
     assert (together["date"], together["cpu_model"]) == ("2026-01-02", "A CPU")
     assert 1e6 <= together["seconds"] < 1e6 + 60 and together["stolen"] == 0.25  # 0.1 in less than a minute
+
+
+def test_each_cpu_is_read(tmp_path):
+    (tmp_path / "proc").mkdir()
+    lines = ["cpu  9 9 9 9 9 9 9 9", "cpu0 1 2 3 40 5 6 7 8 0 0", "cpu1 0 0 0 1 0 0 0 0 0 0", "intr 5", "cpu2 1 2 3 4"]
+    (tmp_path / "proc" / "stat").write_text("\n".join(lines))
+    assert cpu_time.each_cpu(HostFiles(str(tmp_path))) == [(45, 8, 72), (1, 0, 1)]

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
-import pytest
-
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Machine, Moment, Ticks, sample
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import Ticks
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Moment, sample
 
 MIB = 2**20
-CHARGED = {"charged_bytes": 250 * MIB, "zram_bytes": 90 * MIB, "zram_table_bytes": 4 * MIB, "zswap_bytes": 0}
+CHARGED = {
+    "charged_bytes": 250 * MIB,
+    "zram_bytes": 90 * MIB,
+    "zram_table_bytes": 4 * MIB,
+    "zswap_bytes": 0,
+    "limit_hits": 7,
+}
 
 
 def moment(clock, cpus, page_ins=0, charged=None, tier_cpu=0.0, used=None):
@@ -20,7 +25,7 @@ def moment(clock, cpus, page_ins=0, charged=None, tier_cpu=0.0, used=None):
 MOMENTS = [
     moment(0.0, [Ticks(0, 0, 0), Ticks(0, 0, 0)]),
     moment(1.0, [Ticks(50, 0, 100), Ticks(40, 3, 100)], 100, {"charged_bytes": 255 * MIB}, 0.1),
-    moment(2.0, [Ticks(100, 1, 200), Ticks(80, 3, 200)], 300, None, 0.25, {"/dev/zram0": 7, "/swap": 1}),
+    moment(2.0, [Ticks(100, 1, 200), Ticks(80, 3, 200)], 300, {"limit_hits": 9}, 0.25, {"/dev/zram0": 7, "/swap": 1}),
 ]
 
 
@@ -35,6 +40,7 @@ def test_a_sample_has_what_the_tier_did():
     assert (found["page_ins"], found["page_outs"], found["tier_cpu_seconds"]) == (300, 600, 0.25)
     assert (found["charged_bytes"], found["tier_bytes"]) == (255 * MIB, 94 * MIB)
     assert (found["swap_used_bytes"], found["swap_bytes"]) == (7, 100)
+    assert found["limit_hits"] == 2
     assert (found["drive_reads"], found["drive_read_seconds"]) == (300, 0.6)
 
 
@@ -49,17 +55,3 @@ def test_what_is_unknown_is_not_zero():
     found = sample([MOMENTS[0], unknown], [], 0, [])
     names = ("charged_bytes", "tier_bytes", "tier_cpu_seconds", "page_ins", "swap_bytes")
     assert [found[name] for name in names] == [None] * 5
-
-
-@pytest.fixture
-def root(tmp_path):
-    """A host with two CPUs and control groups of version 2."""
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc" / "stat").write_text(
-        "cpu  9 9 9 9 9 9 9 9\ncpu0 1 2 3 40 5 6 7 8 0 0\ncpu1 0 0 0 1 0 0 0 0 0 0\n"
-    )
-    return tmp_path
-
-
-def test_each_cpu_is_read(root):
-    assert Machine("group", lambda: 0.0, str(root)).cpus() == [Ticks(45, 8, 72), Ticks(1, 0, 1)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is accepted of the stream of a ramp, and what is shown of it."""
+"""What is accepted of the stream of a ramp."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import json
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils.ramp import line as live
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import Record, accepted
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 
@@ -30,6 +29,7 @@ SAMPLE = {
     "drive_reads": 0,
     "drive_read_seconds": 0.0,
     "other_swap_grew": False,
+    "limit_hits": 3,
 }
 
 
@@ -54,6 +54,7 @@ WINDOW = {
     "references": {"reference1": load(100)},
     "machines": {"": SAMPLE},
 }
+COSTS = {"conductor_cpu_seconds": 1.5, "reclaim_cpu_seconds": 0.5}
 END = {"kind": "does_not_fit", "n": 3, "host": "redis3", "machine": None, "message": "Killed process 7"}
 
 
@@ -88,7 +89,7 @@ def wrong_window(*path, value):
         (wrong_window("machines", value={"": SAMPLE, "b": SAMPLE}), "machines"),
         (wrong_window("machines", value=7), "machines = 7"),
         (text("window", window=7), "window.window = 7"),
-        (text("end", at=1.0, end={**END, "kind": "fine"}), "kind = 'fine'"),
+        (text("end", at=1.0, realtime=None, end={**END, "kind": "fine"}, **COSTS), "kind = 'fine'"),
     ],
 )
 def test_what_is_no_line_of_a_stream_is_refused_by_name(line, named):
@@ -101,37 +102,15 @@ def test_a_record_grows_with_the_stream():
     record = Record("zram", 2, plan)
     assert record.document["end"] is None and record.document["hosts"] == ["redis1"]
     group = {"swappiness": 100, "swap_max_bytes": None}
-    costs = {"conductor_cpu_seconds": 1.5, "reclaim_cpu_seconds": 0.5}
     for line in (
         text("started", at=1.0, groups={"fleet": group, "references": group}, tier_bytes=2**30),
         text("window", window=WINDOW),
         text("note", text="redis3 was killed\x1b[2J"),
-        text("end", at=9.0, end=END, realtime=True, **costs),
+        text("end", at=9.0, end=END, realtime=True, **COSTS),
     ):
         record.add(*accepted(line, "this_machine"))
     document = record.document
     assert (document["started_at"], document["finished_at"], document["realtime"]) == (1.0, 9.0, True)
-    assert document["end"] == {**END, "machine": "this_machine"} and document["costs"] == costs
+    assert document["end"] == {**END, "machine": "this_machine"} and document["costs"] == COSTS
     assert document["groups"]["fleet"] == group and len(document["windows"]) == 1
     assert document["notes"] and "\x1b" not in document["notes"][0]
-
-
-def test_a_line_has_both_figures_of_fleet_and_references_and_their_ratio():
-    shown = live.window_line(accepted(text("window", window=WINDOW), "m")[1]["window"])
-    assert " ".join(shown.split()) == "| 2 250 MiB 1,000 200 / 300 100 / 100 2.00 / 3.00"
-
-
-def test_a_line_says_what_is_unknown_or_doubtful():
-    window = {
-        **WINDOW,
-        "settled": False,
-        "disturbed": "2 % of a CPU stolen",
-        "references": {},
-        "machines": {"": {**SAMPLE, "charged_bytes": None, "page_ins": None}},
-    }
-    shown = live.window_line(accepted(text("window", window=window), "m")[1]["window"])
-    assert " ".join(shown.split()) == "| 2 - - 200 / 300 - - (not settled; disturbed: 2 % of a CPU stolen)"
-
-
-def test_the_end_says_how_many_do_not_fit_and_why():
-    assert live.end_line(END) == "| 3 do not fit: Killed process 7"
