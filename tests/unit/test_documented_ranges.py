@@ -48,6 +48,7 @@ MODULE_RANGES = {
     "redis_instances": redis.RANGES,
     "swap_space": swap.RANGES,
     "density_plan": forecast.RANGES,
+    "ramps": {"rounds": study.RANGES["density_rounds"]},
     "density_search": {
         "maximum": study.RANGES["density_max"],
         "probes": study.RANGES["density_probes"],
