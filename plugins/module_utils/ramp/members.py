@@ -81,7 +81,7 @@ class Member:
         self._fill: Child | None = None
         self.client: Child | None = None
         self.joined, self.loaded_from, self.filled_seconds = False, 0.0, 0.0
-        self._client_ended = 0.0
+        self._ended: dict[int, float] = {}
         self._read, self._rest = 0, b""
         self._parts: dict[int, dict[str, t.Any]] = {}
 
@@ -103,10 +103,10 @@ class Member:
             elif time.monotonic() - self._began > _READY_SECONDS:
                 raise ServerError(f"{self.name} has not answered within {_READY_SECONDS:g} s: {self.redis.says()}")
         elif self._fill.ended():
-            if self._fill.status != 0 and not self.redis.ended():
-                raise ServerError(f"{self.name} could not be filled: {self._fill.says()}")
             if self._fill.status == 0:
                 self._load()
+            elif self._outlives(self._fill):
+                raise ServerError(f"{self.name} could not be filled: {self._fill.says()}")
         return self.joined
 
     def _answers(self) -> bool:
@@ -150,12 +150,18 @@ class Member:
 
     def check(self) -> None:
         """Raise ServerError if its client has ended although its server lives."""
-        if not self.client or not self.client.ended():
-            return
-        # A server that is killed closes its connections before its end can be seen.
-        self._client_ended = self._client_ended or time.monotonic()
-        if time.monotonic() - self._client_ended > _ENDS_TOO_S and not self.redis.ended():
+        if self.client and self._outlives(self.client):
             raise ServerError(f"the client of {self.name} has ended: {self._error() or self.client.says()}")
+
+    def _outlives(self, child: Child) -> bool:
+        """Return whether the server goes on although its fill or its client has ended.
+
+        A server that is killed closes its connections before its end can be seen.
+        """
+        if not child.ended() or self.redis.ended():
+            return False
+        since = self._ended.setdefault(child.pid, time.monotonic())
+        return time.monotonic() - since > _ENDS_TOO_S
 
     def parts(self, begin: int, end: int) -> list[dict[str, t.Any]]:
         """Return what its client has reported for the whole seconds from begin to end, as far as it has."""
