@@ -83,9 +83,7 @@ class Machine:
 
     def moment(self) -> Moment:
         """Return all of it."""
-        # Without the limit of the group: the reclaim holds its lock most of the time once memory is short.
-        charged = charged_watch.sample(self._charged, None, self.reclaim)
-        charged["limit_hits"] = self._group.limit_hits()
+        charged = charged_watch.sample(self._charged, self._group, self.reclaim)
         return Moment(
             time.monotonic(),
             self.cpus(),
