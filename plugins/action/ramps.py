@@ -78,7 +78,7 @@ def _conduct(
         return
     sequence.announce(f"Round {round_number}, {arm}")
     given = {"arm": arm, "round": round_number, "directory": directory.path, "file": file, "plan": dict(plan)}
-    sequence.prepare("parts/ramp", {**variables, "density_ramp": given})
+    sequence.prepare("parts/ramp", {**variables, "density_ramp": given}, f"the ramp of {arm} failed")
 
 
 def _is_finished(directory: RunDirectory, file: str) -> bool:

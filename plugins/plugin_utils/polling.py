@@ -25,6 +25,8 @@ _LONG = (
     "study",
     "memory_bandwidth",
     "page_in_latency",
+    "ramp",
+    "ramps",
     "site_noise",
     "writeback_benchmark",
 )

@@ -225,15 +225,22 @@ class Sequence:
         self.say("")
         self.say(f"== {text} | {', '.join(filter(None, times))}")
 
-    def prepare(self, playbook: str, variables: t.Mapping[str, t.Any]) -> None:
-        """Run a playbook that prepares the hosts for all runs.
+    def prepare(
+        self, playbook: str, variables: t.Mapping[str, t.Any], failure: str = "the hosts could not be prepared"
+    ) -> None:
+        """Run a playbook that changes the hosts and is not a run, such as one that prepares them for all runs.
+
+        Args:
+            playbook: path below playbooks/, without .yml.
+            variables: extra variables.
+            failure: the beginning of the error if it fails.
 
         Raises:
             RunError: it failed.
         """
         self._begin_change(variables)
         if self.playbooks.run(playbook, {**variables, "results_dir": self.directory.results_dir}, quiet=True):
-            raise RunError(f"the hosts could not be prepared: {self._error or self._see_log}")
+            raise RunError(f"{failure}: {self._error or self._see_log}")
 
     def _begin_change(self, variables: t.Mapping[str, t.Any]) -> None:
         """Remember, also on disk, that the hosts must be restored."""
