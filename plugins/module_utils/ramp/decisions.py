@@ -103,15 +103,20 @@ def disturbed(sample: t.Mapping[str, t.Any], stolen_limit: float) -> str:
 def misses(objective: t.Mapping[str, t.Any], figures: Figures) -> float | None:
     """Return by which factor a window misses its objective, at the worse of average and p99; None if it is unknown."""
     fleet = (figures.fleet_avg, figures.fleet_p99)
-    if objective["kind"] == "relative":
-        limits: tuple[float | None, ...] = tuple(
-            None if reference is None else objective["factor"] * reference
-            for reference in (figures.reference_avg, figures.reference_p99)
-        )
+    pairs: list[tuple[float | None, float | None]] = []
+    if objective["kind"] == "absolute":
+        pairs += zip(fleet, _nanoseconds(objective))
     else:
-        limits = (1000 * objective["avg_us"], 1000 * objective["p99_us"])
-    found = [value / limit for value, limit in zip(fleet, limits) if value is not None and limit]
-    return max(found, default=None)
+        references = (figures.reference_avg, figures.reference_p99)
+        pairs += zip(fleet, references)
+        if objective["plateau"]:
+            pairs += zip(references, _nanoseconds(objective["plateau"]))
+    found = [value / limit for value, limit in pairs if value is not None and limit]
+    return max(found) / objective.get("factor", 1) if found else None
+
+
+def _nanoseconds(limits: t.Mapping[str, float]) -> tuple[float, float]:
+    return 1000 * limits["avg_us"], 1000 * limits["p99_us"]
 
 
 class Misses:

@@ -97,7 +97,9 @@ class Plan(t.NamedTuple):
         lease_seconds: the ramp ends if the controller has not renewed its lease for so long.
         stolen_limit: a window in which a CPU lost a larger share is disturbed.
         load: rate, value_size, keys, influence, read_mix, compressibility, arrivals.
-        objective: as DENSITY defines it; None to end by nothing but capacity.
+        objective: C(kind) V(absolute) with C(avg_us) and C(p99_us), or V(relative): the fleet at most C(factor) times
+            as slow as the references, and these as C(plateau), the figures of DRAM, if it is known. None to end by
+            nothing but capacity.
         user: who the servers run as; empty for the user of this process.
         redis, client: the programs.
     """
@@ -178,13 +180,19 @@ def _objective(given: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
     if not given:
         return None
     kind = choice("objective.kind", given.get("kind"), OBJECTIVES)
-    if kind == "relative":
-        return {"kind": kind, "factor": number("objective.factor", given.get("factor"), RANGES["factor"])}
-    limits = ("avg_us", "p99_us")
+    if kind == "absolute":
+        return {"kind": kind, **_limits("objective", given)}
+    plateau = given.get("plateau")
     return {
         "kind": kind,
-        **{name: number(f"objective.{name}", given.get(name), RANGES["microseconds"]) for name in limits},
+        "factor": number("objective.factor", given.get("factor"), RANGES["factor"]),
+        "plateau": _limits("objective.plateau", plateau) if plateau else None,
     }
+
+
+def _limits(option: str, given: t.Mapping[str, t.Any]) -> dict[str, float]:
+    names = ("avg_us", "p99_us")
+    return {name: number(f"{option}.{name}", given.get(name), RANGES["microseconds"]) for name in names}
 
 
 def first_size(budget_bytes: int, charged_bytes: int, filled: int, most: int) -> int:

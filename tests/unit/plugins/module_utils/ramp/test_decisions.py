@@ -10,7 +10,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions 
 
 US = 1000.0
 QUIET = Figures(100 * US, 200 * US, 90 * US, 180 * US, page_ins=1000.0, tier_cpu=0.1)
-RELATIVE = {"kind": "relative", "factor": 2.0}
+RELATIVE = {"kind": "relative", "factor": 2.0, "plateau": None}
+NEXT_TO_DRAM = {**RELATIVE, "plateau": {"avg_us": 30, "p99_us": 120}}
 
 
 def figures(**changes):
@@ -87,6 +88,8 @@ def test_windows_that_are_all_different_never_become_the_curve():
         (RELATIVE, figures(fleet_p99=720 * US), 2.0),
         (RELATIVE, figures(fleet_avg=360 * US), 2.0),
         (RELATIVE, figures(reference_avg=None, reference_p99=None), None),
+        (NEXT_TO_DRAM, QUIET, 1.5),
+        (NEXT_TO_DRAM, figures(fleet_p99=900 * US), 2.5),
         ({"kind": "absolute", "avg_us": 50, "p99_us": 400}, QUIET, 2.0),
     ],
 )

@@ -45,6 +45,10 @@ def test_what_is_not_given_has_its_default():
         ({"load": {**LOAD, "rate": 0}}, "load.rate: 0 is out of range"),
         ({"load": {"rate": 50}}, "load: rate is not allowed"),
         ({"objective": {"kind": "relative", "factor": 0.5}}, "objective.factor: 0.5 is out of range"),
+        (
+            {"objective": {"kind": "relative", "factor": 2, "plateau": {"avg_us": 0}}},
+            "objective.plateau.avg_us: 0 is out",
+        ),
         ({"objective": {"kind": "absolute", "avg_us": 50}}, "objective.p99_us: None is not allowed"),
         ({"objective": {"kind": "fast"}}, "objective.kind"),
         ({"lease": 3}, "lease: unknown"),
