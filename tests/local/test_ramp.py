@@ -174,6 +174,13 @@ def test_references_are_not_swapped_out(ramp, zram):  # noqa: F811
     assert [swapped(pid) for pid in processes(groups.REFERENCES)] == [0, 0]
 
 
+def test_a_ramp_holds_its_last_size(ramp):
+    found = ramp(sizes=[2], hold_seconds=2)
+    assert found.end()["kind"] == "hosts"
+    kinds = [window["kind"] for window in found.windows()]
+    assert kinds[:2] == ["step", "hold"] and set(kinds[1:]) == {"hold"}
+
+
 def test_the_first_step_of_a_ramp_without_sizes_is_half_of_what_fits(ramp):
     found = ramp(sizes=[])
     assert found.end()["kind"] == "does_not_fit"

@@ -151,6 +151,7 @@ class Conductor:
                 if self._plan.sizes
                 else grown(size, self._plan.growth, most)
             )
+        self._hold(self._looked_at)
         return _Ended(HOSTS, self._looked_at, None, "no more servers").end
 
     def _begin(self) -> None:
@@ -253,29 +254,40 @@ class Conductor:
     def _look(self, size: int, join_seconds: float) -> None:
         """Look at a size until a window is clean, or the ramp has waited long enough."""
         settled, settle_seconds = self._settle()
-        look = 0
-        while True:
+        about = {
+            "settled": settled,
+            "settle_seconds": round(settle_seconds, 2),
+            "join_seconds": round(join_seconds, 2),
+        }
+        look = 1
+        while not self._is_clean(size, "step", {"look": look, **about}):
+            if look >= self._plan.looks and not self._wait_for_quiet():
+                return
             look += 1
-            window, figures = self._window(size)
-            why = decisions.disturbed(window["machines"][""], self._plan.stolen_limit) or self._curve.left(figures)
-            self._curve.add(figures, bool(why))
-            window.update(
-                look=look,
-                settled=settled,
-                settle_seconds=round(settle_seconds, 2),
-                join_seconds=round(join_seconds, 2),
-                disturbed=why or None,
-            )
-            self._write({"event": "window", "window": window})
-            self._looked_at = size
-            self._end_if_over(size, window["machines"][""])
-            if not why:
-                missed = self._misses.add(figures)
-                if missed:
-                    raise _Ended(MISSED, size, None, missed)
-                return
-            if look % self._plan.looks == 0 and not self._wait_for_quiet():
-                return
+            if look > self._plan.looks:
+                self._waited += window_seconds(self._plan, size)
+
+    def _hold(self, size: int) -> None:
+        """Look at one size for a long time."""
+        until = time.monotonic() + self._plan.hold_seconds
+        look = 0
+        while time.monotonic() < until:
+            look += 1
+            self._is_clean(size, "hold", {"look": look, "settled": True, "settle_seconds": 0.0, "join_seconds": 0.0})
+
+    def _is_clean(self, size: int, kind: str, about: t.Mapping[str, t.Any]) -> bool:
+        """Look for a window, write it, and return whether it was clean; end the ramp if it shows that it must end."""
+        window, figures = self._window(size)
+        machine = window["machines"][""]
+        why = decisions.disturbed(machine, self._plan.stolen_limit) or self._curve.left(figures)
+        self._curve.add(figures, bool(why))
+        self._write({"event": "window", "window": {**window, **about, "kind": kind, "disturbed": why or None}})
+        self._looked_at = size
+        self._end_if_over(size, machine)
+        missed = "" if why else self._misses.add(figures)
+        if missed:
+            raise _Ended(MISSED, size, None, missed)
+        return not why
 
     def _end_if_over(self, size: int, machine: t.Mapping[str, t.Any]) -> None:
         """End the ramp if the budget cannot be met."""
@@ -331,7 +343,6 @@ class Conductor:
         machine = sample(moments, self._plan.tier, self._tier_bytes, drives)
         window = {
             "n": size,
-            "kind": "step",
             "started_at": float(begin),
             "seconds": float(seconds),
             "hosts": {name: _encoded(load) for name, load in hosts.items()},

@@ -25,6 +25,7 @@ RANGES: Ranges = {
     "window_requests": Range(int, 1, 10**9, "requests"),
     "settle_seconds": Range(float, 1, 600, "seconds"),
     "wait_seconds": Range(float, 0, 86_400, "seconds"),
+    "hold_seconds": Range(float, 0, 86_400, "seconds"),
     "looks": Range(int, 1, 100, "windows"),
     "lease_seconds": Range(float, 2, 3600, "seconds"),
     "stolen_limit": Range(float, 0, 1, "share of the time of a CPU"),
@@ -52,6 +53,7 @@ DEFAULTS: dict[str, t.Any] = {
     "window_requests": 2000,
     "settle_seconds": 15.0,
     "wait_seconds": 300.0,
+    "hold_seconds": 0.0,
     "looks": 5,
     "lease_seconds": 30.0,
     "stolen_limit": 0.0025,
@@ -66,6 +68,7 @@ _NUMBERS = (
     "window_requests",
     "settle_seconds",
     "wait_seconds",
+    "hold_seconds",
     "looks",
     "lease_seconds",
     "stolen_limit",
@@ -93,6 +96,7 @@ class Plan(t.NamedTuple):
         window_seconds, window_requests: the least of a window.
         settle_seconds: the longest time until reclaim is steady.
         wait_seconds: how long a ramp waits for a quiet machine, altogether.
+        hold_seconds: how long it stays at its last size.
         looks: the most windows in a row at one size while they are disturbed.
         lease_seconds: the ramp ends if the controller has not renewed its lease for so long.
         stolen_limit: a window in which a CPU lost a larger share is disturbed.
@@ -114,6 +118,7 @@ class Plan(t.NamedTuple):
     window_requests: int
     settle_seconds: float
     wait_seconds: float
+    hold_seconds: float
     looks: int
     lease_seconds: float
     stolen_limit: float
