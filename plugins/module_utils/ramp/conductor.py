@@ -58,6 +58,8 @@ _SETTLE_LOOK_S, _SETTLED_OVER_S = 0.25, 1.0
 # A client prints a part of a window when its requests are answered, at the latest at the end of the next part.
 _REPORT_SECONDS = 1.5
 _QUIET_S = 2.0
+# A server that was killed during its fill is tried once more after this time at most.
+_BEFORE_RETRY_S = 5.0
 # So many windows in a row above the budget end the ramp.
 _OVER_BUDGET = 3
 # The first servers of a ramp show what one takes.
@@ -230,10 +232,15 @@ class Conductor:
         self._write(
             {"event": "note", "text": f"{member.name} was killed during its fill and is tried once more: {why}"}
         )
-        self._settle()
+        self._settle(_BEFORE_RETRY_S)
 
-    def _settle(self) -> tuple[bool, float]:
-        """Wait until reclaim is steady; return whether it is, and how long that took."""
+    def _settle(self, at_most: float | None = None) -> tuple[bool, float]:
+        """Wait until reclaim is steady; return whether it is, and how long that took.
+
+        Args:
+            at_most: seconds; None for those of the plan.
+        """
+        limit = self._plan.settle_seconds if at_most is None else min(at_most, self._plan.settle_seconds)
         began = time.monotonic()
         readings = [self._machine.paging()]
         while True:
@@ -244,7 +251,7 @@ class Conductor:
                 rates = [(after - before) / took for before, after in zip(readings[0][1:], readings[-1][1:])]
                 steady = decisions.is_steady(*rates) and self._is_within()
                 elapsed = time.monotonic() - began
-                if steady or elapsed >= self._plan.settle_seconds:
+                if steady or elapsed >= limit:
                     return steady, elapsed
                 readings.pop(0)
 
@@ -283,19 +290,19 @@ class Conductor:
         self._curve.add(figures, bool(why))
         self._write({"event": "window", "window": {**window, **about, "kind": kind, "disturbed": why or None}})
         self._looked_at = size
-        self._end_if_over(size, machine)
+        self._end_if_over(size, machine, about["settled"])
         missed = "" if why else self._misses.add(figures)
         if missed:
             raise _Ended(MISSED, size, None, missed)
         return not why
 
-    def _end_if_over(self, size: int, machine: t.Mapping[str, t.Any]) -> None:
-        """End the ramp if the budget cannot be met."""
+    def _end_if_over(self, size: int, machine: t.Mapping[str, t.Any], settled: bool) -> None:
+        """End the ramp if the budget cannot be met, at once where reclaim has had all its time."""
         if machine["other_swap_grew"]:
             raise _Ended(DOES_NOT_FIT, size, None, "the tier is full: pages went to a swap area of the machine's own")
         charged = machine["charged_bytes"]
         self._over = 0 if decisions.is_within(charged, self._plan.budget_bytes) else self._over + 1
-        if self._over >= _OVER_BUDGET:
+        if self._over >= _OVER_BUDGET or (self._over and not settled):
             budget = self._plan.budget_bytes
             raise _Ended(
                 DOES_NOT_FIT,
