@@ -21,19 +21,28 @@ import contextlib
 import os
 import threading
 import time
+import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
 
 # Reclaim if less than LOW is free below the limit, until HIGH is free. Both are small compared with the 2 % of
 # the budget that the charged DRAM may be off by, and LOW is more than is paged in between two looks.
 LOW, HIGH = 512 * 1024, 1024 * 1024
-# It begins at LOW. With less than this free, the fleet takes pages faster than it reclaims them.
-BEHIND = LOW // 2
 # Seconds between two looks. A fleet that pages in 250 MB/s needs LOW in the shortest.
 _SHORTEST_S, _LONGEST_S = 0.002, 0.05
 _FASTEST = 250e6
 # Seconds to wait after the kernel could not reclaim, for example because swap is full.
 _REFUSED_S = 0.1
+
+
+class Room(t.NamedTuple):
+    """What is kept free: with less than C(low) bytes below the limit, the kernel reclaims until C(high) are free.
+
+    With less than half of C(low), the fleet takes pages faster than the thread reclaims them.
+    """
+
+    low: int
+    high: int
 
 
 class GroupReclaim(threading.Thread):
@@ -44,11 +53,13 @@ class GroupReclaim(threading.Thread):
 
     Attributes:
         cpu_s: the CPU time that this thread has taken so far, most of it in the kernel, which writes pages out.
+        room: what it keeps free.
     """
 
     def __init__(self, group: CgroupFiles) -> None:
         super().__init__(daemon=True)
         self.cpu_s = 0.0
+        self.room = Room(LOW, HIGH)
         self._group, self._stopped = group, threading.Event()
         self._behind = False
 
@@ -64,11 +75,11 @@ class GroupReclaim(threading.Thread):
             limit = self._group.limit()
             if limit is None:
                 return _LONGEST_S
-            free = limit - self._group.usage()
-            self._behind = free < BEHIND
-            if free < LOW:
-                return _SHORTEST_S if self._group.reclaim(limit, HIGH) else _REFUSED_S
-        return min(_LONGEST_S, max(_SHORTEST_S, (free - LOW) / _FASTEST))
+            free, room = limit - self._group.usage(), self.room
+            self._behind = free < room.low // 2
+            if free < room.low:
+                return _SHORTEST_S if self._group.reclaim(limit, room.high) else _REFUSED_S
+        return min(_LONGEST_S, max(_SHORTEST_S, (free - room.low) / _FASTEST))
 
     def stop(self) -> None:
         """End the thread."""

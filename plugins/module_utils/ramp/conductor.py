@@ -75,6 +75,14 @@ class _Ended(Exception):
         self.end = {"kind": kind, "n": n, "host": host, "machine": None, "message": message}
 
 
+class _NewcomerKilledError(Exception):
+    """C(member) has ended before its step had settled."""
+
+    def __init__(self, member: Member) -> None:
+        super().__init__(member.name)
+        self.member = member
+
+
 class Conductor:
     """Conducts one ramp.
 
@@ -91,8 +99,10 @@ class Conductor:
         self._shared = Shared(plan, directory, os.path.join(directory, CLIENTS_LEASE), secrets.token_hex(16))
         self._keeper: groups.BudgetKeeper | None = None
         self._members: list[Member] = []
+        self._filling: list[Member] = []
         self._references: list[Member] = []
-        self._dead: list[Member] = []
+        self._attempts: dict[str, int] = {}
+        self._kills = decisions.Kills()
         self._stream = os.open(
             os.path.join(directory, STREAM), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
@@ -171,7 +181,7 @@ class Conductor:
         self._renew()
         settings = {"fleet": self._fleet.settings(), "references": self._outside.settings()}
         self._write({"event": "started", "at": time.time(), "groups": settings, "tier_bytes": self._tier_bytes})
-        self._join(list(plan.references), self._references, self._outside)
+        self._start_references()
 
     def _first(self) -> int:
         """Return the size of the first step; the first servers join for it."""
@@ -179,7 +189,7 @@ class Conductor:
         if plan.sizes:
             return plan.sizes[0]
         filled = min(_FIRST, len(plan.servers))
-        self._join(list(plan.servers[:filled]), self._members, self._fleet)
+        self._grow(filled)
         charged = self._machine.charged_bytes()
         if charged is None:
             raise BudgetError("this kernel does not report the charged DRAM of the fleet; name the sizes of the steps")
@@ -188,51 +198,87 @@ class Conductor:
     def _step(self, size: int) -> None:
         began = time.monotonic()
         try:
-            self._join(list(self._plan.servers[len(self._members) : size]), self._members, self._fleet)
+            steady, settle_seconds = self._grow(size)
         except _Ended as ended:
             if ended.end["kind"] != DOES_NOT_FIT or len(self._members) <= self._looked_at:
                 raise
             # Some of this step fit: their figures are the last before the wall.
-            self._look(len(self._members), time.monotonic() - began)
+            joined = time.monotonic()
+            self._look(len(self._members), joined - began, *self._settle())
             raise
-        self._look(size, time.monotonic() - began)
+        self._look(size, time.monotonic() - began - settle_seconds, steady, settle_seconds)
 
-    def _join(self, servers: list[Server], members: list[Member], group: groups.RampGroup) -> None:
-        """Let servers join, a few at a time, in their order."""
-        waiting, joining, retried = list(servers), t.cast("list[Member]", []), t.cast("set[str]", set())
-        by_name = {server.name: server for server in servers}
-        try:
-            while waiting or joining:
-                while waiting and len(joining) < max(2, os.cpu_count() or 1):
-                    server = waiting.pop(0)
-                    joining.append(Member(server, self._shared, group.entry, 1 + (server.name in retried)))
-                for member in list(joining):
-                    if member.advance():
-                        joining.remove(member)
-                        members.append(member)
-                    elif member.redis.ended():
-                        joining.remove(member)
-                        self._retry(member, retried, members)
-                        waiting.insert(0, by_name[member.name])
-                self._tick(_JOIN_TICK_S)
-        finally:
-            for member in joining:
-                children.end(member.children(), signal.SIGKILL, _END_SECONDS)
-        members.sort(key=lambda member: list(self._plan.servers + self._plan.references).index(member.server))
+    def _grow(self, size: int) -> tuple[bool, float]:
+        """Let servers join until there are so many and reclaim is steady with them; return what _settle() does.
 
-    def _retry(self, member: Member, retried: set[str], members: t.Sequence[Member]) -> None:
-        """Settle, so that a server that was killed during its fill can be tried once more."""
-        children.end(member.children(), signal.SIGKILL, _END_SECONDS)
+        Until then they are killed before all others, and tried once more. After the first kill of a ramp they join one
+        at a time.
+        """
+        while True:
+            try:
+                self._fill(self._next(size))
+                found = self._settle()
+            except _NewcomerKilledError as killed:
+                self._take_kill(killed.member)
+                self._settle(_BEFORE_RETRY_S)
+                continue
+            for member in self._newcomers():
+                member.spare()
+            if len(self._members) >= size:
+                return found
+
+    def _next(self, size: int) -> list[Server]:
+        """Return the servers that join next: all that are missing for a size, or the first of them alone."""
+        there = {member.name for member in self._members}
+        missing = [server for server in self._plan.servers[:size] if server.name not in there]
+        return missing[:1] if self._kills.alone else missing
+
+    def _fill(self, servers: t.Sequence[Server]) -> None:
+        """Let servers start, be filled and loaded, a few at a time."""
+        waiting, order = list(servers), self._plan.servers
+        if self._keeper:
+            self._keeper.make_room(True)
+        while waiting or self._filling:
+            while waiting and len(self._filling) < max(2, os.cpu_count() or 1):
+                server = waiting.pop(0)
+                self._attempts[server.name] = 1 + self._attempts.get(server.name, 0)
+                self._filling.append(Member(server, self._shared, self._fleet.entry, self._attempts[server.name]))
+            joined = [member for member in self._filling if member.advance()]
+            self._filling = [member for member in self._filling if member not in joined]
+            self._members = sorted(self._members + joined, key=lambda member: order.index(member.server))
+            self._tick(_JOIN_TICK_S)
+        if self._keeper:
+            self._keeper.make_room(False)
+
+    def _take_kill(self, member: Member) -> None:
+        """Take it that a newcomer was killed: all newcomers end, to join alone. End the ramp if it does not fit."""
+        newcomers = self._newcomers()
+        children.end([child for each in newcomers for child in each.children()], signal.SIGKILL, _END_SECONDS)
+        self._members = [each for each in self._members if not each.is_newcomer]
+        self._filling = []
         if not member.redis.was_killed:
-            raise ServerError(f"{member.name} has ended before it was filled: {member.redis.says()}")
-        why = self._kernel_words(member)
-        if member.name in retried:
-            raise _Ended(DOES_NOT_FIT, len(members) + 1, member.name, f"killed twice during its fill: {why}")
-        retried.add(member.name)
-        self._write(
-            {"event": "note", "text": f"{member.name} was killed during its fill and is tried once more: {why}"}
-        )
-        self._settle(_BEFORE_RETRY_S)
+            raise ServerError(f"{member.name} has ended before its step had settled: {member.redis.says()}")
+        why, others = self._kernel_words(member), len(newcomers) - 1
+        if self._kills.add(member.name, others):
+            raise _Ended(
+                DOES_NOT_FIT, len(self._members) + 1, member.name, f"killed twice while it joined alone: {why}"
+            )
+        beside = f"with {others} others" if others else "alone"
+        text = f"{member.name} was killed while it joined {beside}, and is tried once more: {why}"
+        self._write({"event": "note", "text": text})
+
+    def _newcomers(self) -> list[Member]:
+        return [member for member in self._members + self._filling if member.is_newcomer]
+
+    def _start_references(self) -> None:
+        """Start, fill and load the references, outside of the budget."""
+        waiting = [Member(server, self._shared, self._outside.entry) for server in self._plan.references]
+        self._references = list(waiting)
+        while waiting:
+            waiting = [member for member in waiting if not member.advance()]
+            self._tick(_JOIN_TICK_S)
+        for member in self._references:
+            member.spare()
 
     def _settle(self, at_most: float | None = None) -> tuple[bool, float]:
         """Wait until reclaim is steady; return whether it is, and how long that took.
@@ -258,9 +304,8 @@ class Conductor:
     def _is_within(self) -> bool:
         return decisions.is_within(self._machine.charged_bytes(), self._plan.budget_bytes)
 
-    def _look(self, size: int, join_seconds: float) -> None:
+    def _look(self, size: int, join_seconds: float, settled: bool, settle_seconds: float) -> None:
         """Look at a size until a window is clean, or the ramp has waited long enough."""
-        settled, settle_seconds = self._settle()
         about = {
             "settled": settled,
             "settle_seconds": round(settle_seconds, 2),
@@ -394,10 +439,15 @@ class Conductor:
         self._check_members()
 
     def _check_members(self) -> None:
-        for member in self._members + self._references:
-            if member.redis.ended():
+        for member in self._members + self._filling + self._references:
+            if not member.redis.ended():
+                member.check()
+            elif member in self._references:
+                raise ServerError(f"{member.name}, which is outside of the budget: {self._kernel_words(member)}")
+            elif member.is_newcomer:
+                raise _NewcomerKilledError(member)
+            else:
                 raise _Ended(KILLED, len(self._members), member.name, self._kernel_words(member))
-            member.check()
 
     def _renew(self) -> None:
         self._renewed = time.monotonic()
@@ -442,7 +492,7 @@ class Conductor:
 
     def _end_processes(self) -> bool | None:
         """End all servers and clients and remove the groups; return whether all clients ran in real time."""
-        everybody = self._members + self._references
+        everybody = self._members + self._filling + self._references
         clients = [member.client for member in everybody if member.client]
         children.end(clients, signal.SIGTERM, _END_SECONDS)
         realtime = [_is_realtime(member.report()) for member in everybody]

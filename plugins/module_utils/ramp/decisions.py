@@ -24,6 +24,8 @@ _MORE, _MORE_PAGES, _MORE_CPU = 1.5, 500.0, 0.05
 _REGIME = 5
 # An objective is missed clearly by this factor, or in so many windows in a row.
 _CLEARLY, _IN_A_ROW = 2.0, 3
+# A server that was killed while it joined alone is tried so often once more.
+_RETRIES = 1
 
 
 class Figures(t.NamedTuple):
@@ -136,6 +138,27 @@ class Misses:
         if self._in_a_row >= _IN_A_ROW:
             return f"the lower bound misses the objective in {_IN_A_ROW} windows in a row"
         return ""
+
+
+class Kills:
+    """The servers of a ramp that were killed before their step had settled: when is it clear that one does not fit?
+
+    Attributes:
+        alone: whether servers join one at a time from now on. Several that are filled at once need room for all of
+            them, so a kill among them says little.
+    """
+
+    def __init__(self) -> None:
+        self.alone = False
+        self._while_alone: dict[str, int] = {}
+
+    def add(self, name: str, others: int) -> bool:
+        """Take the kill of a server next to so many others that had not settled; return whether it does not fit."""
+        self.alone = True
+        if others:
+            return False
+        self._while_alone[name] = 1 + self._while_alone.get(name, 0)
+        return self._while_alone[name] > _RETRIES
 
 
 def is_within(charged_bytes: int | None, budget_bytes: int) -> bool:

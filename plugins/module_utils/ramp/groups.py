@@ -17,7 +17,12 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
     group_directory,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
-from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import GroupReclaim
+from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import (
+    HIGH,
+    LOW,
+    GroupReclaim,
+    Room,
+)
 
 FLEET, REFERENCES = "memstretch-ramp", "memstretch-references"
 # The limit is at least this share of the budget; below it, the pages in use at any moment do not fit.
@@ -25,6 +30,9 @@ FLOOR = 0.05
 # The limit follows compressed memory so often, and by steps of at least this size.
 _FOLLOW_S, _LEAST_CHANGE = 0.05, 256 * 1024
 _GONE_SECONDS = 5.0
+# Free below the limit while servers are filled, at most these shares of it: they take up to 200 MB/s.
+_JOIN_LOW, _JOIN_HIGH = 4 * 2**20, 8 * 2**20
+_JOIN_LOW_SHARE, _JOIN_HIGH_SHARE = 1 / 16, 1 / 8
 
 
 class RampGroup(CgroupFiles):
@@ -147,6 +155,12 @@ class BudgetKeeper(GroupReclaim):
         """Leave the limit as it is, or let it follow again."""
         self._frozen = frozen
 
+    def make_room(self, joining: bool) -> None:
+        """Keep more room while servers are filled, which take memory much faster than a fleet pages it in."""
+        with self._group.locked():
+            limit = self._group.limit() or self._budget
+        self.room = joining_room(limit) if joining else Room(LOW, HIGH)
+
     def step(self) -> float:
         """Let the limit follow, reclaim if there is too little room, and return the seconds until the next look."""
         now = time.monotonic()
@@ -161,6 +175,12 @@ class BudgetKeeper(GroupReclaim):
             limit = self._group.limit()
         if limit is None or abs(limit - wanted) >= _LEAST_CHANGE:
             self._group.squeeze(wanted)  # what the kernel cannot move now, it is asked for again at the next look
+
+
+def joining_room(limit: int) -> Room:
+    """Return what is kept free below a limit while servers are filled."""
+    low, high = min(_JOIN_LOW, _JOIN_LOW_SHARE * limit), min(_JOIN_HIGH, _JOIN_HIGH_SHARE * limit)
+    return Room(max(LOW, rounded(low)), max(HIGH, rounded(high)))
 
 
 class Areas(t.NamedTuple):

@@ -60,6 +60,7 @@ class Member:
 
     Attributes:
         joined: whether its client runs.
+        is_newcomer: whether it is killed before all others when memory runs out.
         loaded_from: the time from which on its client loads it, in seconds since 1970.
         filled_seconds: how long start and fill took.
     """
@@ -81,6 +82,7 @@ class Member:
         self._fill: Child | None = None
         self.client: Child | None = None
         self.joined, self.loaded_from, self.filled_seconds = False, 0.0, 0.0
+        self.is_newcomer = True
         self._ended: dict[int, float] = {}
         self._read, self._rest = 0, b""
         self._parts: dict[int, dict[str, t.Any]] = {}
@@ -135,8 +137,12 @@ class Member:
         ]
         numbers = self._numbers(("value_size", "keys", "influence", "rate", "read_mix"))
         self.client = Child(self._client_process("client", [*options, "test", *numbers]))
-        spare(self.redis.pid)
         self.joined = True
+
+    def spare(self) -> None:
+        """Make it as likely to be killed as any other, once its step has settled."""
+        spare(self.redis.pid)
+        self.is_newcomer = False
 
     def _client_process(self, name: str, words: t.Sequence[str]) -> Spawn:
         # The seed decides the order of keys; equal ones would load all servers in step.

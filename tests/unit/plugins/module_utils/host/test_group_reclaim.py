@@ -13,7 +13,6 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.host import group_reclaim
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError, CgroupFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import (
-    BEHIND,
     HIGH,
     LOW,
     GroupReclaim,
@@ -81,7 +80,7 @@ def test_the_thread_gives_way_to_the_fleet_until_it_falls_behind(group, monkeypa
     use(group, LOW - 1)
     thread = GroupReclaim(group)
     thread.start()
-    for free, policy in ((LOW - 1, os.SCHED_IDLE), (BEHIND - 1, os.SCHED_OTHER), (LOW - 1, os.SCHED_IDLE)):
+    for free, policy in ((LOW - 1, os.SCHED_IDLE), (LOW // 2 - 1, os.SCHED_OTHER), (LOW - 1, os.SCHED_IDLE)):
         use(group, free)
         wait_until(lambda policy=policy: os.sched_getscheduler(thread.native_id) == policy)
     thread.stop()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import decisions
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions import Curve, Figures, Misses
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions import Curve, Figures, Kills, Misses
 
 US = 1000.0
 QUIET = Figures(100 * US, 200 * US, 90 * US, 180 * US, page_ins=1000.0, tier_cpu=0.1)
@@ -115,3 +115,20 @@ def test_without_an_objective_only_capacity_ends_a_ramp():
 )
 def test_the_budget_holds_with_two_percent_of_room(charged, within):
     assert decisions.is_within(charged, 100 * 2**20) is within
+
+
+def test_only_a_server_that_was_killed_twice_while_it_joined_alone_does_not_fit():
+    kills = Kills()
+    assert [kills.add("redis20", 0), kills.add("redis20", 0)] == [False, True]
+
+
+def test_a_kill_among_several_newcomers_says_nothing_but_that_they_must_join_alone():
+    kills = Kills()
+    assert not kills.alone
+    assert not any(kills.add("redis19", 1) for _kill in range(3)) and kills.alone
+    assert not kills.add("redis19", 0)
+
+
+def test_each_server_is_tried_once_more():
+    kills = Kills()
+    assert not any(kills.add(name, 0) for name in ("redis19", "redis20", "redis21"))

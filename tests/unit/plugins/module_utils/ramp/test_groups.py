@@ -53,6 +53,20 @@ def test_the_limit_has_a_floor(keeper):
     assert limit(keeper) == 5 * MIB
 
 
+def test_servers_that_are_filled_find_more_room(keeper):
+    keeper.make_room(True)
+    assert keeper.room == (4 * MIB, 8 * MIB)
+    keeper.make_room(False)
+    assert keeper.room == (MIB // 2, MIB)
+
+
+@pytest.mark.parametrize(
+    ("limit", "room"), [(256, (4, 8)), (48, (3, 6)), (4, (0.5, 1))], ids=["large", "at the wall", "tiny"]
+)
+def test_room_for_a_fill_is_a_small_part_of_the_limit(limit, room):
+    assert groups.joining_room(limit * MIB) == tuple(size * MIB for size in room)
+
+
 def swaps(tmp_path, *areas):
     (tmp_path / "proc").mkdir()
     lines = ["Filename Type Size Used Priority", *(f"{name} partition 1024 0 {priority}" for name, priority in areas)]
