@@ -144,6 +144,49 @@ def test_in_dram_a_ramp_ends_where_the_kernel_kills_the_next_server(ramp):
     assert found.left() == []
 
 
+def test_what_fits_does_not_depend_on_how_many_join_at_once(ramp):
+    one_by_one = ramp()
+    fits = one_by_one.end()["n"] - 1
+    one_by_one.close()
+    at_once = ramp(sizes=[1, 12])
+    end = at_once.end()
+    assert (end["kind"], end["n"], end["host"]) == ("does_not_fit", fits + 1, f"redis{fits + 1}")
+    assert [window["n"] for window in at_once.windows()] == [1, fits]
+    assert list(at_once.windows()[-1]["hosts"]) == [f"redis{number}" for number in range(1, fits + 1)]
+    assert "with" in at_once.lines("note")[0]["text"] and "alone" in at_once.lines("note")[-1]["text"]
+
+
+def newcomers():
+    """The servers that are loaded, but are still killed before all others."""
+    found = []
+    for pid in processes(groups.FLEET):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if pathlib.Path(f"/proc/{pid}/oom_score_adj").read_text(encoding="ascii").strip() == "1000":
+                found.append(int(pid))
+    return found
+
+
+def test_a_newcomer_that_is_killed_before_its_step_has_settled_is_tried_once_more(ramp):
+    found = ramp(sizes=[2, 3], budget_bytes=1024 * MIB)
+    wait_for("the first window", lambda: found.windows())
+    wait_for("the third server's load", lambda: found.renew() or list(found.path.glob(f"{found.ports[2]}.1.client")))
+    (victim,) = newcomers()
+    os.kill(victim, signal.SIGKILL)
+    assert found.end()["kind"] == "hosts"
+    (note,) = found.lines("note")
+    assert note["text"].startswith("redis3 was killed while it joined alone, and is tried once more")
+    assert [window["n"] for window in found.windows()] == [2, 3]
+
+
+def test_a_server_that_is_killed_after_its_step_has_settled_ends_the_ramp(ramp):
+    found = ramp(sizes=[2, 12], budget_bytes=1024 * MIB, window_seconds=3)
+    wait_for("servers", lambda: found.renew() or len(processes(groups.FLEET)) == 2)
+    wait_for("their step", lambda: found.renew() or not newcomers())
+    os.kill(int(processes(groups.FLEET)[0]), signal.SIGKILL)
+    end = found.end()
+    assert (end["kind"], end["n"]) == ("killed", 2) and not found.lines("note")
+
+
 def swapped(pid):
     """Bytes of a process in swap."""
     return sum(int(line.split()[1]) * 1024 for line in state(pid).splitlines() if line.startswith("VmSwap:"))
@@ -274,15 +317,18 @@ def test_the_playbook_shows_each_window_and_restores_the_machine(fleet, playbook
 
 
 def test_ctrl_c_ends_the_ramp_and_restores_and_the_same_command_continues(fleet, playbook):
-    where, arguments = playbook(density_budget="1G", density_sizes="1,2,6")
+    where, arguments = playbook(density_budget="1G", density_sizes="1,2,6", density_rounds=2)
     process = fleet.start(*arguments, **where)
-    record = fleet.results / "small" / "ramps" / "dram-1.json"
-    wait_for("a window", lambda: record.exists() and document(fleet, "ramps/dram-1.json")["windows"], process)
+    second = fleet.results / "small" / "ramps" / "dram-2.json"
+    wait_for("a window", lambda: second.exists() and document(fleet, "ramps/dram-2.json")["windows"], process)
+    first = document(fleet, "ramps/dram-1.json")
     process.send_signal(signal.SIGINT)
     outcome = fleet.wait(process)
-    assert "Interrupted" in outcome.output or outcome.status != 0, outcome.output
+    assert outcome.status != 0, outcome.output
+    assert document(fleet, "ramps/dram-2.json")["end"]["kind"] == "interrupted", outcome.output
     assert document(fleet, "ramps.json")["restored"] is True and nothing_is_left()
-    assert document(fleet, "ramps/dram-1.json")["end"]["kind"] in ("interrupted", "hosts")
     again = fleet.run_playbook(*arguments, **where)
     assert again.status == 0, again.output
-    assert document(fleet, "ramps/dram-1.json")["end"]["kind"] == "hosts"
+    assert document(fleet, "ramps/dram-1.json") == first, "a ramp that was finished is not conducted again"
+    assert document(fleet, "ramps/dram-2.json")["end"]["kind"] == "hosts"
+    assert document(fleet, "ramps.json")["restored"] is True and nothing_is_left()
