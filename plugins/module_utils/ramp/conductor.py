@@ -312,8 +312,8 @@ class Conductor:
             "join_seconds": round(join_seconds, 2),
         }
         look = 1
-        while not self._is_clean(size, "step", {"look": look, **about}):
-            if look >= self._plan.looks and not self._wait_for_quiet():
+        while not self._is_clean(size, "step", {"look": look, **about}) or self._misses.look_again:
+            if not self._misses.look_again and look >= self._plan.looks and not self._wait_for_quiet():
                 return
             look += 1
             if look > self._plan.looks:
@@ -336,7 +336,7 @@ class Conductor:
         self._write({"event": "window", "window": {**window, **about, "kind": kind, "disturbed": why or None}})
         self._looked_at = size
         self._end_if_over(size, machine, about["settled"])
-        missed = "" if why else self._misses.add(figures)
+        missed = self._misses.add(size, None if why else figures)
         if missed:
             raise _Ended(MISSED, size, None, missed)
         return not why

@@ -22,8 +22,9 @@ _OFF_AVERAGE, _OFF_P99 = 1.3, 1.6
 _MORE, _MORE_PAGES, _MORE_CPU = 1.5, 500.0, 0.05
 # So many windows in a row whose references agree are no disturbance but how the machine is now.
 _REGIME = 5
-# An objective is missed clearly by this factor, or in so many windows in a row.
-_CLEARLY, _IN_A_ROW = 2.0, 3
+# An objective is missed clearly by this factor, or at so many sizes in a row by this one on average. With less, a
+# gentle curve would be cut off where it crosses.
+_CLEARLY, _IN_A_ROW, _ON_AVERAGE = 2.0, 3, 1.15
 # A server that was killed while it joined alone is tried so often once more.
 _RETRIES = 1
 
@@ -122,21 +123,38 @@ def _nanoseconds(limits: t.Mapping[str, float]) -> tuple[float, float]:
 
 
 class Misses:
-    """The windows of a ramp and their objective: when is it clear that no larger fleet meets it?"""
+    """The windows of a ramp and their objective: when is it clear that no larger fleet meets it?
+
+    Attributes:
+        look_again: whether the last window missed it so clearly that a second look at its size must confirm that.
+    """
 
     def __init__(self, objective: t.Mapping[str, t.Any] | None) -> None:
-        self._objective, self._in_a_row = objective, 0
+        self._objective, self.look_again = objective, False
+        self._in_a_row: dict[int, float] = {}
+        self._clearly_at: int | None = None
 
-    def add(self, figures: Figures) -> str:
-        """Take a clean window; return why the ramp ends, or an empty text."""
-        factor = misses(self._objective, figures) if self._objective else None
+    def add(self, size: int, figures: Figures | None) -> str:
+        """Take a window, None if it was disturbed; return why the ramp ends, or an empty text."""
+        self.look_again = False
+        factor = misses(self._objective, figures) if self._objective and figures else None
         if factor is None:
             return ""
-        self._in_a_row = self._in_a_row + 1 if factor > 1 else 0
+        if factor <= 1:
+            self._in_a_row.clear()
+            return ""
+        self._in_a_row[size] = factor
         if factor > _CLEARLY:
-            return f"the lower bound misses the objective by a factor of {factor:.3g}"
-        if self._in_a_row >= _IN_A_ROW:
-            return f"the lower bound misses the objective in {_IN_A_ROW} windows in a row"
+            if self._clearly_at == size:
+                return f"the lower bound misses the objective by a factor of {factor:.3g}, in two windows"
+            self._clearly_at, self.look_again = size, True
+            return ""
+        last = list(self._in_a_row.values())[-_IN_A_ROW:]
+        if len(last) == _IN_A_ROW and statistics.mean(last) >= _ON_AVERAGE:
+            return (
+                f"the lower bound misses the objective at {_IN_A_ROW} sizes in a row, by a factor of "
+                f"{statistics.mean(last):.3g} on average"
+            )
         return ""
 
 

@@ -97,17 +97,35 @@ def test_a_window_misses_its_objective_at_the_worse_of_average_and_p99(objective
     assert decisions.misses(objective, now) == (None if factor is None else pytest.approx(factor))
 
 
-def test_a_ramp_ends_once_it_misses_clearly():
-    assert "by a factor of 2.5" in Misses(RELATIVE).add(figures(fleet_p99=900 * US))
+def test_a_ramp_that_misses_clearly_ends_only_if_a_second_look_confirms_it():
+    found, slow = Misses(RELATIVE), figures(fleet_p99=900 * US)
+    assert not found.add(40, slow) and found.look_again
+    assert "by a factor of 2.5, in two windows" in found.add(40, slow)
 
 
-def test_a_ramp_ends_after_three_misses_in_a_row():
-    found, slow = Misses(RELATIVE), figures(fleet_p99=400 * US)
-    assert [bool(found.add(each)) for each in (slow, slow, QUIET, slow, slow, slow)] == [False] * 5 + [True]
+def test_a_clear_miss_that_is_not_confirmed_ends_nothing():
+    found, slow = Misses(RELATIVE), figures(fleet_p99=900 * US)
+    assert not found.add(40, slow) and not found.add(40, QUIET) and not found.look_again
+    assert not found.add(44, slow) and found.look_again
+    assert not found.add(44, None) and not found.look_again, "a disturbed window confirms nothing"
+
+
+@pytest.mark.parametrize(
+    ("p99", "ends"), [(400, False), (420, True)], ids=["by 11 %: a gentle curve just crosses", "by 17 %"]
+)
+def test_a_ramp_ends_after_three_misses_in_a_row_that_are_no_accident(p99, ends):
+    found, slow = Misses(RELATIVE), figures(fleet_p99=p99 * US)
+    ended = [bool(found.add(size, each)) for size, each in enumerate((slow, slow, QUIET, slow, slow, slow))]
+    assert ended == [False] * 5 + [ends]
+
+
+def test_several_windows_at_one_size_are_no_misses_in_a_row():
+    found, slow = Misses(RELATIVE), figures(fleet_p99=450 * US)
+    assert not any(found.add(40, slow) for _window in range(5))
 
 
 def test_without_an_objective_only_capacity_ends_a_ramp():
-    assert not Misses(None).add(figures(fleet_p99=1e12))
+    assert not Misses(None).add(40, figures(fleet_p99=1e12))
 
 
 @pytest.mark.parametrize(
