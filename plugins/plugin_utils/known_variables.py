@@ -43,6 +43,7 @@ USER_VARIABLES = frozenset(
         "density_references",
         "density_rounds",
         "density_settle",
+        "density_written",
         "density_sizes",
         "density_slo_factor",
         "density_start",

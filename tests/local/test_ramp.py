@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import subprocess
 
 import pytest
 import yaml
@@ -217,6 +218,58 @@ def test_references_are_not_swapped_out(ramp, zram):  # noqa: F811
     found = ramp(tier=[f"/dev/{pathlib.Path(zram).name}"], sizes=[8])
     wait_for("servers in swap", lambda: found.renew() or sum(map(swapped, processes(groups.FLEET))) > 4 * MIB)
     assert [swapped(pid) for pid in processes(groups.REFERENCES)] == [0, 0]
+
+
+@pytest.fixture
+def swap_file(needs_root, tmp_path):
+    """A function that makes a swap file and returns its path."""
+    made = []
+
+    def make(name, size, priority):
+        path = tmp_path / name
+        path.touch(mode=0o600)
+        with path.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+        subprocess.run(["mkswap", path], check=True, capture_output=True)
+        subprocess.run(["swapon", "--priority", str(priority), path], check=True)
+        made.append(path)
+        return str(path)
+
+    yield make
+    for path in made:
+        subprocess.run(["swapoff", path], check=True)
+
+
+def test_a_swap_file_carries_more_servers_and_its_reads_are_those_of_a_drive(ramp, swap_file):
+    found = ramp(tier=[swap_file("tier", 256 * MIB, 100)], sizes=[2, 6, 8])
+    assert found.end()["kind"] == "hosts"
+    last = found.windows()[-1]["machines"][""]
+    assert last["swap_used_bytes"] > 8 * MIB and last["charged_bytes"] <= 1.02 * BUDGET
+    assert last["page_ins"] > 0 and last["drive_reads"] > 0 and last["drive_read_seconds"] >= 0
+    assert found.lines("end")[0]["written_bytes"] > 8 * MIB
+
+
+def test_a_ramp_writes_no_more_to_a_drive_than_it_may(ramp, swap_file):
+    found = ramp(tier=[swap_file("tier", 256 * MIB, 100)], written_bytes=4 * MIB)
+    end = found.end()
+    assert end["kind"] == "hosts" and "written to swap on a drive, and a ramp may write 4,194,304" in end["message"]
+    assert end["n"] == found.windows()[-1]["n"] < 12
+
+
+def test_a_ramp_ends_once_its_tier_is_full_and_the_machines_own_swap_is_used(ramp, swap_file):
+    swap_file("own", 128 * MIB, 1)
+    found = ramp(tier=[swap_file("tier", 12 * MIB, 100)])
+    end = found.end()
+    assert end["kind"] == "does_not_fit" and "the tier is full" in end["message"]
+    windows = found.windows()
+    assert [window["machines"][""]["other_swap_grew"] for window in windows] == [False] * (len(windows) - 1) + [True]
+
+
+def test_a_ramp_in_dram_leaves_the_machines_own_swap_alone(ramp, swap_file):
+    swap_file("own", 128 * MIB, 1)
+    found = ramp()
+    assert found.end()["kind"] == "does_not_fit"
+    assert [window["machines"][""]["page_outs"] for window in found.windows()] == [0] * len(found.windows())
 
 
 def test_a_ramp_holds_its_last_size(ramp):

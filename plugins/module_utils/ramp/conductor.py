@@ -110,6 +110,7 @@ class Conductor:
         self._signalled = False
         self._lease: tuple[float, float] = (0.0, time.monotonic())
         self._renewed = 0.0
+        self._written_before = self._written_last = self._machine.written_bytes()
         self._looked_at, self._over, self._waited = 0, 0, 0.0
         self._curve, self._misses = decisions.Curve(), decisions.Misses(plan.objective)
 
@@ -139,6 +140,7 @@ class Conductor:
                 "realtime": realtime,
                 "conductor_cpu_seconds": round(used.user + used.system, 3),
                 "reclaim_cpu_seconds": round(self._reclaim_cpu(), 3),
+                "written_bytes": self._written(),
             }
         )
         os.close(self._stream)
@@ -428,6 +430,7 @@ class Conductor:
         time.sleep(seconds)
         if time.monotonic() - self._renewed >= _RENEW_S:
             self._renew()
+            self._end_if_worn()
         if self._signalled:
             raise _Ended(INTERRUPTED, self._looked_at, None, "ended by a signal")
         if self._lapsed():
@@ -437,6 +440,22 @@ class Conductor:
             kind = MISSED if stop.startswith(MISSED) else INTERRUPTED
             raise _Ended(kind, self._looked_at, None, stop)
         self._check_members()
+
+    def _end_if_worn(self) -> None:
+        """End the ramp before it writes more to drives than it may, as the last second shows."""
+        before, self._written_last = self._written_last, self._machine.written_bytes()
+        if self._written() + self._written_last - before > self._plan.written_bytes:
+            raise _Ended(
+                HOSTS,
+                self._looked_at,
+                None,
+                f"{self._written():,} bytes were written to swap on a drive, and a ramp may write "
+                f"{self._plan.written_bytes:,}",
+            )
+
+    def _written(self) -> int:
+        # Pages that are on their way to zram are counted at one end only.
+        return max(0, self._written_last - self._written_before)
 
     def _check_members(self) -> None:
         for member in self._members + self._filling + self._references:

@@ -81,6 +81,17 @@ class Machine:
         ins, outs = (sum(int(counters.get(name, 0)) for name in names) for names in (_PAGE_INS, _PAGE_OUTS))
         return float(counters["clock_s"]), ins, outs
 
+    def written_bytes(self) -> int:
+        """Return how much swap has written to drives since the boot: all that went to swap but not to zram."""
+        names = (os.path.basename(area["name"]) for area in swap_areas(self._files))
+        zram = sum(self._written_sectors(name) for name in names if name.startswith("zram"))
+        pages = int(pressure.snapshot(self._root).get("pswpout", 0))
+        return pages * os.sysconf("SC_PAGE_SIZE") - zram * _SECTOR
+
+    def _written_sectors(self, disk: str) -> int:
+        # Documentation/block/stat.rst: the seventh number is that of the sectors written, of 512 bytes on any disk.
+        return int((self._files.text(f"/sys/block/{disk}/stat") or "").split()[6])
+
     def moment(self) -> Moment:
         """Return all of it."""
         charged = charged_watch.sample(self._charged, self._group, self.reclaim)
@@ -94,8 +105,8 @@ class Machine:
         )
 
     def drives(self) -> list[str]:
-        """Return the names of the disks with swap that are neither memory nor loops."""
-        return [name for name in swap_disks(self._files) if not name.startswith(("zram", "loop"))]
+        """Return the names of the disks with swap that are not memory."""
+        return [name for name in swap_disks(self._files) if not name.startswith("zram")]
 
     def _tier_cpu(self, reclaim: float) -> float | None:
         total = 0
@@ -108,6 +119,7 @@ class Machine:
         return reclaim + total / os.sysconf("SC_CLK_TCK")
 
 
+_SECTOR = 512
 _PAGE_INS, _PAGE_OUTS = ("pswpin", "zswpin"), ("pswpout", "zswpout")
 
 

@@ -29,6 +29,7 @@ RANGES: Ranges = {
     "looks": Range(int, 1, 100, "windows"),
     "lease_seconds": Range(float, 2, 3600, "seconds"),
     "stolen_limit": Range(float, 0, 1, "share of the time of a CPU"),
+    "written_bytes": Range(int, _MIB, 2**60, "bytes"),
     "port": Range(int, 1, 65_535, "port"),
     "size": Range(int, 1, 10_000, "servers"),
     "factor": Range(float, 1, 1e6, "times"),
@@ -57,6 +58,7 @@ DEFAULTS: dict[str, t.Any] = {
     "looks": 5,
     "lease_seconds": 30.0,
     "stolen_limit": 0.0025,
+    "written_bytes": 2**31,
     "objective": None,
     "user": "",
     "redis": "redis-server",
@@ -72,6 +74,7 @@ _NUMBERS = (
     "looks",
     "lease_seconds",
     "stolen_limit",
+    "written_bytes",
 )
 _KEYS = {*DEFAULTS, "budget_bytes", "servers", "load", "client"}
 
@@ -100,6 +103,7 @@ class Plan(t.NamedTuple):
         looks: the most windows in a row at one size while they are disturbed.
         lease_seconds: the ramp ends if the controller has not renewed its lease for so long.
         stolen_limit: a window in which a CPU lost a larger share is disturbed.
+        written_bytes: the most that a ramp may write to drives.
         load: rate, value_size, keys, influence, read_mix, compressibility, arrivals.
         objective: C(kind) V(absolute) with C(avg_us) and C(p99_us), or V(relative): the fleet at most C(factor) times
             as slow as the references, and these as C(plateau), the figures of DRAM, if it is known. None to end by
@@ -122,6 +126,7 @@ class Plan(t.NamedTuple):
     looks: int
     lease_seconds: float
     stolen_limit: float
+    written_bytes: int
     load: t.Mapping[str, t.Any]
     objective: t.Mapping[str, t.Any] | None
     user: str

@@ -53,7 +53,7 @@ def end_line(end: t.Mapping[str, t.Any]) -> str:
         "killed": "{n} do not fit: {message}",
         "does_not_fit": "{n} do not fit: {message}",
         "missed": "{n} are too many: {message}",
-        "hosts": "all {n} fit: {message}",
+        "hosts": "at least {n} fit: {message}",
         "interrupted": "interrupted after {n}: {message}",
         "error": "failed after {n}: {message}",
     }

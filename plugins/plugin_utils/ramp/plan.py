@@ -28,6 +28,7 @@ RANGES: Ranges = {
     "density_sizes": Range(int, 1, 10_000, "servers of a step"),
 }
 BUDGET = Range(int, 16 * 2**20, 2**50, "bytes")
+WRITTEN = Range(int, 2**20, 2**60, "bytes")
 # What the plan calls a variable that it takes as it is.
 _PLAN_NAMES = {
     "density_growth": "growth",
@@ -52,7 +53,8 @@ def plan_of(
     """Return the plan of a ramp, without its tier and the path of the client, which the machine has.
 
     Args:
-        given: the variables of the playbook, density_budget and those of RANGES; an empty one has its default.
+        given: the variables of the playbook, density_budget, density_written and those of RANGES; an empty one has its
+            default.
         fleet: names of the instances, in the order in which they join.
         hostvars: their variables.
 
@@ -72,7 +74,7 @@ def plan_of(
     budget = given.get("density_budget")
     if budget in (None, ""):
         raise SettingError("density_budget: is missing; it must be the DRAM of the fleet, such as 256M")
-    sizes = given.get("density_sizes")
+    sizes, written = given.get("density_sizes"), given.get("density_written")
     return {
         "servers": servers,
         "references": [
@@ -82,6 +84,7 @@ def plan_of(
         "budget_bytes": number("density_budget", size_in_bytes("density_budget", str(budget)), BUDGET),
         "sizes": [] if sizes in (None, "", []) else numbers("density_sizes", sizes, RANGES["density_sizes"]),
         "growth": 0.1,
+        "written_bytes": number("density_written", size_in_bytes("density_written", str(written or "2G")), WRITTEN),
         **{_PLAN_NAMES[name]: value for name, value in values.items() if name in _PLAN_NAMES},
         "objective": {"kind": "relative", "factor": values.get("density_factor", 2.0)},
         "user": str(hostvars[names[0]].get("redis_daemon_user") or ""),

@@ -29,6 +29,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
 SCHEMA = 1
 # A window of 10,000 servers has 30,000 histograms.
 LONGEST_LINE = 64 * 2**20
+_COSTS = ("conductor_cpu_seconds", "reclaim_cpu_seconds", "written_bytes")
 _MOST_HOSTS, _MOST_SECONDS = 10_000, 3600
 _ENDS = ("killed", "does_not_fit", "missed", "hosts", "interrupted", "error")
 
@@ -115,6 +116,7 @@ _LINES: dict[str, Kind] = {
             "realtime": Optional(Flag()),
             "conductor_cpu_seconds": Real(),
             "reclaim_cpu_seconds": Real(),
+            "written_bytes": Whole(),
         }
     ),
 }
@@ -185,5 +187,5 @@ class Record:
         elif event == "window":
             self.document["windows"].append(line["window"])
         else:
-            costs = {name: line[name] for name in ("conductor_cpu_seconds", "reclaim_cpu_seconds")}
+            costs = {name: line[name] for name in _COSTS}
             self.document.update(finished_at=line["at"], end=line["end"], realtime=line["realtime"], costs=costs)

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import Ticks
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Moment, sample
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Machine, Moment, sample
 
 MIB = 2**20
 CHARGED = {
@@ -55,3 +56,16 @@ def test_what_is_unknown_is_not_zero():
     found = sample([MOMENTS[0], unknown], [], 0, [])
     names = ("charged_bytes", "tier_bytes", "tier_cpu_seconds", "page_ins", "swap_bytes")
     assert [found[name] for name in names] == [None] * 5
+
+
+def test_what_went_to_zram_was_not_written_to_a_drive(tmp_path):
+    lines = ["Filename Type Size Used Priority", "/dev/zram0 partition 1024 0 100", "/dev/sda2 partition 1024 0 10"]
+    for name, text in (
+        ("proc/swaps", "\n".join(lines)),
+        ("proc/vmstat", "pswpin 0\npswpout 1000"),
+        ("sys/block/zram0/stat", "1 0 8 0 900 0 7200 0 0 0 0"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    machine = Machine("fleet", groups.RampGroup("fleet", str(tmp_path)), str(tmp_path))
+    assert machine.written_bytes() == 100 * 4096

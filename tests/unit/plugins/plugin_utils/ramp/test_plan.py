@@ -47,6 +47,7 @@ def test_the_conductor_takes_every_plan():
     plan = plan_of({**given, "density_settle": 9, "density_wait": 0, "density_factor": 1.5}, FLEET, hostvars())
     found = checked({**plan, "client": "/solotest", "tier": ["/dev/zram0"]})
     assert (found.sizes, found.growth, found.window_seconds) == ((1, 3), 0.04, 2)
+    assert found.written_bytes == 2**31, "two GiB, unless somebody allows more"
     assert (found.settle_seconds, found.wait_seconds, found.objective["factor"]) == (9, 0, 1.5)
 
 
@@ -60,6 +61,7 @@ def test_density_max_leaves_out_the_last_instances():
     [
         ({}, FLEET, {}, "density_budget: is missing"),
         ({"density_budget": "1M"}, FLEET, {}, "density_budget: .* is out of range"),
+        ({"density_budget": "256M", "density_written": "1k"}, FLEET, {}, "density_written: .* is out of range"),
         ({"density_budget": "256M", "density_growth": 2}, FLEET, {}, "density_growth: 2 is out of range"),
         ({"density_budget": "256M", "density_sizes": "3,x"}, FLEET, {}, "density_sizes"),
         ({"density_budget": "256M"}, [], {}, "fleet: this group is empty"),

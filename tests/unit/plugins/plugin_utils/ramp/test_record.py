@@ -54,7 +54,7 @@ WINDOW = {
     "references": {"reference1": load(100)},
     "machines": {"": SAMPLE},
 }
-COSTS = {"conductor_cpu_seconds": 1.5, "reclaim_cpu_seconds": 0.5}
+COSTS = {"conductor_cpu_seconds": 1.5, "reclaim_cpu_seconds": 0.5, "written_bytes": 4096}
 END = {"kind": "does_not_fit", "n": 3, "host": "redis3", "machine": None, "message": "Killed process 7"}
 
 
