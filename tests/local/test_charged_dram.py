@@ -169,3 +169,22 @@ def test_zram_is_charged_to_the_budget(servers, client, run_module, tmp_path, co
     assert not again["changed"] and again["differences"] == [], "the lowered limit is this budget"
     assert run_module(charged_dram, limit="released")["changed"] is (limit < BUDGET)
     assert int((group / "memory.limit_in_bytes").read_text(encoding="ascii")) == BUDGET
+
+
+def test_the_group_of_a_budget_has_the_swappiness_of_each_profile_in_turn(needs_root, run_module):
+    """A group keeps the value of its creation, so the first arm of a study would decide for all."""
+    if not MEMORY.is_dir():
+        pytest.skip("this needs the memory controller of cgroup v1")
+    place = pathlib.Path("/proc/sys/vm/swappiness")
+    options, original = {"size": str(BUDGET), "group": f"test-swappiness-{os.getpid()}"}, place.read_text("ascii")
+    group = MEMORY / options["group"]
+    try:
+        for value in (133, 17):
+            text(place, value)
+            assert run_module(dram_budget, **options)["changed"]
+            assert (group / "memory.swappiness").read_text("ascii").strip() == str(value)
+            assert not run_module(dram_budget, **options)["changed"]
+    finally:
+        text(place, original)
+        run_module(dram_budget, state="restored")
+    assert not group.exists()

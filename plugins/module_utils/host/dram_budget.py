@@ -33,6 +33,7 @@ _HUGEPAGES_TOLERANCE = 0.02
 _NO_LIMIT_V1 = 2**62
 # How often the kernel is told to lower a limit: pages that are being written can be freed the next time.
 _TRIES = 3
+_SWAPPINESS = "memory.swappiness"
 CGROUP_V1, CGROUP_V2 = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
 
 
@@ -140,18 +141,23 @@ class SliceBudget:
         """Return the present state."""
         # An empty slice has no control group. systemd sets the limit from the drop-in when the first service starts.
         with self._files.locked():
-            return {self._dropin: _read(self._dropin), "limit": self._files.limit()}
+            return {
+                self._dropin: _read(self._dropin),
+                "limit": self._files.limit(),
+                "swappiness": self._files.swappiness(),
+            }
 
     def applied_state(self, present: t.Mapping[str, t.Any], _original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the state with the budget in force."""
         return {
             self._dropin: f"{MARK}\n[Slice]\nMemoryMax={self._size}\n",
             "limit": self._size if self._files.exists() else None,
+            "swappiness": self._files.applied_swappiness() if self._files.exists() else [],
         }
 
     def lifted_state(self, present: t.Mapping[str, t.Any], _original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the state with the budget no longer in force."""
-        return {self._dropin: None, "limit": None}
+        return {self._dropin: None, "limit": None, "swappiness": self._files.swappiness()}
 
     def check(self, _present: t.Mapping[str, t.Any]) -> None:
         """Raise BudgetError if the processes of the slice do not fit into the budget and the free swap."""
@@ -168,6 +174,7 @@ class SliceBudget:
         run_checked(self._run_command, ["systemctl", "daemon-reload"], BudgetError)
         if self._files.exists() and self._files.limit() != state["limit"]:
             self._files.set_limit(state["limit"])
+        self._files.set_swappiness(state["swappiness"])
 
 
 class GroupBudget:
@@ -193,11 +200,15 @@ class GroupBudget:
     def read_state(self) -> dict[str, t.Any]:
         """Return the present state."""
         with self._files.locked():
-            return {"group": self._files.path if self._files.exists() else None, "limit": self._files.limit()}
+            return {
+                "group": self._files.path if self._files.exists() else None,
+                "limit": self._files.limit(),
+                "swappiness": self._files.swappiness(),
+            }
 
     def applied_state(self, _present: t.Mapping[str, t.Any], _original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the state with the budget in force."""
-        return {"group": self._files.path, "limit": self._size}
+        return {"group": self._files.path, "limit": self._size, "swappiness": self._files.applied_swappiness()}
 
     def lifted_state(self, present: t.Mapping[str, t.Any], _original: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the state with the budget no longer in force; the control group stays."""
@@ -213,6 +224,7 @@ class GroupBudget:
             os.makedirs(self._files.path, exist_ok=True)
         if self._files.exists() and self._files.limit() != state["limit"]:
             self._files.set_limit(state["limit"])
+        self._files.set_swappiness(state["swappiness"])
         if not state["group"] and self._files.exists():
             self._files.remove()
 
@@ -244,7 +256,7 @@ class CgroupFiles:
     """The files of one control group, in version 1 or 2."""
 
     def __init__(self, path: str, version_1: bool) -> None:
-        self.path = path
+        self.path, self.version_1 = path, version_1
         self._limit, self._usage, self._none = (
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "-1")
             if version_1
@@ -331,6 +343,22 @@ class CgroupFiles:
             events = dict(line.split() for line in (_read(f"{self.path}/memory.events") or "").splitlines())
             text = events.get("max")
         return None if text is None else int(text)
+
+    def swappiness(self) -> list[int]:
+        """Return the different values of the group and those below it. Only version 1 has one for each group."""
+        found = (_read(os.path.join(path, _SWAPPINESS)) for path, _below, _files in os.walk(self.path))
+        return sorted({int(value) for value in found if value})
+
+    def applied_swappiness(self) -> list[int]:
+        """Return what swappiness() is to be under a profile: the host's, since a group keeps that of its creation."""
+        return [int(_read("/proc/sys/vm/swappiness") or 0)] if self.version_1 else []
+
+    def set_swappiness(self, values: t.Sequence[int]) -> None:
+        """Set the value of the group and those below it. Several different ones cannot be told apart: they stay."""
+        if len(values) != 1 or self.swappiness() == list(values):
+            return
+        for path, _below, _files in os.walk(self.path):
+            _write(os.path.join(path, _SWAPPINESS), str(values[0]))
 
     def check(self, size: int) -> None:
         """Raise BudgetError if the memory in use does not fit into the budget and the host's free swap."""

@@ -89,6 +89,24 @@ def test_the_processes_of_a_control_group_are_also_in_those_below_it(tmp_path):
     assert CgroupFiles(str(tmp_path / "none"), version_1=False).processes() == 0
 
 
+def test_the_swappiness_of_a_control_group_is_set_in_those_below_it_too(tmp_path):
+    below = tmp_path / "machine-qemu-1.scope"
+    below.mkdir()
+    group = CgroupFiles(str(tmp_path), version_1=True)
+    for directory, value in ((tmp_path, "60"), (below, "100")):
+        (directory / "memory.swappiness").write_text(value, encoding="ascii")
+    assert group.swappiness() == [60, 100]
+    group.set_swappiness([60, 100])
+    assert group.swappiness() == [60, 100]
+    group.set_swappiness([133])
+    assert group.swappiness() == [133] and (below / "memory.swappiness").read_text(encoding="ascii") == "133"
+
+
+def test_version_2_has_no_swappiness_of_a_group(tmp_path):
+    group = CgroupFiles(str(tmp_path), version_1=False)
+    assert group.swappiness() == group.applied_swappiness() == []
+
+
 def test_the_control_group_of_a_nested_slice_is_below_its_parents():
     budget = SliceBudget(64 * MIB, "machine-fleet.slice", lambda *args: (0, "", ""))
     assert budget._files.path.endswith("/machine.slice/machine-fleet.slice")
