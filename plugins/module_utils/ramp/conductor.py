@@ -208,13 +208,13 @@ class Conductor:
             joined = time.monotonic()
             self._look(len(self._members), joined - began, *self._settle())
             raise
-        self._look(size, time.monotonic() - began - settle_seconds, steady, settle_seconds)
+        self._look(len(self._members), time.monotonic() - began - settle_seconds, steady, settle_seconds)
 
     def _grow(self, size: int) -> tuple[bool, float]:
-        """Let servers join until there are so many and reclaim is steady with them; return what _settle() does.
+        """Let servers join until there are so many, or reclaim is not steady any more; return what _settle() does.
 
-        Until then they are killed before all others, and tried once more. After the first kill of a ramp they join one
-        at a time.
+        Until they have settled, they are killed before all others, and tried once more. After the first kill of a ramp
+        they join one at a time.
         """
         while True:
             try:
@@ -226,7 +226,7 @@ class Conductor:
                 continue
             for member in self._newcomers():
                 member.spare()
-            if len(self._members) >= size:
+            if len(self._members) >= size or not found[0]:
                 return found
 
     def _next(self, size: int) -> list[Server]:
