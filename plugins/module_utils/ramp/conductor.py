@@ -315,7 +315,8 @@ class Conductor:
         }
         look = 1
         while not self._is_clean(size, "step", {"look": look, **about}) or self._misses.look_again:
-            if not self._misses.look_again and look >= self._plan.looks and not self._wait_for_quiet():
+            looks = decisions.looks(self._plan.looks, self._waited, self._plan.wait_seconds)
+            if not self._misses.look_again and look >= looks and not self._wait_for_quiet():
                 return
             look += 1
             if look > self._plan.looks:

@@ -22,6 +22,7 @@ _OFF_AVERAGE, _OFF_P99 = 1.3, 1.6
 _MORE, _MORE_PAGES, _MORE_CPU = 1.5, 500.0, 0.05
 # So many windows in a row whose references agree are no disturbance but how the machine is now.
 _REGIME = 5
+_LOOKS_WITHOUT_HOPE = 2
 # An objective is missed clearly by this factor, or at so many sizes in a row by this one on average. With less, a
 # gentle curve would be cut off where it crosses.
 _CLEARLY, _IN_A_ROW, _ON_AVERAGE = 2.0, 3, 1.15
@@ -101,6 +102,17 @@ def disturbed(sample: t.Mapping[str, t.Any], stolen_limit: float) -> str:
     if sample["stolen_ticks"] > 1 and (sample["stolen_cpu"] or 0) > stolen_limit:
         return f"{100 * sample['stolen_cpu']:.2g} % of a CPU stolen"
     return ""
+
+
+def looks(most: int, waited: float, may_wait: float) -> int:
+    """Return how often a ramp looks at one size while its windows are disturbed.
+
+    Args:
+        most: looks as long as the machine may become quiet.
+        waited: for how long the ramp has waited for that, in seconds.
+        may_wait: for how long it may. A machine that was not quiet in all this time will not be.
+    """
+    return most if waited < may_wait else min(most, _LOOKS_WITHOUT_HOPE)
 
 
 def misses(objective: t.Mapping[str, t.Any], figures: Figures) -> float | None:

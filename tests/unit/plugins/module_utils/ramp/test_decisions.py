@@ -35,6 +35,13 @@ def test_a_window_with_stolen_time_is_disturbed(ticks, share, why):
     assert decisions.disturbed({"stolen_ticks": ticks, "stolen_cpu": share}, 0.0025) == why
 
 
+@pytest.mark.parametrize(
+    ("most", "waited", "looks"), [(5, 0, 5), (5, 299, 5), (5, 300, 2), (1, 300, 1)], ids=["new", "hope", "none", "one"]
+)
+def test_a_machine_that_was_never_quiet_is_not_looked_at_again_and_again(most, waited, looks):
+    assert decisions.looks(most, waited, 300) == looks
+
+
 def curve(windows=3):
     found = Curve()
     for _window in range(windows):
