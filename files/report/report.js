@@ -184,20 +184,32 @@
     const end = phases.length ? phases[phases.length - 1].end : 1;
     const latency = (column) => phases.flatMap((phase) =>
       phase.points.map((point, index) => [phase.start + (index + 0.5) * phase.interval, point[column] || null]).concat([[phase.end, null]]));
-    const steps = (name) => phases.flatMap((phase) => [[phase.start, phase.pressure[name]], [phase.end, phase.pressure[name]]]);
+    /* Second by second where a recorder saw it, or else what the whole phase had. */
+    const steps = (name) => phases.flatMap((phase) => {
+      if (!phase.over_time || !phase.over_time[name]) return [[phase.start, phase.pressure[name] ?? null], [phase.end, phase.pressure[name] ?? null]];
+      let from = phase.start;
+      return phase.over_time[name].flatMap((value, index) => {
+        const until = Math.min(phase.end, phase.start + phase.over_time.ends[index]);
+        const step = [[from, value], [until, value]];
+        from = until;
+        return step;
+      });
+    });
     const rows = [
       { title: "latency", height: 230, log: true, series: [["average", latency(0)], ["p99 of the worst host", latency(1)], ["maximum", latency(2)]] },
       { title: "pages per second", height: 90, series: [["page-ins/s", steps("page_ins")], ["page-outs/s", steps("page_outs")]] },
       { title: "stalled, % of the time (PSI some)", height: 90, series: [["for memory", steps("psi_memory")], ["for I/O", steps("psi_io")]] },
       { title: "swap in use, MB", height: 70, series: [["swap in use", steps("swap_used_mb")]] },
     ];
+    const charged = steps("charged_mb");
+    if (charged.some((point) => point[1])) rows.push({ title: "charged DRAM, MB", height: 70, series: [["charged DRAM", charged]] });
     let top = 64;
     const grids = [], xs = [], ys = [], series = [];
     const palette = COLOURS[isDark() ? "dark" : "light"];
     rows.forEach((row, index) => {
       grids.push({ outerBoundsMode: "none", left: 64, right: 28, top, height: row.height });
       top += row.height + 48;
-      const known = row.series.flatMap((each) => each[1].map((point) => point[1])).filter((value) => value !== null);
+      const known = row.series.flatMap((each) => each[1].map((point) => point[1])).filter((value) => typeof value === "number");
       xs.push(ticked(colours, "value", Object.assign(linearTicks(end), { max: end }), (value) => value + " s", { gridIndex: index, splitLine: { show: false },
         name: index === rows.length - 1 ? "time under load" : "", nameLocation: "middle", nameGap: 26 }));
       ys.push(row.log

@@ -53,6 +53,7 @@ class RunCharts:
                 "p99_us": {name: each["latency"][UPPER]["p99_us"] for name, each in hosts.items()} if merged else {},
                 "client": example.get("client"),
                 "stolen": _stolen_share(document),
+                "over_time": _over_time(document),
             }
         )
 
@@ -115,6 +116,7 @@ class RunCharts:
                     "interval": phase["series"] and phase["series"]["interval"] * step,
                     "points": [[short(value) for value in point[1:]] for point in points],
                     "pressure": {name: short(value) for name, value in phase["pressure"].items()},
+                    "over_time": phase["over_time"],
                 }
             )
             start += phase["seconds"]
@@ -163,6 +165,37 @@ def _thinned(hosts: t.Sequence[t.Mapping[str, t.Any]], slo: t.Mapping[str, t.Any
         ]
         for host in shown
     ]
+
+
+def _over_time(document: t.Mapping[str, t.Any]) -> dict[str, list[float | None]] | None:
+    """Return what the recorders of the carrying machines saw second by second; None if one of them saw nothing.
+
+    Sums over the machines, but the highest share of stalled time, as in pressure.figures(). Recorders take their
+    samples at the same times, so rows with the same number belong together.
+
+    Returns:
+        C(ends), the seconds of the phase at which each row ends; C(page_ins) per second, C(psi_memory) and C(psi_io) in
+        percent, and C(charged_mb), for each row.
+    """
+    recorded = pressure.recorded_by_carriers(document)
+    if not recorded or not document["started_at"]:
+        return None
+    # The first sample comes before the phase. Its time is known from how long ago it was when the answer came, so it
+    # may look later.
+    late = min(0.0, recorded[0]["started_at"] - document["started_at"])
+    rows = list(zip(*(each["rows"] for each in recorded)))
+    return {
+        "ends": [round(machines[0][0] + late, 2) for machines in rows],
+        "page_ins": [short(_known(sum, [row[1] for row in machines])) for machines in rows],
+        "psi_memory": [short(_known(max, [row[2] for row in machines], 100)) for machines in rows],
+        "psi_io": [short(_known(max, [row[3] for row in machines], 100)) for machines in rows],
+        "charged_mb": [short(_known(sum, [row[6] for row in machines], 1e-6)) for machines in rows],
+    }
+
+
+def _known(what: t.Callable[[list[float]], float], values: list[float | None], factor: float = 1) -> float | None:
+    """Return the sum or the maximum of the values, times a factor; None if one of them is unknown."""
+    return None if None in values else what(t.cast("list[float]", values)) * factor
 
 
 def _seconds(document: t.Mapping[str, t.Any]) -> float:

@@ -119,6 +119,7 @@ def run_page(
         cells=data["cells"],
         heat=data["heat"],
         phases=charts.phases,
+        has_charged=any(any((phase["over_time"] or {}).get("charged_mb", ())) for phase in charts.phases),
         pressure_headings=pressure_text.headings(),
         pressure_rows=pressure_text.rows(summary["cells"]),
         thinned=any(cell["of"] > len(cell["hosts"]) for cell in data["cells"]),

@@ -99,6 +99,14 @@ def of_carrying_machines(document: t.Mapping[str, t.Any]) -> list[t.Mapping[str,
     return [document["pressure"].get(machine) for machine in {each["machine"]: None for each in hypervisors.values()}]
 
 
+def recorded_by_carriers(document: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
+    """Return what happened second by second on the machines of of_carrying_machines(); nothing if one is unknown."""
+    hypervisors = document.get("hypervisors")
+    machines = [each["machine"] for each in hypervisors.values()] if hypervisors else document["pressure"]
+    recorded = [document.get("over_time", {}).get(machine) for machine in dict.fromkeys(machines)]
+    return [] if None in recorded else t.cast("list[t.Mapping[str, t.Any]]", recorded)
+
+
 def of_guests(document: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
     """Return the pressure of the machines of the fleet that are on hypervisors; none without hypervisors."""
     carriers = {each["machine"] for each in document.get("hypervisors", {}).values()}
