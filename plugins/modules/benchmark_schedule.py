@@ -44,7 +44,7 @@ options:
     default: 0.25
   lead_seconds:
     description:
-      - With V(started), how many seconds before the start the release begins, 0 to 3600. By default it is worked out.
+      - With V(started), how many seconds before the start the release begins, 0.5 to 3600. By default it is worked out.
     type: raw
   hosts:
     description: With V(started), the number of hosts that are released.

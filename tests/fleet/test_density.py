@@ -32,7 +32,6 @@ SEARCH = {
     "latency_benchmark_influences": [0],
     "latency_benchmark_read_mixes": [100],
     "latency_benchmark_warmups": 0,
-    "latency_benchmark_lead_seconds": 0,
     "latency_benchmark_min_overlap": 0,
     "latency_benchmark_slo_avg_us": 1e8,
     "latency_benchmark_slo_p99_us": 1e8,

@@ -24,6 +24,6 @@ RANGES: Ranges = {
     "slo_p99_us": Range(float, 0.001, 1e9, "microseconds"),
     "min_overlap": Range(float, 0, 1, "share of the phase"),
     "max_clock_offset": Range(float, 0, 86_400, "seconds"),
-    "lead_seconds": Range(float, 0, 3600, "seconds"),
+    "lead_seconds": Range(float, 0.5, 3600, "seconds"),
     "gap_seconds": Range(float, 0.1, 3600, "seconds"),
 }
