@@ -39,6 +39,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
     latest,
     unused,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.host_labels import host_labels
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.machines import machines
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.observer import SAMPLES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 
 PENDING = "schedule.json"
@@ -60,7 +63,8 @@ class ActionModule(ControllerAction):
         "expected": {"type": "list", "elements": "str", "default": []},
         "fleet": {"type": "dict", "default": {}},
         "host_records": {"type": "dict", "default": {}},
-        "guests": {"type": "list", "elements": "str", "default": []},
+        "host_labels": {"type": "dict", "default": {}},
+        "hypervisors": {"type": "list", "elements": "str", "default": []},
         "coarse_timers": {"type": "str", "choices": ["accept", "refuse"], "default": "accept"},
         "max_clock_offset": {"type": "raw", "default": 5},
         "settings": {"type": "dict", "required": True},
@@ -76,25 +80,36 @@ class ActionModule(ControllerAction):
         phases = configuration.phases(config)
         check_name("run_id", options["run_id"])
         try:
-            options["fleet"] = measurement.endpoints(options["fleet"])
+            asked = {host: each.get("redis_endpoint") for host, each in options["fleet"].items()}
+            options["fleet"] = measurement.endpoints(asked)
             measurement.check_documents("host_records", options["host_records"])
         except measurement.MeasurementError as error:
             raise RunError(str(error)) from error
         _check_fleet(options)
         check_space(options["results_dir"], len(phases) * len(options["expected"]))
         if options["state"] == "checked" or self._task.check_mode:
+            data = data_bytes(config["load"]["key_count"], config["load"]["value_size"])
             return {
                 "changed": False,
                 "config": config,
                 "phases": phases,
                 "expected": sorted(options["expected"]),
-                "data_bytes": data_bytes(config["load"]["key_count"], config["load"]["value_size"]),
+                "data_bytes": data,
                 "guest_bytes": GUEST_SYSTEM_BYTES,
+                "needed_bytes": data + GUEST_SYSTEM_BYTES,
             }
         pacing = config["load"]["pacing"]
         _check_timers(options, pacing)
-        options["labels"] = options["labels"] + guests.labels(options["fleet"], pacing, options["guests"])
-        return {"changed": True, "benchmark_run": {**_begin(options, config, phases), **reproduction.record(task_vars)}}
+        _check_observers(options["fleet"], config)
+        found = machines(options["fleet"], options["hypervisors"], options["host_records"])
+        guests_of_others = list(options["fleet"]) if found["carriers"] else []
+        options["labels"] = [
+            *_host_labels(options),
+            *options["labels"],
+            *guests.labels(options["fleet"], pacing, guests_of_others),
+        ]
+        begun = {**_begin(options, config, phases), **reproduction.record(task_vars)}
+        return {"changed": True, "benchmark_run": begun, "machines": found}
 
 
 def _check_fleet(options: t.Mapping[str, t.Any]) -> None:
@@ -131,6 +146,27 @@ def _check_timers(options: t.Mapping[str, t.Any], pacing: str) -> None:
     if options["coarse_timers"] == "refuse":
         raise RunError(choices)
     Display().warning(choices)
+
+
+def _check_observers(fleet: t.Mapping[str, t.Mapping[str, t.Any]], config: t.Mapping[str, t.Any]) -> None:
+    """Raise a RunError if an observer makes too few requests in a cell."""
+    seconds = config["matrix"]["iterations"] * config["load"]["requests"] / config["load"]["rate"]
+    for host, each in fleet.items():
+        observer = each.get("observer")
+        if observer and round(seconds * observer["rate"]) < SAMPLES:
+            raise RunError(
+                f"{host}: latency_benchmark_observer_rate: {observer['rate']:g} requests per second make "
+                f"{seconds * observer['rate']:,.0f} requests in the {config['matrix']['iterations']} iterations of a "
+                f"cell; {SAMPLES:,} are needed for a p99. Raise it, or latency_benchmark_duration"
+            )
+
+
+def _host_labels(options: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the labels of the tuned hosts."""
+    records = options["host_records"]
+    if not records:
+        return ["the host was not recorded"]
+    return host_labels({host: options["host_labels"].get(host, []) for host in records})
 
 
 def _begin(

@@ -10,6 +10,10 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.options import number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import timetable
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.charged_dram import (
+    check_groups,
+    hosts_with_budget,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 
 
@@ -28,17 +32,18 @@ class ActionModule(ControllerAction):
         "gap_seconds": {"type": "raw", "default": timetable.GAP_SECONDS},
         "lead_seconds": {"type": "raw"},
         "hosts": {"type": "int", "default": 1},
-        "has_budget": {"type": "bool", "default": False},
+        "released": {"type": "dict", "default": {}},
     }
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         state, run, now = options["state"], options["run"], time.time()
         moment: dict[str, t.Any] = {"moment": state, "at": now}
         if state == "filling":
+            check_groups(options["released"])
             moment["phase"] = next((phase for phase in run["phases"] if phase["kind"] == "fill"), None)
         elif state == "planned":
             gap = self._number(options, "gap_seconds")
-            moment["plan"] = timetable.plan(run, gap, options["has_budget"], now)
+            moment["plan"] = timetable.plan(run, gap, bool(hosts_with_budget(run)), now)
         elif state == "started":
             lead = options["lead_seconds"]
             moment["start_at"] = round(

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils import host_clock
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import endpoint, measurement
 
 _CLIENT = "memstretch.density.solotest"
 
@@ -24,10 +26,16 @@ class ActionModule(ActionBase):
         arguments = {
             "client": {"type": "dict", "required": True},
             "password": {"type": "str", "no_log": True},
-            "endpoint": {"type": "str", "required": True},
             "observer": {"type": "dict"},
         }
         _validation, options = self.validate_argument_spec(arguments)
+        try:
+            names = {
+                "endpoint": endpoint.name(options["client"]),
+                "observer": endpoint.observer(options["observer"], options["client"]),
+            }
+        except SettingError as error:
+            raise AnsibleActionFail(str(error)) from None
         clock = host_clock.compare(self)
         secret = {"password": options["password"]} if options["password"] else {}
         # An impossible CPU is refused here, before the fill empties the Redis.
@@ -46,13 +54,12 @@ class ActionModule(ActionBase):
         if not result.get("failed") and accepted.get("solotest"):
             state = accepted["solotest"]
             result["redis_endpoint"] = {
-                "endpoint": options["endpoint"],
+                **names,
                 "redis_version": state["server"]["before"].get("redis_version"),
                 "kernel": state["kernel"] or {},
                 "machine": state["machine"],
                 "keys": state["server"]["before"].get("dbsize"),
                 "wall_offset": state["wall_offset"],
-                "observer": options["observer"],
                 **host_clock.figures(clock),
             }
         return result

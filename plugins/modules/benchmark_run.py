@@ -69,14 +69,11 @@ options:
     elements: str
     default: []
   fleet:
-    description:
-      - C(endpoint), C(keys), C(clock_offset) and C(clock_correction) of each host that can take part. With
-        C(wall_offset), the host's wall clock minus its monotonic clock, a phase is invalid if the clock was set since.
-        With C(clock_uncertainty) and C(clock_read_at) it is invalid if the clock moved against the controller's since.
+    description: What P(memstretch.density.redis_endpoint#module) returned for each host that can take part.
     type: dict
     default: {}
-  guests:
-    description: The hosts of the fleet that are VMs of a hypervisor in the inventory. They are labelled if they swap.
+  hypervisors:
+    description: Names of the hypervisors in the inventory. Their guests are labelled if they swap.
     type: list
     elements: str
     default: []
@@ -95,8 +92,12 @@ options:
     description: What P(memstretch.density.host_memory_info#module) returned, by host.
     type: dict
     default: {}
+  host_labels:
+    description: The labels of the tuned hosts, by host.
+    type: dict
+    default: {}
   labels:
-    description: Notes that every output of the run shows, such as C(host not tuned).
+    description: Further notes that every output of the run shows, such as C(host not tuned).
     type: list
     elements: str
     default: []
@@ -132,4 +133,12 @@ benchmark_run:
   description: The contents of C(run.json), with C(run_id), C(directory), C(session), C(resumed) and C(phases).
   returned: O(state=begun)
   type: dict
+machines:
+  description: The machines of the run by what is done with them; C(plugins/plugin_utils/run/machines.py) explains it.
+  returned: O(state=begun)
+  type: dict
+needed_bytes:
+  description: What a guest needs for the data and for its system.
+  returned: O(state=checked) or check mode
+  type: int
 """

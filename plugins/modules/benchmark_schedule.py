@@ -50,10 +50,12 @@ options:
     description: With V(started), the number of hosts that are released.
     type: int
     default: 1
-  has_budget:
-    description: With V(planned), whether a host has a DRAM budget.
-    type: bool
-    default: false
+  released:
+    description:
+      - With V(filling), what a loop of P(memstretch.density.charged_dram#module) returned for each host of the fleet
+        that works for a DRAM budget. A budget that limits no process is refused.
+    type: dict
+    default: {}
 author:
   - The memstretch.density contributors (@memstretch)
 """

@@ -22,12 +22,10 @@ options:
   password:
     description: The password of the endpoint, if it needs one.
     type: str
-  endpoint:
-    description: How the endpoint is called in the results.
-    type: str
-    required: true
   observer:
-    description: The observer of the host, which is returned unchanged.
+    description:
+      - The observer of the host, as its C(name), the C(host) by which it reaches the Redis, and the C(rate) of its
+        requests.
     type: dict
 attributes:
   check_mode:
@@ -40,8 +38,7 @@ author:
 EXAMPLES = r"""
 - name: Ask each Redis for its state
   memstretch.density.redis_endpoint:
-    client: {executable: /opt/solotest/solotest, port: 7001}
-    endpoint: 127.0.0.1:7001
+    client: {executable: /opt/solotest/solotest, host: 127.0.0.1, port: 7001}
 """
 
 RETURN = r"""

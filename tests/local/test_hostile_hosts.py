@@ -173,7 +173,7 @@ def test_a_hostile_python_on_a_measured_host(fleet, tmp_path, outside, valid, ob
             "vars": hostile_python(tmp_path, "solotest", {**valid, **obeyed}),
         },
         {
-            "memstretch.density.redis_endpoint": {"client": {}, "endpoint": "x"},
+            "memstretch.density.redis_endpoint": {"client": {"host": "127.0.0.1", "port": 6379}},
             "vars": hostile_python(tmp_path, "endpoint", {**valid, "solotest": ping, **obeyed}),
         },
     ]

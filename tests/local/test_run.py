@@ -297,7 +297,7 @@ def test_an_observer_gives_the_upper_bound(fleet):
         return fleet.run_playbook(inventory=inventory)
 
     few, absent = run(100, {"watcher": {}}), run(2500, {})
-    assert few.status and "make 200 requests in the 1 iterations of a cell; 5000 are needed" in " ".join(
+    assert few.status and "make 200 requests in the 1 iterations of a cell; 5,000 are needed" in " ".join(
         few.output.split()
     ), few.output
     assert absent.status and "latency_benchmark_observer: watcher has no client" in absent.output, absent.output

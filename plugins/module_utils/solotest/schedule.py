@@ -100,7 +100,7 @@ def text(phases: t.Sequence[t.Mapping[str, t.Any]], options: t.Mapping[str, t.An
     for phase in phases:
         words = {
             "at": client.plain(float(phase["at"])),
-            "requests": options["requests"],
+            "requests": options["requests"] or max(1, round(phase["seconds"] * options["rate"])),
             "influence": client.plain(float(phase["influence"])),
             "read_mix": phase["read_mix"],
             "max_seconds": client.plain(float(phase["max_seconds"])),

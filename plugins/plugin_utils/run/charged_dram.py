@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
     Fields,
     Flag,
@@ -89,6 +89,31 @@ def hosts_with_budget(run: _Document) -> dict[str, str]:
         for name, record in run.get("hosts", {}).items()
         if (record.get("tuning") or {}).get("dram_budget")
     }
+
+
+def check_groups(answers: t.Mapping[str, _Document]) -> None:
+    """Refuse DRAM budgets that do not limit the fleet, because no process is in their groups.
+
+    Of several hypervisors some may carry no VM of this fleet, and huge pages have no group.
+
+    Args:
+        answers: what a loop of the module C(charged_dram) over hosts returned, by the host that worked for them.
+
+    Raises:
+        SettingError: none of the groups has a process.
+    """
+    processes = {
+        each["item"]: document["group_processes"]
+        for answer in answers.values()
+        for each in answer.get("results", [])
+        if (document := each.get("charged_dram")) and document["group_processes"] is not None
+    }
+    if processes and not any(processes.values()):
+        raise SettingError(
+            f"host_tuning_dram_budget: the fleet is not in the control group of its DRAM budget, because no process is "
+            f"({', '.join(sorted(processes))}). Set group in host_tuning_dram_budget to the group that the fleet runs "
+            f"in: machine.slice for VMs of libvirt, or the slice of redis_systemd_slice"
+        )
 
 
 def reasons(charged: _Document, expected: _Document) -> list[str]:

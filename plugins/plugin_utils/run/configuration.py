@@ -112,7 +112,6 @@ def _requests(options: t.Mapping[str, t.Any], key_count: int, prefix: str) -> in
     is_given = options["requests"] not in (None, "")
     if options["duration"] in (None, ""):
         return requests() if is_given else key_count
-    # The duration is checked first, because the role's default for requests follows from it.
     seconds = number(prefix + "duration", options["duration"], RANGES["duration"])
     rate = number(prefix + "rate", options["rate"], RANGES["rate"])
     due = number(prefix + "duration", round(seconds * rate), RANGES["requests"])

@@ -16,7 +16,10 @@ def host_facts(hosts: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[str, t
         hostvars: the variables of each.
         name: of the fact.
     """
-    return {host: hostvars[host][name] for host in hosts if name in hostvars[host] and _is_set(hostvars[host][name])}
+    found = {
+        host: hostvars[host].get(name) for host in hosts
+    }  # once for each host: Ansible works out all of its variables
+    return {host: value for host, value in found.items() if _is_set(value)}
 
 
 def _is_set(value: t.Any) -> bool:

@@ -82,3 +82,26 @@ def test_coarse_timers_always_come_with_the_costs_of_each_choice(choice, capsys)
     shown = " ".join(capsys.readouterr().err.split())
     assert "every 4 ms on accept" in shown and "spin is on time, and takes a whole CPU of each guest" in shown
     assert "may stay undecided" in shown and "vm_fleet_kernel_arguments: []" in shown
+
+
+@pytest.mark.parametrize(("rate", "enough"), [(1666, False), (1667, True)])
+def test_an_observer_makes_enough_requests_for_a_p99(rate, enough, config):
+    config["matrix"]["iterations"] = 3
+    config["load"].update(requests=2000, rate=2000)
+    fleet = {"a": {"observer": None}, "b": {"observer": {"name": "watcher", "rate": float(rate)}}}
+    if enough:
+        benchmark_run._check_observers(fleet, config)
+        return
+    with pytest.raises(
+        RunError, match="b: latency_benchmark_observer_rate: 1666 .* make 4,998 .* 3 iterations .* 5,000"
+    ):
+        benchmark_run._check_observers(fleet, config)
+
+
+def test_the_labels_of_the_tuned_hosts_are_those_of_the_run():
+    options = {"host_records": {}, "host_labels": {}}
+    assert benchmark_run._host_labels(options) == ["the host was not recorded"]
+    options["host_records"] = {"kvm1": {}, "kvm2": {}}
+    assert benchmark_run._host_labels(options) == [], "both are recorded, and there is nothing to say"
+    options["host_labels"] = {"kvm2": ["a reboot is due"]}
+    assert benchmark_run._host_labels(options) == ["kvm2: a reboot is due"]

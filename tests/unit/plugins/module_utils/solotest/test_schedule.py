@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import signal
 import stat
 import sys
@@ -85,6 +86,12 @@ def test_the_schedule_as_the_client_reads_it(options):
         "phase one at=0 requests=1000 influence=0 read_mix=100 max_seconds=0.4",
         "phase two at=0.5 requests=1000 influence=10 read_mix=70 max_seconds=5",
     ]
+
+
+def test_the_requests_of_a_phase_follow_from_its_length(options):
+    phases = [{**PHASES[0], "seconds": seconds} for seconds in (0.3, 600_000.0, 0.001)]
+    lines = schedule.text(phases, {**options, "requests": None, "rate": 0.7}, 600).splitlines()[2:]
+    assert [re.findall(r"requests=(\d+)", line) for line in lines] == [["1"], ["420000"], ["1"]]
 
 
 def test_what_a_client_has_measured_is_collected_and_removed(launch, job):

@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
@@ -116,3 +117,27 @@ def test_only_known_keys_of_an_answer_are_accepted():
         "failed": True,
         "msg": "no?root",
     }
+
+
+def released(**processes):
+    """Return what a loop of the module over hosts returned."""
+    return {"results": [{"item": name, "charged_dram": {"group_processes": n}} for name, n in processes.items()]}
+
+
+def test_budgets_without_a_process_limit_nothing():
+    with pytest.raises(SettingError, match=r"no process is \(kvm1, kvm2\)\. Set group in host_tuning_dram_budget"):
+        charged_dram.check_groups({"a": released(kvm2=0), "b": released(kvm1=0), "c": released()})
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {},
+        {"a": released()},
+        {"a": released(kvm1=0), "b": released(kvm2=3)},
+        {"a": released(kvm1=None)},  # huge pages
+        {"a": {"results": [{"item": "kvm1", "charged_dram": None}]}},
+    ],
+)
+def test_budgets_that_limit_the_fleet_are_accepted(answers):
+    charged_dram.check_groups(answers)
