@@ -9,12 +9,10 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.documentation import documented_results
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram, measurement, site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError, unusable
-from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import (
-    accepted_answer,
-    documented_keys,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import accepted_answer
 
 
 class ActionModule(ActionBase):
@@ -38,7 +36,7 @@ class ActionModule(ActionBase):
             return site_check.result(answer)
         if module == "solotest":
             return measurement.result(answer)
-        return accepted_answer(answer, documented_keys(module))
+        return accepted_answer(answer, documented_results(module))
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)

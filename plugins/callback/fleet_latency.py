@@ -72,15 +72,17 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import is_gone
 
-# Results are told apart by the action that made them, never by their keys: any host can return any key. The first three
-# actions run on the controller only; the others return only what they accept of a host's answer.
+# Results are told apart by the module that made them, never by their keys: any host can return any key. The first three
+# modules run on the controller only; of the others only what their actions accept of a host's answer is returned.
 _RUN = "memstretch.density.benchmark_run"
 _MOMENT = "memstretch.density.benchmark_schedule"
 _REPORT = "memstretch.density.report"
 _PRESSURE = "memstretch.density.host_pressure"
 _HOST = "memstretch.density.solotest_schedule"
 _MEASURING = ("memstretch.density.solotest",)
-# Actions that publish a page: where their result has its directory, and the files to open, the first one that exists.
+# The actions that modules share.
+_SHARED = (_REPORT, "memstretch.density.solotest")
+# Modules that publish a page: where their result has its directory, and the files to open, the first one that exists.
 _PUBLISHING: dict[str, tuple[str, tuple[str, ...]]] = {
     _REPORT: ("report", ("comparison.html", "report.html")),
     "memstretch.density.density_search": ("density", ("density.html",)),
@@ -280,14 +282,14 @@ class CallbackModule(CallbackBase):
 
 
 def _action(result: t.Any) -> str:
-    """Return the fully qualified name of the action that made a result."""
+    """Return the fully qualified name of the module that made a result."""
     written: str = result.task.action
     known = (_RUN, _MOMENT, _HOST, _PRESSURE, *_MEASURING, *_PUBLISHING)
     if written in known or not any(written.endswith(each.rpartition(".")[2]) for each in known) and "{" not in written:
         return written
     resolved: str = result.task.resolved_action or written
-    # The modules for hosts share an action, and ansible-core names that one.
-    return f"memstretch.density.{written.rpartition('.')[2]}" if resolved == _MEASURING[0] else resolved
+    # ansible-core names the action, not the module.
+    return f"memstretch.density.{written.rpartition('.')[2]}" if resolved in _SHARED else resolved
 
 
 def _mode(result: t.Any, partial: dict[str, t.Any] | None) -> str:

@@ -48,6 +48,22 @@ class ControllerAction(ActionBase):
         raise NotImplementedError
 
 
+class Task(t.NamedTuple):
+    """What a function on the controller may know of the task that calls it.
+
+    Attributes:
+        check_mode: whether nothing may be changed.
+        given: names of the options that the task sets.
+        variables: of the host for which it runs.
+        play: Ansible's object of the play.
+    """
+
+    check_mode: bool
+    given: t.Collection[str]
+    variables: t.Mapping[str, t.Any]
+    play: t.Any = None
+
+
 def refuse_options_of_others(
     selector: str, chosen: str, given: t.Iterable[str], options_of: t.Mapping[str, t.Collection[str]]
 ) -> None:

@@ -5,12 +5,8 @@
 
 from __future__ import annotations
 
-import os
 import typing as t
 
-from ansible.parsing.plugin_docs import read_docstring
-
-from ansible_collections.memstretch.density.plugins.plugin_utils.collection import ROOT
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
     failure_message,
     message,
@@ -22,17 +18,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement
 _MOST_WARNINGS = 100
 # The only explanation of a module that did not even start.
 _OUTPUTS = ("module_stderr", "module_stdout")
-
-
-def documented_keys(module: str) -> list[str]:
-    """Return the keys of a module's answer, as its documentation lists them.
-
-    Args:
-        module: its name in this collection.
-    """
-    path = os.path.join(ROOT, "plugins", "modules", f"{module}.py")
-    documentation = read_docstring(path, verbose=False, ignore_errors=False)
-    return [str(key) for key in documentation["returndocs"] or {}]
 
 
 def accepted_answer(answer: t.Any, keys: t.Collection[str]) -> dict[str, t.Any]:

@@ -118,54 +118,6 @@ def test_the_places_that_the_page_names_exist():
     assert missing == []
 
 
-# Why a utility has no test at the path that mirrors its own. Modules, actions and the other plugins are run by
-# tests/local and tests/fleet; what they do is in the utilities.
-WITHOUT_MIRROR = {
-    "module_utils/host/systemd.py": "one call of the system; molecule/redis and tests/local run both cases",
-    "module_utils/ramp/conductor.py": "starts servers: tests/local/test_ramp.py",
-    "module_utils/ramp/session.py": "starts a conductor: tests/local/test_ramp.py",
-    "module_utils/redis/connection.py": "needs a server: tests/local/redis/test_redis_instances.py",
-    "module_utils/redis/state.py": "starts servers: tests/local/redis and molecule/redis",
-    "module_utils/solotest/site.py": "starts a server: tests/local/test_site_check.py",
-    "module_utils/swap/kind.py": "a base class; tests of disks, file, zram and zram_first test each kind",
-    "module_utils/vm/disk_users.py": "asks libvirt and runs qemu-img: tests/fleet",
-    "module_utils/vm/fleet.py": "asks libvirt: tests/fleet",
-    "module_utils/vm/image.py": "runs qemu-img: tests/fleet",
-    "plugin_utils/collection.py": "constants of the installed collection; tests/unit/test_packaging.py",
-    "plugin_utils/cost/options.py": "a table of ranges; test_figures.py next to it",
-    "plugin_utils/forecast/options.py": "a table of ranges; tests/unit/test_documented_ranges.py",
-    "plugin_utils/forecast/text.py": "the text of a plan; test_plan.py next to it",
-    "plugin_utils/host_clock.py": "asks a host: tests/local/test_faults.py",
-    "plugin_utils/run/options.py": "a table of ranges; tests/unit/test_documented_ranges.py",
-    "plugin_utils/study/options.py": "a table of ranges; tests/unit/test_documented_ranges.py",
-}
-# Pages and texts: tests/report reads the pages in a browser, and other tests of the package the texts.
-SHOWN = ("plugin_utils/report/",)
-
-
-def test_each_utility_has_a_test_at_the_path_that_mirrors_its_own():
-    tests = ROOT / "tests" / "unit" / "plugins"
-    utilities = [path.relative_to(PLUGINS) for path in sources() if path.relative_to(PLUGINS).parts[0] in UTILITIES]
-    missing = {
-        path.as_posix()
-        for path in utilities
-        if not path.as_posix().startswith(SHOWN) and not (tests / path.parent / f"test_{path.name}").exists()
-    }
-    unknown, mirrored = missing - set(WITHOUT_MIRROR), set(WITHOUT_MIRROR) - missing
-    assert not unknown, "write a test, or give a reason in WITHOUT_MIRROR"
-    assert not mirrored, "these have a test now, or are gone"
-
-
-def test_each_test_of_a_plugin_mirrors_one():
-    tests = ROOT / "tests" / "unit" / "plugins"
-    lost = [
-        path.relative_to(tests).as_posix()
-        for path in tests.rglob("test_*.py")
-        if not (PLUGINS / path.relative_to(tests).parent / path.name.removeprefix("test_")).exists()
-    ]
-    assert lost == []
-
-
 def tracked(*suffixes: str) -> list[str]:
     """Return the names of the files in the repository with one of these suffixes."""
     listed = subprocess.run(

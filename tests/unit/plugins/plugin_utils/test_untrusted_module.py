@@ -5,17 +5,11 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
-from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import (
-    accepted_answer,
-    documented_keys,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import accepted_answer
 
-ROOT = pathlib.Path(__file__).resolve().parents[4]
 OBEYED = {
     "add_host": {"host_name": "evil"},
     "add_group": "evil",
@@ -68,12 +62,3 @@ def test_warnings_are_texts_of_limited_number():
 def test_what_does_not_fit_is_refused(answer):
     with pytest.raises(MeasurementError):
         accepted_answer(answer, ["vms"])
-
-
-@pytest.mark.parametrize("module", sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py")))
-def test_the_documented_keys_of_a_module_are_none_of_ansible(module):
-    assert not [key for key in documented_keys(module) if key.startswith(("ansible", "_", "add_", "invocation"))]
-
-
-def test_the_keys_are_those_of_the_documentation():
-    assert documented_keys("kvm_info") == ["present", "works", "reason"]

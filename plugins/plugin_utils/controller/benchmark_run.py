@@ -14,8 +14,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
-    RESULTS_DIR,
-    ControllerAction,
+    Task,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import (
     GUEST_SYSTEM_BYTES,
@@ -48,68 +47,47 @@ PENDING = "schedule.json"
 CALLBACK = "memstretch.density.fleet_latency"
 
 
-class ActionModule(ControllerAction):
+def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     """Check the settings of a run, then begin or resume it. The callback writes the result to run.json."""
-
-    ARGUMENTS = {
-        "state": {"type": "str", "choices": ["checked", "begun"], "default": "begun"},
-        "option_prefix": {"type": "str", "default": ""},
-        "results_dir": RESULTS_DIR,
-        "run_id": {"type": "str"},
-        "resume": {"type": "bool", "default": True},
-        "new_attempt": {"type": "bool", "default": False},
-        "continued": {"type": "str"},
-        "labels": {"type": "list", "elements": "str", "default": []},
-        "expected": {"type": "list", "elements": "str", "default": []},
-        "fleet": {"type": "dict", "default": {}},
-        "host_records": {"type": "dict", "default": {}},
-        "host_labels": {"type": "dict", "default": {}},
-        "hypervisors": {"type": "list", "elements": "str", "default": []},
-        "coarse_timers": {"type": "str", "choices": ["accept", "refuse"], "default": "accept"},
-        "max_clock_offset": {"type": "raw", "default": 5},
-        "settings": {"type": "dict", "required": True},
-    }
-
-    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        if CALLBACK not in (constants.CALLBACKS_ENABLED or []):
-            raise RunError(
-                f"the callback {CALLBACK} is not enabled, so no result would be kept; add it to callbacks_enabled in "
-                f"the section [defaults] of ansible.cfg, or set ANSIBLE_CALLBACKS_ENABLED={CALLBACK}"
-            )
-        config = configuration.checked(options["settings"], options["option_prefix"])
-        phases = configuration.phases(config)
-        check_name("run_id", options["run_id"])
-        try:
-            asked = {host: each.get("redis_endpoint") for host, each in options["fleet"].items()}
-            options["fleet"] = measurement.endpoints(asked)
-            measurement.check_documents("host_records", options["host_records"])
-        except measurement.MeasurementError as error:
-            raise RunError(str(error)) from error
-        _check_fleet(options)
-        check_space(options["results_dir"], len(phases) * len(options["expected"]))
-        if options["state"] == "checked" or self._task.check_mode:
-            data = data_bytes(config["load"]["key_count"], config["load"]["value_size"])
-            return {
-                "changed": False,
-                "config": config,
-                "phases": phases,
-                "expected": sorted(options["expected"]),
-                "data_bytes": data,
-                "guest_bytes": GUEST_SYSTEM_BYTES,
-                "needed_bytes": data + GUEST_SYSTEM_BYTES,
-            }
-        pacing = config["load"]["pacing"]
-        _check_timers(options, pacing)
-        _check_observers(options["fleet"], config)
-        found = machines(options["fleet"], options["hypervisors"], options["host_records"])
-        guests_of_others = list(options["fleet"]) if found["carriers"] else []
-        options["labels"] = [
-            *_host_labels(options),
-            *options["labels"],
-            *guests.labels(options["fleet"], pacing, guests_of_others),
-        ]
-        begun = {**_begin(options, config, phases), **reproduction.record(task_vars)}
-        return {"changed": True, "benchmark_run": begun, "machines": found}
+    if CALLBACK not in (constants.CALLBACKS_ENABLED or []):
+        raise RunError(
+            f"the callback {CALLBACK} is not enabled, so no result would be kept; add it to callbacks_enabled in "
+            f"the section [defaults] of ansible.cfg, or set ANSIBLE_CALLBACKS_ENABLED={CALLBACK}"
+        )
+    config = configuration.checked(options["settings"], options["option_prefix"])
+    phases = configuration.phases(config)
+    check_name("run_id", options["run_id"])
+    try:
+        asked = {host: each.get("redis_endpoint") for host, each in options["fleet"].items()}
+        options["fleet"] = measurement.endpoints(asked)
+        measurement.check_documents("host_records", options["host_records"])
+    except measurement.MeasurementError as error:
+        raise RunError(str(error)) from error
+    _check_fleet(options)
+    check_space(options["results_dir"], len(phases) * len(options["expected"]))
+    if options["state"] == "checked" or task.check_mode:
+        data = data_bytes(config["load"]["key_count"], config["load"]["value_size"])
+        return {
+            "changed": False,
+            "config": config,
+            "phases": phases,
+            "expected": sorted(options["expected"]),
+            "data_bytes": data,
+            "guest_bytes": GUEST_SYSTEM_BYTES,
+            "needed_bytes": data + GUEST_SYSTEM_BYTES,
+        }
+    pacing = config["load"]["pacing"]
+    _check_timers(options, pacing)
+    _check_observers(options["fleet"], config)
+    found = machines(options["fleet"], options["hypervisors"], options["host_records"])
+    guests_of_others = list(options["fleet"]) if found["carriers"] else []
+    options["labels"] = [
+        *_host_labels(options),
+        *options["labels"],
+        *guests.labels(options["fleet"], pacing, guests_of_others),
+    ]
+    begun = {**_begin(options, config, phases), **reproduction.record(task.variables)}
+    return {"changed": True, "benchmark_run": begun, "machines": found}
 
 
 def _check_fleet(options: t.Mapping[str, t.Any]) -> None:

@@ -3,24 +3,25 @@
 
 from __future__ import annotations
 
-import types
-
 import pytest
 
-from ansible_collections.memstretch.density.plugins.action.study import OPTIONS_OF, ActionModule
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller.study import OPTIONS_OF
+from ansible_collections.memstretch.density.plugins.plugin_utils.documentation import documented_options
 
 MINE = {"profile": "mine.yml", "data": {"sysctl": {}}}
 
 
-def refusal(**given):
-    action = ActionModule.__new__(ActionModule)
-    given = {"run": {}, **given}
-    action._task = types.SimpleNamespace(check_mode=True, args=given)
-    _validated, options = action.validate_argument_spec(ActionModule.ARGUMENTS)
-    with pytest.raises(SettingError) as refused:
-        action.work(options, {"groups": {}})
-    return str(refused.value)
+@pytest.fixture
+def refusal(work):
+    """A function that returns why these options are refused."""
+
+    def call(**given):
+        with pytest.raises(SettingError) as refused:
+            work("study", True, {"groups": {}}, **{"run": {}, **given})
+        return str(refused.value)
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -38,15 +39,15 @@ def refusal(**given):
         ),
     ],
 )
-def test_an_option_of_another_kind_is_refused(given, message):
+def test_an_option_of_another_kind_is_refused(refusal, given, message):
     assert refusal(**given) == message
 
 
 @pytest.mark.parametrize("kind", ["ablation", "optimize"])
 @pytest.mark.parametrize("given", [{}, {"profile": "mine.yml"}, {"profile": "mine.yml", "data": {}}])
-def test_a_study_of_one_profile_needs_its_name_and_content(kind, given):
+def test_a_study_of_one_profile_needs_its_name_and_content(refusal, kind, given):
     assert refusal(kind=kind, **given).startswith(f"profile, data: both are needed with kind={kind}")
 
 
 def test_every_option_of_a_kind_exists():
-    assert {name for names in OPTIONS_OF.values() for name in names} <= set(ActionModule.ARGUMENTS)
+    assert {name for names in OPTIONS_OF.values() for name in names} <= set(documented_options("study"))

@@ -17,8 +17,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import collection, selftest
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
-    RESULTS_DIR,
-    ControllerAction,
+    Task,
     own_directory,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
@@ -32,38 +31,24 @@ NAME = "selftest"
 FILE = f"{NAME}.json"
 
 
-class ActionModule(ControllerAction):
+def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     """Run the checks of the self-test on hosts, restore what they changed, and write what they found."""
-
-    ARGUMENTS = {
-        "results_dir": RESULTS_DIR,
-        "hosts": {"type": "list", "elements": "str", "required": True},
-        "checks": {
-            "type": "list",
-            "elements": "str",
-            "choices": list(selftest.CHECKS),
-            "default": list(selftest.CHECKS),
-        },
-        "host_names": {"type": "bool", "default": False},
-    }
-
-    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        refuse_questions()
-        began = time.monotonic()
-        if self._task.check_mode:
-            with tempfile.TemporaryDirectory(prefix="selftest-") as path:
-                _run_checks(RunDirectory.at(path), options, check=True)
-                return _conclude(RunDirectory.at(path), options, None, began)
-        directory = own_directory("results_dir", options["results_dir"], NAME)
-        os.makedirs(directory.path, exist_ok=True)
-        with directory.lock():
-            parts = _empty_parts(directory)
-            try:
-                _run_checks(parts, options, check=False)
-            finally:
-                result = _conclude(parts, options, directory, began)
-                shutil.rmtree(parts.path)
-        return result
+    refuse_questions()
+    began = time.monotonic()
+    if task.check_mode:
+        with tempfile.TemporaryDirectory(prefix="selftest-") as path:
+            _run_checks(RunDirectory.at(path), options, check=True)
+            return _conclude(RunDirectory.at(path), options, None, began)
+    directory = own_directory("results_dir", options["results_dir"], NAME)
+    os.makedirs(directory.path, exist_ok=True)
+    with directory.lock():
+        parts = _empty_parts(directory)
+        try:
+            _run_checks(parts, options, check=False)
+        finally:
+            result = _conclude(parts, options, directory, began)
+            shutil.rmtree(parts.path)
+    return result
 
 
 def _empty_parts(directory: RunDirectory) -> RunDirectory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.action import benchmark_run
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller import benchmark_run
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 
 

@@ -8,37 +8,33 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils import known_variables
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import Task
 
 # The last parts of their names. The strategy debug is linear too.
 LINEAR = ("linear", "mitogen_linear", "debug")
 
 
-class ActionModule(ControllerAction):
+def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     """Refuse a play before it changes anything: for misspelt variables, or because its hosts do not go together."""
+    if options["together"]:
+        _refuse_others_than_linear(task.play)
+    _refuse_misspelt(task.variables)
+    return {"changed": False}
 
-    ARGUMENTS = {"together": {"type": "bool", "default": False}}
 
-    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        if options["together"]:
-            self._refuse_others_than_linear()
-        _refuse_misspelt(task_vars)
-        return {"changed": False}
-
-    def _refuse_others_than_linear(self) -> None:
-        play = self._task.get_play()
-        if play.strategy.split(".")[-1] not in LINEAR:
-            raise SettingError(
-                f"strategy: {play.strategy} is not allowed for the play {play.get_name()!r}; it must be linear, "
-                "because all hosts have to be at the same task. Remove the strategy from the play, from "
-                "ansible.cfg and from the environment (ANSIBLE_STRATEGY)"
-            )
-        if play.serial:
-            raise SettingError(
-                f"serial: {', '.join(map(str, play.serial))} is not allowed for the play {play.get_name()!r}, because "
-                "all hosts have to be at the same task. Remove serial from the play; forks limits how many hosts "
-                "Ansible reaches at once"
-            )
+def _refuse_others_than_linear(play: t.Any) -> None:
+    if play.strategy.split(".")[-1] not in LINEAR:
+        raise SettingError(
+            f"strategy: {play.strategy} is not allowed for the play {play.get_name()!r}; it must be linear, "
+            "because all hosts have to be at the same task. Remove the strategy from the play, from "
+            "ansible.cfg and from the environment (ANSIBLE_STRATEGY)"
+        )
+    if play.serial:
+        raise SettingError(
+            f"serial: {', '.join(map(str, play.serial))} is not allowed for the play {play.get_name()!r}, because "
+            "all hosts have to be at the same task. Remove serial from the play; forks limits how many hosts "
+            "Ansible reaches at once"
+        )
 
 
 def _refuse_misspelt(task_vars: t.Mapping[str, t.Any]) -> None:

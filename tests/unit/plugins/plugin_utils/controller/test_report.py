@@ -4,24 +4,19 @@
 from __future__ import annotations
 
 import json
-import types
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.action.report import ActionModule
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 
 
 @pytest.fixture
-def report(tmp_path):
-    """Run the action with these options, as the task gives them."""
+def report(work, tmp_path):
+    """Run the module with these options, as the task gives them."""
 
     def run(check_mode=False, **given):
-        action = ActionModule.__new__(ActionModule)
-        action._task = types.SimpleNamespace(check_mode=check_mode, args=given)
-        _validated, options = action.validate_argument_spec(ActionModule.ARGUMENTS)
-        return action.work({**options, "results_dir": str(tmp_path)}, {})
+        return work("report", check_mode, results_dir=str(tmp_path), **given)
 
     return run
 

@@ -14,53 +14,36 @@ from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
-    RESULTS_DIR,
-    ControllerAction,
+    Task,
     own_directory,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import (
     RANGES,
-    SLO_AVG_US,
     SLO_FACTOR,
-    SLO_P99_US,
 )
 
 NAME = "site_check"
 
 
-class ActionModule(ControllerAction):
+def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     """Judge how steady hosts are, and write it below the results."""
-
-    ARGUMENTS = {
-        "results_dir": RESULTS_DIR,
-        "hosts": {"type": "dict", "required": True},
-        "slo_avg_us": {"type": "raw", "default": SLO_AVG_US},
-        "slo_p99_us": {"type": "raw", "default": SLO_P99_US},
-        "slo_factor": {"type": "raw"},
-        "max_stolen": {"type": "raw", "default": 0.01},
-        "max_gap": {"type": "raw", "default": 0.2},
-        "rounds": {"type": "int", "default": 5},
-        "enforce": {"type": "bool", "default": False},
-    }
-
-    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        document = _document(options)
-        directory = own_directory("results_dir", options["results_dir"], NAME)
-        changed = False
-        if not self._task.check_mode:
-            os.makedirs(directory.path, exist_ok=True)
-            changed = directory.write_text(f"{NAME}.json", json.dumps(document, indent=1) + "\n")
-        for line in site_check.lines([document]):
-            Display().display(line)
-        noisy = site_check.noisy(document)
-        if noisy and options["enforce"]:
-            raise AnsibleActionFail(
-                f"the site is too noisy for a study: {'; '.join(noisy)}. Nothing was measured. To measure "
-                f"anyway, raise site_check_max_stolen or site_check_max_gap"
-            )
-        return {"changed": changed, "site_check": document, "labels": site_check.labels([document])}
+    document = _document(options)
+    directory = own_directory("results_dir", options["results_dir"], NAME)
+    changed = False
+    if not task.check_mode:
+        os.makedirs(directory.path, exist_ok=True)
+        changed = directory.write_text(f"{NAME}.json", json.dumps(document, indent=1) + "\n")
+    for line in site_check.lines([document]):
+        Display().display(line)
+    noisy = site_check.noisy(document)
+    if noisy and options["enforce"]:
+        raise AnsibleActionFail(
+            f"the site is too noisy for a study: {'; '.join(noisy)}. Nothing was measured. To measure "
+            f"anyway, raise site_check_max_stolen or site_check_max_gap"
+        )
+    return {"changed": changed, "site_check": document, "labels": site_check.labels([document])}
 
 
 def _document(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

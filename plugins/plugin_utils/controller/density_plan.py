@@ -17,8 +17,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
     size_in_bytes,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
-    RESULTS_DIR,
-    ControllerAction,
+    Task,
     measured_run,
     own_directory,
 )
@@ -32,49 +31,26 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 PREFIX = "density_plan_"
 
 
-class ActionModule(ControllerAction):
+def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     """Forecast a study. It touches no host."""
-
-    ARGUMENTS = {
-        "results_dir": RESULTS_DIR,
-        "name": {"type": "str", "default": "plan"},
-        "run": {"type": "dict", "required": True},
-        "machines": {"type": "dict", "required": True},
-        "fleet_sizes": {"type": "raw", "required": True},
-        "solve": {"type": "str", "default": ""},
-        "tiers": {"type": "dict", "default": {}},
-        "base": {"type": "dict", "default": {}},
-        "baseline_run": {"type": "str", "default": ""},
-        "vm_memory": {"type": "str", "default": ""},
-        "overhead": {"type": "str", "default": "3M"},
-        "overhead_used": {"type": "str", "default": "1M"},
-        "host_reserve": {"type": "str", "default": "5%"},
-        "rounds": {"type": "raw", "default": 1},
-        "phase_overhead_seconds": {"type": "raw", "default": 4},
-        "run_overhead_seconds": {"type": "raw", "default": 30},
-    }
-
-    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        directory = own_directory("name", options["results_dir"], options["name"])
-        machines = forecast_machines.distinct(options["machines"])
-        if not machines:
-            raise SettingError(
-                "machines: must not be empty; a plan needs the records of the hosts that carry the fleet"
-            )
-        checked, config = _checked(options), options["run"]["config"]
-        document = plan.make(config, options["run"]["phases"], machines, checked)
-        if options["solve"] == "tier":
-            arms = plan.arms(config, machines, checked).values()
-            document["needed_tiers"] = [tier.needed(arm, size) for arm in arms for size in checked["fleet_sizes"]]
-        lines = text_lines(document)
-        changed = False
-        if not self._task.check_mode:
-            os.makedirs(directory.path, exist_ok=True)
-            changed = directory.write_text("plan.json", json.dumps(document, indent=1) + "\n")
-            changed |= directory.write_text("plan.txt", "\n".join(lines).strip() + "\n")
-        for line in lines:
-            Display().display(line)
-        return {"changed": changed, "density_plan": document}
+    directory = own_directory("name", options["results_dir"], options["name"])
+    machines = forecast_machines.distinct(options["machines"])
+    if not machines:
+        raise SettingError("machines: must not be empty; a plan needs the records of the hosts that carry the fleet")
+    checked, config = _checked(options), options["run"]["config"]
+    document = plan.make(config, options["run"]["phases"], machines, checked)
+    if options["solve"] == "tier":
+        arms = plan.arms(config, machines, checked).values()
+        document["needed_tiers"] = [tier.needed(arm, size) for arm in arms for size in checked["fleet_sizes"]]
+    lines = text_lines(document)
+    changed = False
+    if not task.check_mode:
+        os.makedirs(directory.path, exist_ok=True)
+        changed = directory.write_text("plan.json", json.dumps(document, indent=1) + "\n")
+        changed |= directory.write_text("plan.txt", "\n".join(lines).strip() + "\n")
+    for line in lines:
+        Display().display(line)
+    return {"changed": changed, "density_plan": document}
 
 
 def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
