@@ -10,7 +10,12 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.documentation import documented_results
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram, measurement, site_check
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
+    charged_dram,
+    measurement,
+    pressure,
+    site_check,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError, unusable
 from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import accepted_answer
 
@@ -36,7 +41,8 @@ class ActionModule(ActionBase):
             return site_check.result(answer)
         if module == "solotest":
             return measurement.result(answer)
-        return accepted_answer(answer, documented_results(module))
+        accepted = accepted_answer(answer, documented_results(module))
+        return pressure.reading(accepted) if module == "host_memory_info" else accepted
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)

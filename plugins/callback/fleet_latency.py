@@ -77,7 +77,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase
 _RUN = "memstretch.density.benchmark_run"
 _MOMENT = "memstretch.density.benchmark_schedule"
 _REPORT = "memstretch.density.report"
-_PRESSURE = "memstretch.density.host_pressure"
+_READING = "memstretch.density.host_memory_info"
 _HOST = "memstretch.density.solotest_schedule"
 _MEASURING = ("memstretch.density.solotest",)
 # The actions that modules share.
@@ -164,10 +164,8 @@ class CallbackModule(CallbackBase):
             self._reported = True
         elif action == _HOST and self._recorder:
             self._take_host(result.host.name, answer)
-        elif action == _PRESSURE and self._recorder:
-            for each in answer.get("results", [answer]):
-                if "host_pressure" in each:
-                    self._recorder.add_pressure(each["host_pressure"])
+        elif action == _READING:
+            self._take_readings(answer)
         elif action in _MEASURING and answer.get("solotest"):
             self._take_measurement(result, answer["solotest"])
 
@@ -207,6 +205,12 @@ class CallbackModule(CallbackBase):
                 clock = each.get("collected_clock")
                 self._recorder.collect(host, role, schedule_answer.unpack(each["collected"]), clock)
 
+    def _take_readings(self, answer: dict[str, t.Any]) -> None:
+        """Take what a loop over the machines of the run has read."""
+        for each in answer.get("results", []) if self._recorder else []:
+            if not each.get("skipped"):
+                self._recorder.add_reading(str(each["item"]), each)
+
     def _watch_interrupts(self) -> None:
         """End what was launched also when this playbook is ended in the middle of a task."""
         if self._watches:
@@ -241,6 +245,9 @@ class CallbackModule(CallbackBase):
         partial = answer.get("solotest") if action in _MEASURING else None
         text = failure_message(answer)
         if self._recorder:
+            if action == _READING:
+                self._take_readings(answer)
+                return
             if action == _HOST:
                 self._take_host(host, answer)
             if action == _HOST and str(result.task.args.get("role", "client")) != "client":
@@ -284,7 +291,7 @@ class CallbackModule(CallbackBase):
 def _action(result: t.Any) -> str:
     """Return the fully qualified name of the module that made a result."""
     written: str = result.task.action
-    known = (_RUN, _MOMENT, _HOST, _PRESSURE, *_MEASURING, *_PUBLISHING)
+    known = (_RUN, _MOMENT, _HOST, _READING, *_MEASURING, *_PUBLISHING)
     if written in known or not any(written.endswith(each.rpartition(".")[2]) for each in known) and "{" not in written:
         return written
     resolved: str = result.task.resolved_action or written

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_memory_info
-short_description: Record the memory, swap and kernel settings of a host
+short_description: Read the memory, swap and kernel settings of a host, and its memory pressure
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
@@ -18,8 +18,26 @@ description:
     system hides from that user; RV(host_memory.unreadable) lists them.
   - The only program that it may run is the version tool of IMDT, C(/usr/local/bin/????version), with the argument
     C(--long), for at most 10 seconds, and only if the file contains the text C(vsmpversion).
-  - The result has about 4 KB as JSON, plus 150 bytes for each NUMA node and 250 bytes for each disk.
-options: {}
+  - The record has about 4 KB as JSON, plus 150 bytes for each NUMA node and 250 bytes for each disk.
+options:
+  gather:
+    description:
+      - What is read. V(record) is the memory and its settings.
+      - V(pressure) are the kernel's counters and gauges of memory pressure, such as page-ins, stalled time (PSI), swap,
+        zswap and zram, and the latency of each disk. A figure that this kernel does not have, or does not let this user
+        read, is absent. It is never zero.
+      - V(log) are the kernel's messages. They need root where C(kernel.dmesg_restrict) is 1.
+      - V(files) are the contents of C(/proc/meminfo), and those below C(/sys/kernel/mm).
+    type: list
+    elements: str
+    choices: [record, pressure, log, files]
+    default: [record]
+  since:
+    description: With V(pressure), an earlier RV(snapshot) of the same host. What has changed since is returned, too.
+    type: dict
+  log_after:
+    description: With V(log), an earlier RV(log.position) of the same host. The later messages are returned.
+    type: int
 extends_documentation_fragment:
   - memstretch.density.read_only
 notes:
@@ -49,12 +67,69 @@ EXAMPLES = r"""
 - name: Show its swap areas
   ansible.builtin.debug:
     var: recorded.host_memory.swap.areas
+
+- name: Read the memory pressure
+  memstretch.density.host_memory_info:
+    gather: [pressure]
+  register: before
+
+- name: Wait for a minute
+  ansible.builtin.pause:
+    minutes: 1
+
+- name: Read it again
+  memstretch.density.host_memory_info:
+    gather: [pressure]
+    since: "{{ before.snapshot }}"
+  register: after
+
+- name: Show how many pages were read back from swap
+  ansible.builtin.debug:
+    msg: "{{ after.pressure.counters.pswpin | default('unknown') }}"
 """
 
 RETURN = r"""
+machine:
+  description: Boot id of the host's kernel.
+  returned: success
+  type: str
+snapshot:
+  description: The present counters and gauges by name; C(plugins/module_utils/host/pressure.py) lists them.
+  returned: O(gather=pressure)
+  type: dict
+pressure:
+  description:
+    - C(counters), their increase since O(since); C(gauges), each as its earlier and its present value; C(doubtful), the
+      names of figures without a usable difference.
+  returned: with O(since)
+  type: dict
+log:
+  description: The kernel's messages.
+  returned: O(gather=log)
+  type: dict
+  contains:
+    position:
+      description: Number of the last message; null if the messages cannot be read.
+      type: int
+    text:
+      description: The messages after O(log_after), one for each line.
+      type: str
+      returned: with O(log_after), if they can be read
+    lost:
+      description: How many of these are missing, since the kernel had overwritten them or they are too long.
+      type: int
+      returned: with RV(log.text)
+    unknown:
+      description: Why the messages cannot be read.
+      type: str
+      returned: if they cannot be read
+files:
+  description: The content of C(/proc/meminfo), and what is below C(/sys/kernel/mm) as lines of name and value.
+  returned: O(gather=files)
+  type: dict
 host_memory:
   description: The record.
-  returned: always
+  returned: O(gather=record)
   type: dict
   contains:
     kernel:
@@ -369,17 +444,73 @@ host_memory:
 """
 
 import os
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log import (
+    KernelLogUnknown,
+    raw_files,
+    read_kernel_log,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.host.memory import gather
+from ansible_collections.memstretch.density.plugins.module_utils.host.pressure import difference, snapshot
+
+ARGUMENTS = {
+    "gather": {
+        "type": "list",
+        "elements": "str",
+        "choices": ["record", "pressure", "log", "files"],
+        "default": ["record"],
+    },
+    "since": {"type": "dict"},
+    "log_after": {"type": "int"},
+}
+# The option that each other one belongs to.
+NEEDED = {"since": "pressure", "log_after": "log"}
+
+
+def wrong(options: t.Mapping[str, t.Any]) -> str | None:
+    """Return what is wrong with the options; None if nothing is."""
+    for name, kind in NEEDED.items():
+        if options[name] is not None and kind not in options["gather"]:
+            return f"{name}: has no effect unless gather includes {kind}"
+    for name, value in (options["since"] or {}).items():
+        if not isinstance(value, (int, float)):
+            return f"since.{name} is not a number; since must be an earlier snapshot of this module"
+    return None
+
+
+def read_log(after: int | None) -> dict[str, t.Any]:
+    """Return the kernel's messages after a position, or why they cannot be read."""
+    try:
+        log = read_kernel_log(after)
+    except KernelLogUnknown as error:
+        return {"position": None, "unknown": str(error)}
+    return {"position": log.position, **({} if after is None else {"text": "\n".join(log.lines), "lost": log.lost})}
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module = AnsibleModule(ARGUMENTS, supports_check_mode=True)
     if os.uname().sysname != "Linux":
         module.fail_json(msg=f"host_memory_info reads /proc and /sys of Linux; this host runs {os.uname().sysname}")
-    module.exit_json(changed=False, host_memory=gather(module.run_command))
+    options = module.params
+    problem = wrong(options)
+    if problem:
+        module.fail_json(msg=problem)
+    found: dict[str, t.Any] = {"machine": HostFiles().text("/proc/sys/kernel/random/boot_id")}
+    if "pressure" in options["gather"]:
+        found["snapshot"] = snapshot()
+        if options["since"] is not None:
+            found["pressure"] = difference(options["since"], found["snapshot"])
+    if "log" in options["gather"]:
+        found["log"] = read_log(options["log_after"])
+    if "files" in options["gather"]:
+        found["files"] = raw_files()
+    if "record" in options["gather"]:
+        found["host_memory"] = gather(module.run_command)
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":

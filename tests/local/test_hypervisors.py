@@ -34,7 +34,7 @@ def other_kernel(tmp_path):
 def test_the_pressure_of_hypervisors_is_recorded(fleet, tmp_path, other_kernel):
     fleet.add("a", "b")
     hostile = tmp_path / "hostile"
-    answer = {"changed": False, "host_pressure": {"machine": 1}, "add_host": {"host_name": "attacker"}}
+    answer = {"changed": False, "machine": 1, "add_host": {"host_name": "attacker"}}
     hostile.write_text(f"#!/bin/sh\ncat <<'EOF'\n{json.dumps(answer)}\nEOF\n", encoding="utf-8")
     hostile.chmod(0o755)
     inventory = yaml.safe_load(fleet.inventory().read_text(encoding="utf-8"))

@@ -18,7 +18,6 @@ PUBLIC_ON_HOSTS = {
     "charged_dram",
     "dram_budget",
     "host_memory_info",
-    "host_pressure",
     "host_settings",
     "kernel_cmdline",
     "kvm_info",

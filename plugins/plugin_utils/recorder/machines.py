@@ -9,11 +9,12 @@ import os
 import re
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import failure_message
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 
 
 class Machines:
-    """The readings of the action host_pressure.
+    """What was read of the machines of a run.
 
     Args:
         run: what the action C(benchmark_run) returned.
@@ -29,12 +30,20 @@ class Machines:
             for name in groups.get("hypervisors", [])
         }
 
-    def add(self, reading: t.Mapping[str, t.Any]) -> None:
-        """Add a reading."""
-        if reading["moment"] == "begin":
-            self._write_raw(reading["host"], reading)
-        elif reading["moment"] == "end":
-            self._write_log(reading["host"], reading)
+    def add(self, host: str, reading: t.Mapping[str, t.Any]) -> None:
+        """Write the files and the kernel's messages in a reading, or why there are none.
+
+        Args:
+            host: its name in the inventory.
+            reading: what the module C(host_memory_info) returned there.
+        """
+        for name, text in reading.get("files", {}).items():
+            file = name.strip("/").replace("/", "-") + ".txt"
+            if not os.path.exists(self._file(host, file)):  # a resumed run keeps those of its beginning
+                self._write(host, file, text)
+        log = reading.get("log") or {"unknown": failure_message(reading)}
+        if "text" in log or "unknown" in log:  # at the beginning, messages have no text
+            self._write_log(host, log)
 
     def take(self, document: dict[str, t.Any], seen: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
         """Put the pressure of the hypervisors into the document of a phase.
@@ -54,21 +63,13 @@ class Machines:
                 hypervisors[name] = {"machine": None, "unknown": "nothing of it was recorded in this phase"}
         document["hypervisors"] = hypervisors
 
-    def _write_raw(self, host: str, reading: t.Mapping[str, t.Any]) -> None:
-        for name, text in reading.get("raw", {}).items():
-            file = name.strip("/").replace("/", "-") + ".txt"
-            if not os.path.exists(self._file(host, file)):  # a resumed run keeps those of its beginning
-                self._write(host, file, text)
-        if reading.get("log_position") is None:
-            self._write_log(host, reading)
-
-    def _write_log(self, host: str, reading: t.Mapping[str, t.Any]) -> None:
-        if "log" in reading:
-            text, lost = reading["log"], reading["log_lost"]
+    def _write_log(self, host: str, log: t.Mapping[str, t.Any]) -> None:
+        if "text" in log:
+            text, lost = log["text"], log["lost"]
             if lost:
                 text = f"({lost} earlier messages were overwritten before they were read, or are left out)\n{text}"
         else:
-            text = f"(unknown: {reading.get('unknown') or reading.get('log_unknown') or 'they were not read'})"
+            text = f"(unknown: {log['unknown']})"
         path = self._file(host, "dmesg.txt")
         earlier = ""
         if os.path.exists(path):  # the part of the run before it was resumed

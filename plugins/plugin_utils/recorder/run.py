@@ -171,9 +171,9 @@ class RunRecorder:
         elif self.schedule:
             self.schedule.fail(host, message, died)
 
-    def add_pressure(self, reading: dict[str, t.Any]) -> None:
-        """Add what was read of a machine at the beginning or at the end of the run."""
-        self._machines.add(reading)
+    def add_reading(self, host: str, reading: t.Mapping[str, t.Any]) -> None:
+        """Add what the module C(host_memory_info) has read of a machine for the run, or why it failed."""
+        self._machines.add(host, reading)
 
     def _end_if_complete(self) -> None:
         if self.phase and self.phase.complete:

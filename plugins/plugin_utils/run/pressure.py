@@ -23,7 +23,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Table,
     Text,
     Whole,
-    message,
     plain,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import PRESSURE
@@ -49,28 +48,33 @@ class LongText(Kind):
         return plain(value.replace("\t", " "))
 
 
-# What the module host_pressure documents as RV(host_pressure).
+# What the module host_memory_info returns, except for the record, whose keys depend on the host.
 _READING = Fields(
-    {"machine": Text(), "snapshot": Table(Real(), 200), "log_position": Optional(Whole())},
+    {"machine": Text()},
     {
+        "snapshot": Table(Real(), 200),
         "pressure": PRESSURE,
-        "log": LongText(2**20),
-        "log_lost": Whole(),
-        "log_unknown": Message(),
-        "raw": Fields({"/proc/meminfo": LongText(2**17), "/sys/kernel/mm": LongText(2**20)}),
+        "log": Fields(
+            {"position": Optional(Whole())}, {"text": LongText(2**20), "lost": Whole(), "unknown": Message()}
+        ),
+        "files": Fields({"/proc/meminfo": LongText(2**17), "/sys/kernel/mm": LongText(2**20)}),
     },
 )
 
 
-def reading(answer: t.Any) -> dict[str, t.Any]:
-    """Return the accepted part of what the module host_pressure returned on a host.
+def reading(answer: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return the accepted part of what the module host_memory_info returned on a host.
+
+    Args:
+        answer: with the keys that the module documents, and those of any module.
 
     Raises:
-        MeasurementError: the module failed, or its result does not fit; the text names the key.
+        MeasurementError: a key does not fit; the text names it.
     """
-    if not isinstance(answer, dict) or answer.get("failed") or "host_pressure" not in answer:
-        raise MeasurementError(message((answer or {}).get("msg", "it returned no figures")))
-    return _READING.check("host_pressure", answer["host_pressure"])
+    if answer.get("failed") or answer.get("unreachable") or answer.get("skipped"):
+        return answer
+    given = {name: answer[name] for name in (*_READING.required, *_READING.known) if name in answer}
+    return {**answer, **_READING.check("host_memory_info", given)}
 
 
 def of_carriers(document: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[str, t.Any] | None]:

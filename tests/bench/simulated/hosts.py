@@ -159,10 +159,9 @@ class SimulatedHost:
     def _host_memory_info(self, options: _Answer) -> _Answer:
         record = json.loads((self._answers / "host_memory.json").read_text(encoding="utf-8"))
         record["kernel"]["boot_id"] = self._boot_id
-        return {"host_memory": record}
-
-    def _host_pressure(self, options: _Answer) -> _Answer:
-        return {"host_pressure": {"machine": self._boot_id, "log_position": 0, "raw": {}, "log": "", "log_lost": 0}}
+        files = {"/proc/meminfo": "", "/sys/kernel/mm": ""}
+        log = {"position": 0, **({"text": "", "lost": 0} if "log_after" in options else {})}
+        return {"machine": self._boot_id, "host_memory": record, "log": log, "files": files}
 
     def _solotest(self, options: _Answer) -> _Answer:
         return {"solotest": self._ping()}

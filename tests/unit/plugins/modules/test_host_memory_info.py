@@ -40,7 +40,36 @@ def test_the_record_is_returned_without_a_change(check_mode):
     assert result["host_memory"]["settings_digest"] == host_memory.gather(run_command)["settings_digest"]
 
 
-def test_an_option_is_refused():
+def test_the_pressure_since_an_earlier_reading_is_returned():
+    before = run(gather=["pressure"])
+    assert sorted(before) == ["changed", "invocation", "machine", "snapshot"]
+    after = run(gather=["pressure"], since=before["snapshot"])
+    assert after["machine"] == before["machine"] and after["pressure"]["counters"]["clock_s"] > 0
+
+
+def test_files_and_the_position_of_the_log_are_returned():
+    found = run(gather=["log", "files"])
+    assert found["files"]["/proc/meminfo"].startswith("MemTotal:") and "host_memory" not in found
+    log = found["log"]
+    assert "text" not in log and (log["position"] is None) == ("unknown" in log)
+    later = run(gather=["log"], log_after=log["position"] or 0)["log"]
+    assert ("unknown" in later) == ("unknown" in log) and ("text" in later) == ("unknown" not in later)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"since": {}}, "since: has no effect unless gather includes pressure"),
+        ({"log_after": 3, "gather": ["files"]}, "log_after: has no effect unless gather includes log"),
+        ({"since": {"pswpin": "x"}, "gather": ["pressure"]}, "since.pswpin is not a number"),
+        ({"gather": ["all"]}, "must be one or more of: record, pressure, log, files"),
+    ],
+)
+def test_an_option_without_an_effect_or_with_a_wrong_value_is_refused(options, message):
+    assert message in run(**options)["msg"]
+
+
+def test_an_unknown_option_is_refused():
     result = run(profile="swap")
 
     assert result["failed"] is True

@@ -15,10 +15,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.compariso
 PRESSURE = {"counters": {"clock_s": 2.0, "pswpin": 9000}, "gauges": {}, "doubtful": []}
 
 
-def reading(host, **changes):
-    return {"host": host, "moment": "begin", "machine": f"boot-{host}", "snapshot": {}, **changes}
-
-
 def text(directory, *names):
     return pathlib.Path(directory.file(*names)).read_text(encoding="utf-8")
 
@@ -80,12 +76,12 @@ def test_guests_alone_do_not_stand_for_their_hypervisors(on_hypervisors):
 
 def test_raw_records_are_kept_below_a_name_that_is_no_path(begun):
     recorder = RunRecorder(begun, lambda line: None)
-    raw = {"/proc/meminfo": "MemTotal: 8 kB", "/sys/kernel/mm": "/sys/kernel/mm/ksm/run: 0"}
-    recorder.add_pressure(reading("../hv1", raw=raw, log_position=7))
-    recorder.add_pressure({"host": "../hv1", "moment": "end", "log": "[1.0] oom", "log_lost": 2})
-    recorder.add_pressure({"host": "../hv1", "moment": "end", "log": "[9.0] again", "log_lost": 0})
-    recorder.add_pressure(reading("hv2", log_position=None, log_unknown="not permitted"))
-    recorder.add_pressure({"host": "hv3", "moment": "begin", "unknown": "no route to host"})
+    files = {"/proc/meminfo": "MemTotal: 8 kB", "/sys/kernel/mm": "/sys/kernel/mm/ksm/run: 0"}
+    recorder.add_reading("../hv1", {"machine": "boot", "files": files, "log": {"position": 7}})
+    recorder.add_reading("../hv1", {"machine": "boot", "log": {"position": 9, "text": "[1.0] oom", "lost": 2}})
+    recorder.add_reading("../hv1", {"machine": "boot", "log": {"position": 9, "text": "[9.0] again", "lost": 0}})
+    recorder.add_reading("hv2", {"machine": "boot", "log": {"position": None, "unknown": "not permitted"}})
+    recorder.add_reading("hv3", {"unreachable": True, "msg": "no route to host"})
     recorder.close()
     directory = recorder.directory
     kept = text(directory, "raw", "_hv1", "dmesg.txt")

@@ -89,16 +89,25 @@ def test_the_table_by_machine():
 
 
 def test_a_reading_is_accepted_key_by_key():
-    answer = {"machine": "boot-id", "snapshot": snapshot(), "log_position": None, "add_host": {"host_name": "x"}}
+    answer = {"changed": False, "machine": "boot-id", "snapshot": snapshot(), "host_memory": {"any": ["key"]}}
     answer["pressure"] = difference(answer["snapshot"], snapshot())
-    answer["log"] = "[1.0] a\x1b[31m\n[2.0] b"
-    accepted = pressure.reading({"changed": False, "host_pressure": answer, "add_host": {}})
-    assert "add_host" not in accepted and accepted["log"] == "[1.0] a?[31m\n[2.0] b"
-    for wrong in ({"machine": 1}, {"snapshot": {"pswpin": "0"}}, {"snapshot": {"../x": 0}}, {"log": "x" * 2**21}):
-        with pytest.raises(MeasurementError, match=f"host_pressure.{next(iter(wrong))}"):
-            pressure.reading({"host_pressure": {**answer, **wrong}})
-    for failed in ({"failed": True, "msg": "no Python"}, {"msg": "no Python"}):
-        with pytest.raises(MeasurementError, match="no Python"):
-            pressure.reading(failed)
-    with pytest.raises(MeasurementError):
-        pressure.reading(None)
+    answer["log"] = {"position": 7, "text": "[1.0] a\x1b[31m\n[2.0] b", "lost": 0, "add_host": {"host_name": "x"}}
+    accepted = pressure.reading(answer)
+    assert accepted["log"] == {"position": 7, "text": "[1.0] a?[31m\n[2.0] b", "lost": 0}
+    assert {**accepted, "log": answer["log"]} == answer, "the record is whatever the host has"
+    for wrong in (
+        {"machine": 1},
+        {"snapshot": {"pswpin": "0"}},
+        {"snapshot": {"../x": 0}},
+        {"log": {"position": None, "text": "x" * 2**21}},
+        {"files": {"/etc/shadow": ""}},
+    ):
+        with pytest.raises(MeasurementError, match=f"host_memory_info.{next(iter(wrong))}"):
+            pressure.reading({**answer, **wrong})
+    with pytest.raises(MeasurementError, match="machine is missing"):
+        pressure.reading({"changed": False, "log": {"position": 7}})
+
+
+@pytest.mark.parametrize("why", ["failed", "unreachable", "skipped"])
+def test_a_host_that_was_not_read_has_no_reading(why):
+    assert pressure.reading({why: True, "msg": "no Python"}) == {why: True, "msg": "no Python"}
