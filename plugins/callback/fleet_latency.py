@@ -207,7 +207,9 @@ class CallbackModule(CallbackBase):
 
     def _take_readings(self, answer: dict[str, t.Any]) -> None:
         """Take what a loop over the machines of the run has read."""
-        for each in answer.get("results", []) if self._recorder else []:
+        if not self._recorder:
+            return
+        for each in answer.get("results", []):
             if not each.get("skipped"):
                 self._recorder.add_reading(str(each["item"]), each)
 
