@@ -472,7 +472,7 @@ NEEDED = {"since": "pressure", "log_after": "log"}
 
 
 def wrong(options: t.Mapping[str, t.Any]) -> str | None:
-    """Return what is wrong with the options; None if nothing is."""
+    """Explain why the options cannot be used; None if they can."""
     for name, kind in NEEDED.items():
         if options[name] is not None and kind not in options["gather"]:
             return f"{name}: has no effect unless gather includes {kind}"

@@ -20,7 +20,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
 
-PASSED, FAILED, SKIPPED = RESULTS = ("passed", "failed", "skipped")
+PASSED, FAILED, SKIPPED = ("passed", "failed", "skipped")
 # In the order in which they run, each with the advice for a failure.
 CHECKS = {
     "clock": "set the clocks of controller and host, for example with chrony",

@@ -38,7 +38,7 @@ class World:
         return [(chance.lognormvariate(0, self.by_host), chance.random() < self.sick) for _host in range(count)]
 
     def measure(self, host: tuple[float, bool], slowdown: float, chance: random.Random) -> Histogram:
-        """Return what a host measures in one iteration, slower by a factor; 2 % of the requests page in."""
+        """Return the measurement of a host in one iteration, slower by a factor; 2 % of the requests page in."""
         factor = host[0] * slowdown * chance.lognormvariate(0, self.by_both) * 25_000
         slow = int(REQUESTS * (0.06 if host[1] else 0.02))
         values = [factor * chance.lognormvariate(0, 0.25) for _request in range(REQUESTS - slow)]

@@ -61,7 +61,7 @@ class Found(t.NamedTuple):
 
 
 def measure(world: World, searches: int) -> list[Found]:
-    """Return what this many searches in a world have found."""
+    """Return the findings of this many searches in a world."""
     found = []
     for seed in range(searches):
         result, host = search(world, seed)

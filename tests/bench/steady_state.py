@@ -114,7 +114,7 @@ class Planted(t.NamedTuple):
 def summary(
     world: World, chance: random.Random, iterations: int = 1, planted: t.Mapping[str, Planted] | None = None
 ) -> dict[str, t.Any]:
-    """Return what the real code finds in a cell."""
+    """Return the finding of the real code in a cell."""
     cell = SteadyState()
     for iteration in range(iterations):
         columns = {}

@@ -92,7 +92,7 @@ def plan(session: str) -> dict[str, t.Any]:
 
 
 def is_of(session: str, job: str) -> bool:
-    """Return whether a job is the one that reports for its machine, or may be since that one is gone."""
+    """Decide whether a job reports for its machine, or may since the job that did is gone."""
     own = plan(session)["own"]
     return own is None or own == job or not os.path.isdir(own)
 
@@ -157,7 +157,7 @@ class _Recorder:
         return self._is_wanted() and self._written < MAX_BYTES
 
     def _events(self, start: float) -> list[tuple[float, t.Callable[[], None]]]:
-        """Return what to do when, in the order of time."""
+        """List what is due and when, in the order of time."""
         events: list[tuple[float, t.Callable[[], None]]] = []
         end = start
         for phase in self._phases:
@@ -222,7 +222,7 @@ def _cpu() -> list[int] | None:
 
 
 def read(session: str, names: t.Sequence[str]) -> dict[str, t.Any] | None:
-    """Return what was recorded of these phases; None if nothing was.
+    """Return the record of these phases; None if there is none.
 
     Returns:
         C(machine), the boot id; C(phases), by name: C(pressure) as pressure.difference() returns it, C(charged_dram)
@@ -241,7 +241,7 @@ def read(session: str, names: t.Sequence[str]) -> dict[str, t.Any] | None:
 
 
 def _cut(lines: t.Sequence[dict[str, t.Any]], name: str) -> dict[str, t.Any]:
-    """Return what was recorded between the two marks of a phase."""
+    """Return the record between the two marks of a phase."""
     marks = {
         line["moment"]: number for number, line in enumerate(lines) if line.get("phase") == name and "moment" in line
     }

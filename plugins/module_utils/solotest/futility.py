@@ -30,7 +30,7 @@ def lower_bound(latency: _Document, lowest: int = 0) -> Histogram:
 
 
 def cannot_pass(lower: Histogram, total: int, slo: _Document) -> bool:
-    """Return whether a host misses the SLO whatever its remaining requests measure.
+    """Decide whether a host misses the SLO whatever its remaining requests measure.
 
     Args:
         lower: the lower bound of its requests so far.

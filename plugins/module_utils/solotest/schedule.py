@@ -262,7 +262,7 @@ def _end(pid: int) -> None:
 
 
 def _launched(job: Job) -> dict[str, t.Any]:
-    """Return what was noted at the launch."""
+    """Return the document that was written at the launch."""
     noted: dict[str, t.Any] = json.loads(read_file(job.file(LAUNCHED), _MAX_LAUNCHED))
     return noted
 
@@ -287,7 +287,7 @@ def _lines(job: Job) -> list[dict[str, t.Any]]:
 
 
 def collect(job: Job, first: int, until: int | None, wait: float) -> dict[str, t.Any]:
-    """Return what a client has measured, and what the machine's recorder has seen of it.
+    """Return the measurements of a client, and what the machine's recorder has seen of them.
 
     Args:
         job: what was launched.
@@ -365,7 +365,7 @@ def _results(
 
 
 def _was_ended(lines: t.Sequence[t.Mapping[str, t.Any]]) -> bool:
-    """Return whether somebody ended the client before its schedule did."""
+    """Decide whether somebody ended the client before its schedule did."""
     return bool(lines) and lines[-1].get("ended") in ("removed", "signal", "not_released")
 
 

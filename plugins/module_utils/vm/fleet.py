@@ -209,7 +209,7 @@ class Fleet:
     # --- the difference ----------------------------------------------------------------------------------------
 
     def actions(self, template: Template | None, state: str, surplus: str) -> list[Action]:
-        """Return what brings every VM to its state; a VM that needs nothing is left out.
+        """Return the changes that bring every VM to its state; a VM that needs none is left out.
 
         Args:
             template: None if no VM should exist.

@@ -18,7 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.options imp
 
 
 def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
-    """Say where a run is in its schedule; the callback does what that means on the controller."""
+    """Tell the callback how far a run is in its schedule; it then waits, collects or writes."""
     state, run, now = options["state"], options["run"], time.time()
     moment: dict[str, t.Any] = {"moment": state, "at": now}
     if state == "filling":

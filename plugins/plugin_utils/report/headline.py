@@ -107,7 +107,7 @@ def comparison(document: _Document) -> str:
 
 
 def arm(document: _Document, of: _Document) -> str:
-    """Return how an arm of a comparison differs from the baseline; empty for the baseline, and if none is known."""
+    """Describe the difference between an arm and the baseline; empty for the baseline, and if it is unknown."""
     row = None if of["run_id"] == document["baseline"] else _furthest(document, of)
     return _sentence(document, of, row) if row else ""
 

@@ -79,7 +79,7 @@ def median(figures: t.Mapping[str, float] | None, unit: float = 1, digits: int =
 
 
 def origin(result: t.Mapping[str, t.Any], programs: str) -> list[str]:
-    """Say where and when a result was measured, in one sentence.
+    """Return a sentence with the place and time of a measurement.
 
     Args:
         result: with C(origin), as host.cpu_time.Origin returned it.

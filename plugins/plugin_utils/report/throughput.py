@@ -257,7 +257,7 @@ def _circumstances(arms: comparison.Arms) -> list[str]:
 
 
 def _origins(arms: comparison.Arms) -> list[str]:
-    """Say where and when the arms were measured: one sentence for each host."""
+    """Return the place and time of the measurements: a sentence for each host."""
     by_host: dict[str, list[t.Mapping[str, t.Any]]] = {}
     for arm in arms.values():
         for each in arm["rounds"]:

@@ -86,10 +86,6 @@ class RunDirectory:
         self._write(name, [text])
         return True
 
-    def json_differs(self, name: str, document: t.Any) -> bool:
-        """Decide whether write_json() would change the file name."""
-        return self._differs(name, f"{_json(document)}\n")
-
     def _differs(self, name: str, text: str) -> bool:
         with contextlib.suppress(FileNotFoundError), open(self.file(name), encoding="utf-8") as stream:
             return stream.read() != text

@@ -195,14 +195,14 @@ class PhaseResults:
 
 
 def _died_under_load(partial: t.Mapping[str, t.Any] | None) -> bool:
-    """Return whether the server of a client that failed died, or stopped answering, after the load had begun."""
+    """Decide whether the server of a failed client died or stopped answering after the load had begun."""
     partial = partial or {}
     written = (partial.get("fill") or {}).get("keys") or (partial.get("requests") or {}).get("sent")
     return _error_kind(partial) in ("lost", "timeout") and bool(written)
 
 
 def is_gone(partial: t.Mapping[str, t.Any] | None) -> bool:
-    """Return whether a client could not connect, or its server closed the connection or hung before the load."""
+    """Decide whether a client could not connect, or its server closed the connection or hung before the load."""
     return _error_kind(partial or {}) in ("connect", "not_ready")
 
 
@@ -211,7 +211,7 @@ def _error_kind(partial: t.Mapping[str, t.Any]) -> str | None:
 
 
 def _cut_short(result: t.Mapping[str, t.Any]) -> list[str]:
-    """Return that a host ended before all requests of its schedule were due. Those that were due count as lost."""
+    """Report a host that ended before all requests of its schedule were due. Those that were due count as lost."""
     requests = result.get("requests") or {}
     left = (requests.get("planned") or 0) - (requests.get("sent") or 0) - (requests.get("not_sent") or 0)
     if not result.get("cut_off") or left <= 0:
@@ -220,19 +220,19 @@ def _cut_short(result: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def _other_values(result: t.Mapping[str, t.Any]) -> list[str]:
-    """Return that the values were not those of the run, which makes it another load."""
+    """Report values of another size than the run's, which make it another load."""
     count = (result.get("requests") or {}).get("other_size")
     return [f"{count:,} GETs returned a value whose size is not value_size"] if count else []
 
 
 def _planned_seconds(result: t.Mapping[str, t.Any]) -> float:
-    """Return how long the schedule of a host was; infinite if it had none."""
+    """Return the length of a host's schedule; infinite if it had none."""
     planned, target = (result.get("requests") or {}).get("planned"), (result.get("rate") or {}).get("target")
     return planned / target if planned and target else math.inf
 
 
 def _stagger_seconds(result: t.Mapping[str, t.Any]) -> float:
-    """Return how long after the common start the first request of a host was due."""
+    """Return the delay of a host's first request after the common start."""
     return result["settings"]["stagger"] / result["settings"]["rate"]
 
 

@@ -51,7 +51,7 @@ _Answer = t.Mapping[str, t.Any]
 
 
 def job(value: t.Any) -> dict[str, t.Any]:
-    """Return where the files of a job are, and the pid of its client.
+    """Return the directory of a job and the pid of its client.
 
     Raises:
         MeasurementError: it is not a path and a process.
@@ -63,12 +63,12 @@ def job(value: t.Any) -> dict[str, t.Any]:
 
 
 def text_of(text: t.Any) -> str:
-    """Return what a host printed, made harmless."""
+    """Return the output of a host without control characters."""
     return message(text, 400).strip()
 
 
 def plain(answer: _Answer) -> dict[str, t.Any]:
-    """Return whether a module failed, and why."""
+    """Return the part of an answer that says whether the module failed, and why."""
     if answer.get("failed", False) is not False:
         return {"changed": False, "failed": True, "msg": failure_message(answer)}
     return {"changed": False, **({"skipped": True} if answer.get("skipped") is True else {})}

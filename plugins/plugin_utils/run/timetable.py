@@ -8,9 +8,6 @@ from __future__ import annotations
 import math
 import typing as t
 
-# Between two phases: time to write the result of one, and to get ready for the next. A server that falls behind can
-# catch up in it; what it has not answered then is lost.
-GAP_SECONDS = 0.25
 # Nothing is sent in the last part of a gap.
 QUIET_SECONDS = 0.05
 # The decision whether a host can still meet its SLO takes place in the gap.
@@ -65,7 +62,7 @@ def plan(run: t.Mapping[str, t.Any], gap: float, has_budget: bool, now: float) -
 
 
 def lead(hosts: int, forks: int, launch_seconds: float) -> float:
-    """Return how long before the start the release begins, so that every host learns of it in time.
+    """Return the seconds from the release to the start, enough for every host to learn of it.
 
     Args:
         hosts: their number.

@@ -189,7 +189,7 @@ def _short(rounds: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
 
 
 def _not_proven(case: t.Mapping[str, t.Any]) -> str:
-    """Say that Redis was not shown to be the limit."""
+    """Return the sentence for a result that does not show Redis to be the limit."""
     if case["redis_cpu_share"] is None:
         return "this Redis does not report its CPU time, so it is not proven that it was the limit"
     client = ", and the client was the limit" if case["limit"] == CLIENT else ""

@@ -106,7 +106,7 @@ class SimulatedHost:
         self._boot_id = hashlib.sha256(name.encode()).hexdigest()[:32]
 
     def shell(self, command: str) -> str:
-        """Return what a command prints."""
+        """Return the output of a command."""
         released = re.search(r"(\d+\.\d{6})\b[^\d]* > \S+schedule\.start", command)  # whatever the quotes
         if released:
             self._file_of("start").write_text(released[1], encoding="ascii")

@@ -14,7 +14,7 @@ REQUESTS_OF_A_PHASE = 1000
 
 
 def answer(host, command):
-    """Return what redis-cli prints about the server of a host."""
+    """Return the output of redis-cli about the server of a host."""
     return host.check_output("redis-cli -p %s " + command, str(host.ansible.get_variables()["redis_port"]))
 
 
