@@ -15,14 +15,15 @@ import sys
 import time
 import typing as t
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / ".ansible" / "collections"))
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory  # noqa: E402
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 START = 1_793_000_000.0
 
@@ -318,14 +319,14 @@ def _draw(chance: random.Random, profile: str, phase: _Phase, sick: bool) -> _Sa
     if sick:
         share, page_in = 0.05, 3000
     speed = chance.gauss(1, 0.04)
-    values = []
+    values: list[float] = []
     for _sample in range(SAMPLES):
         value = speed * median * chance.lognormvariate(0, 0.18)
         if chance.random() < share:
             value += page_in * chance.lognormvariate(0, 0.5)
         values.append(1000 * value)
     width = SAMPLES // POINTS
-    points = []
+    points: list[list[float]] = []
     for first in range(0, SAMPLES, width):
         part = sorted(values[first : first + width])
         points.append(

@@ -24,7 +24,6 @@ from diagrams import DIAGRAMS, svg
 from headline_rows import ROOT, Published, rows
 
 sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "report")]
-# pylint: disable=wrong-import-order,wrong-import-position
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import (
     comparison_page,
 )
@@ -78,7 +77,7 @@ def _density(source: Path) -> str:
 
 
 def _synthetic_comparison(_source: Path) -> str:
-    from synthetic_fleets import fleet_run  # type: ignore[import-not-found] # pylint: disable=import-outside-toplevel
+    from synthetic_fleets import fleet_run
 
     with tempfile.TemporaryDirectory() as directory:
         arms = [
@@ -145,7 +144,7 @@ def _chunks(png: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def main() -> None:
-    from browser import Browser  # type: ignore[import-not-found] # pylint: disable=import-outside-toplevel
+    from browser import Browser
 
     for name, diagram in DIAGRAMS.items():
         (IMAGES / name).write_text(svg(diagram), encoding="utf-8")

@@ -22,10 +22,11 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "playbooks/files"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "playbooks/files"))
 
-import debian_image  # noqa: E402
+import debian_image
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 PACKAGES_THERE = ["ca-certificates", "git", "make", "sudo"]
 USER = "tester"

@@ -26,23 +26,25 @@ import typing as t
 
 from machine import describe, write_section
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "programs" / "solotest"))
+
+from servers import Redis
+from synthetic_fleets import begun_run, record_run, run_config
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import (
+    pressure as memory_pressure,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import client
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import measurement
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import arms as study_arms
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLIENT_TESTS = ROOT / "tests" / "programs" / "solotest"
 PROGRAM = CLIENT_TESTS / "build" / "solotest"
-sys.path[:0] = [str(CLIENT_TESTS), str(ROOT / "tests")]
-
-from servers import Redis  # noqa: E402  pylint: disable=wrong-import-position
-from synthetic_fleets import begun_run, record_run, run_config  # noqa: E402  pylint: disable=wrong-import-position
-
-from ansible_collections.memstretch.density.plugins.module_utils.host import (  # noqa: E402
-    pressure as memory_pressure,
-)
-from ansible_collections.memstretch.density.plugins.module_utils.solotest import client  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import measurement  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import arms as study_arms  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare  # noqa: E402
 
 ROUNDS = 5
 LOAD = {"key_count": 2000, "value_size": 1000, "requests": 2500, "rate": 5000}

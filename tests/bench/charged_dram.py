@@ -20,12 +20,13 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
+
+import machine
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
-
-import machine  # noqa: E402
-
-from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram  # noqa: E402
 
 MIB = 2**20
 LIMIT = 120 * MIB

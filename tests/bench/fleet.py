@@ -21,18 +21,20 @@ import tempfile
 import time
 import typing as t
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "bench" / "simulated"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+
+import hosts as simulated
+import yaml
+from synthetic_fleets import begun_run, record_run, run_config
+
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import decode
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import fleet_sum
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "bench" / "simulated")]
-
-import hosts as simulated  # noqa: E402
-import yaml  # noqa: E402
-from synthetic_fleets import begun_run, record_run, run_config  # noqa: E402
-
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import decode  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import fleet_sum  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory  # noqa: E402
 
 INSTANCES = 32
 SSH_PORT = 18722

@@ -10,13 +10,15 @@ import subprocess
 import sys
 import typing as t
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "programs" / "solotest"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
+
+from servers import Redis
+
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import client
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _TESTS = ROOT / "tests" / "programs" / "solotest"
-sys.path[:0] = [str(ROOT / ".ansible" / "collections"), str(_TESTS)]
-
-from servers import Redis  # noqa: E402
-
-from ansible_collections.memstretch.density.plugins.module_utils.solotest import client  # noqa: E402
 
 SECONDS = 4
 _PROGRAM = _TESTS / "build" / "solotest"

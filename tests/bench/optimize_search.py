@@ -17,10 +17,12 @@ import typing as t
 
 from machine import SHORT, write_section
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / ".ansible" / "collections"), str(ROOT / "tests")]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
 
-from synthetic_hosts import BAD_FOR_P99, FINDS, FINDS_NONE, World, search  # noqa: E402
+from synthetic_hosts import BAD_FOR_P99, FINDS, FINDS_NONE, World, search
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 TEXT = """\
 `tests/bench/optimize_search.py` simulates hosts on which the effect of each candidate is known, and searches them

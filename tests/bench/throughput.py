@@ -20,19 +20,20 @@ import sys
 
 from machine import describe, write_section
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-TESTS = ROOT / "tests" / "programs" / "solotest"
-sys.path[:0] = [str(TESTS), str(ROOT / ".ansible" / "collections")]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "programs" / "solotest"))
 
-# pylint: disable=wrong-import-position
-from servers import Redis  # noqa: E402
+from servers import Redis
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import (
     PAIRS_FOR_AN_INTERVAL,
     paired_ratio,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.throughput.figures import FULL_CPU  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.throughput.figures import FULL_CPU
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TESTS = ROOT / "tests" / "programs" / "solotest"
 
 CPUS = sorted(os.sched_getaffinity(0))
 PROGRAM = TESTS / "build" / "solotest"

@@ -15,6 +15,7 @@ import pathlib
 import sys
 import tempfile
 import time
+import typing as t
 
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
@@ -43,7 +44,7 @@ class Browser:
     """A Chromium with its own profile, for one page after another."""
 
     def __init__(self) -> None:
-        self._profile = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
+        self._profile = tempfile.TemporaryDirectory()
         options = Options()
         options.binary_location = CHROMIUM
         for argument in (*ARGUMENTS, f"--user-data-dir={self._profile.name}"):
@@ -133,7 +134,12 @@ def main(page: str, directory: str) -> None:
     place = pathlib.Path(directory)
     place.mkdir(parents=True, exist_ok=True)
     try:
-        for name, look in {"desktop": {}, "phone": {"width": 390, "height": 844}, "dark": {"dark": True}}.items():
+        looks: dict[str, dict[str, t.Any]] = {
+            "desktop": {},
+            "phone": {"width": 390, "height": 844},
+            "dark": {"dark": True},
+        }
+        for name, look in looks.items():
             browser.emulate(**look)
             browser.open(pathlib.Path(page))
             time.sleep(0.3)

@@ -13,9 +13,10 @@ import pytest
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import headline
 from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import pictures
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import pictures  # noqa: E402
 
 SHOWN = re.compile(r"!\[([^]]*)\]\(([^)]*docs/images/|images/|\.\./images/)([\w.-]+)\)")
 

@@ -10,16 +10,20 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests" / "programs" / "solotest"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import stops
+import truth
+from servers import Connection, Redis
+from sign_test import median_with_interval
+
+# The other parts import these from here, since they are on the path only now.
+__all__ = ["Connection", "Redis", "stops", "truth"]
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
 TESTS = ROOT / "tests" / "programs" / "solotest"
-sys.path.insert(0, str(TESTS))
-sys.path.insert(0, str(HERE.parent))
-
-import stops  # noqa: E402, F401  pylint: disable=wrong-import-position,unused-import
-import truth  # noqa: E402, F401  pylint: disable=wrong-import-position,unused-import
-from servers import Connection, Redis  # noqa: E402, F401  pylint: disable=wrong-import-position,unused-import
-from sign_test import median_with_interval  # noqa: E402  pylint: disable=wrong-import-position
 
 KEYS = 1000
 VALUE_SIZE = 1000

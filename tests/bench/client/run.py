@@ -253,7 +253,7 @@ def under_pressure(server, enter, locked):
     def prepare():
         enter()
         if not locked:
-            import resource  # pylint: disable=import-outside-toplevel
+            import resource
 
             resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
             os.setgroups([])

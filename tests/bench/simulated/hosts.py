@@ -20,15 +20,17 @@ import sys
 import time
 import typing as t
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / ".ansible" / "collections"))
+
+import yaml
+from synthetic_fleets import host_result
+
+from ansible_collections.memstretch.density.plugins.module_utils.host import memory
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.tests.unit.fixtures.record_tree import replay
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(ROOT / ".ansible" / "collections"), str(ROOT / "tests")]
-
-import yaml  # noqa: E402
-from synthetic_fleets import host_result  # noqa: E402
-
-from ansible_collections.memstretch.density.plugins.module_utils.host import memory  # noqa: E402
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram  # noqa: E402
-from ansible_collections.memstretch.density.tests.unit.fixtures.record_tree import replay  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 # The directory with what prepare() has written.

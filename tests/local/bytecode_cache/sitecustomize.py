@@ -24,7 +24,7 @@ import zipimport
 _CACHE = os.environ.get("TEST_BYTECODE_CACHE", "")
 _ZIP_FILES = os.path.join(_CACHE, "modules")
 
-_compile_source = zipimport._compile_source  # type: ignore[attr-defined]
+_compile_source = zipimport._compile_source
 _make_directory = tempfile.mkdtemp
 
 
@@ -52,6 +52,6 @@ def _share_zip_files(suffix: str | None = None, prefix: str | None = None, dir: 
 
 
 if os.path.isdir(_ZIP_FILES):
-    zipimport._compile_source = _compile_once  # type: ignore[attr-defined]
-    tempfile.mkdtemp = _share_zip_files  # type: ignore[assignment]
+    zipimport._compile_source = _compile_once
+    tempfile.mkdtemp = _share_zip_files
     gc.set_threshold(100_000, 50, 100)

@@ -12,11 +12,12 @@ import sys
 
 import pytest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import certificates  # noqa: E402  pylint: disable=wrong-import-position
-from servers import Redis  # noqa: E402  pylint: disable=wrong-import-position
+import certificates
+from servers import Redis
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 BUILD = HERE / "build"
 

@@ -9,10 +9,11 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / ".ansible" / "collections"))  # `make setup-test` links the checkout there
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / ".ansible" / "collections"))
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest import client, options  # noqa: E402
+from ansible_collections.memstretch.density.plugins.module_utils.solotest import client, options
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 RANGES = {**options.RANGES, "cpu": options.CPU}
 # An endpoint without a server: a client that accepts its options fails to connect to it.
