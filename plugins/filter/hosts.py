@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import host_facts, host_labels, same_machine
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import host_facts, same_machine
 
 
 class FilterModule:
@@ -14,6 +14,5 @@ class FilterModule:
         """Return the filters by name."""
         return {
             "host_facts": host_facts.host_facts,
-            "host_labels": host_labels.host_labels,
             "same_machine": same_machine.same_machine,
         }
