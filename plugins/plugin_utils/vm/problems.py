@@ -31,13 +31,9 @@ def problems(settings: Settings) -> list[str]:
 
 def _names(settings: Settings) -> t.Iterator[str]:
     if settings["state"] not in STATES:
-        state = _shown(settings["state"])
-        yield f"vm_fleet_state: {state} is not allowed; it must be present, started, stopped or absent"
-    if not re.match(r"^[a-z][a-z0-9-]{0,31}\Z", str(settings["name"])):
-        yield (
-            f"vm_fleet_name: {_shown(settings['name'])} is not allowed; it must be 1 to 32 lower-case letters, digits "
-            'and "-", the first one a letter'
-        )
+        yield _refusal("state", settings["state"], "present, started, stopped or absent")
+    if not re.fullmatch("[a-z][a-z0-9-]{0,31}", str(settings["name"])):
+        yield _refusal("name", settings["name"], '1 to 32 lower-case letters, digits and "-", the first one a letter')
 
 
 def _hypervisors(settings: Settings) -> t.Iterator[str]:
@@ -73,18 +69,15 @@ def _image(settings: Settings) -> t.Iterator[str]:
         )
     if re.match("https?://", image) and not checksum:
         yield "vm_fleet_image_checksum: is missing; an image that is downloaded needs one, such as sha256:0123..."
-    if checksum and not re.match(r"^(sha256|sha512):[0-9a-f]{64,128}\Z", checksum):
-        yield (
-            f"vm_fleet_image_checksum: {_shown(checksum)} is not allowed; it must be sha256: or sha512:, followed by "
-            "the digits"
-        )
+    if checksum and not re.fullmatch("(sha256|sha512):[0-9a-f]{64,128}", checksum):
+        yield _refusal("image_checksum", checksum, "sha256: or sha512:, followed by the digits")
     if image and not settings["memory"]:
         yield "vm_fleet_memory: is missing; it must be the memory of one VM, such as 6G"
 
 
 def _reach(settings: Settings) -> t.Iterator[str]:
     if settings["reach"] not in REACHES:
-        yield f"vm_fleet_reach: {_shown(settings['reach'])} is not allowed; it must be auto, direct or hypervisor"
+        yield _refusal("reach", settings["reach"], "auto, direct or hypervisor")
     user = settings["network"].get("type") == "user"
     if user and settings["reached"] == DIRECT and settings["connection"] not in LOCAL:
         yield (
@@ -116,13 +109,12 @@ def _keys(settings: Settings) -> t.Iterator[str]:
 
 def _network(settings: Settings) -> t.Iterator[str]:
     address = settings["network"].get("address")
-    if address is not None and not re.match(r"^[0-9.]+/[0-9]+\Z", str(address)):
-        yield (
-            f"vm_fleet_network: address {_shown(address)} is not allowed; it must be the address of the hypervisor in "
-            "the new network, such as 10.77.0.1/22"
+    if address is not None and not re.fullmatch("[0-9.]+/[0-9]+", str(address)):
+        yield _refusal(
+            "network.address", address, "the address of the hypervisor in the new network, such as 10.77.0.1/22"
         )
 
 
-def _shown(value: t.Any) -> str:
-    """Return a value as a user would write it in YAML."""
-    return json.dumps(value, default=str)
+def _refusal(name: str, value: t.Any, allowed: str) -> str:
+    """Return the line for a value that is not allowed, with the value as a user would write it in YAML."""
+    return f"vm_fleet_{name}: {json.dumps(value, default=str)} is not allowed; it must be {allowed}"

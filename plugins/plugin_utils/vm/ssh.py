@@ -22,12 +22,13 @@ def ssh(access: t.Mapping[str, t.Any]) -> dict[str, str]:
             C(extra_args), with which Ansible reaches the hypervisor, empty where it has none; C(socket_directory) for
             connections that stay open; C(fleet), its name; C(known_hosts), the file with the VMs' host key.
     """
-    jump = _jump(access)
+    socket = _socket(access)
+    jump = _jump(access, socket)
     reach = access["reach"]
     if reach == "auto":
         # A controller that is the hypervisor reaches the VMs directly.
         reach = DIRECT if access["connection"] in LOCAL else HYPERVISOR
-    through = "-o " + shlex.quote(f"ProxyCommand={_proxy(access, jump)}")
+    through = "-o " + shlex.quote(f"ProxyCommand={_proxy(access, jump, socket)}")
     vm_args = [
         f"-o UserKnownHostsFile={access['known_hosts']}",
         f"-o HostKeyAlias={access['fleet']}",
@@ -60,20 +61,20 @@ def _socket(access: t.Mapping[str, t.Any]) -> str:
     return f"{access['socket_directory']}/{digest[:10]}j"
 
 
-def _jump(access: t.Mapping[str, t.Any]) -> str:
+def _jump(access: t.Mapping[str, t.Any], socket: str) -> str:
     """Return the command of ssh to the hypervisor, without its address.
 
     One connection to the hypervisor carries those to all of its VMs. sshd drops connections that come at once
     (MaxStartups), as they do after a long phase, so it stays open between phases.
     """
-    path = shlex.quote(f"ControlPath={_socket(access).replace('%', '%%')}")  # ssh expands % there
+    path = shlex.quote(f"ControlPath={socket.replace('%', '%%')}")  # ssh expands % there
     return (
         f"{_hypervisor(access)} -o ControlMaster=auto -o ControlPersist=30m -o {path} "
         "-o ServerAliveInterval=30 -o ServerAliveCountMax=4"
     )
 
 
-def _proxy(access: t.Mapping[str, t.Any], jump: str) -> str:
+def _proxy(access: t.Mapping[str, t.Any], jump: str, socket: str) -> str:
     """Return the command through which ssh reaches a VM.
 
     The connection to the hypervisor has ended after a phase of more than 30 minutes, and before a later play with the
@@ -81,7 +82,7 @@ def _proxy(access: t.Mapping[str, t.Any], jump: str) -> str:
     not stay with the connection (-o). A controller without flock goes on without it.
     """
     address = shlex.quote(access["address"])
-    lock = shlex.quote(f"{_socket(access)}.lock")
+    lock = shlex.quote(f"{socket}.lock")
     opened = (
         f"{jump} -O check {address} >/dev/null 2>&1 || flock -o -w 30 {lock} {jump} -n {address} true >/dev/null 2>&1"
     )

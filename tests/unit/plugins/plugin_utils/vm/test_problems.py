@@ -83,7 +83,7 @@ def test_what_can_be_done_is_not_refused(changes):
             {"has_host_private_key": True, "host_key": "ssh-ed25519 A"},
             "vm_fleet_host_private_key, vm_fleet_host_key: set at most one of the two",
         ),
-        ({"network": {"address": "10.77.0.1"}}, 'vm_fleet_network: address "10.77.0.1" is not allowed'),
+        ({"network": {"address": "10.77.0.1"}}, 'vm_fleet_network.address: "10.77.0.1" is not allowed'),
     ],
 )
 def test_each_invalid_value_has_one_line(changes, text):
