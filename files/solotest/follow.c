@@ -23,17 +23,17 @@
 #include "test.h"
 #include "watch.h"
 
-#define ARM_FOR (5 * NS_PER_S)         /* a server that cannot be reached is asked again for so long */
-#define ASK_AGAIN (200 * NS_PER_MS)    /* and so often, also between phases */
-#define PING_EVERY NS_PER_S            /* while it waits: a server closes connections that are idle */
+#define ARM_FOR (5 * NS_PER_S)         /* how long an unreachable server is tried again */
+#define ASK_AGAIN (200 * NS_PER_MS)    /* and after which pauses, also between phases */
+#define PING_EVERY NS_PER_S            /* while the client waits, since a server closes idle connections */
 #define LOOK_EVERY (100 * NS_PER_MS)   /* for connections that the server has closed */
-#define RELEASE_EVERY (20 * NS_PER_MS) /* it looks for the start */
-#define TRY_FOR (2 * NS_PER_S)         /* before the start is known */
-#define READY_BEFORE (100 * NS_PER_MS) /* a phase, it does nothing else any more: the pacer rehearses */
-#define END_BEFORE (50 * NS_PER_MS)    /* the next phase, it waits for no reply any more */
-#define LATE (5 * NS_PER_MS)           /* a phase that begins later than that is not loaded */
+#define RELEASE_EVERY (20 * NS_PER_MS) /* for the file with the start */
+#define TRY_FOR (2 * NS_PER_S)         /* limit of an attempt to connect before the start is known */
+#define READY_BEFORE (100 * NS_PER_MS) /* a phase: from then on only the pacer runs, and rehearses */
+#define END_BEFORE (50 * NS_PER_MS)    /* the next phase: from then on no reply is waited for */
+#define LATE (5 * NS_PER_MS)           /* a phase that would begin later than this is not loaded */
 #define HOT_SETS_FOR (2 * NS_PER_S)    /* of CPU */
-#define HOT_STEP_NS 15                 /* of CPU, to replay one access once */
+#define HOT_STEP_NS 15                 /* of CPU, to replay one access */
 
 struct follower {
     const struct settings *settings;
@@ -177,7 +177,7 @@ static bool is_same_server(const struct server_state *a, const struct server_sta
     return a->process_id == b->process_id;
 }
 
-/* True if the server has not answered in time, but every connection stands: it may be slow, and is not dead. */
+/* True if the server has not answered in time, but every connection is open: it may be slow, but it is not dead. */
 static bool is_slow(const struct follower *w)
 {
     const struct exchange *x = &w->outcome.test.exchange;
@@ -233,7 +233,7 @@ static void ping(struct follower *w, uint64_t until)
     w->next_ping = now_ns() + PING_EVERY;
 }
 
-/* Finds connections that the server has closed. Any text that is not owed is as bad: nothing was asked. */
+/* Finds connections that the server has closed. Text that answers no request is just as bad. */
 static void look_for_closed(struct follower *w)
 {
     struct exchange *x = &w->outcome.test.exchange;
@@ -252,7 +252,8 @@ static void look_for_closed(struct follower *w)
     }
 }
 
-/* Keeps the connections open until a time; `limit` is that of an attempt. Returns early only if a signal asks the program to stop. */
+/* Keeps the connections open until a time. `limit` is the longest that an attempt may take. Returns early only if a signal
+ * asks the program to stop. */
 static void wait_connected(struct follower *w, uint64_t until, uint64_t limit)
 {
     for (;;) {
@@ -285,8 +286,8 @@ static bool writes(const struct schedule *plan)
 /* A server that cannot be reached, or that has no connection left, may have one soon. */
 static bool is_worth_another_try(const struct failure *f)
 {
-    return !interrupted && (strcmp(f->kind, "connect") == 0 || strcmp(f->kind, "no_client") == 0 ||
-                            strcmp(f->kind, "not_ready") == 0);
+    return !interrupted &&
+           (strcmp(f->kind, "connect") == 0 || strcmp(f->kind, "no_client") == 0 || strcmp(f->kind, "not_ready") == 0);
 }
 
 static bool arm_once(struct follower *w, struct failure *f)
@@ -416,8 +417,8 @@ static void run_phase(struct follower *w, size_t i)
     w->next_ping = now_ns() + PING_EVERY;
 }
 
-/* Asks the server about itself, for this phase's end and the next one's beginning. What it does not tell in time stays
- * unknown. */
+/* Asks the server about itself, for the end of this phase and the beginning of the next. What it does not tell in time
+ * stays unknown. */
 static void look_at_server(struct follower *w, uint64_t until)
 {
     struct settings s = hurried(w->settings, until);
@@ -429,7 +430,7 @@ static void look_at_server(struct follower *w, uint64_t until)
     if (!w->connected || w->restarted)
         return;
     if (server_ask(&x->conns[0], &s, &w->outcome.after, &f)) {
-        check_server(w, &w->outcome.after); /* unless it said so when it was reached again, which may be before the load */
+        check_server(w, &w->outcome.after); /* unless it was seen at the new connection, which may be before the load */
         if (w->restarted)
             (void)fail(&w->outcome.failure, EXIT_LOST, "lost", "%s", w->unreachable.message);
     } else if (!is_slow(w)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Follow: one client for all phases of a schedule. It connects, reports that it is armed, waits for the file that holds
- * the common start, and runs each phase at its time by the monotonic clock, whoever sets the wall clock later. Its
+ * the common start, and runs each phase at its time by the monotonic clock, so that the wall clock may be set later. Its
  * output is one JSON document a line. It ends after the last phase, by a signal, and when the schedule is removed.
  *
  * Between phases it keeps its connections, and opens those again that the server has closed. A server that cannot be

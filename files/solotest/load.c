@@ -251,7 +251,7 @@ static uint64_t oldest_due(struct exchange *x)
     return oldest;
 }
 
-/* Counts what is missing of the window that ended at `end`: whoever waits for it has waited until now. */
+/* Counts the unanswered requests of the window that ended at `end`: each has waited until now. */
 static void count_unanswered(struct exchange *x, uint64_t end, uint64_t now)
 {
     struct windows *w = x->measurement->windows;

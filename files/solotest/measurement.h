@@ -57,8 +57,8 @@ void measurement_record(struct measurement *m);
 
 void measurement_add(struct measurement *m, const struct slot *slot, struct latencies t, uint64_t start);
 
-/* Requests that failed, were never answered, or were due and not sent: whoever waited for them has
- * waited for at least `age`. */
+/* Adds requests that failed, were never answered, or were due and not sent: each has taken at least
+ * `age`. */
 void measurement_add_lost(struct measurement *m, uint64_t age, uint64_t requests);
 
 /* Ends the measurement: records the rest, and chooses the lower bound. */

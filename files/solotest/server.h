@@ -35,7 +35,7 @@ bool server_ask(struct conn *c, const struct settings *s, struct server_state *s
 /* How long a command that frees memory may take, in seconds: gigabytes that were swapped out are slow. */
 double slow_timeout(const struct settings *s);
 
-/* Deletes all data, whoever wrote it. */
+/* Deletes all data, also of others. */
 bool server_flush(struct conn *c, const struct settings *s, struct failure *f);
 
 #define NOTE_KEY "memstretch:fill" /* see ownership.h */

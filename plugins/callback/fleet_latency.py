@@ -18,8 +18,8 @@ description:
     result of the module becomes a phase of an ad-hoc run called C(adhoc-<time>). The SLO of ad-hoc runs is set by the
     options below, and their table is printed at the end of the playbook. Tasks with the same influence and read mix are
     iterations of one cell. A host of the play that failed before is missing in each phase, so the run is invalid.
-  - Sleeps while the schedule of a run lasts, so that C(ansible-playbook) takes no CPU from the fleet meanwhile. Ctrl-C
-    ends all clients and recorders on the hosts.
+  - Sleeps while the schedule of a run lasts, so that C(ansible-playbook) takes no CPU from the fleet. Ctrl-C ends all
+    clients and recorders on the hosts.
 requirements:
   - Enable it with C(callbacks_enabled = memstretch.density.fleet_latency) in the section C([defaults]) of ansible.cfg.
 options:

@@ -24,7 +24,7 @@ description:
   - The original settings are restored at the end, also after an interruption. After a power cut or SIGKILL, the next
     execution restores them, or one with O(state=restored).
   - The finished repetitions are kept in the file C(memstretch-writeback.json) in O(directory) until the end. An
-    execution with the same options goes on from there, unless the host was started again meanwhile.
+    execution with the same options goes on from there, unless the host was started again in between.
 options:
   state:
     description:

@@ -71,7 +71,7 @@ class MeasurementError(Exception):
 def check_options(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the options with sizes and numbers as numbers. The first dirty_bytes is 0, for the host's own setting.
 
-    A flood_size of 0 is to be chosen for the host.
+    A flood_size of 0 means that it is chosen for the host.
 
     Raises:
         SettingError: an option is not allowed.
@@ -152,7 +152,7 @@ def undo(record: HostRecord, directory: str, run_command: RunCommand) -> None:
             if _is_our_directory(place):
                 slow_drive.remove(place, run_command)
                 shutil.rmtree(place)
-        settings.end()  # at last, since the record has one of the places
+        settings.end()  # last, since the record names one of the places
 
 
 def is_left(record: HostRecord, directory: str) -> bool:
@@ -303,7 +303,7 @@ class KeptRounds:
         )
 
     def take(self, settings: t.Sequence[Setting]) -> int:
-        """Add the repetitions that were kept to their settings. Return how many there are of each."""
+        """Add the repetitions that were kept to their settings. Return their number, which is the same for all."""
         for setting, repetitions in zip(settings, self._file.kept.get("repetitions", [])):
             setting.repetitions = [_from_json(each) for each in repetitions]
         return repetitions_done(self._file)
@@ -378,7 +378,7 @@ class Bench:
         return {cell: found[cell] for cell in cells}
 
     def _under_the_flood(self, write_size: int, threads: int) -> _Figures:
-        """Return the figures of a cell with the proof that the flood was written back meanwhile."""
+        """Return the figures of a cell, with the proof that the flood was written back at the same time."""
         with flood.Watch(self._files, self.disk, self._flood.pid) as watch:
             figures = self._synchronous(write_size, threads)
         evidence = flood.evidence(watch.samples, figures.pop("bytes"), self._flood.started)
@@ -446,7 +446,7 @@ def finished(directory: str, disk: str, options: t.Mapping[str, t.Any]) -> finis
 
 
 def repetitions_done(rounds: finished_rounds.FinishedRounds) -> int:
-    """Return the number of repetitions that were kept."""
+    """Return the number of repetitions that are kept."""
     return len((rounds.kept.get("repetitions") or [[]])[0])
 
 

@@ -80,7 +80,7 @@ class _Run:
         self.warnings: list[str] = []
 
     def _add_places(self) -> None:
-        """Say for each instance where its files are, in the kernel's numbers, which are the same under all names."""
+        """Return the place of each instance's files in the kernel's numbers, which are the same under all names."""
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             kernel = file.read().strip()
         for instance in self.configured:
@@ -93,7 +93,7 @@ class _Run:
         self.servers = {each.executable: self._server(each.executable) for each in self.instances}
         missing = sorted({each.executable for each in self.configured if not self.servers[each.executable]})
         left = 0
-        # Another inventory host may be the same machine, and may be writing its own files right now.
+        # Another inventory host may be the same machine and may be writing its own files at this moment.
         with contextlib.ExitStack() as locks:
             for root, same in sorted({each.root: each for each in self.configured}.items()):
                 locks.enter_context(self._locked(root, same))
@@ -156,7 +156,7 @@ class _Run:
             if self.configures:
                 self._check_directory(instance)
         if not self.configures and self.absent:
-            self.problems.add("state", "'absent' is not allowed where nothing is to be configured")
+            self.problems.add("state", "'absent' is not allowed with configure: false")
         self._refuse(self.problems.lines)
 
     def _check_user(self, instance: Instance) -> None:
@@ -413,7 +413,7 @@ class _Run:
         }
 
     def _report(self, instance: Instance, info: t.Mapping[str, str], pid: int | None) -> None:
-        """Add what the server says about itself, as far as it looks as it must."""
+        """Add what the server says about itself, as far as it is well-formed."""
 
         def matching(name: str, pattern: str) -> str | None:
             text = info.get(name, "")

@@ -9,7 +9,7 @@ Each session of a run has a directory on each machine, and in it each Redis that
 schedule        what the client does when; once this file is gone, the client and the machine's recorder end
 schedule.start  the time of the start, written by the controller when all clients are armed
 output          one JSON line when the client is armed, one for each finished phase, one at its end
-errors          what the client printed besides
+errors          anything else that the client printed
 launched.json   what is needed to read the output
 =============== ==================================================================================================
 

@@ -33,7 +33,7 @@ class HostBounds:
         upper: of the client, from the intended start to the reply. A request that was never answered counts with its
             age.
         observed: what the host's observer saw, if it has one.
-        lower: what server and platform caused for certain. A request for which that is unknown counts as 0, so results
+        lower: what server and platform certainly caused. A request for which that is unknown counts as 0, so results
             without time stamps of the kernel have a lower bound of 0 and cannot fail.
         lost: requests that failed, were never answered, or were due and not sent, those of the observer included.
         lateness_p99_us: p99 of the client's own delays, the largest of all iterations.

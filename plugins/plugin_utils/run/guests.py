@@ -51,7 +51,7 @@ def labels(fleet: t.Mapping[str, t.Mapping[str, t.Any]], pacing: str, guests: t.
     if ticks and pacing in ("sleep", "hybrid"):
         found.append(
             f"coarse timers: sleeps end only every {max(ticks.values()):g} ms on {_listed(ticks)}, so the clients "
-            f"there are late; what the host caused for certain (lower bound) and what a user may have waited (upper "
+            f"there are late; what the host certainly caused (lower bound) and what a user may have waited (upper "
             f"bound) are far apart"
         )
     elif ticks and pacing == "spin":
