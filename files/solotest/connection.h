@@ -31,7 +31,7 @@ struct conn {
     struct slot *slots; /* a ring of `depth`: from `head` on those in flight, then those staged */
     size_t depth, head, in_flight, staged;
     size_t owed; /* replies that are still to come, but that nobody waits for any more */
-    char *out; /* commands that are staged, or that the socket has not yet accepted */
+    char *out;   /* commands that are staged, or that the socket has not yet accepted */
     size_t out_size, out_used, out_sent, largest_command;
     bool blocked;       /* the socket has not accepted all of it at once */
     struct reply reply; /* that is being received */
@@ -87,7 +87,7 @@ ssize_t conn_receive(struct conn *c, char *to, int flags, struct arrival *a);
 /* Why the last conn_receive() failed, by `errno`. */
 const char *conn_problem(const struct conn *c);
 
-/* Receives what is owed, until a time. */
+/* Receives the replies that are still owed, until a time. */
 bool conn_settle(struct conn *c, uint64_t deadline, const char *name, struct failure *f);
 
 /* Takes bytes of replies that are owed. Returns how many it took. */

@@ -25,10 +25,10 @@ enum { SLOW_YIELD_NS = 500000, SLOW_YIELDS = 8 };
 
 #define READ_EVERY_NS (100 * NS_PER_US) /* while the client catches up */
 
-/* So shortly before its end the client no longer relies on a heartbeat to look at the clock. */
+/* This close to its end the client no longer relies on a heartbeat to look at the clock. */
 #define END_NEAR_NS (2 * NS_PER_S)
 
-#define QUIET_NS NS_PER_MS /* a window is written where the next request is due so much later */
+#define QUIET_NS NS_PER_MS /* a window is written if no request is due for this long */
 #define STOP_NS NS_PER_S
 
 #define LOST_STEPS 1000000 /* more requests that were not sent are counted in groups */
@@ -63,7 +63,8 @@ static bool load_receive_from(struct exchange *x, struct conn *c, int flags, str
     ssize_t n = conn_read(c, x->input, flags, r, &x->wall);
     if (n > 0) {
         if (flags == 0 && !r->full && r->stamped == c->stamped)
-            x->looked = max_u64(x->looked, since(r->at, r->waited)); /* it took all that had arrived until then */
+            x->looked =
+                max_u64(x->looked, since(r->at, r->waited)); /* it took everything that had arrived until then */
         size_t old = conn_discard(c, x->input, (size_t)n);
         return old == (size_t)n || replies_consume(x, c, x->input + old, (size_t)n - old, r);
     }
@@ -171,7 +172,7 @@ static bool load_receive_any(struct exchange *x, uint64_t deadline)
     }
     if (ready < 0)
         return errno == EINTR || exchange_failed(x, errno);
-    /* A wait that nothing ended has looked once more at its end. */
+    /* A wait that nothing ended has looked again at its end. */
     return load_receive_ready(x, ready == 0 ? max_u64(looked, until) : looked) && load_check_timeouts(x, looked);
 }
 
@@ -233,7 +234,7 @@ static bool load_should_read(const struct exchange *x, const struct conn *c, uin
     return x->unread_since != 0 && x->in_flight > 0 && since(now, x->unread_since) > READ_EVERY_NS;
 }
 
-/* When the next request is due that was not sent; NEVER if there is none. */
+/* Returns when the next request that was not sent is due; NEVER if there is none. */
 static uint64_t next_unsent(struct exchange *x)
 {
     if (x->staging != NULL)
@@ -241,7 +242,7 @@ static uint64_t next_unsent(struct exchange *x)
     return requests_left(x) ? pacer_due(&x->pacer, x->issued) : NEVER;
 }
 
-/* When the oldest request is due that is not answered, sent or not. */
+/* Returns when the oldest unanswered request was due, sent or not. */
 static uint64_t oldest_due(struct exchange *x)
 {
     uint64_t oldest = next_unsent(x);
@@ -272,7 +273,7 @@ static void count_unanswered(struct exchange *x, uint64_t end, uint64_t now)
         windows_add_unanswered(w, since(now, next + (uint64_t)((long double)i * x->pacer.period)), 1);
 }
 
-/* Closes the windows that are over, in a moment in which that delays no request, unless there is none for long. */
+/* Closes the windows that are over, as soon as that delays no request, and in any case after a while. */
 static void load_windows(struct exchange *x)
 {
     struct windows *w = x->measurement != NULL ? x->measurement->windows : NULL;

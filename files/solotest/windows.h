@@ -31,7 +31,7 @@ struct window *windows_find(struct windows *w, uint64_t at);
 /* When the oldest window ends, after the start. */
 uint64_t windows_end(const struct windows *w);
 
-/* Adds requests of the oldest window that have waited for so long. */
+/* Adds requests of the oldest window with the time that they have waited. */
 void windows_add_unanswered(struct windows *w, uint64_t age, uint64_t requests);
 
 /* Writes the oldest window and begins another one. */

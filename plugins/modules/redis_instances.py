@@ -39,8 +39,8 @@ options:
     required: true
     suboptions:
       host_state:
-        description: State of all instances of the inventory host. Of it, O(state) and the instance's own one the
-          strongest counts.
+        description: State of all instances of the inventory host. The strongest of it, O(state) and the
+          instance's own state counts.
         type: str
         choices: [present, stopped, absent]
       name:

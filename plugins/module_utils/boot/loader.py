@@ -45,7 +45,7 @@ class Entry(t.NamedTuple):
 
     kernel: str
     line: str
-    # What tells it from other entries of the same kernel, such as those of a snapshot or for debugging, and its place.
+    # Its place, and what distinguishes it from other entries of the same kernel, such as those of a snapshot.
     key: str = ""
     position: str = ""
 

@@ -16,7 +16,7 @@ page_cache_bytes  page cache of files with swap below a loop device that does no
 
 zram and zswap do not report whose pages they hold, so all pages are charged to the fleet. Clients outside of the group
 (several Redis instances on one machine) do not use its DRAM and are not charged; C(client_bytes) is what they take.
-Clients in VMs are in the memory of their VM, and thus in the group.
+Clients in VMs are in the memory of their VM, so they are in the group.
 
 Under a budget by huge pages, the rest of the host is the small host: charged is all memory in use that is not the
 budget's huge pages (C(host_bytes)). That holds the host's own programs, clients, zram and zswap, so nothing can be

@@ -250,7 +250,7 @@ def uninstall(path: str) -> None:
 def _require_ours(path: str) -> None:
     text = _text(path)
     if not path.startswith(f"{DIRECTORY}/") or not _OUR_NAMES.match(path[len(DIRECTORY) + 1 :]):
-        raise UnitError(f"{path} is no path of a unit of ours, so the record of this host's swap has been changed")
+        raise UnitError(f"{path} is not the path of one of our units, so this host's record of swap has been changed")
     if text is not None and not text.startswith(_COMMENT):
         raise UnitError(f"{path} was not written by swap_space; it was not touched. Move it away")
 

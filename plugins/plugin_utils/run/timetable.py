@@ -12,7 +12,7 @@ import typing as t
 QUIET_SECONDS = 0.05
 # The decision whether a host can still meet its SLO takes place in the gap.
 GAP_TO_DECIDE_SECONDS = 0.75
-# After the warm-up the limit of a DRAM budget is set once more, and then stays.
+# After the warm-up the limit of a DRAM budget is set again, and then stays.
 REFIT_SECONDS = 8.0
 # Nothing begins after the last phase, so it may take longer.
 LAST_SECONDS = 10.0

@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     slow_read_ns = parse("SLOW_READ_US", argv[4], 0, 1000000) * 1000;
     every = (uint64_t)parse("EVERY", argv[5], 1, 1000000);
     store = mmap(NULL, store_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    /* Reclaim waits for this program, which therefore must not wait for reclaim. A sleep shall end on time. */
+    /* Reclaim waits for this program, which therefore must not wait for reclaim. A sleep must end on time. */
     if (store == MAP_FAILED || mlockall(MCL_CURRENT) != 0 || prctl(PR_SET_TIMERSLACK, 1UL) != 0) {
         perror("slow_tier: its memory cannot be locked");
         return 1;

@@ -230,7 +230,7 @@ def test_what_another_inventory_has_set_up_is_neither_changed_nor_removed(site, 
     assert site.ok(host).facts["one"][str(ports[0])]["run_id"] == first["run_id"]
 
     owner = removed.output.partition("stays: another inventory (")[2].partition(")")[0]
-    assert site.ok(host, **other, redis_owner=owner).changed == 0, "who names the owner takes it over"
+    assert site.ok(host, **other, redis_owner=owner).changed == 0, "naming the owner takes it over"
     site.ok(host, redis_state="absent")
     assert site.files() is None
 

@@ -101,7 +101,7 @@ def test_a_record_that_names_a_foreign_unit_is_refused(tmp_path):
     with open(RECORD, "w", encoding="utf-8") as file:
         json.dump({**record, "units": [str(victim)]}, file)
     result = call_module(state="restored")
-    assert f"{victim} is no path of a unit of ours" in result["msg"]
+    assert f"{victim} is not the path of one of our units" in result["msg"]
     assert victim.read_text(encoding="ascii") == "precious"
     with open(RECORD, "w", encoding="utf-8") as file:
         json.dump(record, file)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The latencies once more: written from the rules in docs/measurement.md, with signed numbers and nothing of latency.h,
+ * The latencies a second time: written from the rules in docs/measurement.md, with signed numbers and nothing of latency.h,
  * and computed after the run from what crossed the border between engine and kernel (virtual.h). Both must agree in
  * each sample to the nanosecond, and in each slot of each histogram.
  */

@@ -167,7 +167,7 @@ def test_a_path_that_is_no_unit_of_ours_is_neither_written_nor_removed(tmp_path,
     path.parent.mkdir(exist_ok=True)
     path.write_text(DROP_IN, encoding="utf-8")
     for act in (lambda: install(str(path), DROP_IN), lambda: uninstall(str(path))):
-        with pytest.raises(UnitError, match="is no path of a unit of ours"):
+        with pytest.raises(UnitError, match="is not the path of one of our units"):
             act()
     assert path.read_text(encoding="utf-8") == DROP_IN
 
