@@ -17,13 +17,6 @@ CONDITIONS = {"changed_when", "failed_when", "that", "until", "when"}
 BRACES = re.compile(r"\{\{(.*?)\}\}(?!\})|\{%(.*?)%\}", re.DOTALL)
 
 
-class Loader(yaml.SafeLoader):
-    """Reads also the tags of Ansible."""
-
-
-Loader.add_multi_constructor("!", lambda loader, _tag, node: loader.construct_object(node))
-
-
 def expressions(text: str, key: str | None = None) -> t.Iterator[str]:
     """Yield the expressions of a text, each on one line."""
     bare = [text] if key in CONDITIONS and "{{" not in text else []
@@ -49,7 +42,7 @@ def too_long(path: pathlib.Path) -> list[str]:
     if path.suffix == ".j2":
         found = list(expressions(text))
     else:
-        documents = [document for document in yaml.compose_all(text, Loader=Loader) if document]
+        documents = [document for document in yaml.compose_all(text, Loader=yaml.CSafeLoader) if document]
         found = [each for document in documents for key, value in texts(document) for each in expressions(value, key)]
     return [each for each in found if len(each) > LONGEST]
 
