@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 
@@ -15,10 +14,8 @@ from .conftest import ON_THIS_MACHINE, free_ports
 
 
 @pytest.fixture
-def other_kernel(tmp_path):
-    """A Python that runs modules as on a machine with another boot id."""
-    if os.geteuid() != 0:
-        pytest.skip("another boot id needs a mount namespace, so root")
+def other_kernel(needs_root, tmp_path):
+    """A Python that runs modules as on a machine with another boot id, in a mount namespace."""
     boot_id = tmp_path / "boot_id"
     boot_id.write_text("00000000-0000-4000-8000-00000000hv01\n", encoding="ascii")
     python = tmp_path / "python"
