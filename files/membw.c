@@ -385,7 +385,7 @@ static size_t reader_bytes(uint64_t total, size_t readers)
 
 #define HUGE_BYTES ((size_t)2 << 20) /* on x86-64, and on ARM with 4 KiB pages */
 
-/* What a buffer of so many bytes takes: whole chunks, or whole huge pages. */
+/* What a buffer of this many bytes takes: whole chunks, or whole huge pages. */
 static size_t mapped_bytes(size_t bytes, const struct settings *s)
 {
     size_t unit = s->huge_pages == HUGE_NONE ? CHUNK_BYTES : HUGE_BYTES;

@@ -30,7 +30,7 @@ struct exchange {
     uint64_t stop_at; /* send nothing after this time */
     uint64_t end_at;  /* wait for no reply after this time, and call those that are missing unanswered; 0: wait */
     uint32_t
-        keys_each; /* above 1: every request is an MSET of so many keys, the last one of what is left of `planned` */
+        keys_each; /* above 1: every request is an MSET of this many keys, the last one of what is left of `planned` */
     bool stop_on_error;
     bool may_be_stopped;             /* a request to stop the program ends the load as planned */
     const char *name;                /* for progress */

@@ -45,7 +45,7 @@
 
 #define PUNCTUAL_NS (100 * NS_PER_US) /* later than that, a request is not punctual */
 #define OWN_DELAY_NS NS_PER_MS        /* a shorter delay is a wake-up, which every client has */
-/* What the server takes for a request beyond so many periods is a stall and not work. A server at the limit takes one
+/* What the server takes for a request beyond this many periods is a stall and not work. A server at the limit takes one
  * period on average; if its times are exponential, less than 1 % of its work is in what exceeds five (exp(-5)). Two would
  * take 14 % for stalls, and miss an overload of as much. */
 #define STALL_PERIODS 5

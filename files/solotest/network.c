@@ -33,7 +33,7 @@ struct addresses {
     struct address list[MOST_ADDRESSES];
 };
 
-_Static_assert(sizeof(struct addresses) <= 4096, "a pipe takes so many bytes at once");
+_Static_assert(sizeof(struct addresses) <= 4096, "a pipe takes this many bytes at once");
 
 bool wait_ready(int fd, short events, uint64_t deadline)
 {

@@ -108,7 +108,7 @@ const struct option_spec option_specs[] = {
     TEXT("--raw", raw_file, "FILE", "write each request's service, response, intended, lateness, wakeup, server in ns"),
     TEXT("--schedule", schedule, "FILE", "run the phases of this file, from a common start that FILE.start holds"),
     REAL("--windows", windows, "SECONDS", 0.05, 3600,
-         "print the bounds of each part of so many seconds at once, and end normally when stopped"),
+         "print the bounds of each part of this many seconds at once, and end normally when stopped"),
     TEXT("--lease", lease, "FILE", "with --windows: end 5 s after this file was last touched, or when it is removed"),
     FLAG("--protect", protect, "fill without FLUSHALL: delete only own keys, refuse other data"),
     FLAG("--json", json, "print one JSON object instead of the six lines"),

@@ -18,7 +18,7 @@ void catch_signals(void);
 /* From now on, no signal of these interrupts a system call: the result is written, however slowly it is read. */
 void ignore_signals(void);
 
-/* Sets `heartbeat` every so many seconds; 0 stops that. */
+/* Sets `heartbeat` every this many seconds; 0 stops that. */
 void heartbeat_every(double seconds);
 
 bool fail_interrupted(struct failure *f);

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 def williams_design(size: int) -> list[list[int]]:
-    """Return orders of so many arms in which each arm follows each other arm equally often.
+    """Return orders of this many arms in which each arm follows each other arm equally often.
 
     A run may leave something behind for the next one, so the arm before must not always be the same. Over all rows,
     each arm is also in each place equally often (E. J. Williams, Experimental designs balanced for the estimation of

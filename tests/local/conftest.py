@@ -274,7 +274,7 @@ class LocalFleet:
         return [line["phase"] for line in lines if "phase" in line]
 
     def wait_for_phase(self, number: int, process: subprocess.Popen) -> None:
-        """Return in the phase that follows so many others of the schedule. It must be long enough for that."""
+        """Return in the phase that follows this many others. It must be long enough for that."""
         wait_for("the start", self.session, process)
         wait_for(f"{number} phases", lambda: len(self.finished()) >= number and self.clients(), process)
 

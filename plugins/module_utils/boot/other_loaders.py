@@ -15,7 +15,7 @@ PROXMOX_DISKS = "/etc/kernel/proxmox-boot-uuids"
 
 
 def other_loader(files: HostFiles) -> str | None:
-    """Return which unsupported boot loader this host boots with, and how to change its command line; None if none."""
+    """Name the unsupported boot loader of this host, and how to change its command line; None without one."""
     if files.text(PROXMOX_DISKS):
         return (
             f"proxmox-boot-tool ({PROXMOX_DISKS}) copies kernels and menus to partitions of its own. Add the arguments "

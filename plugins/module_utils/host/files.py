@@ -137,7 +137,7 @@ def private_directory(parent: str | None = None) -> str:
 
 
 def read_file(path: str, size: int) -> bytes:
-    """Return at most so many bytes of a file. A pipe in its place would keep its reader waiting for ever.
+    """Return at most this many bytes of a file. A pipe in its place would keep its reader waiting for ever.
 
     Raises:
         OSError: it cannot be read, or is no regular file.

@@ -59,7 +59,7 @@ def ensure(
     Args:
         session: the directory of the session.
         phases: name, at and seconds of each; and C(refit), whether the limit of a DRAM budget is set again before it.
-        release_within: it ends if the session is not released within so many seconds.
+        release_within: it ends if the session is not released within this many seconds.
         decide: called after each phase with its name; it may remove the schedules of the clients.
         record_directory: where the record of the DRAM budget is.
     """

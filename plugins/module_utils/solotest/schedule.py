@@ -126,7 +126,7 @@ def launch(
         executable: path of the client.
         phases: name, at and seconds of each, from the start on; and influence, read_mix and max_seconds. None of them
             for a fill, which begins at once.
-        release_within: the client ends if it is not released within so many seconds.
+        release_within: the client ends if it is not released within this many seconds.
         stop: C(slo) and C(total), the number of requests of a cell, if all clients of this machine are ended once one
             of them cannot meet its SLO any more.
         run_command: AnsibleModule's method.
@@ -294,7 +294,7 @@ def collect(job: Job, first: int, until: int | None, wait: float) -> dict[str, t
         first: the phases before this one are left out.
         until: the phases from this one on are left out, and those before it are waited for; None for all of the
             schedule, after which nothing of the job is left on this machine.
-        wait: at most so many seconds.
+        wait: at most this many seconds.
 
     Returns:
         C(phases), the result of the module C(solotest) for each; and C(machine), what recorder.read() returns, from

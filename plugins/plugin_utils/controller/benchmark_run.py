@@ -28,6 +28,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
     reproduction,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
+    SCHEDULE_FILE,
     RunDirectory,
     RunError,
     attempt_name,
@@ -43,7 +44,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.machines im
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.observer import SAMPLES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 
-PENDING = "schedule.json"
 CALLBACK = "memstretch.density.fleet_latency"
 
 
@@ -177,7 +177,9 @@ def _begin(
         "fleet": options["fleet"],
         "hosts": options["host_records"],
         "phases": marked,
-        "pending": directory.read_json(PENDING) if begun.resumed and os.path.exists(directory.file(PENDING)) else None,
+        "pending": directory.read_json(SCHEDULE_FILE)
+        if begun.resumed and os.path.exists(directory.file(SCHEDULE_FILE))
+        else None,
     }
 
 

@@ -77,7 +77,7 @@ def _limit(arm: ArmForecast, demand: CellDemand, kind: str, tail: float) -> dict
 
 
 def _decided_by(arm: ArmForecast, beyond: t.Mapping[str, t.Any]) -> str:
-    """Return which part of the SLO a slightly slower tier misses."""
+    """Name the part of the SLO that a slightly slower tier misses."""
     if beyond["busy"] >= 1:
         return RATE
     return AVERAGE if beyond["avg_us"] > arm.config["slo"]["avg_us"] else P99

@@ -17,11 +17,14 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.clocks import HostClocks
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, utc
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
+    SCHEDULE_FILE,
+    SCHEMA,
+    RunDirectory,
+    utc,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.fleet_phase import PhaseResults
 
-# Seconds beyond its load that a phase takes, as long as none has been timed.
-PENDING = "schedule.json"
 _OF_SESSION = ("session", "directory", "resumed", "pending")
 
 
@@ -112,13 +115,13 @@ class RunRecorder:
         if self.schedule:
             self.schedule.start(start_at)
             document = {**self.schedule.plan, "schema": SCHEMA, "start_at": start_at}
-            self.directory.write_json(PENDING, document)
+            self.directory.write_json(SCHEDULE_FILE, document)
 
     def follow(self) -> None:
         """Sleep until the schedule is over, and say which phase is measured.
 
-        Ansible looks for the results of a task that waits, hundreds of times a second, and takes the CPUs of a machine
-        that is measured and the controller, too. While a callback sleeps, it does nothing.
+        While a task waits, Ansible looks for its result hundreds of times a second, on a machine that may be measured,
+        too. While a callback sleeps, Ansible does nothing.
         """
         if not self.schedule or self.schedule.start_at is None:
             return
@@ -203,7 +206,7 @@ class RunRecorder:
             self._write(phase, seen)
         if is_over:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.directory.file(PENDING))
+                os.unlink(self.directory.file(SCHEDULE_FILE))
             self.keep_clocks(self._after, ended.is_interrupted)
         return ended.is_interrupted
 

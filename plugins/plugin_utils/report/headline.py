@@ -94,7 +94,7 @@ def _times(value: float) -> str:
 
 
 def comparison(document: _Document) -> str:
-    """Return which arm differs most from the baseline, and by how much."""
+    """Describe the arm that differs most from the baseline, and by how much."""
     baseline = next(run for run in document["runs"] if run["run_id"] == document["baseline"])
     if baseline["verdict"] == INVALID:
         return f"Nothing can be compared: the runs of {baseline['name']} are not valid"

@@ -224,7 +224,7 @@ def _evidence(arms: comparison.Arms) -> list[str]:
 
 
 def _left_out(arms: comparison.Arms) -> list[str]:
-    """Return which cases an arm had no room for."""
+    """List the cases that an arm had no room for."""
     found = []
     for name, arm in arms.items():
         left_out = {

@@ -130,7 +130,7 @@ class HostClocks:
         return self._outside(host, result, begun_at, now)
 
     def _outside(self, host: str, result: t.Mapping[str, t.Any], begun_at: float, now: Reading) -> list[str]:
-        """Return which of a host's stamps are not between launch and collection."""
+        """List the stamps of a host that are not between launch and collection."""
         first = self.before[host]
         # The correction is 0 for an offset within its uncertainty, so it may be wrong by twice that.
         allowed = 2 * first.uncertainty + DRIFT * abs(now.at - first.at) + MARGIN_SECONDS

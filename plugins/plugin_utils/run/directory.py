@@ -19,6 +19,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.locks impo
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 
 SCHEMA = 1
+# The schedule of a run whose results are not collected yet.
+SCHEDULE_FILE = "schedule.json"
 # An upper bound for the result of one host in one phase (measured: see docs/results.md).
 BYTES_PER_RESULT = 16 * 1024
 
@@ -257,7 +259,7 @@ def first_attempt(run_id: str) -> str:
 
 
 def attempt_number(run_id: str) -> int:
-    """Return which attempt at its run run_id is."""
+    """Return the number of the attempt that a run's name stands for."""
     found = _ATTEMPT.search(run_id)
     return int(found[1]) if found else 1
 

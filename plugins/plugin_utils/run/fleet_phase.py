@@ -184,7 +184,7 @@ class PhaseResults:
         return reasons
 
     def _other_settings(self, result: t.Mapping[str, t.Any]) -> list[str]:
-        """Return which settings of a host were not those of the run."""
+        """List the settings of a host that were not those of the run."""
         measured = result["settings"]
         wanted = {**self.config["load"], "influence": self.phase["influence"], "read_mix": self.phase["read_mix"]}
         return [

@@ -49,7 +49,7 @@ def paired(mine: Runs, other: Runs) -> dict[str, PairedRatio | None]:
 
 
 def significant(p_values: t.Sequence[t.Mapping[str, float | None]]) -> list[dict[str, bool | None]]:
-    """Return which ratios of a comparison are significant even though it has many of them.
+    """Find the ratios of a comparison that are significant even though it has many of them.
 
     The ratios of one figure are corrected together, over all arms and cells: the probability that even one of them
     counts as significant by chance is at most 5 %.

@@ -86,7 +86,7 @@ def _curve(measured: t.Mapping[str, t.Any]) -> list[list[float]] | None:
 
 
 def _time_of(key: float, counts: t.Sequence[int], ends: t.Sequence[float]) -> float:
-    """Find when so many keys were written, from the number of keys in each interval and its end."""
+    """Find the time at which this many keys were written, from the number of keys in each interval and its end."""
     done, began = 0.0, 0.0
     for count, ended in zip(counts, ends):
         if done + count >= key and count:

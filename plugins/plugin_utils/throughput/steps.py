@@ -42,7 +42,7 @@ MOST_PASSES = 100  # with so little data, the size of the data and not the bench
 # The hot part fills this share of a DRAM budget: the kernel's choice of pages to keep is not exact.
 HOT_SHARE = 0.8
 
-# The size of the data if the user names none: this share of the memory, at most so many bytes.
+# The size of the data if the user names none: this share of the memory, at most this many bytes.
 SHARE_BY_DEFAULT = 48
 MOST_BY_DEFAULT = 256 * 2**20
 
@@ -180,7 +180,7 @@ def _step(case: str, op: str | None, size: int, keys: int, pattern: str, read_mi
 
 
 def _both(case: str, size: int, keys: int, seconds: float | None = None) -> list[dict[str, t.Any]]:
-    """Return a step that SETs and one that GETs: for so many seconds at random, or all keys in sequence."""
+    """Return a step that SETs and one that GETs: for this many seconds at random, or all keys in sequence."""
     pattern = "sequential" if seconds is None else "uniform"
     return [
         {**_step(case, op, size, keys, pattern, mix), "duration": seconds}
@@ -194,13 +194,13 @@ def _empty(size: int) -> dict[str, t.Any]:
 
 
 def _memory(keys: int, size: int, in_flight: int) -> int:
-    """Return the bytes that Redis needs for so many values, with the requests and replies in flight."""
+    """Return the bytes that Redis needs for this many values, with the requests and replies in flight."""
     values = keys * (_allocation(size + _VALUE_HEADER) + _OVERHEAD)
     return int(_MARGIN * (values + 2 * in_flight * size)) + _REDIS_BYTES
 
 
 def _allocation(size: int) -> int:
-    """Compute what Redis' allocator takes for so many bytes.
+    """Compute what Redis' allocator takes for this many bytes.
 
     jemalloc has four classes of sizes for each doubling, at multiples of 16 bytes (jemalloc(3), "size classes").
     """
@@ -209,7 +209,7 @@ def _allocation(size: int) -> int:
 
 
 def select(steps: t.Sequence[dict[str, t.Any]], room: int) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
-    """Return the steps that need at most so many bytes, and the cases of the others.
+    """Return the steps that need at most this many bytes, and the cases of the others.
 
     Raises:
         SettingError: no case is left.

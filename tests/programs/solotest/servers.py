@@ -123,14 +123,14 @@ class Redis:
         return int(self.command("DBSIZE").strip(": \r\n"))
 
     def await_gets(self, count, client):
-        """Wait until clients have sent so many GETs; the process of one must go on."""
+        """Wait until clients have sent this many GETs; the process of one must go on."""
         while (calls := re.search(r"cmdstat_get:calls=(\d+)", self.command("INFO", "commandstats"))) is None or int(
             calls.group(1)
         ) < count:
             assert client.poll() is None
 
     def await_clients(self, count, client):
-        """Wait until so many are connected."""
+        """Wait until this many are connected."""
         while self.command("CLIENT", "LIST").count("id=") <= count:
             assert client.poll() is None
 

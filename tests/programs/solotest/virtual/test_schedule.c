@@ -33,7 +33,7 @@ static void test_a_start_that_is_no_time(void)
     CHECK(start_parse("1764205000.5\n", &wall) && wall == UINT64_C(1764205000500000000));
 }
 
-/* The server hangs from the middle of the phase on, with requests in flight on each of so many connections. */
+/* The server hangs from the middle of the phase on, with requests in flight on each of this many connections. */
 static void hang(size_t connections, size_t pipeline, enum pacing pacing)
 {
     static uint64_t services[REQUESTS];

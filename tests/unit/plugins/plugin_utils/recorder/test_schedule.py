@@ -10,8 +10,9 @@ import time
 import pytest
 from synthetic_fleets import START
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import PENDING, RunRecorder
+from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.schedule import Launched
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEDULE_FILE
 
 MACHINE = {"machine": "boot", "own": True, "phases": {}}
 
@@ -55,14 +56,14 @@ def test_all_phases_are_written_from_one_collection(recorder, begun, make_result
     plan = plan_of(begun)
     recorder.begin_schedule(plan)
     recorder.start_schedule(START)
-    assert recorder.directory.read_json(PENDING)["start_at"] == START
+    assert recorder.directory.read_json(SCHEDULE_FILE)["start_at"] == START
     for number, host in enumerate(begun["expected"]):
         recorder.collect(host, "client", answers(plan, make_result, number), None)
     recorder.end_schedule()
     found = phases(recorder)
     assert len(found) == len(plan["phases"]) and all(each["valid"] for each in found.values())
     assert found["03"]["start_at"] == START + plan["phases"][1]["at"]
-    assert not os.path.exists(recorder.directory.file(PENDING))
+    assert not os.path.exists(recorder.directory.file(SCHEDULE_FILE))
 
 
 def test_a_host_that_dies_in_a_phase_keeps_those_before(recorder, begun, make_result):
@@ -236,4 +237,4 @@ def test_ctrl_c_ends_the_clients_and_says_so(recorder, begun, tmp_path, printed,
     assert loop.wait(5) == 0
     assert any("Stopping the 1 client" in line for line in printed)
     assert any("run the same command again" in line for line in printed)
-    assert os.path.exists(recorder.directory.file(PENDING)), "the finished phases can still be collected"
+    assert os.path.exists(recorder.directory.file(SCHEDULE_FILE)), "the finished phases can still be collected"

@@ -32,7 +32,7 @@ def test_a_sharp_boundary_is_known_to_one_host(truth):
     arm, order = found(steep(truth))
     assert (arm["density"], arm["stopped_by"], arm["indicative"]) == (truth, "factor", False)
     low, high = arm["passes"]["n90_interval"]
-    assert (low, high) == (truth, truth) or (truth == 8 and low >= 6 and high is None), "or: at least so many"
+    assert (low, high) == (truth, truth) or (truth == 8 and low >= 6 and high is None), "or: at least this many"
     assert arm["ratio"] is None and arm["if_discarded_failed"] is None
     assert len(order) <= 40
 
