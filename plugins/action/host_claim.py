@@ -8,44 +8,32 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.memstretch.density.plugins.plugin_utils.claimant import Claimant, is_running, this_playbook
+from ansible_collections.memstretch.density.plugins.plugin_utils.host_action import HostAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(HostAction):
     """Only the controller knows whether a playbook still runs. Nothing but a message is taken from the host."""
-
-    _supports_check_mode = True
-    _supports_async = False
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        claimant = this_playbook()
-        try:
-            result.update(self._claim(claimant, task_vars))
-        finally:
-            self._remove_tmp_path(self._connection._shell.tmpdir)
-        if self._discovered_interpreter_key:
-            result["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
-        return result
+        answer = self._claim(this_playbook(), task_vars)
+        holder = answer.pop("holder", None)
+        if holder and not answer.get("failed"):
+            answer.update(failed=True, msg=refusal(holder))
+        return {**result, **answer}
 
     def _claim(self, claimant: Claimant, task_vars: t.Any) -> dict[str, t.Any]:
-        answer = self._ask(claimant._asdict(), "", task_vars)
-        holder = _checked(answer.get("holder"))
+        """Claim the host, also in place of a playbook of this controller that does not run any more."""
+        answer = self._ask(claimant, "", task_vars)
+        holder = answer.get("holder")
         if holder and holder["controller"] == claimant.controller and not is_running(holder["process"]):
-            answer = self._ask(claimant._asdict(), holder["process"], task_vars)
-            holder = _checked(answer.get("holder"))
-        if answer.get("failed") or answer.get("unreachable"):
-            kept = {name: bool(answer.get(name)) for name in ("failed", "unreachable")}
-            return {**kept, "msg": _line(answer.get("msg"))}
-        if holder:
-            return {"failed": True, "msg": refusal(holder)}
-        return {"changed": False}
+            answer = self._ask(claimant, holder["process"], task_vars)
+        return answer
 
-    def _ask(self, claimant: dict[str, t.Any], replaces: str, task_vars: t.Any) -> dict[str, t.Any]:
-        arguments = {**self._task.args, "claimant": claimant, "replaces": replaces}
-        return self._execute_module(module_args=arguments, task_vars=task_vars)
+    def _ask(self, claimant: Claimant, replaces: str, task_vars: t.Any) -> dict[str, t.Any]:
+        arguments = {**self._task.args, "claimant": claimant._asdict(), "replaces": replaces}
+        return self.ask(task_vars, _accepted, module_args=arguments)
 
 
 def refusal(holder: t.Mapping[str, t.Any]) -> str:
@@ -55,6 +43,13 @@ def refusal(holder: t.Mapping[str, t.Any]) -> str:
         f"another playbook is changing this host since {since}: {holder['text']}. Nothing was changed. Wait until it "
         "ends. If it does not run any more, take the host over with -e host_tuning_take_over=true"
     )
+
+
+def _accepted(answer: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return who has the host, if somebody has, or why it could not be asked."""
+    if answer.get("failed") or answer.get("unreachable"):
+        return {"failed": bool(answer.get("failed")), "msg": _line(answer.get("msg"))}
+    return {"changed": False, "holder": _checked(answer.get("holder"))}
 
 
 def _checked(holder: t.Any) -> dict[str, t.Any] | None:

@@ -10,21 +10,17 @@ import time
 import typing as t
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.host_action import HostAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, schedule_answer
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError, unusable
 
 
-class ActionModule(ActionBase):
+class ActionModule(HostAction):
     """Run the module on the host and return only what schedule_answer accepts of its answer.
 
     A client is released without the module, since a shell writes a small file sooner than Python starts. C(role) says
     whether this is the C(client) of the host, its C(observer), or a C(machine) that is only recorded.
     """
-
-    _supports_check_mode = True
-    _supports_async = False
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         given = self._task.args
@@ -32,27 +28,13 @@ class ActionModule(ActionBase):
         marks = {"schedule_role": role, "schedule_host": str(self._task.delegate_to or name)}
         if given["state"] == "released":
             return {**self._release(given), **marks}
-        result = {**super().run(tmp, task_vars), **self._answer(task_vars)}
+        result = {**super().run(tmp, task_vars), **self.ask(task_vars, self._accepted)}
         clock = self._clock() if "collected" in result else None  # a client that is overloaded ends late
         if clock:
             result["collected_clock"] = clock._asdict()
         if "job" in result:
             result["stop_command"] = self._stop_command(result["job"])
         return {**result, **marks}
-
-    def _answer(self, task_vars: t.Any) -> dict[str, t.Any]:
-        """Run the module on the host, and return what is accepted of its answer."""
-        answer = self._execute_module(task_vars=task_vars)
-        try:
-            accepted = self._accepted(answer)
-        except MeasurementError as error:
-            accepted = unusable(error)
-        if answer.get("unreachable") is True:
-            accepted["unreachable"] = True
-        if self._discovered_interpreter_key:
-            accepted["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
-        self._remove_tmp_path(self._connection._shell.tmpdir)
-        return accepted
 
     def _accepted(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
         if self._task.args["state"] == "launched":
