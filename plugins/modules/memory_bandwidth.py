@@ -171,18 +171,18 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time i
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
-ARGUMENTS = dict(
-    executable=dict(type="path", default="membw"),
-    pattern=dict(type="str", choices=["all", "line"], default="all"),
-    buffer=dict(type="str", default=""),
-    cache=dict(type="str", default=""),
-    seconds=dict(type="raw", default=0.5),
-    repetitions=dict(type="raw", default=3),
-    readers=dict(type="raw", default=[]),
-    huge_pages=dict(type="str", choices=["none", "transparent", "reserved"], default="none"),
-    channels=dict(type="raw"),
-    link=dict(type="raw"),
-)
+ARGUMENTS = {
+    "executable": {"type": "path", "default": "membw"},
+    "pattern": {"type": "str", "choices": ["all", "line"], "default": "all"},
+    "buffer": {"type": "str", "default": ""},
+    "cache": {"type": "str", "default": ""},
+    "seconds": {"type": "raw", "default": 0.5},
+    "repetitions": {"type": "raw", "default": 3},
+    "readers": {"type": "raw", "default": []},
+    "huge_pages": {"type": "str", "choices": ["none", "transparent", "reserved"], "default": "none"},
+    "channels": {"type": "raw"},
+    "link": {"type": "raw"},
+}
 
 
 def theory_of(module: AnsibleModule, files: HostFiles, channels: int | None, pairs: list) -> dict:
@@ -234,11 +234,11 @@ def main() -> None:
         nodes = bandwidth.nodes(files, bandwidth.allowed_cpus())
         measurements = bandwidth.measurements(nodes, options)
         largest = bandwidth.check_room(files, nodes, measurements, options)
-        expected = dict(
-            measurements=len(measurements),
-            reading_seconds=len(measurements) * options["repetitions"] * options["seconds"],
-            largest_buffer=largest,
-        )
+        expected = {
+            "measurements": len(measurements),
+            "reading_seconds": len(measurements) * options["repetitions"] * options["seconds"],
+            "largest_buffer": largest,
+        }
         if module.check_mode:
             module.exit_json(changed=False, msg="check mode: nothing was measured", **expected)
         origin = Origin(files)
@@ -264,7 +264,7 @@ def main() -> None:
         warnings=warnings,
         link=bandwidth.link(pairs, options["link"]),
         theory=theory_of(module, files, options["channels"], pairs),
-        placement=dict(swap_drives=drives, virtual_machines=machines),
+        placement={"swap_drives": drives, "virtual_machines": machines},
         origin=origin.facts(),
     )
     module.exit_json(changed=False, memory_bandwidth=result, **expected)

@@ -94,13 +94,13 @@ from ansible_collections.memstretch.density.plugins.module_utils.experiment impo
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number, size_in_bytes
 
-ARGUMENTS = dict(
-    drive=dict(type="path"),
-    size=dict(type="str", default="64M"),
-    samples=dict(type="int", default=10_000),
-    compressibility=dict(type="float", default=0),
-    max_seconds=dict(type="float", default=10),
-)
+ARGUMENTS = {
+    "drive": {"type": "path"},
+    "size": {"type": "str", "default": "64M"},
+    "samples": {"type": "int", "default": 10_000},
+    "compressibility": {"type": "float", "default": 0},
+    "max_seconds": {"type": "float", "default": 10},
+}
 NUMBERS = ("samples", "compressibility", "max_seconds")
 
 

@@ -113,18 +113,18 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import site
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES
 
-ARGUMENTS = dict(
-    executable=dict(type="path", default="solotest"),
-    redis=dict(type="path"),
-    required=dict(type="bool", default=True),
-    rate=dict(type="float", default=5000),
-    key_count=dict(type="int", default=10000, no_log=False),
-    value_size=dict(type="int", default=1024),
-    pacing=dict(type="str", choices=["hybrid", "sleep", "spin"], default="hybrid"),
-    cpu_idle=dict(type="str", choices=["default", "awake"], default="default"),
-    blocks=dict(type="int", default=10),
-    block_seconds=dict(type="float", default=2),
-)
+ARGUMENTS = {
+    "executable": {"type": "path", "default": "solotest"},
+    "redis": {"type": "path"},
+    "required": {"type": "bool", "default": True},
+    "rate": {"type": "float", "default": 5000},
+    "key_count": {"type": "int", "default": 10000, "no_log": False},
+    "value_size": {"type": "int", "default": 1024},
+    "pacing": {"type": "str", "choices": ["hybrid", "sleep", "spin"], "default": "hybrid"},
+    "cpu_idle": {"type": "str", "choices": ["default", "awake"], "default": "default"},
+    "blocks": {"type": "int", "default": 10},
+    "block_seconds": {"type": "float", "default": 2},
+}
 SERVERS = ("redis-server", "valkey-server")
 
 

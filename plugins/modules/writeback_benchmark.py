@@ -202,22 +202,22 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.settings i
 from ansible_collections.memstretch.density.plugins.module_utils.host.temporary import TemporarySettings
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 
-ARGUMENTS = dict(
-    state=dict(type="str", choices=["measured", "restored"], default="measured"),
-    directory=dict(type="path", required=True),
-    dirty_bytes=dict(type="list", elements="str", default=["1G", "256M", "64M", "16M", "4M", "1M"]),
-    refine=dict(type="raw", default=1),
-    queues=dict(type="list", elements="dict", default=[]),
-    write_sizes=dict(type="list", elements="str", default=["16K", "4K"]),
-    threads=dict(type="raw", default=[10, 1]),
-    seconds=dict(type="raw", default=5),
-    repetitions=dict(type="raw", default=5),
-    file_size=dict(type="str", default="64M"),
-    flood_size=dict(type="str", default=""),
-    emulated_iops=dict(type="raw", default=0),
-    emulated_bandwidth=dict(type="str", default="150M"),
-    record_directory=dict(type="path", default=DIRECTORY),
-)
+ARGUMENTS = {
+    "state": {"type": "str", "choices": ["measured", "restored"], "default": "measured"},
+    "directory": {"type": "path", "required": True},
+    "dirty_bytes": {"type": "list", "elements": "str", "default": ["1G", "256M", "64M", "16M", "4M", "1M"]},
+    "refine": {"type": "raw", "default": 1},
+    "queues": {"type": "list", "elements": "dict", "default": []},
+    "write_sizes": {"type": "list", "elements": "str", "default": ["16K", "4K"]},
+    "threads": {"type": "raw", "default": [10, 1]},
+    "seconds": {"type": "raw", "default": 5},
+    "repetitions": {"type": "raw", "default": 5},
+    "file_size": {"type": "str", "default": "64M"},
+    "flood_size": {"type": "str", "default": ""},
+    "emulated_iops": {"type": "raw", "default": 0},
+    "emulated_bandwidth": {"type": "str", "default": "150M"},
+    "record_directory": {"type": "path", "default": DIRECTORY},
+}
 
 
 def undone(module: AnsibleModule, record: HostRecord) -> bool:
@@ -270,7 +270,7 @@ def main() -> None:
         options["flood_size"] = done.kept.get("flood_size", options["flood_size"])
         seconds = writeback.writing_seconds(options)
         repetitions = writeback.repetitions_done(done)
-        expected = dict(writing_seconds=seconds, flood_size=options["flood_size"], repetitions_done=repetitions)
+        expected = {"writing_seconds": seconds, "flood_size": options["flood_size"], "repetitions_done": repetitions}
         if module.check_mode:
             module.exit_json(changed=left, msg="check mode: nothing was measured", **expected)
         with record.locked():
