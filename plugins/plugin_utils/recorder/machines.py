@@ -24,6 +24,7 @@ class Machines:
     def __init__(self, run: t.Mapping[str, t.Any], directory: RunDirectory) -> None:
         groups = run.get("inventory", {}).get("groups", {})
         self._directory = directory
+        self._failures: dict[str, str] = {}  # why a machine could not be read at the beginning
         # The boot id of each hypervisor, if its record is known.
         self._hypervisors: dict[str, str | None] = {
             name: (run["hosts"].get(name, {}).get("kernel") or {}).get("boot_id")
@@ -41,7 +42,9 @@ class Machines:
             file = name.strip("/").replace("/", "-") + ".txt"
             if not os.path.exists(self._file(host, file)):  # a resumed run keeps those of its beginning
                 self._write(host, file, text)
-        log = reading.get("log") or {"unknown": failure_message(reading)}
+        if "log" not in reading:
+            self._failures[host] = failure_message(reading)
+        log = reading.get("log") or {"unknown": self._failures[host]}
         if "text" in log or "unknown" in log:  # at the beginning, messages have no text
             self._write_log(host, log)
 
@@ -60,7 +63,8 @@ class Machines:
             if machine in document["pressure"]:  # also of a hypervisor that is the fleet's own machine
                 hypervisors[name] = {"machine": machine}
             else:
-                hypervisors[name] = {"machine": None, "unknown": "nothing of it was recorded in this phase"}
+                why = f": {self._failures[name]}" if name in self._failures else ""
+                hypervisors[name] = {"machine": None, "unknown": f"nothing of it was recorded in this phase{why}"}
         document["hypervisors"] = hypervisors
 
     def _write_log(self, host: str, log: t.Mapping[str, t.Any]) -> None:

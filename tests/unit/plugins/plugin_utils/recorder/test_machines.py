@@ -23,7 +23,7 @@ def text(directory, *names):
 def on_hypervisors(begun, make_result, tmp_path):
     """A function that records a run on the hypervisors hv1 and hv2, and returns its directory."""
 
-    def record(name, readings, fails=()):
+    def record(name, readings, fails=(), unread=None):
         groups = {"hypervisors": ["hv1", "hv2"], "fleet": begun["expected"]}
         run = {
             **begun,
@@ -32,6 +32,8 @@ def on_hypervisors(begun, make_result, tmp_path):
             "inventory": {"groups": groups, "addresses": {}},
         }
         recorder = RunRecorder(run, lambda line: None)
+        for host, why in (unread or {}).items():
+            recorder.add_reading(host, {"unreachable": True, "msg": why})
         for phase in begun["phases"]:
             results = {
                 host: "it died" if host in fails else make_result(phase, number, machine=f"guest-{host}")
@@ -67,11 +69,13 @@ def test_the_hypervisors_are_in_the_phases_the_report_and_the_comparison(on_hype
 
 
 def test_guests_alone_do_not_stand_for_their_hypervisors(on_hypervisors):
-    unread, partly = on_hypervisors("unread", []), on_hypervisors("partly", ["hv1"])
+    unread = on_hypervisors("unread", [], unread={"hv2": "no route to host"})
+    partly = on_hypervisors("partly", ["hv1"])
     for row in compare([ArmRuns(None, [unread]), ArmRuns(None, [partly])])[0]["cells"]:
         assert row["page_ins_per_second"] is None
-    unknown = unread.read_json("phases", "03-i0-r100-1.json")["hypervisors"]["hv1"]["unknown"]
-    assert unknown == "nothing of it was recorded in this phase"
+    found = unread.read_json("phases", "03-i0-r100-1.json")["hypervisors"]
+    assert found["hv1"]["unknown"] == "nothing of it was recorded in this phase"
+    assert found["hv2"]["unknown"] == "nothing of it was recorded in this phase: no route to host"
 
 
 def test_raw_records_are_kept_below_a_name_that_is_no_path(begun):
