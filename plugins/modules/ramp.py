@@ -82,13 +82,13 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import session
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
 
-ARGUMENTS = dict(
-    plan=dict(type="dict", required=True),
-    arm=dict(type="str", required=True),
-    round=dict(type="int", required=True),
-    directory=dict(type="path", required=True),
-    file=dict(type="str", required=True),
-)
+ARGUMENTS = {
+    "plan": {"type": "dict", "required": True},
+    "arm": {"type": "str", "required": True},
+    "round": {"type": "int", "required": True},
+    "directory": {"type": "path", "required": True},
+    "file": {"type": "str", "required": True},
+}
 
 
 def main() -> None:
