@@ -27,13 +27,6 @@ def reached(vms: t.Any, names: t.Collection[str], variables: t.Mapping[str, t.An
         raise AnsibleFilterError(str(error)) from error
 
 
-def dhcp_range(address: str) -> dict[str, str]:
-    try:
-        return vm_members.dhcp_range(address)
-    except SettingError as error:
-        raise AnsibleFilterError(str(error)) from error
-
-
 class FilterModule:
     """Filters of the role vm_fleet."""
 
@@ -45,6 +38,4 @@ class FilterModule:
             "vm_reached": reached,
             "vm_ssh": ssh.ssh,
             "vm_inventory": vm_members.inventory_text,
-            "vm_network_is_own": vm_members.owns_network,
-            "dhcp_range": dhcp_range,
         }

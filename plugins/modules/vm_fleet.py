@@ -16,8 +16,9 @@ description:
   - A VM's UUID and MAC address follow from the fleet's name, its salt and the VM's number, so a VM that is created
     again keeps its address. The salt is random. The module creates it with the directory, where it is kept in the file
     C(.memstretch-fleet), so two fleets with one name in two directories do not share VMs.
-  - A fleet that was created without a salt, by an earlier version, keeps its UUIDs and MAC addresses until
-    it is removed.
+  - Makes a libvirt network, if O(network) has an address and there is none of that name. The network is the fleet's by
+    a UUID that follows from the salt, and by its name in that file. It goes with the last VM, unless somebody else uses
+    it.
   - Changes only VMs that carry its mark, an element of its own XML namespace in the VM's metadata that names the fleet,
     and that have the UUID derived for this fleet. A copy of such a VM has another UUID, so it is foreign.
   - Checks first whether the host can carry the fleet (memory and swap, disk, addresses, CPUs), and refuses before it
@@ -30,15 +31,16 @@ options:
     required: true
   state:
     description:
+      - V(prepared) creates the directory of the fleet, with its salt, and the network. It changes no VM.
       - V(present) creates missing VMs, and leaves running VMs running.
       - V(started) creates missing VMs and starts all.
       - V(stopped) creates missing VMs, and stops running ones.
-      - V(absent) removes every VM of the fleet on this host with its disk, and all other files of the fleet.
-        With O(only), it removes only these VMs and their disks; the other files go with the last VM.
+      - V(absent) removes every VM of the fleet on this host with its disk, its networks, and all other files of the
+        fleet. With O(only), it removes only these VMs and their disks; the rest goes with the last VM.
       - A VM whose definition differs from the options is stopped, defined again, and started if it was running.
         Its disk stays.
     type: str
-    choices: [present, started, stopped, absent]
+    choices: [prepared, present, started, stopped, absent]
     default: started
   vms:
     description:
@@ -70,7 +72,7 @@ options:
   image:
     description:
       - The golden image, a disk of qcow2 or raw format that nothing writes to. Required unless O(master) is set or
-        O(state=absent).
+        O(state) is V(absent) or V(prepared).
       - A VM that was cloned from another image gets a new disk, and the contents of its old disk are lost.
     type: path
   master:
@@ -136,8 +138,8 @@ options:
         default: default
       address:
         description:
-          - The host's address in a V(network) that a later task creates, such as V(10.77.0.1/22). With it the network
-            need not exist yet.
+          - The host's address in a V(network), such as V(10.77.0.1/22). With it the network need not exist yet. It is
+            made with NAT, and its VMs get the addresses after the host's. An existing network must have this address.
         type: str
       first_port:
         description:
@@ -248,7 +250,7 @@ vms:
       description: MAC address.
       type: str
 actions:
-  description: What was or would be done, one line per VM.
+  description: What was or would be done, one line per VM and network.
   returned: success
   type: list
   elements: str
@@ -284,7 +286,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.template imp
 
 ARGUMENTS = {
     "fleet": {"type": "str", "required": True},
-    "state": {"type": "str", "choices": ["present", "started", "stopped", "absent"], "default": "started"},
+    "state": {"type": "str", "choices": ["prepared", "present", "started", "stopped", "absent"], "default": "started"},
     "vms": {"type": "dict", "default": {}},
     "surplus": {"type": "str", "choices": ["absent", "stopped"], "default": "absent"},
     "only": {"type": "list", "elements": "str", "default": []},
@@ -329,6 +331,10 @@ class Difference(t.NamedTuple):
     """What a run changes."""
 
     actions: list[Action]
+    network: list[str]  # what the network needs
+    removed_networks: list[str]
+    kept_networks: dict[str, str]  # by name who uses it
+    unprepared: bool  # the directory of the fleet is missing
     files: list[str]  # to remove
     before: dict[str, str]
     after: dict[str, str]
@@ -338,7 +344,7 @@ class Difference(t.NamedTuple):
 
     @property
     def changes(self) -> bool:
-        return bool(self.actions or self.files)
+        return bool(self.actions or self.network or self.removed_networks or self.unprepared or self.files)
 
 
 def run(module: AnsibleModule) -> dict[str, t.Any]:
@@ -361,7 +367,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     return {
         "changed": difference.changes,
         "diff": {"before": lines(difference.before), "after": lines(difference.after)},
-        "actions": [str(action) for action in difference.actions],
+        "actions": texts(options, difference),
         "pending": [action.vm.name for action in difference.actions],
         "vms": fleet.describe(template, addresses),
         "surplus": surplus,
@@ -375,12 +381,19 @@ def change(module: AnsibleModule, fleet: Fleet) -> Difference:
     with fleet.owner.locked(create=options["state"] != "absent"):
         fleet.refresh()  # another process may have changed the fleet before this one had the lock
         difference = compare(module, fleet)
+        if difference.actions or difference.network or difference.unprepared:
+            made = [options["network"]["name"]] if "define" in difference.network else []
+            fleet.record(difference.actions, made)
+        if difference.network:
+            fleet.networks.perform(options["network"]["name"], options["network"]["address"], difference.network)
         if difference.actions:
             fleet.apply(
                 difference.actions, difference.template, difference.image, options["parallel"], options["stop_timeout"]
             )
+        for name in difference.removed_networks:
+            fleet.networks.remove(name)
         if difference.files:
-            fleet.remove_files()
+            fleet.remove_files(keep_owner=bool(difference.kept_networks))
     fleet.refresh()
     return difference
 
@@ -388,23 +401,43 @@ def change(module: AnsibleModule, fleet: Fleet) -> Difference:
 def compare(module: AnsibleModule, fleet: Fleet) -> Difference:
     """Compare the fleet with the options, and refuse what the host cannot or must not do."""
     options = module.params
-    absent = options["state"] == "absent"
+    absent, prepared = options["state"] == "absent", options["state"] == "prepared"
     qemu_img = module.get_bin_path("qemu-img", required=True)
-    fleet.refuse_conflicts()
+    fleet.refuse_conflicts(needs_directory=bool(fleet.vms) or prepared)
     template = image = None
-    if fleet.vms and not absent:
+    if fleet.vms and not absent and not prepared:
         template = build_template(options, fleet.domains)
         image = GoldenImage(module.run_command, qemu_img, template.base)
         fleet.refuse_changed_base(template)
-    actions = fleet.actions(template, options["state"], options["surplus"])
+    actions = [] if prepared else fleet.actions(template, options["state"], options["surplus"])
     warnings = check_admission(fleet, template, actions, image, options) if template and image else []
     warnings += old_keys(fleet, template) if template else []
     if options["only"]:
         actions = [action for action in actions if action.vm.name in options["only"]]
     fleet.refuse_shared_disks(actions, ImageChains(module.run_command, qemu_img))
     before, after = fleet.states(), fleet.states_after(actions)
-    files = fleet.files() if absent and not after else []  # the VMs that stay need them
-    return Difference(actions, files, before, after, warnings, template, image)
+    network = options["network"]
+    makes = network.get("type") == "network" and network.get("address") and (prepared or template)
+    operations = fleet.networks.operations(network["name"], network["address"]) if makes else []
+    removed: list[str] = []
+    kept: dict[str, str] = {}
+    files: list[str] = []
+    if absent and not after:  # the VMs that stay need the rest
+        removed, kept = fleet.networks.removable(fleet.members)
+        files = fleet.files(keep_owner=bool(kept))
+    warnings += [
+        f"the network {name} of the fleet stays, because {user} uses it. Run this again when nothing does"
+        for name, user in kept.items()
+    ]
+    unprepared = prepared and fleet.ownership is None
+    return Difference(actions, operations, removed, kept, unprepared, files, before, after, warnings, template, image)
+
+
+def texts(options: t.Mapping[str, t.Any], difference: Difference) -> list[str]:
+    """Return what is done, one line per network and VM."""
+    made = [f"network {options['network']['name']}: {', '.join(difference.network)}"] if difference.network else []
+    removed = [f"network {name}: remove" for name in difference.removed_networks]
+    return [*made, *map(str, difference.actions), *removed]
 
 
 def old_keys(fleet: Fleet, template: Template) -> list[str]:

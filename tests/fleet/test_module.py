@@ -263,26 +263,117 @@ def test_a_lost_owner_file_is_refused(lab: Lab) -> None:
     for options in ({"count": 1}, {"count": 2}, ABSENT):
         assert f"the owner file {OWNER} is missing" in lab.run_module(**options)["msg"]
     assert host.vms() == {"try-001"} and host.files(DIRECTORY) == before
-    host.run("sh", "-c", f"echo 'try\nsalt unknown' > {OWNER}")
-    assert "is damaged" in lab.run_module(**ABSENT)["msg"]
+    for text in ("try\\nsalt unknown", "try"):
+        host.run("sh", "-c", f"printf '{text}\\n' > {OWNER}")
+        assert "is damaged" in lab.run_module(**ABSENT)["msg"]
     host.run("mv", f"{IMAGES}/kept", OWNER)
     assert lab.run_module(count=1)["changed"] is False
 
 
-def test_a_fleet_without_a_salt_keeps_its_identity_until_it_is_removed(lab: Lab) -> None:
+NETWORK = {"type": "network", "name": "try", "address": "10.78.0.1/24"}
+MARK = '<d:network xmlns:d="https://github.com/memstretch/density/vm" fleet="try"/>'
+
+
+def networks(host: Hypervisor, *options: str) -> set[str]:
+    return set(host.virsh("net-list", "--name", *(options or ("--all",))).split())
+
+
+def test_a_network_is_made_and_removed_with_the_fleet(lab: Lab) -> None:
     host = lab.hypervisors[0]
-    lab.run_module(count=1)
-    copy_vm(host, "try-001", "try-001", f"{DIRECTORY}/clone-try-001.qcow2", Vm("try", "try-001", 1).uuid)
-    host.run("sh", "-c", f"echo try > {OWNER}")
-    assert lab.run_module(count=1)["actions"] == ["try-001: define"]  # the MAC address of an earlier version
-    assert host.identity("try-001")[:2] == (Vm("try", "try-001", 1).uuid, Vm("try", "try-001", 1).mac)
-    assert lab.run_module(count=1)["changed"] is False
-    lab.run_module(count=2)
-    assert host.identity("try-002")[0] == Vm("try", "try-002", 2).uuid
-    lab.run_module(**ABSENT)
-    assert not host.vms() and "fleet-try" not in host.files(IMAGES)
-    lab.run_module(count=1)
-    assert host.identity("try-001")[0] == Vm("try", "try-001", 1, salt(lab)).uuid != Vm("try", "try-001", 1).uuid
+    prepared: dict[str, t.Any] = {"state": "prepared", "image": None, "memory": None, "network": NETWORK}
+    operations = ["network try: define, start, autostart"]
+    predicted = lab.run_module(check=True, **prepared)
+    assert predicted["changed"] and predicted["actions"] == operations
+    assert not networks(host) and "fleet-try" not in host.files(IMAGES)
+    assert lab.run_module(**prepared)["actions"] == operations
+    assert networks(host, "--autostart") == networks(host) == {"try"} and len(salt(lab)) == 32
+    assert lab.run_module(**prepared)["changed"] is False
+    assert lab.run_module(count=1, network=NETWORK)["actions"] == ["try-001: clone, define"]
+    host.virsh("net-destroy", "try")
+    assert lab.run_module(count=1, network=NETWORK)["actions"] == ["network try: start"]
+    predicted = lab.run_module(check=True, **ABSENT)
+    assert predicted["actions"] == ["try-001: undefine, delete", "network try: remove"] and networks(host) == {"try"}
+    # No option names the network: the owner file does.
+    assert lab.run_module(**ABSENT)["actions"] == predicted["actions"]
+    assert not networks(host) and "fleet-try" not in host.files(IMAGES)
+    assert lab.run_module(**ABSENT)["changed"] is False
+
+
+def test_a_network_that_somebody_else_uses_stays(lab: Lab) -> None:
+    """Also that of another fleet of this name, in another directory."""
+    host = lab.hypervisors[0]
+    lab.run_module(count=1, network=NETWORK)
+    other: dict[str, t.Any] = {"directory": f"{IMAGES}/other"}
+    used = {"vms": {"other-001": 1}, "network": NETWORK, "state": "started", **other}
+    try:
+        assert lab.run_module(**used)["actions"] == ["other-001: clone, define, start"]
+        removed = lab.run_module(**ABSENT)
+        assert removed["actions"] == ["try-001: undefine, delete"]
+        assert "the network try of the fleet stays, because VM other-001 uses it" in str(removed["warnings"])
+        assert networks(host, "--name") == {"try"} and host.files(DIRECTORY) == {".memstretch-fleet"}
+        assert lab.run_module(**ABSENT)["changed"] is False
+        host.virsh("destroy", "other-001")  # it needs its network when it is started again
+        assert lab.run_module(**ABSENT)["changed"] is False and networks(host) == {"try"}
+        assert lab.run_module(**ABSENT, **other)["actions"] == ["other-001: undefine, delete"]
+        assert networks(host) == {"try"}, "who did not make the network does not remove it"
+        assert lab.run_module(**ABSENT)["actions"] == ["network try: remove"]
+        assert not networks(host) and "fleet-try" not in host.files(IMAGES)
+    finally:
+        assert "failed" not in lab.run_module(**ABSENT, **other)
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        "<interface type='network'><source network='try'/></interface>",
+        "<interface type='bridge'><source bridge='{bridge}'/></interface>",
+    ],
+)
+def test_a_network_of_a_foreign_vm_stays(lab: Lab, devices: str) -> None:
+    host = lab.hypervisors[0]
+    lab.run_module(count=1, network=NETWORK)
+    bridge = re.search(r"bridge name='(\S+?)'", host.virsh("net-dumpxml", "try"))
+    assert bridge
+    define_foreign_vm(lab, "user", devices=devices.format(bridge=bridge[1]))
+    try:
+        assert "because VM user uses it" in str(lab.run_module(**ABSENT)["warnings"])
+        assert networks(host) == {"try"}
+    finally:
+        host.virsh("undefine", "user")
+    assert lab.run_module(**ABSENT)["actions"] == ["network try: remove"]
+
+
+def test_a_network_whose_bridge_has_another_port_stays(lab: Lab) -> None:
+    """As a container has one, of which libvirt does not know."""
+    host = lab.hypervisors[0]
+    lab.run_module(count=1, network=NETWORK, state="started")
+    bridge = re.search(r"bridge name='(\S+?)'", host.virsh("net-dumpxml", "try"))
+    assert bridge
+    host.run("ip", "link", "add", "port0", "type", "veth", "peer", "name", "port1")
+    try:
+        host.run("ip", "link", "set", "port0", "master", bridge[1])
+        assert "what is attached to its bridge" in str(lab.run_module(**ABSENT)["warnings"])
+        assert networks(host) == {"try"} and host.vms() == set()
+    finally:
+        host.run("ip", "link", "delete", "port0")
+    assert lab.run_module(**ABSENT)["actions"] == ["network try: remove"]
+
+
+def test_a_network_with_our_name_and_mark_is_not_ours(lab: Lab) -> None:
+    host = lab.hypervisors[0]
+    lab.run_module(count=1, network=NETWORK)
+    host.virsh("net-destroy", "try")
+    host.virsh("net-undefine", "try")
+    foreign = f"<network><name>try</name><metadata>{MARK}</metadata><ip address='10.78.0.1' prefix='24'/></network>"
+    host.virsh("net-define", "/dev/stdin", text=foreign)
+    assert "was not made for fleet try, and is off" in lab.run_module(count=1, network=NETWORK)["msg"]
+    host.virsh("net-start", "try")
+    before = host.virsh("net-dumpxml", "try")
+    assert lab.run_module(count=1, network=NETWORK)["changed"] is False
+    other = {**NETWORK, "address": "10.79.0.1/24"}
+    assert "its address is not 10.79.0.1/24; it has 10.78.0.1 (255" in lab.run_module(count=1, network=other)["msg"]
+    assert lab.run_module(**ABSENT)["actions"] == ["try-001: undefine, delete"]
+    assert host.virsh("net-dumpxml", "try") == before
 
 
 def test_two_runs_at_once_take_turns(lab: Lab) -> None:

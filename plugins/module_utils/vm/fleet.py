@@ -19,6 +19,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.definitions 
 from ansible_collections.memstretch.density.plugins.module_utils.vm.disk_users import DiskUsers
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import POLL_S, Domain, VmHost, VmHostError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage, ImageChains
+from ansible_collections.memstretch.density.plugins.module_utils.vm.networks import FleetNetworks
 from ansible_collections.memstretch.density.plugins.module_utils.vm.owner import OWNER_FILE, OwnerFile, Ownership
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
     Template,
@@ -29,8 +30,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.template imp
 )
 
 _SHARED_FILES = re.compile(r"seed-[0-9a-f]+\.iso|\.clone\.qcow2")
-# Fleets of earlier versions have no list of their disks.
-_UNLISTED_FILES = re.compile(r"clone-.+\.(qcow2|console)|\.clone-.+\.new")
 # Sources of a VM's address, the most reliable first: whether libvirt's own DHCP assigns it, or somebody else.
 _ASSIGNED_HERE = ("lease",)
 _ASSIGNED_ELSEWHERE = ("agent", "arp")
@@ -65,19 +64,17 @@ class Fleet:
         self.ownership = self.owner.read()
         self.domains: dict[str, Domain] = self.host.domains()
         owned = self.ownership is not None and self.ownership.fleet == self.name
-        salt = self.ownership.salt if owned and self.ownership else self._new_salt
-        self.members = self._find_members(salt)
-        if not salt and not self.members:
-            salt = self._new_salt  # nothing is left of the earlier version's fleet
-        self.salt = salt
-        self.vms = [vm._replace(salt=salt) for vm in self._unsalted_vms]
+        self.salt = self.ownership.salt if owned and self.ownership else self._new_salt
+        self.members = self._find_members()
+        self.vms = [vm._replace(salt=self.salt) for vm in self._unsalted_vms]
+        recorded = self.ownership.networks if owned and self.ownership else ()
+        self.networks = FleetNetworks(self.name, self.salt, recorded, self.host)
 
-    def _find_members(self, salt: str) -> dict[str, Domain]:
+    def _find_members(self) -> dict[str, Domain]:
         found = {}
         for each in self._marked():
-            vm = Vm(self.name, each.name, each.mark.number if each.mark else 0, salt)
-            # Without a salt, all fleets of this name have the same UUIDs: only the directory tells them apart.
-            if each.uuid == vm.uuid and (salt or self._has_disk_here(each)):
+            vm = Vm(self.name, each.name, each.mark.number if each.mark else 0, self.salt)
+            if each.uuid == vm.uuid:
                 found[each.name] = each
         return found
 
@@ -91,10 +88,10 @@ class Fleet:
 
     # --- checks before any change ------------------------------------------------------------------------------
 
-    def refuse_conflicts(self) -> None:
+    def refuse_conflicts(self, needs_directory: bool) -> None:
         """Raise VmHostError for a VM or a directory of somebody else where the fleet needs its own."""
         self._refuse_lost_owner_file()
-        self._refuse_other_directory()
+        self._refuse_other_directory(needs_directory)
         conflicts = [*self._conflicts_with_others(), *self._renamed_members()]
         if conflicts:
             raise VmHostError(
@@ -111,14 +108,14 @@ class Fleet:
                 f"these VMs with virsh, remove {self.directory} by hand, and run this again"
             )
 
-    def _refuse_other_directory(self) -> None:
+    def _refuse_other_directory(self, needed: bool) -> None:
         if self.ownership:
             if self.ownership.fleet != self.name:
                 raise VmHostError(
                     f"directory: {self.directory} exists and belongs to fleet {self.ownership.fleet}; "
                     "choose another one"
                 )
-        elif self.vms and os.path.isdir(self.directory) and set(os.listdir(self.directory)) - {OWNER_FILE}:
+        elif needed and os.path.isdir(self.directory) and set(os.listdir(self.directory)) - {OWNER_FILE}:
             raise VmHostError(f"directory: {self.directory} exists and was not made for a fleet; choose another one")
 
     def _conflicts_with_others(self) -> t.Iterator[str]:
@@ -246,35 +243,40 @@ class Fleet:
             return Action(vm, ("undefine", "delete"))
         return Action(vm, ("stop",) if domain.running else ())
 
-    def files(self) -> list[str]:
-        """Return the names of the fleet's files in its directory, without those that somebody else's VM uses."""
+    def files(self, keep_owner: bool = False) -> list[str]:
+        """Return the names of the fleet's files in its directory, without those that somebody else's VM uses.
+
+        Args:
+            keep_owner: leave out the owner file: something that it records stays.
+        """
         if self.ownership is None or self.ownership.fleet != self.name:
             return []
         used = {path for each in self._others() for xml in self.host.definitions(each) for path in paths_in(xml)}
         return sorted(
             name
             for name in os.listdir(self.directory)
-            if self._is_own_file(name) and os.path.realpath(os.path.join(self.directory, name)) not in used
+            if self._is_own_file(name)
+            and not (keep_owner and name == OWNER_FILE)
+            and os.path.realpath(os.path.join(self.directory, name)) not in used
         )
 
     def _is_own_file(self, name: str) -> bool:
         if name in (OWNER_FILE, f"{OWNER_FILE}.new") or _SHARED_FILES.fullmatch(name):
             return True
-        if self.ownership and self.ownership.salt:
-            return any(
-                name in (f"clone-{disk}.qcow2", f".clone-{disk}.new") or is_own(name, disk)
-                for disk in self.ownership.disks
-            )
-        return bool(_UNLISTED_FILES.fullmatch(name))
+        disks = self.ownership.disks if self.ownership else ()
+        return any(name in (f"clone-{disk}.qcow2", f".clone-{disk}.new") or is_own(name, disk) for disk in disks)
 
     # --- the changes -------------------------------------------------------------------------------------------
 
-    def _record(self, actions: t.Sequence[Action]) -> None:
-        """Write the salt, and the names of the disks that will be created, to the owner file."""
-        known = self.ownership.disks if self.ownership else ()
-        new = [action.vm.name for action in actions if "clone" in action.operations and action.vm.name not in known]
-        ownership = Ownership(self.name, self.salt, (*known, *new))
-        if actions and ownership != self.ownership:
+    def record(self, actions: t.Sequence[Action], networks: t.Sequence[str]) -> None:
+        """Write the salt, and the names of the disks and networks that will be made, to the owner file."""
+        old = self.ownership or Ownership(self.name, self.salt)
+        disks = [action.vm.name for action in actions if "clone" in action.operations]
+        ownership = old._replace(
+            disks=tuple(dict.fromkeys([*old.disks, *disks])),
+            networks=tuple(dict.fromkeys([*old.networks, *networks])),
+        )
+        if ownership != self.ownership:
             self.owner.write(ownership)
             self.ownership = ownership
 
@@ -286,7 +288,7 @@ class Fleet:
         parallel: int,
         stop_timeout: float,
     ) -> None:
-        """Perform the actions on several VMs at a time. The owner file must be locked.
+        """Perform the actions on several VMs at a time. The owner file must be locked, and record() called.
 
         Args:
             template, image: not needed for actions that only stop and remove VMs.
@@ -295,7 +297,6 @@ class Fleet:
         Raises:
             VmHostError: one or more VMs failed. The actions on all other VMs were performed.
         """
-        self._record(actions)
         first = os.path.join(self.directory, ".clone.qcow2")
         if image and any("clone" in action.operations for action in actions):
             image.clone(first)  # once: all new clones are equal, and a copy costs less than qemu-img
@@ -356,10 +357,10 @@ class Fleet:
         os.chmod(new, 0o600)
         os.replace(new, target)
 
-    def remove_files(self) -> None:
+    def remove_files(self, keep_owner: bool) -> None:
         """Remove the fleet's files, and the directory unless it holds other files. The owner file must be locked."""
         # The owner file goes last: after an interruption the next run still finds the fleet.
-        for name in sorted(self.files(), key=lambda name: name == OWNER_FILE):
+        for name in sorted(self.files(keep_owner), key=lambda name: name == OWNER_FILE):
             os.unlink(os.path.join(self.directory, name))
         if os.path.isdir(self.directory) and not os.listdir(self.directory):
             os.rmdir(self.directory)

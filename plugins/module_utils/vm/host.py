@@ -45,6 +45,17 @@ class Domain(t.NamedTuple):
     xml: str
 
 
+class Network(t.NamedTuple):
+    """A network as libvirt describes it."""
+
+    name: str
+    uuid: str
+    active: bool
+    autostart: bool
+    bridge: str  # empty if it has none
+    xml: str
+
+
 def usable_addresses(cards: t.Mapping[str, t.Any]) -> list[str]:
     """Return the addresses that other machines can connect to, those of IPv4 first.
 
@@ -60,6 +71,12 @@ def arp_addresses(table: str, mac: str) -> list[str]:
     """Return the addresses of a network card in the kernel's ARP table, /proc/net/arp."""
     rows = (line.split() for line in table.splitlines()[1:])
     return [row[0] for row in rows if len(row) > 3 and row[3].lower() == mac and int(row[2], 16) & _ARP_COMPLETE]
+
+
+def bridge_of(definition: str) -> str:
+    """Return the name of the bridge in the definition of a network, an empty text if it has none."""
+    element = ET.fromstring(definition).find("bridge")
+    return "" if element is None else element.get("name", "")
 
 
 def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -244,6 +261,44 @@ class VmHost:
             for server in servers
             for each in server.iterfind("range")
         )
+
+    def networks(self) -> dict[str, Network]:
+        """Return all networks of this host by name."""
+        found = {}
+        for network in self._call("list the networks", self._connection.listAllNetworks):
+            try:
+                xml = network.XMLDesc()
+                found[network.name()] = Network(
+                    network.name(),
+                    network.UUIDString(),
+                    bool(network.isActive()),
+                    bool(network.autostart()),
+                    bridge_of(xml),
+                    xml,
+                )
+            except libvirt.libvirtError as error:
+                if error.get_error_code() != libvirt.VIR_ERR_NO_NETWORK:  # removed since the list was made
+                    raise VmHostError(f"libvirt: {error}") from error
+        return found
+
+    def define_network(self, xml: str) -> None:
+        self._call("define the network", lambda: self._connection.networkDefineXML(xml))
+
+    def start_network(self, name: str) -> None:
+        self._call(f"start the network {name}", self._network(name).create)
+
+    def autostart_network(self, name: str) -> None:
+        network = self._network(name)
+        self._call(f"start the network {name} at boot", lambda: network.setAutostart(1))
+
+    def remove_network(self, name: str) -> None:
+        network = self._network(name)
+        if self._call(f"read the network {name}", network.isActive):
+            self._call(f"stop the network {name}", network.destroy)
+        self._call(f"remove the network {name}", network.undefine)
+
+    def _network(self, name: str) -> t.Any:
+        return self._call(f"find the network {name}", lambda: self._connection.networkLookupByName(name))
 
     def _find(self, name: str) -> t.Any:
         return self._call(f"find {name}", lambda: self._connection.lookupByName(name))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
+import re
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
@@ -38,6 +39,7 @@ VCPUS = Range(int, 1, 1024, "vCPUs")
 # The MAC address of a VM has two bytes for its number.
 NUMBER = Range(int, 1, 65_535, "the VM's number in the fleet")
 NUMA_NODE = Range(int, 0, 1023, "NUMA node")  # Linux has at most 1024
+_NETWORK_NAME = re.compile(r"[A-Za-z0-9_.-]{1,50}")
 FIRST_PORT = Range(int, 1, 65_535, "port")
 
 
@@ -55,7 +57,8 @@ def check_options(options: Options) -> None:
         allowed_cpus(options["cpus"])
     if options["free_page_reporting"] and not options["balloon"]:
         raise SettingError("free_page_reporting: true needs balloon: true, which reports the pages")
-    if options["state"] != "absent" and bool(options["image"]) == bool(options["master"]):
+    _check_made_network(options["network"] or {})
+    if options["state"] not in ("absent", "prepared") and bool(options["image"]) == bool(options["master"]):
         raise SettingError("image, master: exactly one of the two is needed")
     if options["image"] and not options["memory"]:
         raise SettingError("memory: image needs it, as a size such as 6G")
@@ -67,6 +70,14 @@ def _check_numbers(vms: t.Mapping[str, t.Any]) -> list[int]:
     if len(set(found)) != len(found):
         raise SettingError(f"vms: two VMs have the same number: {found}; each needs its own")
     return found
+
+
+def _check_made_network(network: t.Mapping[str, t.Any]) -> None:
+    if network.get("address") and not _NETWORK_NAME.fullmatch(network["name"]):
+        raise SettingError(
+            f"network.name: {network['name']!r} is not allowed; with an address it must have 1 to 50 letters, digits "
+            "and '_.-'"
+        )
 
 
 def _check_first_port(network: t.Mapping[str, t.Any], vms: t.Sequence[int]) -> None:

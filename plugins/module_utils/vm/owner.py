@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The owner file of a fleet's directory: whose the directory is, and the lock on the fleet.
 
-Its first line is the fleet's name. The salt follows, from which the UUIDs and MAC addresses of the VMs are derived, and
-the names of the VMs whose disks the fleet has created. Fleets of earlier versions have only the first line.
+Its first line is the fleet's name. The salt follows, from which the UUIDs of VMs and networks and the MAC addresses of
+VMs are derived. Then come the names of the VMs whose disks the fleet has created, and of the networks that it has made.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.host import 
 
 OWNER_FILE = ".memstretch-fleet"
 LOCK_S = 600
-_LINE = re.compile(r"salt (?P<salt>[0-9a-f]{32})|disk (?P<disk>.+)")
+_SALT = re.compile(r"salt ([0-9a-f]{32})")
+_LINE = re.compile(r"disk (?P<disk>.+)|network (?P<network>.+)")
 
 
 class Ownership(t.NamedTuple):
     """The content of an owner file."""
 
     fleet: str
-    salt: str = ""  # empty for a fleet of an earlier version
+    salt: str
     disks: tuple[str, ...] = ()  # names of VMs
+    networks: tuple[str, ...] = ()
 
 
 class OwnerFile:
@@ -58,15 +60,16 @@ class OwnerFile:
         if not text:
             return None
         lines = text.rstrip("\n").split("\n")
-        matches = [_LINE.fullmatch(line) for line in lines[1:]]
-        salts = [match["salt"] for match in matches if match and match["salt"]]
-        if None in matches or len(salts) > 1:
+        salt = _SALT.fullmatch(lines[1]) if len(lines) > 1 else None
+        matches = [_LINE.fullmatch(line) for line in lines[2:]]
+        if salt is None or None in matches:
             raise VmHostError(
                 f"directory: the owner file {self.path} is damaged. Nothing was changed. Put it back from a backup. "
                 "Without one, undefine the fleet's VMs with virsh, remove the directory by hand, and run this again"
             )
         disks = tuple(match["disk"] for match in matches if match and match["disk"])
-        return Ownership(lines[0], salts[0] if salts else "", disks)
+        networks = tuple(match["network"] for match in matches if match and match["network"])
+        return Ownership(lines[0], salt[1], disks, networks)
 
     @contextlib.contextmanager
     def locked(self, create: bool) -> t.Iterator[None]:
@@ -95,8 +98,9 @@ class OwnerFile:
 
     def write(self, ownership: Ownership) -> None:
         """Replace the content atomically. The lock must be held, and is held on the new file as well."""
-        lines = [ownership.fleet, *([f"salt {ownership.salt}"] if ownership.salt else [])]
+        lines = [ownership.fleet, f"salt {ownership.salt}"]
         lines += [f"disk {name}" for name in ownership.disks]
+        lines += [f"network {name}" for name in ownership.networks]
         new = f"{self.path}.new"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)

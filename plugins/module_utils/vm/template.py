@@ -30,7 +30,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.sizes import
 NAMESPACE = "https://github.com/memstretch/density/vm"
 QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
 # The namespace of our VMs' UUIDs: any fixed value serves.
-_IDENTITIES = uuid.UUID("6d656d73-7472-4574-8368-64656e736974")
+IDENTITIES = uuid.UUID("6d656d73-7472-4574-8368-64656e736974")
 _SEED_TARGET = "vdz"
 # Where networks have no DHCP of libvirt's, addresses come from the guest agent.
 _AGENT_CHANNEL = "org.qemu.guest_agent.0"
@@ -56,11 +56,11 @@ class Vm(t.NamedTuple):
     fleet: str
     name: str
     number: int
-    salt: str = ""  # of the fleet; empty for a fleet of an earlier version
+    salt: str = ""  # of the fleet
 
     @property
     def uuid(self) -> str:
-        return str(uuid.uuid5(_IDENTITIES, f"{self._salted_fleet}/{self.number}"))
+        return str(uuid.uuid5(IDENTITIES, f"{self._salted_fleet}/{self.number}"))
 
     @property
     def mac(self) -> str:
@@ -70,7 +70,7 @@ class Vm(t.NamedTuple):
 
     @property
     def _salted_fleet(self) -> str:
-        return f"{self.salt}/{self.fleet}" if self.salt else self.fleet
+        return f"{self.salt}/{self.fleet}"
 
 
 class Mark(t.NamedTuple):

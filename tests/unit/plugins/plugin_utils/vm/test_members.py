@@ -14,7 +14,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.vm.members impo
     inventory_text,
     members,
     moves,
-    owns_network,
     reached,
 )
 
@@ -118,28 +117,3 @@ def test_no_text_of_an_inventory_is_a_template(tmp_path, text):
 def test_an_ordinary_inventory_has_no_marks():
     document = {"all": {"hosts": {"a": {"x": "-o %h", "flag": True}}}}
     assert yaml.safe_load(inventory_text(document)) == document
-
-
-NETWORK = """<network {more}><name>n</name><metadata>
-  <d:network xmlns:d="https://github.com/memstretch/density/vm" fleet="fleet" directory="/images/fleet-fleet"/>
-</metadata></network>"""
-
-
-@pytest.mark.parametrize(
-    ("definition", "fleet", "directory", "own"),
-    [
-        (NETWORK.format(more=""), "fleet", "/images/fleet-fleet", True),
-        (NETWORK.format(more=""), "fleet", "/other/fleet-fleet", False),
-        (NETWORK.format(more=""), "other", "/images/fleet-fleet", False),
-        (NETWORK.format(more="connections='1'"), "fleet", "/images/fleet-fleet", False),
-        (
-            "<network><name>fleet='fleet' directory='/images/fleet-fleet'</name></network>",
-            "fleet",
-            "/images/fleet-fleet",
-            False,
-        ),
-        ("", "fleet", "/images/fleet-fleet", False),
-    ],
-)
-def test_a_network_is_the_fleets_of_one_directory_and_free(definition, fleet, directory, own):
-    assert owns_network(definition, fleet, directory) is own
