@@ -9,6 +9,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils import inert_yaml
 from ansible_collections.memstretch.density.plugins.plugin_utils.vm import members as vm_members
 from ansible_collections.memstretch.density.plugins.plugin_utils.vm import problems, ssh
 
@@ -37,5 +38,5 @@ class FilterModule:
             "vm_problems": problems.problems,
             "vm_reached": reached,
             "vm_ssh": ssh.ssh,
-            "vm_inventory": vm_members.inventory_text,
+            "vm_inventory": inert_yaml.text,
         }

@@ -20,9 +20,11 @@ from ansible.errors import AnsibleError
 from ansible.parsing.splitter import parse_kv
 from ansible.release import __version__ as ansible_version
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import collection, known_variables
+from ansible_collections.memstretch.density.plugins.plugin_utils import collection, inert_yaml, known_variables
 
 HIDDEN = "********"
+# In the environment: the variable files that playbooks of this collection have made for this one, joined as in PATH.
+VARIABLE_FILES = "MEMSTRETCH_VARIABLE_FILES"
 
 # Options of ansible-playbook without a value.
 _FLAGS = frozenset(
@@ -196,7 +198,11 @@ def _nothing(value: str) -> str:
 def _public(text: str) -> str:
     """Return the argument of -e without secrets. An argument that cannot be parsed is hidden completely."""
     if text.startswith("@"):
-        return text
+        if text[1:] not in os.environ.get(VARIABLE_FILES, "").split(os.pathsep):
+            return text
+        # It is gone when its playbook has ended.
+        with open(text[1:], encoding="utf-8") as stream:
+            return json.dumps(_shown(inert_yaml.read(stream.read()), _variables()))
     if text.lstrip().startswith(("{", "[")):
         try:
             data = yaml.safe_load(text)

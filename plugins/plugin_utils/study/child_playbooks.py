@@ -7,18 +7,20 @@ A study is a sequence of runs, each under another profile, but Ansible loops ove
 include_tasks would be a second site.yml for this purpose only: a host that dies in one run would be lost to all later
 runs, and facts of one profile would leak into the next. So each run is what a user would type: ansible-playbook with
 the same inventory, variables and connection options, in its own process, with its output passed on line by line.
+
+What this collection adds to these variables is in a file that only this user can read. No text in it is a template.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import typing as t
 
@@ -26,8 +28,10 @@ from ansible import context
 from ansible.utils.color import ANSIBLE_COLOR
 from ansible.utils.display import Display
 
+from ansible_collections.memstretch.density.plugins.plugin_utils import inert_yaml
 from ansible_collections.memstretch.density.plugins.plugin_utils.collection import ROOT
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.reproduction import VARIABLE_FILES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.status_line import StatusLine
 
 _PLAYBOOKS = os.path.join(ROOT, "playbooks")
@@ -168,12 +172,12 @@ class ChildPlaybooks:
         """
         refuse_templates(variables)
         take = self._follow if quiet and not context.CLIARGS.get("verbosity") else self.say
-        with subprocess.Popen(
-            _command(name, variables, check, limited),
+        with _variable_file(variables) as path, subprocess.Popen(
+            _command(name, path, check, limited),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=_environment(),
+            env=_environment(path),
             text=True,
             errors="replace",
             start_new_session=True,
@@ -216,10 +220,10 @@ def refuse_questions() -> None:
 
 
 def refuse_templates(value: t.Any, name: str = "") -> None:
-    """Refuse variables that a playbook would run as templates: it trusts its extra variables.
+    """Refuse variables that look like templates.
 
     Names of hosts come from clouds too, and those of runs and studies from a results directory that others may
-    write to.
+    write to. A playbook does not run those of its variable file as templates, but what it makes of them may become one.
 
     Raises:
         RunError: a text, also one that is a key, looks like a template; the message names it.
@@ -234,11 +238,20 @@ def refuse_templates(value: t.Any, name: str = "") -> None:
     elif isinstance(value, str) and any(each in value for each in _TEMPLATES):
         raise RunError(
             f"{name}: {value[:80]!r} is not allowed; a name of a host, a run or a study must not hold "
-            f"{', '.join(_TEMPLATES)}, because Ansible would run it as a template"
+            f"{', '.join(_TEMPLATES)}, because Ansible could run it as a template"
         )
 
 
-def _command(name: str, variables: t.Mapping[str, t.Any], check: bool = False, limited: bool = True) -> list[str]:
+@contextlib.contextmanager
+def _variable_file(variables: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    """Keep variables in a file of this user's for a while; yield its path."""
+    with tempfile.NamedTemporaryFile("w", prefix="memstretch-", suffix=".yml", encoding="utf-8") as file:
+        file.write(inert_yaml.text(variables))
+        file.flush()
+        yield file.name
+
+
+def _command(name: str, variable_file: str, check: bool = False, limited: bool = True) -> list[str]:
     given = {key: value for key, value in context.CLIARGS.items() if limited or key != "subset"}
     command = [sys.executable, "-m", "ansible", "playbook", os.path.join(_PLAYBOOKS, f"{name}.yml")]
     command += [
@@ -248,13 +261,15 @@ def _command(name: str, variables: t.Mapping[str, t.Any], check: bool = False, l
     command += [word for key, option in _LISTS for each in given.get(key) or () for word in (option, str(each))]
     command += ["-" + "v" * given["verbosity"]] if given.get("verbosity") else []
     command += ["--check"] if check else []
-    return [*command, "--extra-vars", json.dumps(variables)]
+    return [*command, "--extra-vars", f"@{variable_file}"]
 
 
-def _environment() -> dict[str, str]:
+def _environment(variable_file: str) -> dict[str, str]:
     """Return the parent's environment without its log path; the parent logs the child's output."""
     environment = {name: value for name, value in os.environ.items() if name != "ANSIBLE_LOG_PATH"}
     environment["PYTHONUNBUFFERED"] = "1"
+    # The child shows in run.json what is in them. Its parent may be a child, too.
+    environment[VARIABLE_FILES] = os.pathsep.join(filter(None, (os.environ.get(VARIABLE_FILES), variable_file)))
     if ANSIBLE_COLOR:
         environment["ANSIBLE_FORCE_COLOR"] = "1"
     return environment

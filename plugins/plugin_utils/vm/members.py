@@ -10,8 +10,6 @@ import ipaddress
 import re
 import typing as t
 
-import yaml
-
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range, SettingError, number
 
 COUNT = Range(int, 0, 65_535, "VMs on all hypervisors together")
@@ -116,34 +114,3 @@ def _is_address(text: t.Any) -> bool:
         return isinstance(text, str) and "%" not in text and bool(ipaddress.ip_address(text))
     except ValueError:
         return False
-
-
-def inventory_text(inventory: t.Any) -> str:
-    """Return an inventory as YAML in which no text is a template: what looks like one is marked as unsafe."""
-    return yaml.dump(_marked(inventory), Dumper=_InventoryDumper, width=1000, default_flow_style=False)
-
-
-class _Unsafe(str):
-    """A text that Ansible must not take for a template."""
-
-
-class _InventoryDumper(yaml.SafeDumper):
-    """Writes the marks, and repeats what occurs twice."""
-
-    def ignore_aliases(self, data: t.Any) -> bool:
-        return True
-
-
-_InventoryDumper.add_representer(_Unsafe, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"'))
-
-
-def _marked(value: t.Any) -> t.Any:
-    if isinstance(value, dict):
-        return {str(key): _marked(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_marked(each) for each in value]
-    if isinstance(value, str):
-        # A first line that begins with #jinja2: changes what marks a template.
-        return _Unsafe(value) if "{" in value or "#jinja2:" in value else str.__str__(value)
-    # Without the tags that Ansible gives to values.
-    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value

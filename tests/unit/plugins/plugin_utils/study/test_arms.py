@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import collections
-import json
 import pathlib
 
 import pytest
@@ -210,7 +209,7 @@ def test_a_child_gets_what_its_parent_was_given(arguments):
         ask_pass=False,
         become_password_file=None,
     )
-    command = child_playbooks._command("site", {"profile": "swap", "run_id": "r"})
+    command = child_playbooks._command("site", "/tmp/own.yml")
     assert (
         command[1:4] == ["-m", "ansible", "playbook"]
         and command[4].endswith("/playbooks/site.yml")
@@ -229,9 +228,9 @@ def test_a_child_gets_what_its_parent_was_given(arguments):
         assert pair in pairs
     assert "--become" in command and "-vv" in command
     assert "--check" not in command and "--tags" not in command and "--become-password-file" not in command
-    assert json.loads(command[-1]) == {"profile": "swap", "run_id": "r"}, "what is set here comes last, and wins"
-    assert "--check" in child_playbooks._command("site", {}, True)
-    assert "--limit" not in child_playbooks._command("site", {}, False, limited=False)
+    assert command[-2:] == ["--extra-vars", "@/tmp/own.yml"], "what is set here comes last, and wins"
+    assert "--check" in child_playbooks._command("site", "/tmp/own.yml", True)
+    assert "--limit" not in child_playbooks._command("site", "/tmp/own.yml", False, limited=False)
 
 
 @pytest.mark.parametrize(

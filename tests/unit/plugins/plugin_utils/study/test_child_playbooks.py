@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import threading
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import reproduction
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import child_playbooks
 
 # Loses its first interrupt, as Python does if it arrives in a destructor.
@@ -90,6 +93,39 @@ def test_a_name_that_is_a_template_reaches_no_child(monkeypatch, variables, name
     playbooks = child_playbooks.ChildPlaybooks(lambda _line: None, lambda: None)
     with pytest.raises(child_playbooks.RunError, match=f"^{named}.* is not allowed"):
         playbooks.run("site", variables)
+
+
+# Shows what an ansible-playbook makes of its variables, and who may read their file.
+SHOWS_ITS_VARIABLES = """
+import json, os, sys
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import is_trusted_as_template
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import reproduction
+path = sys.argv[1].removeprefix("@")
+variables = DataLoader().load_from_file(path, trusted_as_template=True)
+print(oct(os.stat(path).st_mode & 0o777), json.dumps(variables), is_trusted_as_template(variables["run_id"]))
+print(reproduction.command(["ansible-playbook", "site.yml", "-e", "@user.yml", "-e", sys.argv[1]]))
+print(path)
+"""
+
+
+def test_variables_reach_a_child_as_data_in_a_file_of_ours(monkeypatch):
+    """Even a template, if it passes the check of names; run.json shows them as those of a command line."""
+
+    def command(_name, path, *_options):
+        return [sys.executable, "-c", SHOWS_ITS_VARIABLES, f"@{path}"]
+
+    monkeypatch.setattr(child_playbooks, "_command", command)
+    monkeypatch.setattr(child_playbooks, "refuse_templates", lambda _variables: None)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    lines = []
+    with child_playbooks.ChildPlaybooks(lines.append, lambda: None) as playbooks:
+        variables = {"redis_password": "hunter2", "run_id": "x{{ lookup('pipe', 'id') }}"}
+        assert playbooks.run("site", variables) == 0, lines
+    assert lines[0] == f"0o600 {json.dumps(variables)} False"
+    shown = json.dumps({**variables, "redis_password": reproduction.HIDDEN})
+    assert shlex.split(lines[1]) == ["ansible-playbook", "site.yml", "-e", "@user.yml", "-e", shown]
+    assert not os.path.exists(lines[2])
 
 
 def test_other_texts_reach_a_child():

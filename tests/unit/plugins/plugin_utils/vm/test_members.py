@@ -5,13 +5,9 @@
 from __future__ import annotations
 
 import pytest
-import yaml
-from ansible.parsing.dataloader import DataLoader
-from ansible.template import is_trusted_as_template
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils.vm.members import (
-    inventory_text,
     members,
     moves,
     reached,
@@ -99,21 +95,3 @@ def test_vms_of_two_hypervisors_with_one_address_have_different_sockets():
 def test_a_hypervisor_names_no_host_and_no_text(wrong):
     with pytest.raises(SettingError, match="the hypervisor "):
         reached([{**VM, **wrong}], ["r1"], COMMON)
-
-
-@pytest.mark.parametrize(
-    "text", ["{{ 7 * 7 }}", "a{% if x %}", "{# x #}", "#jinja2: variable_start_string:'['\n[7]", "\n{{"]
-)
-def test_no_text_of_an_inventory_is_a_template(tmp_path, text):
-    path = tmp_path / "inventory.yml"
-    path.write_text(
-        inventory_text({"all": {"hosts": {"a": {"x": text, "list": [text], "port": 22}}}}), encoding="utf-8"
-    )
-    loaded = DataLoader().load_from_file(str(path), trusted_as_template=True)["all"]["hosts"]["a"]
-    assert loaded["x"] == loaded["list"][0] == text and loaded["port"] == 22
-    assert not is_trusted_as_template(loaded["x"]) and not is_trusted_as_template(loaded["list"][0])
-
-
-def test_an_ordinary_inventory_has_no_marks():
-    document = {"all": {"hosts": {"a": {"x": "-o %h", "flag": True}}}}
-    assert yaml.safe_load(inventory_text(document)) == document
