@@ -310,7 +310,7 @@ def test_a_network_that_somebody_else_uses_stays(lab: Lab) -> None:
         removed = lab.run_module(**ABSENT)
         assert removed["actions"] == ["try-001: undefine, delete"]
         assert "the network try of the fleet stays, because VM other-001 uses it" in str(removed["warnings"])
-        assert networks(host, "--name") == {"try"} and host.files(DIRECTORY) == {".memstretch-fleet"}
+        assert networks(host) == {"try"} and host.files(DIRECTORY) == {".memstretch-fleet"}
         assert lab.run_module(**ABSENT)["changed"] is False
         host.virsh("destroy", "other-001")  # it needs its network when it is started again
         assert lab.run_module(**ABSENT)["changed"] is False and networks(host) == {"try"}
