@@ -381,10 +381,10 @@ def test_the_callback_is_not_enabled(fleet):
 
 @pytest.fixture
 def small_disk(needs_root, tmp_path):
-    """A file system of 2 MB."""
+    """A file system of 6 MB."""
     path = tmp_path / "disk"
     path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", path], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", path], check=True)
     yield path
     subprocess.run(["umount", "--lazy", path], check=True)
 
@@ -406,7 +406,7 @@ def test_a_full_disk(fleet, small_disk: pathlib.Path):
             ballast.write(b"x" * 4096)
     outcome = fleet.wait(process)
     assert outcome.status != 0
-    assert "No space left on device" in outcome.output
+    assert re.search(rf"No space left on device: '{fleet.results}/squeezed/[^']+'", outcome.output)
     (small_disk / "ballast").unlink()
     again = fleet.run_playbook("-e", "run_id=squeezed", *UNRECORDED)
     assert again.status == 0, again.output

@@ -27,6 +27,8 @@ _INTERVALS = {"avg_us": "average", "p99_us": "p99", "max_us": "maximum"}
 _HOST_FIGURES = {"avg_us": "average", "p99_us": "p99"}
 _QUANTILES = {"p50_us": "0.5", "p95_us": "0.95", "p99_us": "0.99", "p999_us": "0.999"}
 _PREFIX = "memstretch"
+# What begins a formula in spreadsheet programs.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\n")
 
 _Labels = t.Mapping[str, str]
 
@@ -293,5 +295,15 @@ def _csv(header: t.Sequence[str], rows: t.Iterable[t.Sequence[t.Any]]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([str(value).lower() if isinstance(value, bool) else value for value in row] for row in rows)
+    writer.writerows(map(_field, row) for row in rows)
     return stream.getvalue()
+
+
+def _field(value: t.Any) -> t.Any:
+    """Return a value as it is written. A spreadsheet program would run a text such as a host's name as a formula."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r", " ")  # the writer does not quote it, and readers take it for the end of a line
+    return f"'{text}" if text.startswith(_FORMULAS) else text

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import os
 import typing as t
 
@@ -21,6 +22,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
     SCHEMA,
     RunDirectory,
     RunError,
+    open_regular,
     utc,
 )
 
@@ -110,7 +112,9 @@ def write(results_dir: str) -> None:
 def _may_write(path: str) -> bool:
     if not os.path.lexists(path):
         return True
-    with open(path, encoding="utf-8", errors="replace") as stream:
+    if not os.path.isfile(path) or os.path.islink(path):
+        return False
+    with open_regular(path, errors="replace") as stream:
         return html.GENERATOR in stream.read(4096)
 
 
@@ -138,9 +142,13 @@ def _row(directory: RunDirectory) -> Row | None:
     if os.path.exists(directory.file(_ROW_FILE)):
         try:
             row = directory.read_json(_ROW_FILE)
-            return Row(name, kind, row["page"], row["at"], row["headline"], row["verdicts"])
-        except (RunError, KeyError):
+            verdicts = [(profile, verdict) for profile, verdict in row["verdicts"]]
+            texts = [row["page"], row["at"], row["headline"], *itertools.chain(*verdicts)]
+        except (RunError, KeyError, TypeError, ValueError):
+            texts = [None]
+        if not all(isinstance(text, str) for text in texts):
             return Row(name, kind, None, _changed_at(directory), f"{_ROW_FILE} is damaged; publish it again")
+        return Row(name, kind, row["page"], row["at"], row["headline"], verdicts)
     return None if kind == _EXPERIMENTS else Row(name, kind, None, _changed_at(directory), "not finished")
 
 

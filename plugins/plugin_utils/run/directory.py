@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 import typing as t
@@ -23,6 +25,8 @@ SCHEMA = 1
 SCHEDULE_FILE = "schedule.json"
 # An upper bound for the result of one host in one phase (measured: see docs/results.md).
 BYTES_PER_RESULT = 16 * 1024
+# An upper bound for what is written once: run.json, log.txt, the exports, and the page with its charts.
+BYTES_PER_RUN = 2 * 1024 * 1024
 
 # The layout of the file of a phase.
 _BEFORE_HOSTS, _LAST_LINE = ',"hosts":{\n', "}}\n"
@@ -39,12 +43,20 @@ class RunError(Exception):
 class RunDirectory:
     """One directory below the results directory.
 
+    Others may be able to write to the results directory, so no file in it is trusted to be what its name says.
+
+    Raises:
+        RunError: the name is a path.
+
     Attributes:
         path: the directory, absolute.
         run_id: its name.
     """
 
     def __init__(self, results_dir: str, run_id: str) -> None:
+        # It may be what a file says in a results directory that others write to.
+        if os.path.basename(run_id) != run_id or run_id in (".", ".."):
+            raise RunError(f"{run_id!r} cannot be a run in {results_dir}: it is not the name of a directory")
         self.run_id = run_id
         self.results_dir = os.path.abspath(os.path.expanduser(results_dir))
         self.path = os.path.join(self.results_dir, run_id)
@@ -89,7 +101,7 @@ class RunDirectory:
         return True
 
     def _differs(self, name: str, text: str) -> bool:
-        with contextlib.suppress(FileNotFoundError), open(self.file(name), encoding="utf-8") as stream:
+        with contextlib.suppress(FileNotFoundError), open_regular(self.file(name)) as stream:
             return stream.read() != text
         return True
 
@@ -98,7 +110,7 @@ class RunDirectory:
         target = self.file(name)
         handle, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(target))
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            with _named(target), os.fdopen(handle, "w", encoding="utf-8") as stream:
                 stream.writelines(parts)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -110,7 +122,8 @@ class RunDirectory:
 
     def append_log(self, line: str) -> None:
         """Append a line with the time to log.txt."""
-        with open(self.file("log.txt"), "a", encoding="utf-8") as stream:
+        path = self.file("log.txt")
+        with _named(path), open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW) as stream:
             stream.write(f"{utc(time.time())} {line}\n")
 
     def read_json(self, *names: str) -> dict[str, t.Any]:
@@ -124,7 +137,7 @@ class RunDirectory:
     def _read(self, path: str, load: t.Callable[[t.IO[str]], t.Any]) -> dict[str, t.Any]:
         """Read a document with load, and check that it is one of ours."""
         try:
-            with open(path, encoding="utf-8") as stream:
+            with open_regular(path) as stream:
                 document = load(stream)
         except OSError as error:
             raise RunError(f"{path}: {error.strerror}") from error
@@ -195,6 +208,35 @@ class RunDirectory:
             stream.flush()
             stack.pop_all()  # the caller closes it
         return stream
+
+
+def open_regular(path: str, flags: int = os.O_RDONLY, errors: str = "strict") -> t.IO[str]:
+    """Open a text file. A pipe in its place would keep its reader waiting for ever.
+
+    Args:
+        path: of the file.
+        flags: how to open it.
+        errors: what to do with bytes that are no text.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "this is no regular file", path)
+    return os.fdopen(descriptor, "a" if flags & os.O_APPEND else "r", encoding="utf-8", errors=errors)
+
+
+@contextlib.contextmanager
+def _named(path: str) -> t.Iterator[None]:
+    """Name the file in an error of writing, such as that of a full disk, which does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise OSError(error.errno, error.strerror, path) from error
+        raise
 
 
 def _json(document: t.Any) -> str:
@@ -278,7 +320,7 @@ def check_name(option: str, name: str | None) -> None:
 
 
 def check_space(results_dir: str, results: int) -> None:
-    """Check that results_dir, which may not exist yet, has room for a number of results.
+    """Check that results_dir, which may not exist yet, has room for a run with a number of results.
 
     Args:
         results_dir: the directory.
@@ -294,7 +336,7 @@ def check_space(results_dir: str, results: int) -> None:
         raise RunError(f"results_dir: {results_dir} cannot be used, {path} is not a directory")
     if not os.access(path, os.W_OK | os.X_OK):
         raise RunError(f"results_dir: {results_dir} cannot be used, no permission to write to {path}")
-    free, needed = shutil.disk_usage(path).free, results * BYTES_PER_RESULT
+    free, needed = shutil.disk_usage(path).free, BYTES_PER_RUN + results * BYTES_PER_RESULT
     if free < needed:
         raise RunError(
             f"results_dir: {results_dir} has {free / 1e6:,.1f} MB free, but the results of the run may take "

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import pathlib
@@ -92,6 +93,18 @@ def test_names_that_need_quoting(record):
         1
     ]
     assert {row["profile"] for row in rows(exports.cells_csv(summary))} == {name}
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\n"])
+def test_no_name_is_a_formula(record, start):
+    """A cloud's tenant names hosts, and a spreadsheet program runs what looks like a formula."""
+    summary, details = evaluate(record()[0])
+    summary["profile"] = name = f"{start}cmd|'/c calc'!A1"
+    details = {
+        cell: dataclasses.replace(each, hosts=[{**each.hosts[0], "name": name}]) for cell, each in details.items()
+    }
+    assert {row["profile"] for row in rows(exports.cells_csv(summary))} == {f"'{name}"}
+    assert {row["host"] for row in rows(exports.hosts_csv(summary, details))} == {f"'{name}"}
 
 
 def test_the_dashboard_uses_only_existing_metrics(record):

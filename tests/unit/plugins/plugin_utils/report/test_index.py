@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -75,6 +76,27 @@ def test_what_is_not_published_is_listed_too(tmp_path):
     assert rows["begun"].page is None and rows["begun"].headline == "not finished"
     assert "headline.json is damaged" in rows["torn"].headline
     assert len(links(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"page": 5}, {"at": 5}, {"headline": None}, {"verdicts": 5}, {"verdicts": [["a"]]}, {"verdicts": [["a", {}]]}],
+)
+def test_a_row_of_others_does_not_keep_the_rest_from_the_index(tmp_path, wrong):
+    """Who may write to a shared results directory may write anything into it."""
+    result(tmp_path, "theirs", "run.json")
+    row = json.loads((tmp_path / "theirs" / "headline.json").read_text(encoding="utf-8"))
+    (tmp_path / "theirs" / "headline.json").write_text(json.dumps({**row, **wrong}), encoding="utf-8")
+    result(tmp_path, "ours", "run.json")
+    rows = {row.name: row for row in index.rows(str(tmp_path))}
+    assert "headline.json is damaged" in rows["theirs"].headline and rows["ours"].page == "report.html"
+
+
+def test_a_pipe_in_place_of_the_index_keeps_nobody_waiting(tmp_path):
+    os.mkfifo(tmp_path / index.FILE)
+    result(tmp_path, "ours", "run.json")
+    assert (tmp_path / index.FILE).is_fifo()
+    (tmp_path / index.FILE).unlink()
 
 
 def test_a_published_run_enters_the_index_and_publishing_it_again_changes_nothing(record):

@@ -44,12 +44,46 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(directory):
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, unlimited[1]))
     try:
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match=f"'{directory.file('summary.json')}'$"):
             directory.write_text("summary.json", "new" * 1000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     assert pathlib.Path(directory.file("summary.json")).read_text(encoding="utf-8") == "old"
     assert sorted(os.listdir(directory.path)) == ["phases", "summary.json"]
+
+
+@pytest.mark.parametrize("name", ["../run-1", "/tmp", "a/b", "..", "."])
+def test_a_name_from_a_file_of_others_is_no_path(tmp_path, name):
+    with pytest.raises(RunError, match="it is not the name of a directory"):
+        RunDirectory(str(tmp_path), name)
+
+
+def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(directory):
+    os.mkfifo(directory.file("run.json"))
+    with pytest.raises(RunError, match="run.json: this is no regular file"):
+        directory.read_json("run.json")
+    os.mkfifo(directory.file("log.txt"))
+    with pytest.raises(OSError, match="log.txt"):
+        directory.append_log("line")
+
+
+def test_a_link_in_place_of_the_log_is_not_followed(tmp_path, directory):
+    target = tmp_path / "target"
+    target.write_text("", encoding="utf-8")
+    os.symlink(target, directory.file("log.txt"))
+    with pytest.raises(OSError, match="log.txt"):
+        directory.append_log("line")
+    assert target.read_text(encoding="utf-8") == ""
+
+
+def test_a_full_disk_is_named_with_the_file(directory):
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, unlimited[1]))
+    try:
+        with pytest.raises(OSError, match=f"'{directory.file('log.txt')}'$"):
+            directory.append_log("line" * 10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 
 
 def test_a_measured_phase_is_never_replaced(directory):
