@@ -54,23 +54,24 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 LANES := lint sanity fleet unit membw report client molecule local
 LONG_LANES := host redis guests trixie demo
 
-.PHONY: help setup setup-test docs demo restore stretched headline headline-page pictures lab lab-site test test-long lint bench clean \
+.PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  make test-LANE    One lane of the tests alone: $(LANES) $(LONG_LANES)"
 
-# $(call install,PACKAGES): apt packages that are not there yet. Two lanes may do this at the same time, and apt may not.
+# $(call install,PACKAGES): apt packages that are not there yet. Two lanes may do this at the same time, and apt may not. Nobody but root can hold the lock.
 define install
 	@missing="$$(dpkg-query -W -f '$${Package} $${db:Status-Status}\n' $(1) 2>/dev/null \
 		| awk '$$2 == "installed" {print $$1}' | sort -u | comm -13 - <(printf '%s\n' $(1) | sort -u) | xargs)"; \
 	if [ -n "$$missing" ]; then \
 		command -v apt-get >/dev/null || { echo "Install what Debian calls: $$missing" >&2; exit 1; }; \
 		echo "Installing Debian packages: $$missing"; \
-		exec 9<Makefile; flock 9; \
-		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get update -qq \
-		&& $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+		$(SUDO) install -d -m 0700 /run/memstretch-0 \
+		&& $(SUDO) env DEBIAN_FRONTEND=noninteractive flock --timeout 600 --conflict-exit-code 75 /run/memstretch-0/apt.lock \
+			sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends "$$@" >/dev/null' sh $$missing \
+		|| { status=$$?; [ $$status != 75 ] || echo "Another make has been installing packages for 10 minutes" >&2; exit $$status; }; \
 	fi
 endef
 
@@ -78,28 +79,35 @@ setup: $(VENV)/.run $(COLLECTION) ## Install what the playbooks need (apt packag
 
 setup-test: $(VENV)/.test $(COLLECTION) ## Install what the tests need besides
 
-$(VENV)/.run: requirements.txt constraints.txt
+# $(call owned,COMMANDS): what root makes in a user's checkout belongs to that user, also if a command fails.
+owned = $(if $(SUDO),@$(1),$(call as_root,$(1)))
+
+# Only wheels: what builds a source package would be downloaded without a hash.
+$(VENV)/.run: requirements.lock
 	$(call install,$(PACKAGES))
 	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements.txt | xargs)"
-	@test -x $(VENV)/bin/pip || python3 -m venv $(VENV)
-	@$(VENV)/bin/pip install -q -r requirements.txt
-	@touch $@
+	$(call owned,{ test -x $(VENV)/bin/pip || python3 -m venv $(VENV); } \
+		&& $(VENV)/bin/pip install -q --require-hashes --only-binary :all: -r requirements.lock && touch $@)
 
-$(VENV)/.test: requirements-test.txt requirements-docs.txt $(VENV)/.run
+$(VENV)/.test: requirements-test.txt requirements-docs.txt constraints.txt $(VENV)/.run
 	$(call install,$(TEST_PACKAGES))
 	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements-test.txt | xargs)"
-	@$(VENV)/bin/pip install -q -r requirements-test.txt
-	@touch $@
+	$(call owned,$(VENV)/bin/pip install -q -r requirements-test.txt && touch $@)
 
-$(VENV)/.docs: requirements-docs.txt $(VENV)/.run
+$(VENV)/.docs: requirements-docs.txt constraints.txt $(VENV)/.run
 	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements-docs.txt | xargs)"
-	@$(VENV)/bin/pip install -q -r requirements-docs.txt
-	@touch $@
+	$(call owned,$(VENV)/bin/pip install -q -r requirements-docs.txt && touch $@)
 
 # Ansible finds a collection only by the path of its name; the checkout may be called anything.
 $(COLLECTION):
-	@mkdir -p $(@D)
-	@ln -sfn ../../../.. $@
+	$(call owned,mkdir -p $(@D) && ln -sfn ../../../.. $@)
+
+# For example LOCK=--upgrade.
+lock: ## Write requirements.lock, the Python packages that setup installs, from requirements.txt and constraints.txt
+	@python3 -m venv .build/lock
+	@.build/lock/bin/pip install -q "$$(grep '^uv==' constraints.txt)"
+	@.build/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command "make lock" $(LOCK) -o requirements.lock requirements.txt
 
 docs: $(VENV)/.docs $(COLLECTION) ## Build the documentation site in .build/docs/html
 	@VENV=$(VENV) docs/docsite/build.sh

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pathlib
@@ -14,7 +15,17 @@ import subprocess
 import pytest
 import redis
 
-from .conftest import DEMO, ROOT, SMALL, SMALL_SEARCH, free_ports, smaller_inventory, wait_for, write_inventory
+from .conftest import (
+    DEMO,
+    PATIENCE,
+    ROOT,
+    SMALL,
+    SMALL_SEARCH,
+    free_ports,
+    smaller_inventory,
+    wait_for,
+    write_inventory,
+)
 from .machine import RECORDS, differences, snapshot
 
 # Sets no bound on the load of other tests.
@@ -172,14 +183,60 @@ def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_pag
     assert "the site was too noisy: a: the bounds of" in (outcome.run / "report.html").read_text(encoding="utf-8")
 
 
-def test_what_root_measures_belongs_to_the_user_of_the_checkout(needs_root, tmp_path):
-    checkout, playbook = tmp_path / "checkout", tmp_path / "ansible-playbook"
+def users_checkout(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Make a checkout of an ordinary user with what make needs for the demo."""
+    checkout = tmp_path / "checkout"
     (checkout / ".venv").mkdir(parents=True)
-    shutil.copy(ROOT / "Makefile", checkout)
-    for requirements in ("requirements.txt", "constraints.txt"):
-        shutil.copy(ROOT / requirements, checkout)
-    (checkout / ".venv" / ".run").touch()
+    for name in ("Makefile", "requirements.txt", "requirements.lock"):
+        shutil.copy(ROOT / name, checkout)
     os.chown(checkout / "Makefile", 65534, 65534)
+    return checkout
+
+
+@pytest.mark.parametrize("target", ["demo", "setup"])
+def test_what_a_failed_installation_of_root_leaves_belongs_to_the_user_of_the_checkout(needs_root, tmp_path, target):
+    """pip failed after it had made 1,659 files of root's, which the user could not remove."""
+    checkout = users_checkout(tmp_path)
+    pip = checkout / ".venv" / "bin" / "pip"
+    pip.parent.mkdir()
+    pip.write_text("#!/bin/sh\necho $*\nmkdir -p .venv/lib/site-packages && exit 3\n", encoding="utf-8")
+    pip.chmod(0o755)
+    done = subprocess.run(["make", target, "PACKAGES="], cwd=checkout, capture_output=True, text=True, check=False)
+    assert done.returncode and "Error 3" in done.stderr, done.stderr
+    assert "--require-hashes --only-binary :all: -r requirements.lock" in done.stdout
+    assert {path.lstat().st_uid for path in (checkout / ".venv", *checkout.glob(".venv/**/*"))} == {65534}
+
+
+def test_nobody_else_can_hold_the_lock_of_an_installation(needs_root, tmp_path):
+    """Any user may lock a file that is readable, and the Makefile is."""
+    checkout = users_checkout(tmp_path)
+    apt = tmp_path / "bin" / "apt-get"
+    apt.parent.mkdir()
+    apt.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    apt.chmod(0o755)
+    pip = checkout / ".venv" / "bin" / "pip"
+    pip.parent.mkdir()
+    pip.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    pip.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{apt.parent}:{os.environ['PATH']}"}
+    with open(checkout / "Makefile", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = subprocess.run(
+            ["make", "setup", "PACKAGES=memstretch-no-such-package"],
+            cwd=checkout,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+    assert "Installing Debian packages: memstretch-no-such-package" in done.stdout, done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_root_measures_belongs_to_the_user_of_the_checkout(needs_root, tmp_path):
+    checkout, playbook = users_checkout(tmp_path), tmp_path / "ansible-playbook"
+    (checkout / ".venv" / ".run").touch()
     playbook.write_text(
         "#!/bin/sh\nmkdir -p results/site_check && ln -s /etc/hostname results/latest && exit 3\n", "utf-8"
     )
