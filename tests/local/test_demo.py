@@ -21,6 +21,7 @@ from .conftest import (
     ROOT,
     SMALL,
     SMALL_SEARCH,
+    STRETCHED,
     free_ports,
     smaller_inventory,
     wait_for,
@@ -106,6 +107,21 @@ def test_after_ctrl_c_the_machine_is_as_before(demo, fleet):
     assert "== Interrupted: the running playbook ends now, then the hosts are restored" in log
     assert "== The hosts are restored" in log
     assert mark(fleet).exists(), "the next demo looks for what is left"
+
+
+def test_a_mark_that_an_earlier_demo_has_left_undoes_no_profile_of_somebody_else(demo, fleet, untuned_machine):
+    mark(fleet).parent.mkdir(parents=True, exist_ok=True)
+    mark(fleet).write_text("demo of long ago", encoding="utf-8")
+    applied = fleet.run_playbook("-e", "profile=dram", playbook="tune", inventory=STRETCHED)
+    try:
+        assert applied.status == 0, applied.output
+        tuned = snapshot()
+        refused = fleet.wait(demo())
+        assert refused.status != 0 and "a profile that this demo did not apply is in force" in refused.output
+        assert not differences(tuned, snapshot()), refused.output
+    finally:
+        restored = fleet.run_playbook("-e", "profile=dram", playbook="restore", inventory=STRETCHED)
+    assert restored.status == 0, restored.output
 
 
 def test_root_gets_an_answer_after_a_kill_and_the_machine_is_as_before(demo, fleet):
