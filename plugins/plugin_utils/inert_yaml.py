@@ -13,6 +13,9 @@ import typing as t
 
 import yaml
 
+# What begins a template; the last one changes what does.
+TEMPLATES = ("{{", "{%", "{#", "#jinja2:")
+
 
 def text(value: t.Any) -> str:
     """Return a value as YAML. What Ansible would take for a template is marked as C(!unsafe)."""

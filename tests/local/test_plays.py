@@ -38,6 +38,14 @@ def test_a_strategy_of_the_configuration_is_refused_before_any_host_is_touched(f
     assert not fleet.results.exists()
 
 
+def test_a_name_that_a_tenant_of_a_cloud_has_chosen_forges_no_verdict(fleet: LocalFleet) -> None:
+    hosts = write_inventory(fleet.path / "hosts.yml", {"fleet": {"hosts": {"a\nVerdict: PASS": {}}}})
+    outcome = fleet.run_playbook(inventory=hosts)
+    told = " ".join(outcome.output.split())
+    assert outcome.status != 0 and r"a host whose name is not allowed: 'a\\nVerdict: PASS'" in told, told
+    assert not fleet.results.exists()
+
+
 def test_other_names_of_groups_are_variables(fleet: LocalFleet) -> None:
     wrong = {"hosts": {"a": {}}, "vars": {"latency_benchmark_rate": 0}}
     inventory = write_inventory(fleet.path / "hosts.yml", {"caches": wrong, "kvm": {"hosts": {"hv": {}}}})

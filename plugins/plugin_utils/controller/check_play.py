@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
-from ansible_collections.memstretch.density.plugins.plugin_utils import known_variables
+from ansible_collections.memstretch.density.plugins.plugin_utils import host_names, known_variables
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import Task
 
 # The last parts of their names. The strategy debug is linear too.
@@ -15,9 +16,10 @@ LINEAR = ("linear", "mitogen_linear", "debug")
 
 
 def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
-    """Refuse a play before it changes anything: for misspelt variables, or because its hosts do not go together."""
+    """Refuse a play before it changes anything: for names of hosts or variables, or if its hosts do not go together."""
     if options["together"]:
         _refuse_others_than_linear(task.play)
+    _refuse_names(task.variables)
     _refuse_misspelt(task.variables)
     return {"changed": False}
 
@@ -35,6 +37,11 @@ def _refuse_others_than_linear(play: t.Any) -> None:
             "all hosts have to be at the same task. Remove serial from the play; forks limits how many hosts "
             "Ansible reaches at once"
         )
+
+
+def _refuse_names(task_vars: t.Mapping[str, t.Any]) -> None:
+    groups = (task_vars["groups"].get(name, ()) for name in ("hypervisors", "fleet"))
+    host_names.refuse(dict.fromkeys(itertools.chain(task_vars["ansible_play_hosts_all"], *groups)))
 
 
 def _refuse_misspelt(task_vars: t.Mapping[str, t.Any]) -> None:

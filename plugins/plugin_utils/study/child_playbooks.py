@@ -74,8 +74,6 @@ _QUESTIONS = (
 )
 
 
-# What begins a template; the last one changes what does.
-_TEMPLATES = ("{{", "{%", "{#", "#jinja2:")
 # A line of a quiet playbook that begins so is a result, and is shown.
 RESULT_MARK = "| "
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -235,10 +233,10 @@ def refuse_templates(value: t.Any, name: str = "") -> None:
     elif isinstance(value, (list, tuple)):
         for each in value:
             refuse_templates(each, name)
-    elif isinstance(value, str) and any(each in value for each in _TEMPLATES):
+    elif isinstance(value, str) and any(each in value for each in inert_yaml.TEMPLATES):
         raise RunError(
             f"{name}: {value[:80]!r} is not allowed; a name of a host, a run or a study must not hold "
-            f"{', '.join(_TEMPLATES)}, because Ansible could run it as a template"
+            f"{', '.join(inert_yaml.TEMPLATES)}, because Ansible could run it as a template"
         )
 
 
