@@ -16,7 +16,7 @@ description:
   - Looks at the names of all variables of the play's hosts. A name with the prefix of a role of this collection that no
     role or playbook of it has is refused, with the nearest known name. Where other collections have variables with the
     same prefix, for example C(redis_), a name is refused only if it is nearly one of this collection.
-  - Refuses hosts whose names have control characters or look like templates. A cloud's tenants may choose the names of a
+  - Refuses hosts whose names have control characters or look like templates. A cloud's tenants may choose those of a
     dynamic inventory.
   - Use it with C(run_once); it reads the variables of all hosts of the play.
 extends_documentation_fragment:
