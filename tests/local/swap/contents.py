@@ -266,6 +266,38 @@ def _raw(disk):
     yield Attempt(disk.params(), "data of a format that wipefs does not know.*overwrite")
 
 
+@situation("data only in the last sector, as NTFS has a copy of its boot sector there")
+def _last_sector(disk):
+    disk.write(disk.size - 512, b"\xeb\x52\x90NTFS    " + bytes(499) + b"\x55\xaa")
+    yield Attempt(disk.params(), "data of a format that wipefs does not know.*overwrite")
+
+
+@situation("disk of a Ceph BlueStore")
+def _bluestore(disk):
+    disk.write(0, b"bluestore block device\n" + b"5f0e2a1c-0000-4000-8000-000000000001\n")
+    yield Attempt(disk.params(), "holds ceph_bluestore.*overwrite")
+
+
+@situation("disk of Oracle ASM")
+def _oracle(disk):
+    disk.write(32, b"ORCLDISKDATA01" + bytes(18))
+    yield Attempt(disk.params(), "holds oracleasm.*overwrite")
+
+
+@situation("image of a machine in hibernation")
+def _hibernation(disk):
+    run("mkswap", "-L", "other", disk.node)
+    disk.write(4096 - 10, b"S1SUSPEND\0")  # the kernel writes this in place of SWAPSPACE2
+    yield Attempt(disk.params(), "holds swsuspend.*overwrite")
+
+
+@situation("image of a machine in hibernation, on an area of our label")
+def _own_hibernation(disk):
+    run("mkswap", "-L", "memstretch", disk.node)
+    disk.write(4096 - 10, b"S1SUSPEND\0")
+    yield Attempt(disk.params(), "holds swsuspend.*overwrite")
+
+
 @situation("foreign swap, not in use")
 def _swap(disk):
     run("mkswap", "-L", "other", disk.node)
