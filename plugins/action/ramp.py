@@ -16,7 +16,12 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp import line as live
-from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import LONGEST_LINE, Record, accepted
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import (
+    LONGEST_LINE,
+    LONGEST_STREAM,
+    Record,
+    accepted,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
     Fields,
     MeasurementError,
@@ -126,8 +131,11 @@ class ActionModule(ActionBase):
                 raise MeasurementError(f"the stream of the ramp cannot be read: {message(done['stderr'], 400)}")
             offset += len(done["stdout"])
             *whole, rest = (rest + done["stdout"]).split("\n")
-            if len(rest) > LONGEST_LINE:
-                raise MeasurementError(f"a line of the stream is longer than {LONGEST_LINE // 2**20} MiB")
+            if len(rest) > LONGEST_LINE or offset > LONGEST_STREAM:
+                raise MeasurementError(
+                    f"the stream of the ramp is longer than {LONGEST_STREAM // 2**20} MiB, or a line of it is longer "
+                    f"than {LONGEST_LINE // 2**20} MiB"
+                )
             if whole:
                 heard = time.monotonic()
             elif time.monotonic() - heard > silent:

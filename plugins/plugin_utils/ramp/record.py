@@ -8,7 +8,12 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import LONGEST_TEXT
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import (
+    LONGEST_TEXT,
+    HistogramError,
+    decode,
+    slot_of,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
     Fields,
     Flag,
@@ -29,19 +34,46 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
 SCHEMA = 1
 # A window of 10,000 servers has 30,000 histograms.
 LONGEST_LINE = 64 * 2**20
+# No ramp comes near it: one of 1,000 servers and 60 windows writes a quarter of that.
+LONGEST_STREAM = 2**30
 _COSTS = ("conductor_cpu_seconds", "reclaim_cpu_seconds", "written_bytes")
 _MOST_HOSTS, _MOST_SECONDS = 10_000, 3600
 _ENDS = ("killed", "does_not_fit", "missed", "hosts", "interrupted", "error")
 
-_HISTOGRAM = Fields(
-    {
-        "count": Whole(),
-        "sum_ns": Whole(),
-        "min_ns": Optional(Whole()),
-        "max_ns": Optional(Whole()),
-        "histogram": Text(LONGEST_TEXT),
-    }
-)
+
+class _Samples(Kind):
+    """Samples as an encoded histogram, with their exact sum and limits."""
+
+    _FIGURES = Fields(
+        {
+            "count": Whole(),
+            "sum_ns": Whole(),
+            "min_ns": Optional(Whole()),
+            "max_ns": Optional(Whole()),
+            "histogram": Text(LONGEST_TEXT),
+        }
+    )
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        figures = self._FIGURES.check(name, value)
+        try:
+            counts = decode(figures["histogram"])
+        except HistogramError as error:
+            raise MeasurementError(f"{name}.histogram: {error}") from None
+        count, low, high = figures["count"], figures["min_ns"], figures["max_ns"]
+        if sum(counts.values()) != count:
+            raise MeasurementError(f"{name}.histogram counts {sum(counts.values()):,} samples; must be {name}.count")
+        if not counts:
+            return {**figures, "sum_ns": 0, "min_ns": None, "max_ns": None}
+        for limit, slot in (("min_ns", min(counts)), ("max_ns", max(counts))):
+            if figures[limit] is None or slot_of(figures[limit]) != slot:
+                refuse(f"{name}.{limit}", figures[limit], "that of its histogram")
+        if not count * low <= figures["sum_ns"] <= count * high or not high:
+            refuse(f"{name}.sum_ns", figures["sum_ns"], "that of its histogram")
+        return figures
+
+
+_HISTOGRAM = _Samples()
 _LOAD = Fields(
     {
         "upper": _HISTOGRAM,
@@ -79,7 +111,7 @@ _WINDOW = Fields(
         "kind": OneOf(("step", "hold")),
         "look": Whole(1, 100_000),
         "started_at": Real(0, 2**40),
-        "seconds": Real(0, _MOST_SECONDS),
+        "seconds": Real(0.001, _MOST_SECONDS),
         "settled": Flag(),
         "settle_seconds": Real(),
         "join_seconds": Real(),

@@ -40,6 +40,7 @@ def load(microseconds):
     return {"upper": reported, "lower": reported, "punctual": reported, "lost": 0, "seconds": rows}
 
 
+EMPTY = {"count": 0, "sum_ns": 0, "min_ns": None, "max_ns": None, "histogram": Histogram().figures()["histogram"]}
 WINDOW = {
     "n": 2,
     "kind": "step",
@@ -86,6 +87,12 @@ def wrong_window(*path, value):
         (wrong_window("n", value="2"), "window.window.n = '2'"),
         (wrong_window("hosts", "redis1", "lower", "count", value=-1), "upper.count = -1"),
         (wrong_window("hosts", "../redis", value=load(1)), "key '../redis'"),
+        (wrong_window("hosts", "redis1", "lower", "histogram", value="zzz"), "redis1.upper.histogram: not an encoded"),
+        (wrong_window("hosts", "redis1", "lower", "count", value=99), "upper.histogram counts 100 samples"),
+        (wrong_window("hosts", "redis1", "lower", "min_ns", value=None), "upper.min_ns = None"),
+        (wrong_window("hosts", "redis1", "lower", "max_ns", value=1), "upper.max_ns = 1"),
+        (wrong_window("references", "reference1", "lower", "sum_ns", value=0), "upper.sum_ns = 0"),
+        (wrong_window("seconds", value=0), "seconds = 0"),
         (wrong_window("machines", value={"": SAMPLE, "b": SAMPLE}), "machines"),
         (wrong_window("machines", value=7), "machines = 7"),
         (text("window", window=7), "window.window = 7"),
@@ -95,6 +102,13 @@ def wrong_window(*path, value):
 def test_what_is_no_line_of_a_stream_is_refused_by_name(line, named):
     with pytest.raises(MeasurementError, match=named.replace("[", r"\[").replace(".", r"\.")):
         accepted(line, "this_machine")
+
+
+def test_a_server_that_nothing_was_asked_of_has_no_samples():
+    nothing = {name: {**load(1)["upper"], **EMPTY} for name in ("upper", "lower", "punctual")}
+    window = {**WINDOW, "hosts": {"redis1": {**nothing, "lost": 5, "seconds": []}}}
+    found = accepted(text("window", window=window), "a")[1]["window"]["hosts"]["redis1"]
+    assert found["upper"] == found["lower"] == found["punctual"] == EMPTY
 
 
 def test_a_record_grows_with_the_stream():
