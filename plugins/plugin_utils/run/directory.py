@@ -76,9 +76,18 @@ class RunDirectory:
         return os.path.lexists(self.path)
 
     def create(self) -> None:
-        """Create the directory and let the link "latest" point to it."""
-        os.makedirs(self.file("phases"), exist_ok=True)
+        """Create the directory and let the link "latest" point to it.
+
+        Raises:
+            RunError: something of that name is not our link.
+        """
         link = os.path.join(self.results_dir, "latest")
+        if os.path.lexists(link) and not (os.path.islink(link) and os.sep not in os.readlink(link)):
+            raise RunError(
+                f"{link} is not a link to a run, so it would be lost. Nothing was changed. Move it, or choose another "
+                "results_dir"
+            )
+        os.makedirs(self.file("phases"), exist_ok=True)
         temporary = f"{link}.{os.getpid()}"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)

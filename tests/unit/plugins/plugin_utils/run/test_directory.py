@@ -33,6 +33,21 @@ def test_latest_points_to_the_newest_run(tmp_path, directory):
     assert run_directory.latest(str(tmp_path)).run_id == "run-2"
 
 
+@pytest.mark.parametrize("what", ["file", "link", "directory"])
+def test_what_somebody_else_calls_latest_stays(tmp_path, what):
+    path = tmp_path / "latest"
+    if what == "link":
+        path.symlink_to("/etc/hostname")
+    elif what == "file":
+        path.write_text("theirs", encoding="utf-8")
+    else:
+        path.mkdir()
+    before = path.lstat()
+    with pytest.raises(RunError, match="latest is not a link to a run"):
+        RunDirectory(str(tmp_path), "run-1").create()
+    assert path.lstat() == before and os.listdir(tmp_path) == ["latest"]
+
+
 def test_writing_the_same_again_changes_nothing(directory):
     assert directory.write_text("a", "text")
     assert not directory.write_text("a", "text")
