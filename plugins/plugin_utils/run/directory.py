@@ -81,12 +81,7 @@ class RunDirectory:
         Raises:
             RunError: something of that name is not our link.
         """
-        link = os.path.join(self.results_dir, "latest")
-        if os.path.lexists(link) and not (os.path.islink(link) and os.sep not in os.readlink(link)):
-            raise RunError(
-                f"{link} is not a link to a run, so it would be lost. Nothing was changed. Move it, or choose another "
-                "results_dir"
-            )
+        link = _link_to_latest(self.results_dir)
         os.makedirs(self.file("phases"), exist_ok=True)
         temporary = f"{link}.{os.getpid()}"
         with contextlib.suppress(FileNotFoundError):
@@ -328,17 +323,29 @@ def check_name(option: str, name: str | None) -> None:
         )
 
 
+def _link_to_latest(results_dir: str) -> str:
+    """Return the path of the link "latest". Raises RunError if something of that name is not our link."""
+    link = os.path.join(results_dir, "latest")
+    if os.path.lexists(link) and not (os.path.islink(link) and os.sep not in os.readlink(link)):
+        raise RunError(
+            f"results_dir: {link} is not a link to a run, so it would be lost. Nothing was changed. Move it, or choose "
+            "another results_dir"
+        )
+    return link
+
+
 def check_space(results_dir: str, results: int) -> None:
-    """Check that results_dir, which may not exist yet, has room for a run with a number of results.
+    """Check that results_dir, which may not exist yet, can hold a run, and has room for a number of results.
 
     Args:
         results_dir: the directory.
         results: the number of results, each of one host in one phase.
 
     Raises:
-        RunError: it cannot be written to, or has too little space.
+        RunError: it cannot be written to, has too little space, or something else in it has the name of our link.
     """
     path = os.path.abspath(os.path.expanduser(results_dir))
+    _link_to_latest(path)
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     if not os.path.isdir(path):

@@ -45,6 +45,8 @@ def test_what_somebody_else_calls_latest_stays(tmp_path, what):
     before = path.lstat()
     with pytest.raises(RunError, match="latest is not a link to a run"):
         RunDirectory(str(tmp_path), "run-1").create()
+    with pytest.raises(RunError, match="latest is not a link to a run"):
+        run_directory.check_space(str(tmp_path), 1)
     assert path.lstat() == before and os.listdir(tmp_path) == ["latest"]
 
 
