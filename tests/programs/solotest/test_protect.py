@@ -187,8 +187,8 @@ def test_a_fill_with_evicted_keys_is_replaced(any_solotest):
             refused(any_solotest, server, "no note")
 
 
-def test_deleting_may_take_longer_than_a_reply(any_solotest):
-    """Large values, or swapped memory: freeing them has the time of FLUSHALL."""
+def keeps(data, before_deleting):
+    """Return the script of a Redis that keeps these values, and does something before it deletes keys."""
 
     def script(connection, _number):
         for words in requests(connection):
@@ -206,17 +206,33 @@ def test_deleting_may_take_longer_than_a_reply(any_solotest):
             else:
                 answer = good_reply(words)
             data.update(written(words))
-            if name == b"DEL":
-                time.sleep(3)
-                for key in rest:
+            if name in (b"DEL", b"FLUSHALL", b"FLUSHDB"):
+                before_deleting()
+                for key in rest if name == b"DEL" else list(data):
                     data.pop(key, None)
             connection.sendall(answer)
 
-    data = {NOTE.encode(): b"solotest 1: keys 0 to 1, values of 10 to 10 bytes", b"0": b"x" * 10, b"1": b"x" * 10}
-    with FakeServer(script) as server:
+    return script
+
+
+def ours():
+    return {NOTE.encode(): b"solotest 1: keys 0 to 1, values of 10 to 10 bytes", b"0": b"x" * 10, b"1": b"x" * 10}
+
+
+def test_deleting_may_take_longer_than_a_reply(any_solotest):
+    """Large values, or swapped memory: freeing them has the time of FLUSHALL."""
+    data = ours()
+    with FakeServer(keeps(data, lambda: time.sleep(3))) as server:
         result = any_solotest.run("--json", "--timeout", 1.5, "--protect", "fill", server.port, 10, 2)
     assert result.code == 0, result
     assert len(data) == 3
+
+
+def test_a_key_that_another_program_adds_after_the_proof_stays(any_solotest):
+    data = ours()
+    with FakeServer(keeps(data, lambda: data.update({b"user:1": b"precious"}))) as server:
+        any_solotest.run("--json", "--protect", "fill", server.port, 10, 2)
+    assert data.get(b"user:1") == b"precious"
 
 
 # ---- not ours ----
