@@ -83,6 +83,7 @@ CHANGES_THIS_MACHINE = tuple(
         "swap/",
         "test_boot_loader.py::",
         "test_charged_dram.py::",
+        "test_demo.py::test_a_mark",
         "test_demo.py::test_after_ctrl_c",
         "test_demo.py::test_root",
         "test_experiments.py::test_throughput_of",  # what fits depends on the free memory and swap
