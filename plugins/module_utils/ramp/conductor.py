@@ -328,12 +328,13 @@ class Conductor:
         look = 0
         while time.monotonic() < until:
             look += 1
-            self._is_clean(size, "hold", {"look": look, "settled": True, "settle_seconds": 0.0, "join_seconds": 0.0})
+            self._is_clean(size, "hold", {"look": look, "settle_seconds": 0.0, "join_seconds": 0.0})
 
     def _is_clean(self, size: int, kind: str, about: t.Mapping[str, t.Any]) -> bool:
         """Look for a window, write it, and return whether it was clean; end the ramp if it shows that it must end."""
         window, figures = self._window(size)
         machine = window["machines"][""]
+        about = {"settled": _is_steady(window), **about}
         why = decisions.disturbed(machine, self._plan.stolen_limit) or self._curve.left(figures)
         self._curve.add(figures, bool(why))
         self._write({"event": "window", "window": {**window, **about, "kind": kind, "disturbed": why or None}})
@@ -528,6 +529,13 @@ class Conductor:
 def _is_realtime(report: t.Mapping[str, t.Any] | None) -> bool | None:
     health = (report or {}).get("client_health")
     return None if not health else bool(health.get("realtime"))
+
+
+def _is_steady(window: t.Mapping[str, t.Any]) -> bool:
+    """Return whether reclaim was steady in a window of a hold, before which nobody waits for that."""
+    machine = window["machines"][""]
+    ins, outs = ((machine[name] or 0) / window["seconds"] for name in ("page_ins", "page_outs"))
+    return decisions.is_steady(ins, outs)
 
 
 def _encoded(load: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
