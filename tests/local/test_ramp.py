@@ -265,6 +265,13 @@ def test_a_ramp_ends_once_its_tier_is_full_and_the_machines_own_swap_is_used(ram
     assert [window["machines"][""]["other_swap_grew"] for window in windows] == [False] * (len(windows) - 1) + [True]
 
 
+def test_a_server_that_is_killed_because_the_tier_is_full_ends_the_ramp_with_that_reason(ramp, swap_file):
+    found = ramp(tier=[swap_file("tier", 12 * MIB, 100)])
+    end = found.end()
+    assert end["kind"] in ("does_not_fit", "killed") and "the tier of 12,5" in end["message"]
+    assert "Memory cgroup out of memory: Killed process" in end["message"]
+
+
 def test_a_ramp_in_dram_leaves_the_machines_own_swap_alone(ramp, swap_file):
     swap_file("own", 128 * MIB, 1)
     found = ramp()

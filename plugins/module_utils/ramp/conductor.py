@@ -10,6 +10,7 @@ stop, or by SIGTERM; then nothing that it started is left.
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import secrets
@@ -60,6 +61,8 @@ _REPORT_SECONDS = 1.5
 _QUIET_S = 2.0
 # A server that was killed during its fill is tried once more after this time at most.
 _BEFORE_RETRY_S = 5.0
+# A tier that was used to this share in the last looks was full: a server that is killed frees its part at once.
+_FULL, _FULL_LOOKS = 0.98, 20
 # So many windows in a row above the budget end the ramp.
 _OVER_BUDGET = 3
 # The first servers of a ramp show what one takes.
@@ -111,6 +114,7 @@ class Conductor:
         self._lease: tuple[float, float] = (0.0, time.monotonic())
         self._renewed = 0.0
         self._written_before = self._written_last = self._machine.written_bytes()
+        self._tier_used: collections.deque[float] = collections.deque([0.0], _FULL_LOOKS)
         self._looked_at, self._over, self._waited = 0, 0, 0.0
         self._curve, self._misses = decisions.Curve(), decisions.Misses(plan.objective)
 
@@ -260,7 +264,7 @@ class Conductor:
         self._filling = []
         if not member.redis.was_killed:
             raise ServerError(f"{member.name} has ended before its step had settled: {member.redis.says()}")
-        why, others = self._kernel_words(member), len(newcomers) - 1
+        why, others = self._why(member), len(newcomers) - 1
         if self._kills.add(member.name, others):
             raise _Ended(
                 DOES_NOT_FIT, len(self._members) + 1, member.name, f"killed twice while it joined alone: {why}"
@@ -430,6 +434,8 @@ class Conductor:
     def _tick(self, seconds: float) -> None:
         """Sleep a little, renew the lease of the clients, and end the ramp if it must end."""
         time.sleep(seconds)
+        if self._plan.tier:
+            self._tier_used.append(self._machine.tier_used(self._plan.tier))
         if time.monotonic() - self._renewed >= _RENEW_S:
             self._renew()
             self._end_if_worn()
@@ -468,7 +474,7 @@ class Conductor:
             elif member.is_newcomer:
                 raise _NewcomerKilledError(member)
             else:
-                raise _Ended(KILLED, len(self._members), member.name, self._kernel_words(member))
+                raise _Ended(KILLED, len(self._members), member.name, self._why(member))
 
     def _renew(self) -> None:
         self._renewed = time.monotonic()
@@ -491,6 +497,12 @@ class Conductor:
 
     def _reclaim_cpu(self) -> float:
         return self._keeper.cpu_s if self._keeper else 0.0
+
+    def _why(self, member: Member) -> str:
+        """Return why a server has ended: the kernel's own words, and whether there was no room left in the tier."""
+        full = max(self._tier_used) >= _FULL
+        room = f"the tier of {self._tier_bytes:,} bytes is full, a larger one may carry more. " if full else ""
+        return room + self._kernel_words(member)
 
     def _kernel_words(self, member: Member) -> str:
         """Return the kernel's own words on the end of a server."""

@@ -81,6 +81,11 @@ class Machine:
         ins, outs = (sum(int(counters.get(name, 0)) for name in names) for names in (_PAGE_INS, _PAGE_OUTS))
         return float(counters["clock_s"]), ins, outs
 
+    def tier_used(self, tier: t.Collection[str]) -> float:
+        """Return the used share of the swap areas that are measured, 0 without any."""
+        found = [area for area in swap_areas(self._files) if area["name"] in tier]
+        return sum(area["used_bytes"] for area in found) / max(1, sum(area["size_bytes"] for area in found))
+
     def written_bytes(self) -> int:
         """Return how much swap has written to drives since the boot: all that went to swap but not to zram."""
         names = (os.path.basename(area["name"]) for area in swap_areas(self._files))

@@ -58,8 +58,8 @@ def test_what_is_unknown_is_not_zero():
     assert [found[name] for name in names] == [None] * 5
 
 
-def test_what_went_to_zram_was_not_written_to_a_drive(tmp_path):
-    lines = ["Filename Type Size Used Priority", "/dev/zram0 partition 1024 0 100", "/dev/sda2 partition 1024 0 10"]
+def test_what_went_to_zram_was_not_written_to_a_drive_and_counts_as_used(tmp_path):
+    lines = ["Filename Type Size Used Priority", "/dev/zram0 partition 1024 256 100", "/dev/sda2 partition 1024 0 10"]
     for name, text in (
         ("proc/swaps", "\n".join(lines)),
         ("proc/vmstat", "pswpin 0\npswpout 1000"),
@@ -69,3 +69,4 @@ def test_what_went_to_zram_was_not_written_to_a_drive(tmp_path):
         (tmp_path / name).write_text(text)
     machine = Machine("fleet", groups.RampGroup("fleet", str(tmp_path)), str(tmp_path))
     assert machine.written_bytes() == 100 * 4096
+    assert [machine.tier_used(tier) for tier in ([], ["/dev/zram0"], ["/dev/zram0", "/dev/sda2"])] == [0, 0.25, 0.125]
