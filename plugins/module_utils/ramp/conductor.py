@@ -26,7 +26,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log
     read_kernel_log,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import children, decisions, groups
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Machine, Moment, sample
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Machine, sample
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import (
     Member,
     ServerError,
@@ -40,7 +40,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan impor
     grown,
     window_seconds,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, encode
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.window import encoded, figures, was_steady
 
 STREAM, STOP, LEASE, CLIENTS_LEASE = "stream", "stop", "lease", "clients.lease"
 # Kinds of ends.
@@ -336,15 +336,15 @@ class Conductor:
 
     def _is_clean(self, size: int, kind: str, about: t.Mapping[str, t.Any]) -> bool:
         """Look for a window, write it, and return whether it was clean; end the ramp if it shows that it must end."""
-        window, figures = self._window(size)
+        window, seen = self._window(size)
         machine = window["machines"][""]
-        about = {"settled": _is_steady(window), **about}
-        why = decisions.disturbed(machine, self._plan.stolen_limit) or self._curve.left(figures)
-        self._curve.add(figures, bool(why))
+        about = {"settled": was_steady(window), **about}
+        why = decisions.disturbed(machine, self._plan.stolen_limit) or self._curve.left(seen)
+        self._curve.add(seen, bool(why))
         self._write({"event": "window", "window": {**window, **about, "kind": kind, "disturbed": why or None}})
         self._looked_at = size
         self._end_if_over(size, machine, about["settled"])
-        missed = self._misses.add(size, None if why else figures)
+        missed = self._misses.add(size, None if why else seen)
         if missed:
             raise _Ended(MISSED, size, None, missed)
         return not why
@@ -405,11 +405,11 @@ class Conductor:
             "n": size,
             "started_at": float(begin),
             "seconds": float(seconds),
-            "hosts": {name: _encoded(load) for name, load in hosts.items()},
-            "references": {name: _encoded(load) for name, load in references.items()},
+            "hosts": {name: encoded(load) for name, load in hosts.items()},
+            "references": {name: encoded(load) for name, load in references.items()},
             "machines": {"": machine},
         }
-        return window, _figures(hosts, references, machine, moments)
+        return window, figures(hosts, references, machine, moments)
 
     def _wait_for_reports(self, begin: int, end: int) -> None:
         everybody = self._members + self._references
@@ -541,58 +541,6 @@ class Conductor:
 def _is_realtime(report: t.Mapping[str, t.Any] | None) -> bool | None:
     health = (report or {}).get("client_health")
     return None if not health else bool(health.get("realtime"))
-
-
-def _is_steady(window: t.Mapping[str, t.Any]) -> bool:
-    """Return whether reclaim was steady in a window of a hold, before which nobody waits for that."""
-    machine = window["machines"][""]
-    ins, outs = ((machine[name] or 0) / window["seconds"] for name in ("page_ins", "page_outs"))
-    return decisions.is_steady(ins, outs)
-
-
-def _encoded(load: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return a load with its histograms as the record of a ramp has them."""
-    result = dict(load)
-    for name in ("upper", "lower", "punctual"):
-        counts = load[name]["counts"]
-        result[name] = {
-            "count": sum(counts.values()),
-            **{figure: load[name][figure] for figure in ("sum_ns", "min_ns", "max_ns")},
-            "histogram": encode(counts) if counts else "",
-        }
-    return result
-
-
-def _merged(loads: t.Iterable[t.Mapping[str, t.Any]], bound: str) -> Histogram:
-    merged = Histogram()
-    for load in loads:
-        for slot, count in load[bound]["counts"].items():
-            merged.counts[slot] = merged.counts.get(slot, 0) + count
-        merged.sum_ns += load[bound]["sum_ns"]
-        highest = load[bound]["max_ns"]
-        if highest is not None:
-            merged.max_ns = highest if merged.max_ns is None else max(merged.max_ns, highest)
-    return merged
-
-
-def _figures(
-    hosts: t.Mapping[str, t.Any],
-    references: t.Mapping[str, t.Any],
-    machine: t.Mapping[str, t.Any],
-    moments: t.Sequence[Moment],
-) -> decisions.Figures:
-    """Return a window in short, by its lower bounds."""
-    took = moments[-1].clock - moments[0].clock
-    fleet, beside = (_average_and_p99(_merged(loads.values(), "lower")) for loads in (hosts, references))
-    return decisions.Figures(
-        *fleet, *beside, (machine["page_ins"] or 0) / took, (machine["tier_cpu_seconds"] or 0.0) / took
-    )
-
-
-def _average_and_p99(histogram: Histogram) -> tuple[float | None, float | None]:
-    if not histogram.count:
-        return None, None
-    return histogram.sum_ns / histogram.count, histogram.percentiles([99.0])[0]
 
 
 def _log_position() -> int | None:

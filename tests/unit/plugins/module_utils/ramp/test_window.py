@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A window in short, and as its record has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import load_of
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.window import encoded, figures, was_steady
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import decode
+
+from .test_machine import MOMENTS
+from .test_members import part
+
+SERVERS = {"redis1": load_of([part([10, 20], [5, 6])]), "redis2": load_of([part([30], [7])])}
+MACHINE = {"page_ins": 300, "page_outs": 300, "tier_cpu_seconds": 0.5}
+
+
+def test_figures_are_those_of_all_servers_by_their_lower_bounds_and_rates_a_second():
+    found = figures(SERVERS, {}, MACHINE, MOMENTS)
+    assert found.fleet_avg == pytest.approx(6) and 6 <= found.fleet_p99 <= 8
+    assert (found.reference_avg, found.reference_p99) == (None, None)
+    assert (found.page_ins, found.tier_cpu) == (150, 0.25)
+
+
+def test_the_record_of_a_window_has_whole_histograms():
+    record = encoded(SERVERS["redis1"])
+    assert record["upper"]["count"] == 2 and decode(record["upper"]["histogram"]) == {10: 1, 20: 1}
+    assert encoded(load_of([]))["upper"] == {"count": 0, "sum_ns": 0, "min_ns": None, "max_ns": None, "histogram": ""}
+
+
+@pytest.mark.parametrize(("page_outs", "steady"), [(0, True), (300, True), (4000, False)])
+def test_a_window_of_a_hold_says_whether_reclaim_was_steady(page_outs, steady):
+    assert was_steady({"seconds": 2, "machines": {"": {**MACHINE, "page_outs": page_outs}}}) is steady
