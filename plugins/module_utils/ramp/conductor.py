@@ -114,6 +114,7 @@ class Conductor:
         self._lease: tuple[float, float] = (0.0, time.monotonic())
         self._renewed = 0.0
         self._written_before = self._written_last = self._machine.written_bytes()
+        self._used_before = self._machine.used()
         self._tier_used: collections.deque[float] = collections.deque([0.0], _FULL_LOOKS)
         self._looked_at, self._over, self._waited = 0, 0, 0.0
         self._curve, self._misses = decisions.Curve(), decisions.Misses(plan.objective)
@@ -351,8 +352,9 @@ class Conductor:
 
     def _end_if_over(self, size: int, machine: t.Mapping[str, t.Any], settled: bool) -> None:
         """End the ramp if the budget cannot be met, at once where reclaim has had all its time."""
-        if machine["other_swap_grew"]:
-            raise _Ended(DOES_NOT_FIT, size, None, "the tier is full: pages went to a swap area of the machine's own")
+        if machine["other_swap_grew"] and self._plan.tier:
+            share = f"{100 * max(self._tier_used):.0f} % of the tier is in use"
+            raise _Ended(DOES_NOT_FIT, size, None, f"pages went to a swap area of the machine's own; {share}")
         charged = machine["charged_bytes"]
         self._over = 0 if decisions.is_within(charged, self._plan.budget_bytes) else self._over + 1
         if self._over >= _OVER_BUDGET or (self._over and not settled):
@@ -400,7 +402,7 @@ class Conductor:
             for members in (self._members, self._references)
         )
         drives = self._machine.drives() if self._plan.tier else []
-        machine = sample(moments, self._plan.tier, self._tier_bytes, drives)
+        machine = sample(moments, self._plan.tier, self._tier_bytes, drives, self._used_before)
         window = {
             "n": size,
             "started_at": float(begin),

@@ -106,8 +106,12 @@ class Machine:
             pressure.snapshot(self._root),
             charged,
             self._tier_cpu(charged["reclaim_cpu_s"]),
-            {area["name"]: area["used_bytes"] for area in swap_areas(self._files)},
+            self.used(),
         )
+
+    def used(self) -> dict[str, int]:
+        """Return the bytes in use of each swap area."""
+        return {area["name"]: area["used_bytes"] for area in swap_areas(self._files)}
 
     def drives(self) -> list[str]:
         """Return the names of the disks with swap that are not memory."""
@@ -129,7 +133,11 @@ _PAGE_INS, _PAGE_OUTS = ("pswpin", "zswpin"), ("pswpout", "zswpout")
 
 
 def sample(
-    moments: t.Sequence[Moment], tier: t.Collection[str], tier_bytes: int, drives: t.Sequence[str]
+    moments: t.Sequence[Moment],
+    tier: t.Collection[str],
+    tier_bytes: int,
+    drives: t.Sequence[str],
+    used_before: t.Mapping[str, int],
 ) -> dict[str, t.Any]:
     """Return what happened between the first and the last moment, for the record of a ramp.
 
@@ -138,6 +146,7 @@ def sample(
         tier: names of the swap areas that are measured.
         tier_bytes: their size.
         drives: disks with swap.
+        used_before: bytes in use of each swap area at the beginning of the ramp.
 
     Returns:
         C(stolen_worst) is the largest share of one CPU between two moments, C(stolen_cpu) and C(stolen_ticks) what the
@@ -171,7 +180,7 @@ def sample(
         "drive_reads": _sum(change, [f"disk.{name}.reads" for name in drives]) if drives else 0,
         "drive_read_seconds": round((_sum(change, [f"disk.{name}.read_ms" for name in drives]) or 0) / 1000, 3),
         "limit_hits": None if None in hits else hits[-1] - hits[0],
-        "other_swap_grew": any(used > first.used.get(name, 0) for name, used in others),
+        "other_swap_grew": any(used > used_before.get(name, 0) for name, used in others),
     }
 
 

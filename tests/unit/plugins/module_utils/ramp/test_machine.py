@@ -31,13 +31,13 @@ MOMENTS = [
 
 
 def test_a_sample_has_shares_of_the_cpus_and_those_of_the_one_that_lost_most():
-    found = sample(MOMENTS, ["/dev/zram0"], 100, [])
+    found = sample(MOMENTS, ["/dev/zram0"], 100, [], {})
     assert (found["cpus"], found["busy"], found["stolen"]) == (2, 0.55, 0.01)
     assert (found["stolen_worst"], found["stolen_cpu"], found["stolen_ticks"]) == (0.03, 0.015, 3)
 
 
 def test_a_sample_has_what_the_tier_did():
-    found = sample(MOMENTS, ["/dev/zram0"], 100, ["sda"])
+    found = sample(MOMENTS, ["/dev/zram0"], 100, ["sda"], {})
     assert (found["page_ins"], found["page_outs"], found["tier_cpu_seconds"]) == (300, 600, 0.25)
     assert (found["charged_bytes"], found["tier_bytes"]) == (255 * MIB, 94 * MIB)
     assert (found["swap_used_bytes"], found["swap_bytes"]) == (7, 100)
@@ -46,14 +46,16 @@ def test_a_sample_has_what_the_tier_did():
 
 
 def test_swap_of_the_machines_own_that_grew_is_seen():
-    assert sample(MOMENTS, ["/dev/zram0"], 100, [])["other_swap_grew"] is True
-    assert sample(MOMENTS, ["/dev/zram0", "/swap"], 100, [])["other_swap_grew"] is False
+    assert sample(MOMENTS, ["/dev/zram0"], 100, [], {})["other_swap_grew"] is True
+    assert sample(MOMENTS[1:], ["/dev/zram0"], 100, [], {"/swap": 0})["other_swap_grew"] is True
+    assert sample(MOMENTS, ["/dev/zram0", "/swap"], 100, [], {})["other_swap_grew"] is False
+    assert sample(MOMENTS, ["/dev/zram0"], 100, [], {"/swap": 1})["other_swap_grew"] is False, "it was in use before"
 
 
 def test_what_is_unknown_is_not_zero():
     unknown = moment(3.0, [Ticks(0, 0, 0)], charged={"charged_bytes": None, "zram_bytes": None}, tier_cpu=None)
     unknown.counters.pop("pswpin")
-    found = sample([MOMENTS[0], unknown], [], 0, [])
+    found = sample([MOMENTS[0], unknown], [], 0, [], {})
     names = ("charged_bytes", "tier_bytes", "tier_cpu_seconds", "page_ins", "swap_bytes")
     assert [found[name] for name in names] == [None] * 5
 
