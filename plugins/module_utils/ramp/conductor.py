@@ -11,6 +11,7 @@ stop, or by SIGTERM; then nothing that it started is left.
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import secrets
@@ -223,7 +224,8 @@ class Conductor:
         """
         while True:
             try:
-                self._fill(self._next(size))
+                with self._room():
+                    self._fill(self._next(size))
                 found = self._settle()
             except _NewcomerKilledError as killed:
                 self._take_kill(killed.member)
@@ -243,8 +245,6 @@ class Conductor:
     def _fill(self, servers: t.Sequence[Server]) -> None:
         """Let servers start, be filled and loaded, a few at a time."""
         waiting, order = list(servers), self._plan.servers
-        if self._keeper:
-            self._keeper.make_room(True)
         while waiting or self._filling:
             while waiting and len(self._filling) < max(2, os.cpu_count() or 1):
                 server = waiting.pop(0)
@@ -254,8 +254,17 @@ class Conductor:
             self._filling = [member for member in self._filling if member not in joined]
             self._members = sorted(self._members + joined, key=lambda member: order.index(member.server))
             self._tick(_JOIN_TICK_S)
+
+    @contextlib.contextmanager
+    def _room(self) -> t.Iterator[None]:
+        """Keep more room below the limit meanwhile, which no window may have."""
         if self._keeper:
-            self._keeper.make_room(False)
+            self._keeper.make_room(True)
+        try:
+            yield
+        finally:
+            if self._keeper:
+                self._keeper.make_room(False)
 
     def _take_kill(self, member: Member) -> None:
         """Take it that a newcomer was killed: all newcomers end, to join alone. End the ramp if it does not fit."""
