@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.documentation import documented_results
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import accepted as headroom
 from ansible_collections.memstretch.density.plugins.plugin_utils.host_action import HostAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
     charged_dram,
@@ -35,6 +36,8 @@ def _accepted(module: str, answer: dict[str, t.Any]) -> dict[str, t.Any]:
     """
     if module == "charged_dram":
         return charged_dram.result(answer)
+    if module == "headroom_info":
+        return headroom.result(answer)
     if module == "site_noise":
         return site_check.result(answer)
     if module == "solotest":

@@ -53,6 +53,14 @@ USER_VARIABLES = frozenset(
         "fleet_group",
         "fleet_size",
         "fleet_sizes",
+        "headroom_ages",
+        "headroom_compression",
+        "headroom_like",
+        "headroom_page_in_us",
+        "headroom_pages",
+        "headroom_reserve",
+        "headroom_units",
+        "headroom_waiting",
         "hypervisors_group",
         "image_build",
         "image_cloud_init",
@@ -114,6 +122,8 @@ PLAYBOOK_VARIABLES = (
             "density_ramp",
             "fleet_labels",
             "fleet_vms",
+            "headroom_all",
+            "headroom_first",
             "host_tuning_profile_data",
             "host_tuning_profile_name",
             "latency_benchmark_measured_run",
@@ -141,7 +151,7 @@ PLAYBOOK_VARIABLES = (
 # Other roles and inventories have variables with these words, too: such a name is refused only if it is nearly one of
 # ours.
 SHARED_PREFIXES = (
-    *("demo_", "density_", "fleet_", "image_", "redis_", "report_", "selftest_", "site_check_", "slo_"),
+    *("demo_", "density_", "fleet_", "headroom_", "image_", "redis_", "report_", "selftest_", "site_check_", "slo_"),
     *("study_", "throughput_"),
 )
 _NEARLY = 0.8

@@ -12,6 +12,7 @@ import yaml
 
 from ansible_collections.memstretch.density.plugins.action import clock_offset
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, page_in, writeback
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import look
 from ansible_collections.memstretch.density.plugins.module_utils.redis import instances as redis
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import options as client
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import site
@@ -19,6 +20,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap import opt
 from ansible_collections.memstretch.density.plugins.module_utils.vm import options as vm
 from ansible_collections.memstretch.density.plugins.modules import kvm_info, solotest_schedule
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import options as forecast
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import options as headroom
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import options as study
@@ -44,6 +46,8 @@ MODULE_RANGES = {
     "solotest_schedule": {"release_within": solotest_schedule.RELEASE_WITHIN, "wait": solotest_schedule.WAIT},
     "clock_offset": {"samples": clock_offset.SAMPLES},
     "report": {name: run.RANGES[name] for name in ("slo_avg_us", "slo_p99_us")},
+    "headroom": headroom.RANGES,
+    "headroom_info": look.RANGES,
     "kvm_info": {"timeout": kvm_info.TIMEOUT},
     "redis_instances": redis.RANGES,
     "swap_space": swap.RANGES,

@@ -1,0 +1,227 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""DAMON, the kernel's data access monitor, as a counter that is exact to the page.
+
+DAMON's regions usually cover much memory, of which it looks at one page each; it then guesses. Here each region is a
+sampled page, so nothing is guessed: DAMON marks the pages as not accessed, sleeps for one sampling interval, and looks
+which of them were accessed meanwhile. The sampling interval is the age. It asks the MMU notifiers, so what a KVM guest
+accesses counts.
+
+Each age has a kdamond of its own with its own pages, so that all ages are measured at the same time. The interface is
+/sys/kernel/mm/damon/admin (Documentation/admin-guide/mm/damon/usage.rst), with the file tried_regions of Linux 6.2 and
+later. Whatever is written there ends with the look, even if this process is killed: a second process waits for the end
+of this one and then turns the kdamonds off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import time
+import typing as t
+
+ADMIN = "/sys/kernel/mm/damon/admin/kdamonds"
+_LARGEST = 2**62
+# The kernel answers "which regions were accessed" at the end of the running interval, and until then the question
+# cannot be interrupted. So it is asked this long before that end.
+_ASKED_BEFORE_S = 0.25
+# A question that comes later than this would wait for the end of the next interval.
+_TOO_LATE_S = 0.05
+# The pages that an age may have: each is two files of sysfs.
+MOST_REGIONS = 100_000
+
+
+class DamonError(Exception):
+    """DAMON cannot be used; the text is the reason."""
+
+
+def objection(admin: str = ADMIN) -> str | None:
+    """Return why DAMON cannot be used on this host; None if nothing speaks against it. It only reads."""
+    try:
+        in_use = _read(f"{admin}/nr_kdamonds")
+    except FileNotFoundError:
+        return "this kernel has no DAMON (CONFIG_DAMON_SYSFS)"
+    except OSError as error:
+        return f"DAMON cannot be read: {error.strerror}"
+    if in_use != "0":
+        return (
+            f"DAMON is in use: {admin}/nr_kdamonds is {in_use}. Somebody else's monitoring is not touched; "
+            "end it, or look again when it has ended"
+        )
+    return None
+
+
+class Damon:
+    """The kdamonds of one look, one for each age. Use it as a context manager.
+
+    Args:
+        ages: the sampling interval of each kdamond, in seconds.
+        admin: the directory of the interface.
+
+    Raises:
+        DamonError: it cannot be used; whatever was set is as before.
+    """
+
+    def __init__(self, ages: t.Sequence[float], admin: str = ADMIN) -> None:
+        self._ages, self._admin = ages, admin
+        self._stop = threading.Event()
+        reason = objection(admin)
+        if reason:
+            raise DamonError(reason)
+
+    def __enter__(self) -> Damon:
+        self._guard = _Guard(self._admin)
+        try:
+            with _named("the number of kdamonds"):
+                _write(f"{self._admin}/nr_kdamonds", len(self._ages))
+        except DamonError:
+            self._guard.dismiss()
+            raise
+        return self
+
+    def __exit__(self, *_error: t.Any) -> None:
+        self._stop.set()
+        turn_off(self._admin)
+        self._guard.dismiss()
+
+    def stop(self) -> None:
+        """End all watching early."""
+        self._stop.set()
+
+    def prepare(self, number: int, frames: t.Sequence[int]) -> None:
+        """Set what a kdamond watches.
+
+        Args:
+            number: of the kdamond, as in C(ages).
+            frames: the page frames, sorted, each once.
+        """
+        size = os.sysconf("SC_PAGE_SIZE")
+        context = f"{self._admin}/{number}/contexts/0"
+        interval = round(self._ages[number] * 1e6)
+        with _named("what it watches"):
+            _write(f"{self._admin}/{number}/contexts/nr_contexts", 1)
+            _write(f"{context}/operations", "paddr")
+            # The largest number of regions first: the kernel merges regions when there are more.
+            _write(f"{context}/monitoring_attrs/nr_regions/max", 2 * len(frames) + 1000)
+            for name in ("update_us", "aggr_us", "sample_us"):
+                _write(f"{context}/monitoring_attrs/intervals/{name}", interval)
+            _write(f"{context}/targets/nr_targets", 1)
+            _write(f"{context}/targets/0/regions/nr_regions", len(frames))
+            for position, frame in enumerate(frames):
+                _write(f"{context}/targets/0/regions/{position}/start", frame * size)
+                _write(f"{context}/targets/0/regions/{position}/end", (frame + 1) * size)
+            scheme = f"{context}/schemes/0"
+            _write(f"{context}/schemes/nr_schemes", 1)
+            _write(f"{scheme}/action", "stat")
+            pattern = f"{scheme}/access_pattern"
+            _write(f"{pattern}/sz/max", _LARGEST)
+            _write(f"{pattern}/nr_accesses/min", 1)
+            _write(f"{pattern}/nr_accesses/max", 1_000_000)
+            _write(f"{pattern}/age/max", 1_000_000)
+
+    def watch(self, number: int, passes: int) -> t.Iterator[set[int]]:
+        """Turn a kdamond on, and yield after each age the page frames that were accessed within it.
+
+        A page whose address a CPU still has in its TLB may be accessed without a trace. That matters only for less
+        memory than a TLB covers, a few MiB, that one process uses all the time.
+        """
+        state, age = f"{self._admin}/{number}/state", self._ages[number]
+        with _named("turning it on"):
+            _write(state, "on")
+        began = time.monotonic()
+        while passes:
+            if self._stop.wait(max(0.0, began + age - _ASKED_BEFORE_S - time.monotonic())):
+                return
+            if time.monotonic() > began + age - _TOO_LATE_S:
+                began += age  # this machine was busy; the next interval has begun
+                continue
+            with _named("asking what was accessed"):
+                _write(state, "update_schemes_tried_regions")
+                began = time.monotonic()
+                accessed = self._accessed(number)
+            yield accessed
+            passes -= 1
+        with _named("turning it off"):
+            _write(state, "off")
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of the kdamonds that run."""
+        total = 0.0
+        for number in range(len(self._ages)):
+            pid = _read(f"{self._admin}/{number}/pid")
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just been turned off
+                fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+                total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return total
+
+    def _accessed(self, number: int) -> set[int]:
+        size = os.sysconf("SC_PAGE_SIZE")
+        directory = f"{self._admin}/{number}/contexts/0/schemes/0/tried_regions"
+        found: set[int] = set()
+        for name in os.listdir(directory):
+            if name.isdigit():
+                first, end = (int(_read(f"{directory}/{name}/{each}")) // size for each in ("start", "end"))
+                found.update(range(first, end))
+        return found
+
+
+def turn_off(admin: str = ADMIN) -> None:
+    """Turn all kdamonds off and remove them."""
+    for number in range(int(_read(f"{admin}/nr_kdamonds"))):
+        if _read(f"{admin}/{number}/state") == "on":
+            with contextlib.suppress(OSError):  # it ended by itself since; removing it below fails if not
+                _write(f"{admin}/{number}/state", "off")
+    _write(f"{admin}/nr_kdamonds", 0)
+
+
+class _Guard:
+    """A process that turns the kdamonds off if this one is killed."""
+
+    def __init__(self, admin: str) -> None:
+        receive, self._send = os.pipe()
+        self._pid = os.fork()
+        if self._pid:
+            os.close(receive)
+            return
+        try:
+            os.setsid()  # what ends this process must not end that one
+            os.close(self._send)
+            if not os.read(receive, 1):  # the end of the pipe: nobody has dismissed it
+                turn_off(admin)
+        finally:
+            os._exit(0)
+
+    def dismiss(self) -> None:
+        """End it without effect."""
+        os.write(self._send, b".")
+        os.close(self._send)
+        os.waitpid(self._pid, 0)
+
+
+@contextlib.contextmanager
+def _named(step: str) -> t.Iterator[None]:
+    """Turn an error of the interface into a DamonError that names the step."""
+    try:
+        yield
+    except OSError as error:
+        reason = "somebody else's DAMON is running" if error.errno == errno.EBUSY else error.strerror
+        raise DamonError(f"the kernel refused DAMON ({step}): {reason}") from error
+
+
+def _write(path: str, value: t.Any) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, str(value).encode())
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: str) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 4096).decode().strip()
+    finally:
+        os.close(descriptor)

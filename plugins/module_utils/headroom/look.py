@@ -1,0 +1,245 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One look at a host: its units, and how much of their memory was accessed within each age."""
+
+from __future__ import annotations
+
+import random
+import resource
+import threading
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import host
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.damon import (
+    MOST_REGIONS,
+    Damon,
+    DamonError,
+    objection,
+)
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.sample import Drawn, PageFiles, Sampled
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges
+
+RANGES: Ranges = {
+    "ages": Range(int, 1, 3600, "seconds"),
+    "pages": Range(int, 50, 20_000, "pages"),
+}
+AGES = (1, 3, 10, 30, 60, 180, 300)
+MOST_AGES = 12
+# Short ages are looked at several times, and the mean counts.
+_MOST_PASSES = 3
+# At 95 %.
+_Z = 1.96
+
+# For each pass, the shares of the pages of each unit that were accessed.
+_Shares = t.List[t.Dict[int, float]]
+
+
+class _Watched(t.NamedTuple):
+    """A page of the sample of an age."""
+
+    unit: int
+    page: Sampled
+
+
+class Look:
+    """Reads the units of a host at one time.
+
+    Args:
+        units: whose memory is looked at.
+        ages: in seconds, increasing.
+        pages: how many pages of each unit are watched for each age.
+    """
+
+    def __init__(self, files: HostFiles, units: t.Sequence[Unit], ages: t.Sequence[int], pages: int) -> None:
+        self._files, self._units, self._ages = files, units, ages
+        self._pages = max(1, min(pages, MOST_REGIONS // max(1, len(units))))
+        self._memory = [host.unit_memory(files, unit) for unit in units]
+
+    def take(self, active: bool = True) -> dict[str, t.Any]:
+        """Return what was seen.
+
+        Args:
+            active: whether active memory is measured, which changes settings of the kernel while it lasts.
+        """
+        before, cpu = host.moment(self._files), time.process_time()
+        reason = objection() if active else "active memory is not measured in check mode"
+        shares: list[_Shares] = [[] for _age in self._ages]
+        samples: list[list[_Watched]] = [[] for _age in self._ages]
+        drawn: list[Drawn] = []
+        kernel_cpu = 0.0
+        if reason is None and self._units:
+            try:
+                drawn, samples, shares, kernel_cpu = self._measure()
+            except (DamonError, OSError) as error:
+                reason = str(error)
+        after = host.moment(self._files)
+        if after.at - before.at < 1:  # too short for rates
+            time.sleep(1)
+            after = host.moment(self._files)
+        return {
+            "taken_at": round(before.at, 3),
+            "method": "damon" if reason is None and self._units else None,
+            "reason": reason,
+            "host": {**host.memory(self._files), "rates": host.rates(before, after, self._files)},
+            "units": [self._document(number, drawn, samples, shares, reason) for number in range(len(self._units))],
+            "cost": {
+                "cpu_s": round(time.process_time() - cpu, 3),
+                "kernel_cpu_s": round(kernel_cpu, 3),
+                "seconds": round(after.at - before.at, 3),
+            },
+        }
+
+    def _measure(self) -> tuple[list[Drawn], list[list[_Watched]], list[_Shares], float]:
+        """Return what was drawn from each unit, the sample of each age, and what was accessed of it."""
+        # A file is held open for each process.
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+        page_files = PageFiles(self._files.root)
+        try:
+            if not page_files.sees_frames():
+                raise DamonError("the kernel does not show page frames to this user; set become: true")
+            source = random.Random(0)
+            drawn = [page_files.draw(unit, self._pages * len(self._ages), source) for unit in self._units]
+            samples = _assigned([each.pages for each in drawn], len(self._ages))
+            with Damon(self._ages) as damon:
+                shares, cpu = self._watch(damon, page_files, samples)
+            return drawn, samples, shares, cpu
+        finally:
+            page_files.close()
+
+    def _watch(
+        self, damon: Damon, page_files: PageFiles, samples: t.Sequence[t.Sequence[_Watched]]
+    ) -> tuple[list[_Shares], float]:
+        """Watch all ages at the same time, each in a thread that mostly sleeps."""
+        for number, sample in enumerate(samples):
+            frames = sorted({each.page.frame for each in _one_for_each_folio(sample) if each.page.frame is not None})
+            damon.prepare(number, frames)
+        shares: list[_Shares] = [[] for _age in self._ages]
+        errors: list[BaseException] = []
+        cpu: list[float] = [0.0]
+
+        def watch(number: int) -> None:
+            passes = max(1, min(_MOST_PASSES, self._ages[-1] // self._ages[number]))
+            try:
+                for accessed in damon.watch(number, passes):
+                    shares[number].append(_shares(samples[number], accessed, page_files, len(self._units)))
+                    cpu[0] = max(cpu[0], damon.cpu_seconds())
+            except (DamonError, OSError) as error:
+                errors.append(error)
+                damon.stop()
+
+        threads = [threading.Thread(target=watch, args=(number,)) for number in range(len(self._ages))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        return shares, cpu[0]
+
+    def _document(
+        self,
+        number: int,
+        drawn: t.Sequence[Drawn],
+        samples: t.Sequence[t.Sequence[_Watched]],
+        shares: t.Sequence[_Shares],
+        reason: str | None,
+    ) -> dict[str, t.Any]:
+        unit, memory = self._units[number], self._memory[number]
+        owned = memory["resident"] + memory["swapped"]
+        locked = memory["locked"]
+        if drawn:
+            found = drawn[number]
+            locked = max(locked, owned * found.pinned // max(1, len(found.pages) + found.pinned + found.hidden))
+        stretchable = owned - locked
+        ages = []
+        for position, age in enumerate(self._ages):
+            known = [each[number] for each in shares[position] if number in each]
+            if known:
+                share = sum(known) / len(known)
+                low, high = interval(share, _effective([each for each in samples[position] if each.unit == number]))
+                ages.append(
+                    {
+                        "seconds": age,
+                        "active_bytes": round(share * stretchable),
+                        "low_bytes": round(low * stretchable),
+                        "high_bytes": round(high * stretchable),
+                    }
+                )
+        alive = any(self._files.exists(f"/proc/{pid}") for pid in unit.pids)
+        gone = None if alive else "it has ended meanwhile"
+        return {
+            "name": unit.name,
+            "kind": unit.kind,
+            "given_bytes": unit.given_bytes,
+            "balloon_bytes": unit.balloon_bytes,
+            "resident_bytes": memory["resident"],
+            "swapped_bytes": memory["swapped"],
+            "pinned_bytes": locked + memory["hugetlb"],
+            "stretchable_bytes": stretchable,
+            "ages": ages,
+            "reason": gone or reason or (None if ages else "it has no memory that could be sampled"),
+        }
+
+
+def _assigned(pages: t.Sequence[t.Sequence[Sampled]], ages: int) -> list[list[_Watched]]:
+    """Return a sample for each age. All pages of a folio are in the same one: the kernel keeps one trace for them."""
+    found: list[list[_Watched]] = [[] for _age in range(ages)]
+    age_of: dict[int, int] = {}
+    for unit, of_unit in enumerate(pages):
+        for position, page in enumerate(of_unit):
+            age = position % ages
+            if page.folio is not None:
+                age = age_of.setdefault(page.folio, age)
+            found[age].append(_Watched(unit, page))
+    return found
+
+
+def _one_for_each_folio(sample: t.Sequence[_Watched]) -> list[_Watched]:
+    return list({each.page.folio: each for each in sample if each.page.folio is not None}.values())
+
+
+def _shares(sample: t.Sequence[_Watched], accessed: set[int], page_files: PageFiles, units: int) -> dict[int, float]:
+    """Return, for each unit, the share of its sampled pages that were accessed.
+
+    A page that was swapped and is back was accessed, and one that is swapped now was not. A page that no longer exists,
+    or that the kernel has moved to another frame, says nothing.
+    """
+    counted, active = [0] * units, [0] * units
+    watched = {each.page.folio: each.page.frame for each in _one_for_each_folio(sample)}
+    for unit, page in sample:
+        exists, frame = page_files.frame_of(page)
+        if not exists or (page.frame is not None and frame not in (None, page.frame)):
+            continue
+        counted[unit] += 1
+        if page.frame is None:
+            active[unit] += frame is not None
+        elif frame is not None:
+            active[unit] += watched[page.folio] in accessed
+    return {unit: active[unit] / count for unit, count in enumerate(counted) if count}
+
+
+def _effective(sample: t.Sequence[_Watched]) -> float:
+    """Return how many independent pages a sample is worth: pages of one folio are not independent."""
+    weights: dict[t.Any, int] = {}
+    for _unit, page in sample:
+        key = page.folio if page.folio is not None else (page.pid, page.number)
+        weights[key] = weights.get(key, 0) + 1
+    return len(sample) ** 2 / sum(weight**2 for weight in weights.values())
+
+
+def interval(share: float, effective: float) -> tuple[float, float]:
+    """Return the interval of a share at 95 %, by Wilson's formula, which also holds near 0 and 1.
+
+    Args:
+        share: of the pages that were accessed.
+        effective: how many independent pages the sample is worth.
+    """
+    scale = 1 + _Z**2 / effective
+    middle = (share + _Z**2 / 2 / effective) / scale
+    half = _Z / scale * (share * (1 - share) / effective + _Z**2 / 4 / effective**2) ** 0.5
+    return max(0.0, middle - half), min(1.0, middle + half)

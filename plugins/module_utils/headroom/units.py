@@ -1,0 +1,195 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose memory is looked at: the VMs of libvirt and QEMU, or the systemd units, control groups and processes that the
+user names. Everything is read from files; no daemon is asked, and nothing is changed.
+
+A VM of libvirt is in the state file that libvirt keeps for it in /run/libvirt/qemu, which names its process. Other VMs
+are processes of QEMU that have a name on their command line, as on Proxmox.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import typing as t
+import xml.etree.ElementTree as ET
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+
+STATE_FILES = "/run/libvirt/qemu"
+MOST_UNITS = 1000
+PROCESS = "process:"
+# What a systemd unit that has processes can be.
+UNIT_TYPES = (".service", ".scope", ".slice", ".socket", ".mount", ".swap")
+_QEMU = re.compile(r"^(qemu-system-|qemu-kvm$|kvm$)")
+_LIBVIRT_UNITS = {"b": 1, "bytes": 1, "KB": 1000, "KiB": 2**10, "k": 2**10, "MiB": 2**20, "M": 2**20, "GiB": 2**30}
+
+
+class Unit(t.NamedTuple):
+    """Something whose memory is looked at.
+
+    Attributes:
+        name: for people; different for each unit of a host.
+        kind: C(vm), C(systemd unit), C(control group) or C(process).
+        pids: its processes at this moment.
+        given_bytes: the memory that a VM may use; None if nothing says it.
+        balloon_bytes: what the balloon leaves of that to the VM; None if that is unknown.
+    """
+
+    name: str
+    kind: str
+    pids: tuple[int, ...]
+    given_bytes: int | None = None
+    balloon_bytes: int | None = None
+
+
+class _Process(t.NamedTuple):
+    pid: int
+    name: str
+    groups: tuple[str, ...]
+
+
+def check(patterns: t.Sequence[str]) -> None:
+    """Refuse patterns that name nothing.
+
+    Raises:
+        SettingError: a pattern is none of those that are documented.
+    """
+    for pattern in patterns:
+        if not (
+            re.match(r"^/\S", pattern)
+            or pattern.endswith(UNIT_TYPES)
+            or (pattern.startswith(PROCESS) and pattern != PROCESS)
+        ):
+            raise SettingError(
+                f"units: {pattern!r} is not allowed; it must be a systemd unit such as redis@*.service, a control "
+                f"group such as /kubepods/*, or a program such as {PROCESS}redis-server"
+            )
+
+
+def find(files: HostFiles, patterns: t.Sequence[str]) -> list[Unit]:
+    """Return the units of this host, by name: its VMs, or what the patterns match.
+
+    Raises:
+        SettingError: there are too many.
+    """
+    if not patterns:
+        return _limited(_virtual_machines(files))
+    processes = _processes(files)
+    found: dict[str, Unit] = {}
+    for pattern in patterns:
+        if pattern.startswith(PROCESS):
+            wanted = pattern[len(PROCESS) :]
+            matched = [
+                Unit(f"{each.name}-{each.pid}", "process", (each.pid,))
+                for each in processes
+                if fnmatch.fnmatchcase(each.name, wanted[:15])  # the kernel keeps 15 characters of a name
+            ]
+        else:
+            matched = _groups(processes, pattern)
+        found.update({each.name: each for each in matched})
+    return _limited(list(found.values()))
+
+
+def _limited(found: list[Unit]) -> list[Unit]:
+    if len(found) > MOST_UNITS:
+        raise SettingError(f"units: {len(found):,} match on this host; at most {MOST_UNITS:,} are looked at")
+    return sorted(found)
+
+
+def _groups(processes: t.Sequence[_Process], pattern: str) -> list[Unit]:
+    """Return the systemd units or control groups that match, each with the processes in it and below it."""
+    pids: dict[str, set[int]] = {}
+    for process in processes:
+        for group in process.groups:
+            parts = group.strip("/").split("/")
+            if pattern.startswith("/"):
+                depth = pattern.strip("/").count("/") + 1
+                name = "/" + "/".join(parts[:depth])
+                names = [name] if len(parts) >= depth and _matches(parts[:depth], pattern) else []
+            else:
+                names = [part for part in parts if fnmatch.fnmatchcase(part, pattern)]
+            for name in names:
+                pids.setdefault(name, set()).add(process.pid)
+    kind = "control group" if pattern.startswith("/") else "systemd unit"
+    return [Unit(name, kind, tuple(sorted(found))) for name, found in pids.items()]
+
+
+def _matches(parts: t.Sequence[str], pattern: str) -> bool:
+    """Compare a path part by part, so that * does not match a slash."""
+    return all(fnmatch.fnmatchcase(part, each) for part, each in zip(parts, pattern.strip("/").split("/")))
+
+
+def _processes(files: HostFiles) -> list[_Process]:
+    found = []
+    for name in files.names("/proc"):
+        if not name.isdigit():
+            continue
+        lines = (files.text(f"/proc/{name}/cgroup") or "").splitlines()
+        # Of version 1 only the hierarchies of memory and of systemd tell whose memory it is.
+        groups = {
+            path
+            for number, controllers, path in (line.split(":", 2) for line in lines)
+            if path != "/" and (number == "0" or "memory" in controllers.split(",") or controllers == "name=systemd")
+        }
+        found.append(_Process(int(name), files.text(f"/proc/{name}/comm") or "", tuple(sorted(groups))))
+    return found
+
+
+def _virtual_machines(files: HostFiles) -> list[Unit]:
+    found = {}
+    for name in files.names(STATE_FILES):
+        if name.endswith(".xml"):
+            unit = _from_state_file(files.raw(f"{STATE_FILES}/{name}") or b"")
+            if unit and files.exists(f"/proc/{unit.pids[0]}"):
+                found[unit.pids[0]] = unit
+    for name in files.names("/proc"):
+        if name.isdigit() and int(name) not in found:
+            unit = _from_command_line(files, int(name))
+            if unit:
+                found[unit.pids[0]] = unit
+    names = [each.name for each in found.values()]
+    return [
+        each if names.count(each.name) == 1 else each._replace(name=f"{each.name}-{each.pids[0]}")
+        for each in found.values()
+    ]
+
+
+def _from_state_file(content: bytes) -> Unit | None:
+    """Return a running VM from libvirt's state file of it; None for other files there, such as those of networks."""
+    try:
+        root = ET.fromstring(content)
+    except ET.ParseError:
+        return None  # it is being written, or it was removed
+    domain = root.find("domain")
+    pid = root.get("pid", "")
+    if root.tag != "domstatus" or domain is None or not pid.isdigit() or pid == "0":
+        return None
+    return Unit(
+        domain.findtext("name") or f"vm-{pid}",
+        "vm",
+        (int(pid),),
+        _size(domain.find("memory")),
+        _size(domain.find("currentMemory")),
+    )
+
+
+def _size(element: ET.Element | None) -> int | None:
+    unit = _LIBVIRT_UNITS.get("" if element is None else element.get("unit", "KiB"))
+    text = "" if element is None else (element.text or "").strip()
+    return int(text) * unit if unit and text.isdigit() else None
+
+
+def _from_command_line(files: HostFiles, pid: int) -> Unit | None:
+    """Return a VM that QEMU runs without libvirt; None for another process."""
+    words = [os.fsdecode(word) for word in (files.raw(f"/proc/{pid}/cmdline") or b"").split(b"\0")]
+    if not _QEMU.match(os.path.basename(words[0])) or "-name" not in words[:-1]:
+        return None
+    name = re.sub(r"^guest=", "", words[words.index("-name") + 1].split(",")[0])
+    memory = words[words.index("-m") + 1].split(",")[0] if "-m" in words[:-1] else ""
+    match = re.match(r"^(?:size=)?(\d+)([MGmg]?)$", memory)
+    given = int(match[1]) * (2**30 if match[2] in ("G", "g") else 2**20) if match else None
+    return Unit(name or f"vm-{pid}", "vm", (pid,), given, given)

@@ -1,0 +1,177 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: headroom_info
+short_description: Read how much of their memory the VMs of a live host use, without loading them
+version_added: 1.0.0
+description:
+  - Public. Its options and results stay compatible within a major version.
+  - Returns for each VM of a host, or for what O(units) names, its memory in DRAM and beyond it, and its active memory,
+    which is what was accessed within each of O(ages). Returns for the host its DRAM, tiers, pressure, refaults and
+    page-ins.
+  - Active memory is measured with DAMON, the kernel's data access monitor, on a random sample of pages. The accesses of
+    KVM guests count. The memory of guests is never read.
+  - DAMON is turned on for the longest of O(ages), and off afterwards, even if the module is killed. Nothing else is
+    changed. A DAMON that somebody else uses is not touched; active memory is then unknown.
+  - What cannot be measured is null or missing, and C(reason) says why. It is never 0.
+options:
+  units:
+    description:
+      - What to look at instead of VMs. Each is a systemd unit such as V(redis@*.service), a control group such as
+        V(/kubepods/*), or C(process:) with the name of a program, such as V(process:redis-server), for each of its
+        processes. Patterns of the shell are allowed.
+      - With an empty list, the VMs of libvirt and QEMU.
+    type: list
+    elements: str
+    default: []
+  ages:
+    description: The ages in seconds, each 1 to 3,600, at most 12. The module takes as long as the longest one.
+    type: raw
+    default: [1, 3, 10, 30, 60, 180, 300]
+  pages:
+    description:
+      - How many pages of each unit are watched for each age, 50 to 20,000. With the default, the error is at most 5
+        percent of the memory of a unit, more where the memory is in huge pages.
+      - At most 100,000 pages are watched for each age, whatever the number of units.
+    type: int
+    default: 500
+attributes:
+  check_mode:
+    support: full
+    description: In check mode it reads, and does not measure active memory, because that turns DAMON on.
+  diff_mode:
+    support: none
+    description: It leaves no setting changed.
+requirements:
+  - Linux and root; for active memory a kernel with C(CONFIG_DAMON_PADDR) and C(CONFIG_DAMON_SYSFS), Linux 6.2 or later
+seealso:
+  - module: memstretch.density.headroom
+  - name: Linux kernel documentation, DAMON
+    description: The monitor, and what it costs.
+    link: https://docs.kernel.org/admin-guide/mm/damon/usage.html
+author:
+  - The memstretch.density contributors (@memstretch)
+"""
+
+EXAMPLES = r"""
+- name: Look at the VMs for ten seconds
+  memstretch.density.headroom_info:
+    ages: [1, 3, 10]
+  register: found
+
+- name: Show what each VM used within ten seconds
+  ansible.builtin.debug:
+    msg: "{{ found.headroom.units | json_query('[].{vm: name, bytes: ages[-1].active_bytes}') }}"
+"""
+
+RETURN = r"""
+headroom:
+  description: What was seen.
+  returned: always
+  type: dict
+  contains:
+    taken_at:
+      description: When the look began, in seconds since the epoch.
+      type: float
+    method:
+      description: How active memory was measured. Null if it was not.
+      type: str
+      sample: damon
+    reason:
+      description: Why active memory was not measured. Null if it was.
+      type: str
+    host:
+      description:
+        - The host, with C(dram_bytes), C(available_bytes), C(in_use_bytes) (without clean page cache),
+          C(hugepages_bytes), C(ksm_saved_bytes), and C(numa_nodes).
+        - C(tiers) are its swap areas (C(kind) is V(zram), V(drive) or V(file)). C(zram) and C(zswap) have their
+          C(stored_bytes) and the C(used_bytes) of DRAM that these take.
+        - C(psi) has the averages of the pressure in percent, and C(rates) what happened each second of the look
+          (C(page_ins), C(page_outs), C(major_faults), C(refaults)), the shares of the time in which tasks waited, the
+          CPU time of kswapd, and C(drive_page_in_us).
+      type: dict
+    units:
+      description: The units by name.
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: Name.
+          type: str
+        kind:
+          description: Either V(vm), V(systemd unit), V(control group) or V(process).
+          type: str
+        given_bytes:
+          description: What a VM may use. Null for other units.
+          type: int
+        balloon_bytes:
+          description: What its balloon leaves of that. Null if that is unknown.
+          type: int
+        resident_bytes:
+          description: Anonymous and shared memory in DRAM.
+          type: int
+        swapped_bytes:
+          description: The same beyond DRAM, in any tier.
+          type: int
+        pinned_bytes:
+          description: What can never be stretched, because it is locked, used by a device, or in hugetlbfs.
+          type: int
+        stretchable_bytes:
+          description: Resident and swapped memory without what is locked.
+          type: int
+        ages:
+          description:
+            - For each age its C(seconds), the C(active_bytes) of the stretchable memory, and C(low_bytes) and
+              C(high_bytes), the interval at 95 percent.
+          type: list
+          elements: dict
+        reason:
+          description: Why something is missing; null if nothing is.
+          type: str
+    cost:
+      description: C(seconds) that the look took, CPU time of the module C(cpu_s) and of DAMON C(kernel_cpu_s).
+      type: dict
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import look, units
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number, numbers
+
+
+def main() -> None:
+    module = AnsibleModule(
+        {
+            "units": {"type": "list", "elements": "str", "default": []},
+            "ages": {"type": "raw", "default": list(look.AGES)},
+            "pages": {"type": "int", "default": 500},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    if os.uname().sysname != "Linux" or os.geteuid() != 0:
+        module.fail_json(msg="headroom_info reads where the pages of Linux processes are; set become: true")
+    files = HostFiles()
+    try:
+        ages = sorted(numbers("ages", given["ages"], look.RANGES["ages"]))
+        if len(ages) > look.MOST_AGES:
+            raise SettingError(f"ages: {len(ages)} ages are too many; there must be at most {look.MOST_AGES}")
+        pages = number("pages", given["pages"], look.RANGES["pages"])
+        units.check(given["units"])
+        found = units.find(files, given["units"])
+    except SettingError as error:
+        module.fail_json(msg=str(error))
+    seen = look.Look(files, found, ages, pages).take(active=not module.check_mode)
+    module.exit_json(changed=False, headroom=seen)
+
+
+if __name__ == "__main__":
+    main()

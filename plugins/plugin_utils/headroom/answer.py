@@ -1,0 +1,283 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answer for each host: how many more of its units fit, and whether today's number is still safe."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import model, options
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
+
+SCHEMA = 1
+SAFE, NEAR, OVER, UNKNOWN = "safe", "near", "over", "unknown"
+# Share of the last minute in which some task waited for memory, in percent (PSI). headroom_watch alerts at the same.
+NEAR_PRESSURE, OVER_PRESSURE = 1.0, 10.0
+# The age that the sentence names, if it was measured.
+_NAMED_AGE = 300
+# Fewer bytes than this in zram or zswap do not tell how well they compress.
+_LEAST_STORED = 64 * 2**20
+_NOUNS = {"vm": "VM", "systemd unit": "unit", "control group": "group", "process": "process"}
+
+_Document = t.Mapping[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Wishes:
+    """What the user sets for the forecast; None is what the host shows, or else what is assumed.
+
+    Attributes:
+        like: the name of the unit whose copies are added; empty for the median one.
+        compression: of zram or zswap.
+        page_in_us: how long a page-in takes.
+        waiting: the largest share of the time in percent that a unit may wait for page-ins.
+        reserve: the share of the DRAM in percent that is left free.
+    """
+
+    like: str
+    compression: float | None
+    page_in_us: float | None
+    waiting: float
+    reserve: float
+
+
+def document(looks: t.Mapping[str, _Document], wishes: Wishes, names: _Document) -> dict[str, t.Any]:
+    """Return the content of headroom.json.
+
+    Args:
+        looks: by host, the answer of headroom_info.
+        names: the id of the result, and when it was made.
+    """
+    hosts = {name: _of_host(name, look, wishes) for name, look in looks.items()}
+    for name, found in hosts.items():
+        others = {each: looks[each] for each in looks if each != name and looks[each]["units"]}
+        found["n_plus_1"] = _n_plus_1(looks[name], others, wishes)
+    return {"schema": SCHEMA, **names, "wishes": dataclasses.asdict(wishes), "hosts": hosts}
+
+
+def _of_host(name: str, look: _Document, wishes: Wishes) -> dict[str, t.Any]:
+    site, labels = _site(look, wishes)
+    members = [model.member(unit) for unit in look["units"]]
+    found: dict[str, t.Any] = {
+        "taken_at": look["taken_at"],
+        "method": look["method"],
+        "dram_bytes": look["host"]["dram_bytes"],
+        "own_bytes": None if site is None else round(site.own),
+        "given_bytes": round(sum(each.given for each in members)),
+        "used_bytes": sum(unit["stretchable_bytes"] + unit["pinned_bytes"] for unit in look["units"]),
+        "pinned_bytes": sum(unit["pinned_bytes"] for unit in look["units"]),
+        "cold": _cold(look),
+        "assumed": labels,
+        "page_in_us": None if site is None else site.page_in_us,
+        "compression": None if site is None else site.compression or None,
+        "now": None,
+        "more": None,
+        "measured": look["host"]["rates"],
+        "psi": look["host"]["psi"],
+        "tiers": look["host"]["tiers"],
+        "numa_nodes": look["host"]["numa_nodes"],
+        "cost": look["cost"],
+        "units": look["units"],
+    }
+    reason = _unknown(look, site, wishes)
+    if reason is None and site is not None:
+        found["now"] = _forecast_text(model.forecast(members, site))
+        found["more"] = _more(look, members, site, wishes)
+    found["verdict"], found["reason"] = (UNKNOWN, reason) if reason else _verdict(found, look, wishes)
+    found["sentence"] = _sentence(name, found, look)
+    return found
+
+
+def _unknown(look: _Document, site: model.Site | None, wishes: Wishes) -> str | None:
+    """Return why nothing can be said about a host; None if something can."""
+    if not look["units"]:
+        return "no VM runs there, and headroom_units names nothing that does"
+    if look["reason"]:
+        return str(look["reason"])
+    if site is None:
+        return "the kernel does not say how much memory is in use"
+    unmeasured = [unit["name"] for unit in look["units"] if not unit["ages"] and unit["stretchable_bytes"]]
+    if unmeasured:
+        return f"the active memory of {listed(unmeasured, 3)} is not known"
+    if wishes.like and wishes.like not in {unit["name"] for unit in look["units"]}:
+        return f"headroom_like: there is no {wishes.like!r} on this host"
+    return None
+
+
+def _site(look: _Document, wishes: Wishes) -> tuple[model.Site | None, list[str]]:
+    """Return what the units of a host share, and what of that is assumed."""
+    host = look["host"]
+    labels: list[str] = []
+    if host["in_use_bytes"] is None or host["dram_bytes"] is None:
+        return None, labels
+    held = sum(host[each]["used_bytes"] or 0 for each in ("zram", "zswap"))
+    resident = sum(unit["stretchable_bytes"] + unit["pinned_bytes"] - unit["swapped_bytes"] for unit in look["units"])
+    kinds = [tier["kind"] for tier in sorted(host["tiers"], key=lambda tier: -tier["priority"])]
+    kind = "zswap" if kinds and host["zswap"]["enabled"] and "zram" not in kinds else (kinds or [""])[0]
+    room: float | None = float(sum(tier["size_bytes"] for tier in host["tiers"]))
+    if not kind:
+        kind, room = options.ASSUMED_TIER, None
+        labels.append(f"there is no tier yet: {kind} is assumed")
+    compression = 0.0
+    if kind in ("zram", "zswap"):
+        stored, used = host[kind]["stored_bytes"] or 0, host[kind]["used_bytes"] or 0
+        if wishes.compression is not None:
+            compression = wishes.compression
+        elif stored >= _LEAST_STORED and used:
+            compression = stored / used
+        else:
+            compression = options.ASSUMED_COMPRESSION
+            labels.append(f"a compression of {compression:g}:1 is assumed")
+    measured = host["rates"]["drive_page_in_us"] if kind in ("drive", "file") else None
+    page_in_us = wishes.page_in_us or measured
+    if page_in_us is None:
+        page_in_us = options.ASSUMED_PAGE_IN_US[kind]
+        labels.append(f"{page_in_us:g} us for a page-in are assumed")
+    return (
+        model.Site(
+            dram=host["dram_bytes"] * (1 - wishes.reserve / 100),
+            own=max(0.0, host["in_use_bytes"] - resident - held),
+            compression=compression,
+            room=room,
+            page_in_us=page_in_us,
+            waiting=wishes.waiting / 100,
+        ),
+        labels,
+    )
+
+
+def _like(members: t.Sequence[model.Member], wishes: Wishes) -> model.Member:
+    """Return the unit whose copies are added: the one that was named, or that with the median use of memory."""
+    named = [each for each in members if each.name == wishes.like]
+    ranked = sorted(members, key=lambda each: each.stretchable + each.pinned)
+    return named[0] if named else ranked[(len(ranked) - 1) // 2]
+
+
+def _more(look: _Document, members: t.Sequence[model.Member], site: model.Site, wishes: Wishes) -> dict[str, t.Any]:
+    """Return how many more units fit, with what that would cause."""
+    like = _like(members, wishes)
+    count = model.most_more(members, site, like)
+    source = random.Random(0)
+    found = []
+    for _number in range(model.RESAMPLED):
+        drawn = [model.member(unit, source) for unit in look["units"]]
+        found.append(model.most_more(drawn, site, next(each for each in drawn if each.name == like.name)))
+    low, high = model.intervals(found)
+    added = [*members, dataclasses.replace(like, count=count)] if count > 0 else members
+    given = sum(each.count * each.given for each in added)
+    return {
+        "like": like.name,
+        "count": max(0, count),
+        "low": max(0, round(low)),
+        "high": max(0, round(high)),
+        "forecast": _forecast_text(model.forecast(added, site)),
+        "one_more": _forecast_text(model.forecast([*members, like], site)),
+        "ram_allocation_ratio": math.floor(100 * given / look["host"]["dram_bytes"]) / 100,
+        "memoryOvercommitPercentage": math.floor(100 * given / (site.dram - site.own)),
+        "fits_now": count >= 0,
+    }
+
+
+def _forecast_text(found: model.Forecast) -> dict[str, t.Any]:
+    return {
+        "age_seconds": None if found.age is None else round(found.age, 2),
+        "beyond": found.beyond,
+        "thrashes": found.thrashes,
+        "page_ins_per_second": round(found.total, 1),
+        "worst_unit_per_second": round(max(found.page_ins, default=0.0), 1),
+        "evicted_bytes": round(found.evicted),
+    }
+
+
+def _cold(look: _Document) -> dict[str, t.Any] | None:
+    """Return the share of the used memory that was not accessed within an age."""
+    ages = sorted({age["seconds"] for unit in look["units"] for age in unit["ages"]})
+    if not ages:
+        return None
+    age = max((each for each in ages if each <= _NAMED_AGE), default=ages[0])
+    used = active = 0
+    for unit in look["units"]:
+        known = [each["active_bytes"] for each in unit["ages"] if each["seconds"] == age]
+        if known:
+            used += unit["stretchable_bytes"] + unit["pinned_bytes"]
+            active += known[0] + unit["pinned_bytes"]
+    return {"seconds": age, "share": round(1 - active / used, 4) if used else None}
+
+
+def _verdict(found: _Document, look: _Document, wishes: Wishes) -> tuple[str, str]:
+    """Return the verdict on today's number of units, and its reason."""
+    waits = ((look["host"]["psi"] or {}).get("memory") or {}).get("some_avg60")
+    now, more = found["now"], found["more"]
+    waiting = now["worst_unit_per_second"] * found["page_in_us"] / 1e4
+    if waits is not None and waits >= OVER_PRESSURE:
+        return OVER, f"some task waited for memory in {waits:g} % of the last minute"
+    if now["thrashes"]:
+        return OVER, "not even what the units use all the time fits into the DRAM"
+    if not more["fits_now"]:
+        if waiting > wishes.waiting:
+            return OVER, f"a unit is forecast to wait for page-ins {waiting:.2g} % of the time"
+        return OVER, "what does not fit into the DRAM does not fit into the tiers either"
+    if waits is not None and waits >= NEAR_PRESSURE:
+        return NEAR, f"some task waited for memory in {waits:g} % of the last minute"
+    if more["count"] == 0:
+        return NEAR, "not one more fits"
+    if more["low"] == 0:
+        return NEAR, "the measurement is not exact enough to say that one more fits"
+    return SAFE, f"{counted(more['count'], 'more unit')} would fit"
+
+
+def _sentence(name: str, found: _Document, look: _Document) -> str:
+    """Return the answer for a host in one sentence."""
+    units = look["units"]
+    kinds = {unit["kind"] for unit in units}
+    noun = _NOUNS[kinds.pop()] if len(kinds) == 1 else "unit"
+    number = f"{len(units):,} processes" if noun == "process" and len(units) != 1 else counted(len(units), noun)
+    parts = [f"{name} runs {number} in {size_text(look['host']['dram_bytes'] or 0)}"]
+    cold = found["cold"]
+    if cold and cold["share"] is not None:
+        parts.append(f"{cold['share']:.0%} of their memory was not touched for {_duration(cold['seconds'])}")
+    more = found["more"]
+    if more is None:
+        return f"{'; '.join(parts)}; the headroom is unknown: {found['reason']}"
+    tier = f"with a compression of {found['compression']:.3g}:1" if found["compression"] else "with its swap"
+    page_ins = more["forecast"]["page_ins_per_second"]
+    rate = f"{'at most' if more['forecast']['beyond'] else 'about'} {page_ins:,.0f} page-ins/s"
+    if more["fits_now"]:
+        between = f" ({more['low']} to {more['high']})" if more["low"] != more["high"] else ""
+        parts.append(f"{tier} about {more['count']:,}{between} more like {more['like']} fit, at {rate}")
+    parts.append({SAFE: "near its limit: no", NEAR: "near its limit: yes", OVER: "over its limit"}[found["verdict"]])
+    if found["verdict"] != SAFE:
+        parts[-1] += f", because {found['reason']}"
+    return "; ".join(parts)
+
+
+def _duration(seconds: int) -> str:
+    return counted(seconds // 60, "minute") if seconds % 60 == 0 else counted(seconds, "second")
+
+
+def _n_plus_1(look: _Document, others: t.Mapping[str, _Document], wishes: Wishes) -> dict[str, t.Any] | None:
+    """Return whether the units of the largest other host would fit here as well; None if there is no other."""
+    if not others:
+        return None
+    largest = max(
+        others,
+        key=lambda name: sum(unit["stretchable_bytes"] + unit["pinned_bytes"] for unit in others[name]["units"]),
+    )
+    site, _labels = _site(look, wishes)
+    any_unit = dataclasses.replace(wishes, like="")
+    reasons = [_unknown(each, site, any_unit) for each in (look, others[largest]) if each["units"]]
+    reason = next(filter(None, reasons), None)
+    if reason or site is None:
+        return {"failed": largest, "fits": None, "reason": reason, "forecast": None}
+    members = [model.member(unit) for each in (look, others[largest]) for unit in each["units"]]
+    return {
+        "failed": largest,
+        "fits": model.fits(members, site),
+        "reason": None,
+        "forecast": _forecast_text(model.forecast(members, site)),
+    }

@@ -1,0 +1,191 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The forecast: what happens to the page-ins of a host when more units come.
+
+Denning's relation (Communications of the ACM 11, 1968): with so much of a unit resident as it accesses within the age
+t, it misses as often as its active memory s(t) grows there, s'(t). Reclaim takes what was not accessed for the longest
+time, whoever it belongs to, so all units of a host have one age. It is the t for which everything fits:
+
+    sum of s_i(t) + (sum of M_i - s_i(t)) / compression + pinned + the host's own = DRAM less the reserve
+
+where M_i is what reclaim could take of unit i, in DRAM or beyond it. The page-ins of unit i are s_i'(t), in pages. On a
+drive the second term is 0; on zram and zswap it is what they take of the DRAM.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.curve import Curve
+
+PAGE = 4096
+# How many resampled measurements give an interval, and the most units that are added in the search.
+RESAMPLED, MOST_MORE = 100, 10_000
+# Each step halves the range of ages on a logarithmic scale.
+_STEPS = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A unit in the forecast.
+
+    Attributes:
+        name: of the unit.
+        curve: its active memory; None if that is not known.
+        stretchable: what reclaim could take, in bytes.
+        pinned: what it cannot take, or might not.
+        given: the memory that the unit may use.
+        count: how many there are of it.
+    """
+
+    name: str
+    curve: Curve | None
+    stretchable: float
+    pinned: float
+    given: float
+    count: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """What the members share.
+
+    Attributes:
+        dram: bytes for the units and the host itself, less the reserve.
+        own: what the host itself takes, without its units and tiers.
+        compression: 0 if what is evicted takes no DRAM, because it goes to a drive.
+        room: bytes that the tiers can hold before compression; None if they are not limited.
+        page_in_us: how long a page-in takes.
+        waiting: the largest share of the time that a unit may wait for page-ins.
+    """
+
+    dram: float
+    own: float
+    compression: float
+    room: float | None
+    page_in_us: float
+    waiting: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Forecast:
+    """A host with some members.
+
+    Attributes:
+        age: below it nothing is evicted; None if everything stays resident.
+        beyond: whether the age is longer than the longest one measured, so that the page-ins are an upper bound.
+        thrashes: whether not even what is accessed within the shortest age fits.
+        page_ins: of one of each member, in pages per second.
+        total: of all of them.
+        evicted: bytes beyond DRAM.
+    """
+
+    age: float | None
+    beyond: bool
+    thrashes: bool
+    page_ins: tuple[float, ...]
+    total: float
+    evicted: float
+
+
+def forecast(members: t.Sequence[Member], site: Site) -> Forecast:
+    """Return what these members cause on a host."""
+    free = site.dram - site.own - sum(each.count * each.pinned for each in members)
+    curves = [(each.count, each.curve) for each in members if each.curve is not None]
+    total = sum(each.count * each.stretchable for each in members)
+    if total <= free:
+        return Forecast(None, False, False, (0.0,) * len(members), 0.0, 0.0)
+    if not curves:
+        return Forecast(None, False, True, (0.0,) * len(members), 0.0, 0.0)
+    shortest = max(curve.shortest for _count, curve in curves)
+    longest = min(curve.longest for _count, curve in curves)
+
+    def active(age: float) -> float:
+        return sum(count * curve.active(age) for count, curve in curves)
+
+    def fits_at(age: float) -> bool:
+        resident = active(age)
+        return resident + _held(total - resident, site) <= free
+
+    def at(age: float, evicted: float, *, beyond: bool = False, thrashes: bool = False) -> Forecast:
+        page_ins = tuple(0.0 if each.curve is None else each.curve.growth(age) / PAGE for each in members)
+        return Forecast(
+            age, beyond, thrashes, page_ins, sum(each.count * one for each, one in zip(members, page_ins)), evicted
+        )
+
+    if not fits_at(shortest):
+        return at(shortest, total - active(shortest), thrashes=True)
+    if fits_at(longest):
+        # Curves flatten: the last growth that was measured is an upper bound of every later one.
+        return at(longest, _least_evicted(total, free, site), beyond=True)
+    low, high = shortest, longest
+    for _step in range(_STEPS):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if fits_at(middle) else (low, middle)
+    return at(low, total - active(low))
+
+
+def fits(members: t.Sequence[Member], site: Site) -> bool:
+    """Decide whether no member waits longer for page-ins than it may, and the tiers hold what is evicted."""
+    found = forecast(members, site)
+    if found.thrashes or (site.room is not None and found.evicted > site.room):
+        return False
+    return max(found.page_ins, default=0.0) * site.page_in_us / 1e6 <= site.waiting
+
+
+def most_more(members: t.Sequence[Member], site: Site, like: Member) -> int:
+    """Return how many more copies of a unit fit; -1 if not even the present members do."""
+    if not fits(members, site):
+        return -1
+    low, high = 0, 1
+    while high <= MOST_MORE and fits([*members, dataclasses.replace(like, count=high)], site):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits([*members, dataclasses.replace(like, count=middle)], site) else (low, middle)
+    return min(low, MOST_MORE)
+
+
+def intervals(values: t.Sequence[float]) -> tuple[float, float]:
+    """Return the interval at 95 % of values that were found with resampled measurements."""
+    ranked = sorted(values)
+    return ranked[int(0.025 * len(ranked))], ranked[min(len(ranked) - 1, int(0.975 * len(ranked)))]
+
+
+def member(document: t.Mapping[str, t.Any], source: random.Random | None = None) -> Member:
+    """Return a unit in the forecast.
+
+    Args:
+        document: the unit in the answer of headroom_info.
+        source: to draw each active memory from its interval instead of taking the estimate.
+    """
+    stretchable, pinned = document["stretchable_bytes"], document["pinned_bytes"]
+    given = document["given_bytes"] or stretchable + pinned
+    points = [
+        (float(each["seconds"]), float(each["active_bytes"]) if source is None else _drawn(each, source))
+        for each in document["ages"]
+    ]
+    if not points or not stretchable:  # what is not known to be cold stays resident
+        return Member(document["name"], None, 0.0, pinned + stretchable, given)
+    return Member(document["name"], Curve(points, stretchable), stretchable, pinned, given)
+
+
+def _drawn(age: t.Mapping[str, t.Any], source: random.Random) -> float:
+    """Return an active memory that the sample would allow as well."""
+    middle, low, high = age["active_bytes"], age["low_bytes"], age["high_bytes"]
+    deviation = source.gauss(0, 1)
+    # The ends of the interval are 1.96 standard deviations away, and not equally far near 0 and near everything.
+    return middle + deviation * ((high - middle) if deviation > 0 else (middle - low)) / 1.96
+
+
+def _held(evicted: float, site: Site) -> float:
+    """Return the DRAM that evicted pages take."""
+    return evicted / site.compression if site.compression else 0.0
+
+
+def _least_evicted(total: float, free: float, site: Site) -> float:
+    """Return what must be evicted so that the rest fits."""
+    return (total - free) / (1 - 1 / site.compression) if site.compression > 1 else total - free

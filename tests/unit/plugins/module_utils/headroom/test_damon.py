@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When DAMON is refused, and how it is turned off, on files like those of the kernel.
+
+tests/local/test_headroom.py runs the kernel's own.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import damon
+
+
+@pytest.fixture
+def admin(tmp_path):
+    """The interface with two kdamonds, one of which is on."""
+    for number, state in enumerate(("on", "off")):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "state").write_text(state, encoding="ascii")
+    (tmp_path / "nr_kdamonds").write_text("2\n", encoding="ascii")
+    return tmp_path
+
+
+def test_a_kernel_without_damon(tmp_path):
+    assert damon.objection(str(tmp_path / "missing")) == "this kernel has no DAMON (CONFIG_DAMON_SYSFS)"
+
+
+def test_monitoring_of_somebody_else_is_refused_and_left_alone(admin):
+    with pytest.raises(damon.DamonError, match="DAMON is in use: .*nr_kdamonds is 2"):
+        damon.Damon([1], str(admin))
+    assert (admin / "nr_kdamonds").read_text("ascii") == "2\n" and (admin / "0" / "state").read_text("ascii") == "on"
+
+
+def test_nothing_speaks_against_an_idle_damon(tmp_path):
+    (tmp_path / "nr_kdamonds").write_text("0\n", encoding="ascii")
+    assert damon.objection(str(tmp_path)) is None
+
+
+def test_turning_off(admin):
+    damon.turn_off(str(admin))
+
+    assert (admin / "nr_kdamonds").read_text("ascii")[0] == "0"
+    assert [(admin / name / "state").read_text("ascii") for name in "01"] == ["off", "off"]

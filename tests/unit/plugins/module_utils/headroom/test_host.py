@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The memory of a host and of a unit, from recorded files."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import host
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+
+VMSTAT = "pswpin {swap_in}\npswpout 5\npgmajfault 9\nworkingset_refault_anon {anon}\nworkingset_refault_file 7\n"
+PSI = "some avg10=1.50 avg60=0.75 avg300=0.10 total={total}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A function that writes files of a recorded tree."""
+
+    def write(**texts):
+        for name, text in texts.items():
+            path = tmp_path / name.replace("__", "/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return HostFiles(str(tmp_path))
+
+    return write
+
+
+def at(moment, seconds):
+    """Return the moment as if it had been so much later than the clock says."""
+    return moment._replace(pressure={**moment.pressure, "clock_s": seconds})
+
+
+def test_rates_are_for_each_second(write):
+    files = write(proc__vmstat=VMSTAT.format(swap_in=100, anon=1), proc__pressure__memory=PSI.format(total=0))
+    before = at(host.moment(files), 0)
+    write(proc__vmstat=VMSTAT.format(swap_in=300, anon=41), proc__pressure__memory=PSI.format(total=500_000))
+    found = host.rates(before, at(host.moment(files), 10), files)
+
+    assert found["page_ins"] == 20 and found["refaults"] == 4 and found["page_outs"] == 0
+    assert found["memory_some_share"] == 0.05 and found["memory_full_share"] == 0
+
+
+def test_what_the_kernel_does_not_count_is_unknown(write):
+    files = write(proc__vmstat="nr_free_pages 1\n")
+    found = host.rates(at(host.moment(files), 0), at(host.moment(files), 10), files)
+
+    names = ("page_ins", "page_outs", "major_faults", "refaults", "memory_some_share", "io_some_share")
+    assert {found[name] for name in (*names, "drive_page_in_us")} == {None}
+    assert host.memory(files)["psi"] == {"memory": None, "io": None}
+
+
+def test_the_tiers_of_a_host(write):
+    swaps = (
+        "Filename Type Size Used Priority\n/dev/zram0 partition 1000 10 100\n"
+        "/dev/nvme0n1p1 partition 2000 0 5\n/swap file 3000 0 -2\n"
+    )
+    files = write(proc__swaps=swaps, sys__block__zram0__mm_stat="800000 300000 400000 0 400000 0 0 0 0\n")
+    found = host.memory(files)
+
+    assert [(tier["kind"], tier["used_bytes"]) for tier in found["tiers"]] == [
+        ("zram", 10240),
+        ("drive", 0),
+        ("file", 0),
+    ]
+    assert found["zram"] == {"stored_bytes": 800000, "used_bytes": 400000}
+
+
+def test_the_memory_of_one_process(write):
+    status = "RssAnon:\t100 kB\nRssFile:\t900 kB\nRssShmem:\t20 kB\nVmSwap:\t30 kB\nVmLck:\t7 kB\nHugetlbPages:\t4 kB\n"
+    files = write(proc__5__status=status)
+
+    assert host.unit_memory(files, Unit("a", "process", (5,))) == {
+        "resident": 120 * 1024,
+        "swapped": 30 * 1024,
+        "hugetlb": 4 * 1024,
+        "locked": 7 * 1024,
+    }
+
+
+def test_processes_that_share_pages_have_their_part_of_them(write):
+    status, parts = "RssAnon:\t100 kB\nRssShmem:\t0 kB\n", "Pss_Anon:  50 kB\nPss_Shmem:  1 kB\nSwapPss:  3 kB\n"
+    files = write(
+        proc__5__status=status, proc__6__status=status, proc__5__smaps_rollup=parts, proc__6__smaps_rollup=parts
+    )
+    found = host.unit_memory(files, Unit("a", "systemd unit", (5, 6)))
+
+    assert (found["resident"], found["swapped"]) == (102 * 1024, 6 * 1024)
+
+
+def test_a_process_that_has_ended_has_no_memory(write):
+    assert set(host.unit_memory(write(proc__stat=""), Unit("a", "process", (5,))).values()) == {0}

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is drawn from the memory of this process, whose pages are known."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.sample import PageFiles
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
+
+pytestmark = pytest.mark.usefixtures("needs_root")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MAP_NORESERVE = 0x4000  # Python has no name for it
+HERE = Unit("here", "process", (os.getpid(),))
+
+
+@pytest.fixture
+def page_files():
+    files = PageFiles()
+    yield files
+    files.close()
+
+
+@pytest.fixture
+def memory():
+    """Memory of 64 MiB, every page of it in DRAM."""
+    with mmap.mmap(-1, 64 * 2**20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as area:
+        for place in range(0, len(area), PAGE):
+            area[place] = 1
+        yield area
+
+
+def test_root_sees_page_frames(page_files):
+    assert page_files.sees_frames()
+
+
+def test_pages_are_drawn_once_each(page_files, memory):
+    drawn = page_files.draw(HERE, 1000, random.Random(1))
+    places = [(page.pid, page.number) for page in drawn.pages]
+
+    assert len(drawn.pages) + drawn.pinned + drawn.hidden == 1000
+    assert len(set(places)) == len(places) > 900
+    assert all(page_files.frame_of(page) == (True, page.frame) for page in drawn.pages if page.frame)
+
+
+def test_a_unit_with_less_memory_gives_all_that_it_has(page_files, memory):
+    resident = 64 * 2**20 // PAGE
+    drawn = page_files.draw(HERE, 100 * resident, random.Random(1))
+
+    assert resident < len(drawn.pages) < 100 * resident
+
+
+def test_freed_pages_no_longer_exist(page_files, memory):
+    drawn = page_files.draw(HERE, 2000, random.Random(1))
+    before = sum(page_files.frame_of(page)[0] for page in drawn.pages)
+    memory.madvise(mmap.MADV_DONTNEED)
+    after = sum(page_files.frame_of(page)[0] for page in drawn.pages)
+
+    assert before == len(drawn.pages) and after < before / 2
+
+
+def test_memory_without_pages_is_not_drawn(page_files):
+    with mmap.mmap(-1, 2**34, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE):
+        drawn = page_files.draw(HERE, 500, random.Random(1))
+
+    assert len(drawn.pages) < 500  # nearly all of the addresses that are tried are empty
+
+
+def test_a_process_that_does_not_exist_has_no_pages(page_files):
+    drawn = page_files.draw(Unit("gone", "process", (2**22 + 1,)), 10, random.Random(1))
+    assert drawn == ([], 0, 0)

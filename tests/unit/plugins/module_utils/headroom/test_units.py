@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which VMs, systemd units, control groups and processes are found, in recorded trees of /proc and /run."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import units
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+
+STATE = """<domstatus state='running' reason='booted' pid='{pid}'>
+  <monitor path='/var/lib/libvirt/qemu/domain-1-{name}/monitor.sock' type='unix'/>
+  <domain type='kvm' id='1'>
+    <name>{name}</name>
+    <memory unit='KiB'>4194304</memory>
+    <currentMemory unit='KiB'>3145728</currentMemory>
+  </domain>
+</domstatus>
+"""
+
+
+@pytest.fixture
+def host(tmp_path):
+    """A function that adds a process to a recorded tree."""
+
+    def add(pid, name, cgroup="0::/\n", command=()):
+        directory = tmp_path / "proc" / str(pid)
+        directory.mkdir(parents=True)
+        (directory / "comm").write_text(f"{name}\n", encoding="utf-8")
+        (directory / "cgroup").write_text(cgroup, encoding="utf-8")
+        (directory / "cmdline").write_bytes(b"".join(word.encode() + b"\0" for word in command))
+        return HostFiles(str(tmp_path))
+
+    return add
+
+
+def state_file(tmp_path, name, text):
+    directory = tmp_path / "run" / "libvirt" / "qemu"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{name}.xml").write_text(text, encoding="utf-8")
+
+
+def test_a_vm_of_libvirt_has_its_process_its_memory_and_what_the_balloon_leaves(host, tmp_path):
+    files = host(41, "CPU 0/KVM")
+    state_file(tmp_path, "web", STATE.format(pid=41, name="web"))
+
+    assert units.find(files, []) == [units.Unit("web", "vm", (41,), 4 * 2**30, 3 * 2**30)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [STATE.format(pid=0, name="off"), STATE.format(pid=99, name="ended"), "<networkstatus/>", "<domstatus", ""],
+    ids=["off", "ended", "network", "half", "empty"],
+)
+def test_other_files_of_libvirt_are_no_vms(host, tmp_path, text):
+    files = host(41, "systemd")
+    state_file(tmp_path, "other", text)
+
+    assert units.find(files, []) == []
+
+
+def test_a_vm_without_libvirt_is_found_by_its_command_line(host):
+    host(7, "kvm", command=("/usr/bin/kvm", "-id", "100", "-name", "db,debug-threads=on", "-m", "2048"))
+    host(8, "bash", command=("bash", "-name", "x"))
+    files = host(
+        9, "qemu-system-x86", command=("/usr/bin/qemu-system-x86_64", "-name", "guest=a", "-m", "size=1G,slots=2")
+    )
+
+    assert units.find(files, []) == [
+        units.Unit("a", "vm", (9,), 2**30, 2**30),
+        units.Unit("db", "vm", (7,), 2 * 2**30, 2 * 2**30),
+    ]
+
+
+def test_vms_of_one_name_stay_apart(host):
+    command = ("/usr/bin/kvm", "-name", "same", "-m", "1G")
+    host(7, "kvm", command=command)
+    files = host(9, "kvm", command=command)
+
+    assert [unit.name for unit in units.find(files, [])] == ["same-7", "same-9"]
+
+
+def test_a_systemd_unit_has_the_processes_in_it_and_below_it(host):
+    host(1, "a", "0::/system.slice/redis@6379.service\n")
+    host(2, "b", "0::/system.slice/redis@6379.service/child\n")
+    host(3, "c", "4:memory:/system.slice/redis@6380.service\n1:name=systemd:/x\n0::/\n")
+    files = host(4, "d", "9:cpu:/system.slice/redis@6381.service\n0::/\n")  # its memory is elsewhere
+
+    assert units.find(files, ["redis@*.service"]) == [
+        units.Unit("redis@6379.service", "systemd unit", (1, 2)),
+        units.Unit("redis@6380.service", "systemd unit", (3,)),
+    ]
+
+
+def test_a_control_group_is_matched_part_by_part(host):
+    host(1, "a", "0::/kubepods/pod1/c1\n")
+    host(2, "b", "0::/kubepods/pod1/c2\n")
+    host(3, "c", "0::/kubepods/pod2/c3\n")
+    files = host(4, "d", "0::/other/pod3\n")
+
+    assert [(unit.name, unit.pids) for unit in units.find(files, ["/kubepods/*"])] == [
+        ("/kubepods/pod1", (1, 2)),
+        ("/kubepods/pod2", (3,)),
+    ]
+
+
+def test_each_process_of_a_program_is_a_unit(host):
+    host(5, "redis-server")
+    host(6, "redis-server")
+    files = host(7, "redis-cli")
+
+    assert units.find(files, ["process:redis-server"]) == [
+        units.Unit("redis-server-5", "process", (5,)),
+        units.Unit("redis-server-6", "process", (6,)),
+    ]
+
+
+@pytest.mark.parametrize("pattern", ["redis", "", "process:", "/", "redis.conf"])
+def test_what_names_nothing_is_refused(pattern):
+    with pytest.raises(SettingError, match="units: .* is not allowed; it must be a systemd unit such as"):
+        units.check([pattern])
+
+
+def test_what_is_documented_is_accepted():
+    units.check(["redis@*.service", "machine.slice", "/kubepods/*", "process:redis-server"])
