@@ -31,6 +31,8 @@ class Curve:
             self._x.append(math.log(age))
             self._y.append(math.log(max(highest, 1.0)))
         self._slopes = _monotone_slopes(self._x, self._y)
+        # A forecast asks all curves for the same ages again and again.
+        self._known: dict[float, float] = {}
 
     @property
     def shortest(self) -> float:
@@ -42,7 +44,10 @@ class Curve:
 
     def active(self, age: float) -> float:
         """Return the bytes that are accessed within an age, which must be one between the shortest and the longest."""
-        return math.exp(self._at(age)[0])
+        known = self._known.get(age)
+        if known is None:
+            known = self._known[age] = math.exp(self._at(age)[0])
+        return known
 
     def growth(self, age: float) -> float:
         """Return the bytes by which active memory grows each second at an age."""

@@ -25,7 +25,7 @@ PAGE = 4096
 # How many resampled measurements give an interval, and the most units that are added in the search.
 RESAMPLED, MOST_MORE = 100, 10_000
 # Each step halves the range of ages on a logarithmic scale.
-_STEPS = 30
+_STEPS = 20
 
 
 @dataclasses.dataclass(frozen=True)

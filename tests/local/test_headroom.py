@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Active memory of processes whose hot set is known, by the kernel's own DAMON, and what a look leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import damon, units
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import Look
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+
+from . import machine
+from .conftest import LocalFleet, wait_for, write_inventory
+
+pytestmark = pytest.mark.usefixtures("needs_root")
+LOAD = pathlib.Path(__file__).parent / "memory_load.py"
+KDAMONDS = pathlib.Path(damon.ADMIN)
+MIB = 64
+PAGES = MIB * 256
+# How much of its memory a pattern touches within an age, as a share.
+TRUTH = {
+    ("hot", 0): lambda age: 0,
+    ("hot", 0.05): lambda age: 0.05,
+    ("hot", 0.5): lambda age: 0.5,
+    ("hot", 1): lambda age: 1,
+    ("sequential", 1000): lambda age: min(1, 1000 * age / PAGES),
+    ("random", 3000): lambda age: 1 - math.exp(-3000 * age / PAGES),
+}
+
+
+@contextlib.contextmanager
+def loads(*patterns):
+    """Run a process with each pattern, and yield them once they are ready."""
+    with contextlib.ExitStack() as running:
+        processes = []
+        for pattern, value in patterns:
+            command = [sys.executable, LOAD, str(MIB), pattern, str(value)]
+            process = running.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            running.callback(process.kill)
+            processes.append(process)
+        for process in processes:
+            assert process.stdout.readline() == "ready\n"
+        yield processes
+
+
+def units_of(processes, names):
+    return [units.Unit(str(name), "process", (process.pid,)) for name, process in zip(names, processes)]
+
+
+def needs_damon():
+    if not KDAMONDS.is_dir():
+        pytest.skip("this kernel has no DAMON")
+
+
+def test_the_hot_sets_of_several_processes_are_seen_at_once():
+    """Each within 5 % of its memory, at three ages, and nothing of it is left on."""
+    needs_damon()
+    before = machine.snapshot()
+    with loads(*TRUTH) as processes:
+        found = Look(HostFiles(), units_of(processes, TRUTH), [1, 3, 10], 3000).take()
+
+    assert found["method"] == "damon" and found["reason"] is None
+    wrong = {}
+    for (name, truth), unit in zip(TRUTH.items(), found["units"]):
+        assert unit["name"] == str(name) and unit["stretchable_bytes"] > MIB * 2**20
+        for age in unit["ages"]:
+            # The interpreter's own memory, a few MiB, is touched too, or not.
+            share, error = age["active_bytes"] / (MIB * 2**20), 0.05 * unit["stretchable_bytes"] / (MIB * 2**20)
+            own = unit["stretchable_bytes"] / (MIB * 2**20) - 1
+            if not truth(age["seconds"]) - error <= share <= truth(age["seconds"]) + error + own:
+                wrong[name, age["seconds"]] = share, truth(age["seconds"])
+        assert len(unit["ages"]) == 3
+    assert wrong == {}
+    assert found["cost"]["kernel_cpu_s"] < 0.05 * found["cost"]["seconds"]
+    assert machine.snapshot() == before
+
+
+def test_a_process_that_ends_meanwhile_is_named():
+    needs_damon()
+    with loads(("hot", 1), ("hot", 1)) as processes:
+        look = Look(HostFiles(), units_of(processes, "ab"), [1, 3], 200)
+        processes[0].kill()
+        processes[0].wait()
+        found = look.take()
+
+    ended, other = found["units"]
+    assert (ended["ages"], ended["reason"]) == ([], "it has ended meanwhile")
+    assert other["ages"][-1]["active_bytes"] > 0.9 * MIB * 2**20 and other["reason"] is None
+
+
+def test_monitoring_of_somebody_else_is_not_touched():
+    needs_damon()
+    (KDAMONDS / "nr_kdamonds").write_text("1", encoding="ascii")
+    try:
+        with loads(("hot", 1)) as processes:
+            found = Look(HostFiles(), units_of(processes, "a"), [1], 200).take()
+        assert (KDAMONDS / "nr_kdamonds").read_text(encoding="ascii") == "1\n"
+    finally:
+        (KDAMONDS / "nr_kdamonds").write_text("0", encoding="ascii")
+
+    assert found["method"] is None and "DAMON is in use" in found["reason"]
+    assert found["units"][0]["ages"] == [] and found["units"][0]["resident_bytes"] > MIB * 2**20
+
+
+def test_damon_is_off_after_a_look_that_was_killed():
+    needs_damon()
+    code = (
+        "from ansible_collections.memstretch.density.plugins.module_utils.headroom import look, units\n"
+        "from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles\n"
+        "import os\n"
+        "look.Look(HostFiles(), [units.Unit('a', 'process', (os.getpid(),))], [1, 60], 200).take()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    state = KDAMONDS / "1" / "state"
+    wait_for("DAMON", lambda: state.exists() and state.read_text(encoding="ascii") == "on\n", process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    wait_for("its end", lambda: (KDAMONDS / "nr_kdamonds").read_text(encoding="ascii") == "0\n")
+
+
+@pytest.fixture
+def hypervisor(tmp_path):
+    """This machine as a hypervisor, whose units are the processes of this test."""
+    fleet = LocalFleet(tmp_path, {})
+    fleet.inventory = lambda: write_inventory(
+        tmp_path / "hosts.yml", {"hypervisors": {"hosts": {"kv1": {}}}}, headroom_units=["process:hot-memory"]
+    )
+    yield fleet
+    for process in fleet.playbooks:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def named_loads(directory, *patterns):
+    """Run loads under a name that no other process has."""
+    program = directory / "hot-memory"
+    program.symlink_to(os.path.realpath(sys.executable))
+    with contextlib.ExitStack() as running:
+        for pattern, value in patterns:
+            command = [program, LOAD, str(MIB), pattern, str(value)]
+            process = running.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            running.callback(process.kill)
+            assert process.stdout.readline() == "ready\n"
+        yield
+
+
+def test_the_playbook_answers_and_changes_nothing(hypervisor, tmp_path):
+    needs_damon()
+    before = machine.snapshot()
+    with named_loads(tmp_path, ("hot", 0.5), ("hot", 0.05)):
+        outcome = hypervisor.run_playbook("-e", "headroom_ages=1,3,10,15", "-e", "run_id=look", playbook="headroom")
+
+    assert outcome.status == 0, outcome.output
+    document = json.loads((hypervisor.results / "look" / "headroom.json").read_text(encoding="utf-8"))
+    host = document["hosts"]["kv1"]
+    assert host["verdict"] == "safe" and len(host["units"]) == 2 and host["method"] == "damon"
+    assert "kv1 runs 2 processes in" in outcome.output and host["sentence"] in outcome.output
+    shares = sorted(unit["ages"][-1]["active_bytes"] / (MIB * 2**20) for unit in host["units"])
+    assert shares == [pytest.approx(0.05, abs=0.15), pytest.approx(0.5, abs=0.15)]
+    assert host["more"]["count"] > 10
+    assert (hypervisor.results / "look" / "report.html").exists()
+    assert machine.snapshot() == before
+
+
+def test_check_mode_measures_and_writes_nothing(hypervisor, tmp_path):
+    with named_loads(tmp_path, ("hot", 1)):
+        outcome = hypervisor.run_playbook("--check", playbook="headroom")
+
+    assert outcome.status == 0, outcome.output
+    assert "the headroom is unknown: active memory is not measured in check mode" in outcome.output
+    assert not hypervisor.results.exists()
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        ("headroom_waiting=0", "headroom_waiting: '0' is out of range"),
+        ("headroom_pages=10", "pages: 10 is out of range; it must be a whole number from 50 to 20,000 (pages)"),
+        ("headroom_units=redis", "units: 'redis' is not allowed; it must be a systemd unit such as"),
+        ("headroom_agse=1", "headroom_agse (set for kv1"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_measured(hypervisor, variable, message):
+    began = time.monotonic()
+    outcome = hypervisor.run_playbook("-e", variable, playbook="headroom")
+
+    assert outcome.status != 0 and message in " ".join(outcome.output.split())
+    assert "Look for ten seconds" not in outcome.output and began

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answer for hosts: the sentence, the verdict with its reason, other words for it, and N+1."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import answer
+
+from .conftest import GIB, unit
+
+WISHES = answer.Wishes(like="", compression=None, page_in_us=None, waiting=1, reserve=5)
+DRIVE = [{"kind": "drive", "name": "/dev/nvme0n1", "size_bytes": 500 * GIB, "used_bytes": 0, "priority": -2}]
+ZRAM = [{"kind": "zram", "name": "/dev/zram0", "size_bytes": 64 * GIB, "used_bytes": 0, "priority": 100}]
+
+
+def of(look, wishes=WISHES, **others):
+    return answer.document({"kv1": look, **others}, wishes, {"id": "x", "made_at": 1})["hosts"]["kv1"]
+
+
+def test_the_sentence_has_the_answer(look):
+    found = of(look())
+
+    assert found["sentence"].startswith(
+        "kv1 runs 10 VMs in 64 GiB; 87% of their memory was not touched for 5 minutes; "
+    )
+    assert "with a compression of 2:1 about" in found["sentence"] and "more like vm04 fit, at" in found["sentence"]
+    assert found["sentence"].endswith("page-ins/s; near its limit: no")
+    assert found["verdict"] == "safe"
+
+
+def test_what_is_assumed_is_said_until_the_host_shows_it(look):
+    assert of(look())["assumed"] == [
+        "there is no tier yet: zram is assumed",
+        "a compression of 2:1 is assumed",
+        "30 us for a page-in are assumed",
+    ]
+    zram = {"tiers": ZRAM, "zram": {"stored_bytes": 3 * GIB, "used_bytes": GIB}}
+    found = of(look(**zram), WISHES.__class__(**{**vars(WISHES), "page_in_us": 20.0}))
+    assert found["assumed"] == [] and found["compression"] == 3 and found["page_in_us"] == 20
+
+
+def test_a_drive_takes_no_dram_and_shows_its_latency(look):
+    seen = look(tiers=DRIVE)
+    seen["host"]["rates"]["drive_page_in_us"] = 80.0
+    found = of(seen)
+
+    assert found["compression"] is None and found["page_in_us"] == 80 and found["assumed"] == []
+    assert found["more"]["count"] > of(look())["more"]["count"]
+
+
+def test_the_interval_contains_the_number(look):
+    more = of(look(tiers=DRIVE), WISHES.__class__(**{**vars(WISHES), "waiting": 10}))["more"]
+    assert more["low"] <= more["count"] <= more["high"] and more["low"] < more["high"]
+
+
+def test_the_same_in_the_words_of_others(look):
+    """10 VMs of 4 GiB and k more are given (10 + k) x 4 GiB of 64 GiB, of which the host itself takes 2."""
+    more = of(look())["more"]
+    given = (10 + more["count"]) * 4
+
+    assert more["ram_allocation_ratio"] == pytest.approx(given / 64, abs=0.01)
+    assert more["memoryOvercommitPercentage"] == pytest.approx(100 * given / (64 * 0.95 - 2), abs=1)
+
+
+def test_idle_vms_leave_more_room_than_busy_ones(look):
+    idle = [unit(f"vm{number}", shares={1: 0.01, 10: 0.02, 300: 0.03}) for number in range(10)]
+    assert of(look(units=idle))["more"]["count"] > of(look())["more"]["count"]
+
+
+def test_the_named_vm_is_the_one_that_is_copied(look):
+    units = [unit("small", size=GIB), *(unit(f"vm{number}") for number in range(8))]
+    wishes = WISHES.__class__(**{**vars(WISHES), "like": "small"})
+    found = of(look(units=units), wishes)
+
+    assert found["more"]["like"] == "small" and found["more"]["count"] > of(look(units=units))["more"]["count"]
+    unknown = WISHES.__class__(**{**vars(WISHES), "like": "none"})
+    assert of(look(), unknown)["reason"] == "headroom_like: there is no 'none' on this host"
+
+
+@pytest.mark.parametrize(
+    ("count", "pressure", "verdict", "reason"),
+    [
+        (10, 0.0, "safe", "would fit"),
+        (10, 2.0, "near", "some task waited for memory in 2 % of the last minute"),
+        (10, 12.0, "over", "some task waited for memory in 12 % of the last minute"),
+        (60, 0.0, "over", "not even what the units use all the time fits"),
+    ],
+)
+def test_verdicts(look, count, pressure, verdict, reason):
+    found = of(look(count, psi={"memory": {"some_avg60": pressure}, "io": None}))
+    assert found["verdict"] == verdict and reason in found["reason"]
+
+
+def test_a_host_on_which_not_one_more_fits_is_near_its_limit(look):
+    found = next(each for each in (of(look(count)) for count in range(22, 34)) if each["more"]["count"] == 0)
+    assert found["verdict"] == "near" and found["sentence"].endswith("near its limit: yes, because not one more fits")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"units": []}, "no VM runs there, and headroom_units names nothing that does"),
+        ({"in_use_bytes": None}, "the kernel does not say how much memory is in use"),
+        ({"units": [unit("a", shares={})]}, "the active memory of a is not known"),
+    ],
+)
+def test_what_is_not_known_is_never_zero(look, changes, reason):
+    found = of(look(**changes))
+
+    assert (found["verdict"], found["reason"]) == ("unknown", reason)
+    assert found["now"] is None and found["more"] is None
+    assert f"the headroom is unknown: {reason}" in found["sentence"]
+
+
+def test_a_host_without_damon_says_why_it_is_unknown(look):
+    seen = look(units=[unit("a", shares={})])
+    seen.update(method=None, reason="this kernel has no DAMON (CONFIG_DAMON_SYSFS)")
+    assert of(seen)["reason"] == "this kernel has no DAMON (CONFIG_DAMON_SYSFS)"
+
+
+def test_pinned_memory_is_not_stretched(look):
+    pinned = [unit(f"vm{number}", pinned_bytes=4 * GIB, stretchable_bytes=0, shares={}) for number in range(14)]
+    found = of(look(units=pinned))
+    assert found["more"]["count"] == 0 and found["pinned_bytes"] == 56 * GIB
+
+
+def test_the_vms_of_the_largest_other_host_come_here(look):
+    small, large = look(2), look(10)
+    found = of(look(), kv2=small, kv3=large)["n_plus_1"]
+
+    assert found["failed"] == "kv3" and found["fits"] is True
+    assert of(look(30), kv2=large)["n_plus_1"]["fits"] is False
+    assert of(look())["n_plus_1"] is None
+
+
+def test_a_spare_host_can_take_the_vms_of_another(look):
+    found = of(look(0), kv2=look(10))
+    assert found["verdict"] == "unknown" and found["n_plus_1"]["fits"] is True
+
+
+def test_what_nobody_knows_of_the_other_host_is_said(look):
+    other = look()
+    other.update(method=None, reason="DAMON is in use")
+    found = of(look(), kv2=other)["n_plus_1"]
+    assert found["fits"] is None and found["reason"] == "DAMON is in use"

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Headroom as text, as a page and as JSON with a schema."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import jsonschema
+import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import answer, publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+
+from .test_answer import WISHES, ZRAM
+
+SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs" / "schemas" / "headroom.json").read_text("utf-8"))
+
+
+@pytest.fixture
+def document(look):
+    unknown = look()
+    unknown.update(method=None, reason="DAMON is in use")
+    for unit in unknown["units"]:
+        unit.update(ages=[], reason="DAMON is in use")
+    looks = {"kv1": look(tiers=ZRAM), "kv2": look(40), "kv3": look(0), "kv4": unknown}
+    return answer.document(looks, WISHES, {"id": "headroom-1", "made_at": 1_800_000_000})
+
+
+def test_the_document_has_its_schema(document):
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(json.loads(json.dumps(document)), SCHEMA, jsonschema.Draft202012Validator)
+
+
+def test_the_schema_names_every_key(document):
+    """A key without a description in the schema would be a figure that nobody explains."""
+    host = SCHEMA["$defs"]["host"]["properties"]
+    assert set(document["hosts"]["kv1"]) == set(host) and all(each.get("description") for each in host.values())
+
+
+def test_the_sentences_come_first(document):
+    lines = publish.lines(document)
+    assert lines[:4] == [host["sentence"] for host in document["hosts"].values()]
+    text = "\n".join(lines)
+    assert "ram_allocation_ratio" in text and "memoryOvercommitPercentage" in text
+    assert "Verdict: unknown, because DAMON is in use." in text and "unknown" in text
+
+
+def test_the_files_are_written_once(document, tmp_path):
+    directory = RunDirectory(str(tmp_path), "headroom-1")
+    assert publish.write(directory, document, publish.lines(document))
+    assert not publish.write(directory, document, publish.lines(document))
+
+    assert json.loads((tmp_path / "headroom-1" / "headroom.json").read_text("utf-8")) == document
+    page = (tmp_path / "headroom-1" / "report.html").read_text("utf-8")
+    assert document["hosts"]["kv1"]["sentence"] in page and "headroom-0-ages" in page
+    assert document["hosts"]["kv1"]["sentence"] in (tmp_path / "index.html").read_text("utf-8")
