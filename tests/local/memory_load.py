@@ -30,7 +30,7 @@ def main(mib: int, pattern: str, value: float) -> None:
             else:
                 chosen = iter(source.randrange(pages) for _page in range(due))
             for page in chosen:
-                memory[page * mmap.PAGESIZE]  # noqa: B018  reading it is the point
+                memory[page * mmap.PAGESIZE]
             touched += due
             time.sleep(0.5 if pattern == "hot" else 0.02)
 

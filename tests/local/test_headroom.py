@@ -11,7 +11,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -195,8 +194,7 @@ def test_check_mode_measures_and_writes_nothing(hypervisor, tmp_path):
     ],
 )
 def test_bad_input_is_refused_before_anything_is_measured(hypervisor, variable, message):
-    began = time.monotonic()
     outcome = hypervisor.run_playbook("-e", variable, playbook="headroom")
 
     assert outcome.status != 0 and message in " ".join(outcome.output.split())
-    assert "Look for ten seconds" not in outcome.output and began
+    assert "Look for ten seconds" not in outcome.output
