@@ -61,6 +61,8 @@ USER_VARIABLES = frozenset(
         "headroom_reserve",
         "headroom_units",
         "headroom_waiting",
+        "headroom_watch",
+        "headroom_watch_directory",
         "hypervisors_group",
         "image_build",
         "image_cloud_init",

@@ -18,6 +18,7 @@ PUBLIC_ON_HOSTS = {
     "charged_dram",
     "dram_budget",
     "headroom_info",
+    "headroom_watch",
     "host_memory_info",
     "host_settings",
     "kernel_cmdline",
