@@ -17,9 +17,10 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import damon, units
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import Look
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import INDEX_BYTES, bands
 
 from . import machine
-from .conftest import LocalFleet, wait_for, write_inventory
+from .conftest import LocalFleet, RedisServer, wait_for, write_inventory
 
 pytestmark = pytest.mark.usefixtures("needs_root")
 LOAD = pathlib.Path(__file__).parent / "memory_load.py"
@@ -82,6 +83,57 @@ def test_the_hot_sets_of_several_processes_are_seen_at_once():
     assert wrong == {}
     assert found["cost"]["kernel_cpu_s"] < 0.05 * found["cost"]["seconds"]
     assert machine.snapshot() == before
+
+
+KEYS, RATE = 40_000, 500
+
+
+def redis_truth(influence, age):
+    """Return the bytes of a Redis that the requests use within an age: pages of values, and the index.
+
+    Four values of 1,000 bytes share a page, next to each other in the order of the keys. Where the entry of a key in the
+    index is, its hash decides, so that every page of the index is used soon.
+    """
+    pages, middle = [0.0] * (KEYS // 4), KEYS // 2
+    first = 0.0
+    for band in bands(KEYS, influence):
+        for side in (-1, 1):
+            place = middle + side * first / 2
+            for _key in range(round(band.keys / 2)):
+                pages[min(len(pages) - 1, max(0, int(place // 4)))] += band.probability
+                place += side
+        first += band.keys
+    requests = RATE * age
+    return 4096 * sum(1 - math.exp(-requests * share) for share in pages) + KEYS * INDEX_BYTES
+
+
+@pytest.mark.parametrize("influence", [0, 25])
+def test_active_memory_of_redis_is_what_the_choice_of_keys_says(client, tmp_path, influence):
+    """Within 5 % of its memory, at three ages."""
+    needs_damon()
+    server = RedisServer(tmp_path / "redis")
+    load = None
+    try:
+        size = [str(server.port), "1000", str(KEYS)]
+        subprocess.run([client, "fill", *size, "--seed", "1"], check=True, capture_output=True)
+        options = [str(influence), str(RATE), "100", "--duration", "600", "--pacing", "sleep", "--json"]
+        load = subprocess.Popen([client, "test", *size, *options], stdout=subprocess.DEVNULL)
+        wait_for("requests", lambda: "keyspace_hits:0" not in server.command("INFO", "stats"), load)
+        unit = units.Unit("redis", "process", (server.process.pid,))
+        (found,) = Look(HostFiles(), [unit], [3, 10, 20], 4000).take()["units"]
+    finally:
+        if load:
+            load.kill()
+            load.wait()
+        server.kill()
+
+    assert len(found["ages"]) == 3
+    wrong = {
+        age["seconds"]: (age["active_bytes"] / 2**20, redis_truth(influence, age["seconds"]) / 2**20)
+        for age in found["ages"]
+        if abs(age["active_bytes"] - redis_truth(influence, age["seconds"])) > 0.05 * found["stretchable_bytes"]
+    }
+    assert wrong == {}
 
 
 def test_a_process_that_ends_meanwhile_is_named():

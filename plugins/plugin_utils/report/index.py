@@ -35,6 +35,7 @@ _KINDS = {
     "search for better settings": "optimize.json",
     "study": "study.json",
     "comparison": "comparison.json",
+    "look at headroom": "headroom.json",
     "run": "run.json",
 }
 _EXPERIMENTS = "experiment"
@@ -42,6 +43,7 @@ _EXPERIMENTS = "experiment"
 _WITH_RUNS = ("density search", "search for better settings", "study")
 _PLURALS = {
     "density search": "density searches",
+    "look at headroom": "looks at headroom",
     "study": "studies",
     "search for better settings": "searches for better settings",
 }
