@@ -37,7 +37,7 @@ options:
     description:
       - How many pages of each unit are watched for each age, 50 to 20,000. With the default, the error is at most 5
         percent of the memory of a unit, more where the memory is in huge pages.
-      - At most 100,000 pages are watched for each age, whatever the number of units.
+      - At most 20,000 pages are watched for each age, whatever the number of units.
     type: int
     default: 500
 attributes:

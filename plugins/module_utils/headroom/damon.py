@@ -30,8 +30,8 @@ _LARGEST = 2**62
 _ASKED_BEFORE_S = 0.25
 # A question that comes later than this would wait for the end of the next interval.
 _TOO_LATE_S = 0.05
-# The pages that an age may have: each is two files of sysfs.
-MOST_REGIONS = 100_000
+# The pages that an age may have. Each is a directory with two files of sysfs, which is memory that the host lacks then.
+MOST_REGIONS = 20_000
 
 
 class DamonError(Exception):
