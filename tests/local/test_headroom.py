@@ -91,8 +91,8 @@ KEYS, RATE = 40_000, 500
 def redis_truth(influence, age):
     """Return the bytes of a Redis that the requests use within an age: pages of values, and the index.
 
-    Four values of 1,000 bytes share a page, next to each other in the order of the keys. The hash of a key decides where
-    its entry in the index is, so every page of the index is used soon.
+    Four values of 1,000 bytes share a page, next to each other in the order of the keys. The hash of a key decides
+    where its entry in the index is, so every page of the index is used soon.
     """
     pages, middle = [0.0] * (KEYS // 4), KEYS // 2
     first = 0.0

@@ -246,7 +246,7 @@ def _sentence(name: str, found: _Document, look: _Document) -> str:
         return f"{'; '.join(parts)}; the headroom is unknown: {found['reason']}"
     tier = f"with a compression of {found['compression']:.3g}:1" if found["compression"] else "with its swap"
     page_ins = more["forecast"]["page_ins_per_second"]
-    rate = f"{'at most' if more['forecast']['beyond'] else 'about'} {page_ins:,.0f} page-ins/s"
+    rate = f"about {page_ins:,.0f} page-ins/s"
     if more["fits_now"]:
         between = f" ({more['low']} to {more['high']})" if more["low"] != more["high"] else ""
         parts.append(f"{tier} about {more['count']:,}{between} more like {more['like']} fit, at {rate}")

@@ -9,27 +9,40 @@ import bisect
 import math
 import typing as t
 
+# By how much the exponent of a curve usually changes from one age to the next. The smaller it is, the smoother are
+# curves of inexact measurements; exact ones are followed anyway.
+_USUAL_CHANGE = 0.15
+# No measurement is taken to be more exact than this, relative to its value.
+_LEAST_ERROR = 0.005
+# Beyond the longest age the curve goes on as it ended, up to so many times that age.
+BEYOND = 12
+
 
 class Curve:
     """The active memory of a unit in bytes, as a function of the age in seconds.
 
-    Between two ages it is a power law with a smooth exponent: a monotone cubic of the logarithms (Fritsch and Carlson,
-    SIAM J. Numer. Anal. 17, 1980). It never decreases: what was accessed within an age was so within a longer one.
+    Each measurement has an error, and what counts is how the curve grows. So its points are smoothed on logarithmic
+    scales as far as their errors allow: the sum of squared errors, in units of their standard deviation, and of squared
+    changes of the exponent is least. Between two ages it is then a power law with a smooth exponent: a monotone cubic
+    of the logarithms (Fritsch and Carlson, SIAM J. Numer. Anal. 17, 1980). It never decreases: what was accessed within
+    an age was so within a longer one.
 
     Args:
-        points: age and active bytes, by increasing age. An estimate below that of a shorter age is raised to it.
+        points: age, active bytes, and their standard deviation in bytes, by increasing age.
         most: the memory that can be active at all.
     """
 
-    def __init__(self, points: t.Sequence[tuple[float, float]], most: float) -> None:
+    def __init__(self, points: t.Sequence[tuple[float, float, float]], most: float) -> None:
         self.most = most
-        highest = 0.0
-        self._x: list[float] = []
+        self._x = [math.log(age) for age, _active, _deviation in points]
+        # Nothing seen of a sample is not nothing: what a standard deviation allows is assumed.
+        values = [max(1.0, active, deviation) for _age, active, deviation in points]
+        errors = [max(_LEAST_ERROR, deviation / value) for value, (_age, _active, deviation) in zip(values, points)]
+        smoothed = _smoothed(self._x, [math.log(value) for value in values], errors)
         self._y: list[float] = []
-        for age, active in points:
-            highest = min(most, max(highest, active))
-            self._x.append(math.log(age))
-            self._y.append(math.log(max(highest, 1.0)))
+        for value in smoothed:
+            highest = max([value, *self._y[-1:]])
+            self._y.append(min(highest, math.log(max(1.0, most))))
         self._slopes = _monotone_slopes(self._x, self._y)
         # A forecast asks all curves for the same ages again and again.
         self._known: dict[float, float] = {}
@@ -43,7 +56,7 @@ class Curve:
         return math.exp(self._x[-1])
 
     def active(self, age: float) -> float:
-        """Return the bytes that are accessed within an age, which must be one between the shortest and the longest."""
+        """Return the bytes that are accessed within an age, which must not be below the shortest one."""
         known = self._known.get(age)
         if known is None:
             known = self._known[age] = math.exp(self._at(age)[0])
@@ -56,9 +69,12 @@ class Curve:
 
     def _at(self, age: float) -> tuple[float, float]:
         """Return the logarithm of the curve, and its exponent."""
-        x = min(max(math.log(age), self._x[0]), self._x[-1])
+        x = max(math.log(age), self._x[0])
         if len(self._x) == 1:
             return self._y[0], 0.0
+        if x >= self._x[-1]:
+            value = self._y[-1] + self._slopes[-1] * (x - self._x[-1])
+            return (value, self._slopes[-1]) if value < math.log(max(1.0, self.most)) else (math.log(self.most), 0.0)
         number = min(bisect.bisect_right(self._x, x), len(self._x) - 1) - 1
         step = self._x[number + 1] - self._x[number]
         place = (x - self._x[number]) / step
@@ -76,6 +92,38 @@ class Curve:
             + last * place * (3 * place - 2)
         ) / step
         return value, max(0.0, exponent)
+
+
+def _smoothed(x: t.Sequence[float], y: t.Sequence[float], errors: t.Sequence[float]) -> list[float]:
+    """Return the values with the least sum of squared errors and of squared changes of the slope."""
+    count = len(x)
+    matrix = [[0.0] * count for _row in range(count)]
+    right = [0.0] * count
+    for place, (value, error) in enumerate(zip(y, errors)):
+        matrix[place][place] += error**-2
+        right[place] += value * error**-2
+    for place in range(1, count - 1):
+        before, after = 1 / (x[place] - x[place - 1]), 1 / (x[place + 1] - x[place])
+        change = {place - 1: before, place: -before - after, place + 1: after}
+        for row, factor in change.items():
+            for column, other in change.items():
+                matrix[row][column] += factor * other / _USUAL_CHANGE**2
+    return _solved(matrix, right)
+
+
+def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Return the solution of linear equations whose matrix is positive definite."""
+    count = len(right)
+    for place in range(count):
+        for row in range(place + 1, count):
+            factor = matrix[row][place] / matrix[place][place]
+            right[row] -= factor * right[place]
+            matrix[row] = [below - factor * above for below, above in zip(matrix[row], matrix[place])]
+    found = [0.0] * count
+    for place in reversed(range(count)):
+        known = sum(matrix[place][column] * found[column] for column in range(place + 1, count))
+        found[place] = (right[place] - known) / matrix[place][place]
+    return found
 
 
 def _monotone_slopes(x: t.Sequence[float], y: t.Sequence[float]) -> list[float]:

@@ -19,7 +19,7 @@ import dataclasses
 import random
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.curve import Curve
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.curve import BEYOND, Curve
 
 PAGE = 4096
 # How many resampled measurements give an interval, and the most units that are added in the search.
@@ -76,7 +76,7 @@ class Forecast:
 
     Attributes:
         age: below it nothing is evicted; None if everything stays resident.
-        beyond: whether the age is longer than the longest one measured, so that the page-ins are an upper bound.
+        beyond: whether the age is longer than the longest one measured, so that the curves were continued.
         thrashes: whether not even what is accessed within the shortest age fits.
         page_ins: of one of each member, in pages per second.
         total: of all of them.
@@ -118,14 +118,14 @@ def forecast(members: t.Sequence[Member], site: Site) -> Forecast:
 
     if not fits_at(shortest):
         return at(shortest, total - active(shortest), thrashes=True)
-    if fits_at(longest):
-        # Curves flatten: the last growth that was measured is an upper bound of every later one.
-        return at(longest, _least_evicted(total, free, site), beyond=True)
-    low, high = shortest, longest
+    if fits_at(longest * BEYOND):
+        # Curves flatten: the growth there is an upper bound of every later one.
+        return at(longest * BEYOND, _least_evicted(total, free, site), beyond=True)
+    low, high = shortest, longest * BEYOND
     for _step in range(_STEPS):
         middle = (low * high) ** 0.5
         low, high = (middle, high) if fits_at(middle) else (low, middle)
-    return at(low, total - active(low))
+    return at(low, total - active(low), beyond=low > longest)
 
 
 def fits(members: t.Sequence[Member], site: Site) -> bool:
@@ -164,21 +164,15 @@ def member(document: t.Mapping[str, t.Any], source: random.Random | None = None)
     """
     stretchable, pinned = document["stretchable_bytes"], document["pinned_bytes"]
     given = document["given_bytes"] or stretchable + pinned
-    points = [
-        (float(each["seconds"]), float(each["active_bytes"]) if source is None else _drawn(each, source))
-        for each in document["ages"]
-    ]
+    points = []
+    for age in document["ages"]:
+        active, deviation = float(age["active_bytes"]), (age["high_bytes"] - age["low_bytes"]) / 2 / 1.96
+        if source is not None:
+            active = max(0.0, source.gauss(active, deviation))
+        points.append((float(age["seconds"]), active, deviation))
     if not points or not stretchable:  # what is not known to be cold stays resident
         return Member(document["name"], None, 0.0, pinned + stretchable, given)
     return Member(document["name"], Curve(points, stretchable), stretchable, pinned, given)
-
-
-def _drawn(age: t.Mapping[str, t.Any], source: random.Random) -> float:
-    """Return an active memory that the sample would allow as well."""
-    middle, low, high = age["active_bytes"], age["low_bytes"], age["high_bytes"]
-    deviation = source.gauss(0, 1)
-    # The ends of the interval are 1.96 standard deviations away, and not equally far near 0 and near everything.
-    return middle + deviation * ((high - middle) if deviation > 0 else (middle - low)) / 1.96
 
 
 def _held(evicted: float, site: Site) -> float:

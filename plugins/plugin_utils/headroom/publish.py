@@ -111,7 +111,7 @@ def _forecast_table(host: _Document) -> Table:
                 (
                     title,
                     "all of it" if found["age_seconds"] is None else _age(found),
-                    f"{'at most ' if found['beyond'] else ''}{found['page_ins_per_second']:,.0f}",
+                    f"{found['page_ins_per_second']:,.0f}",
                     f"{waiting:.3g}",
                     size_text(found["evicted_bytes"]),
                 )
@@ -121,10 +121,10 @@ def _forecast_table(host: _Document) -> Table:
 
 
 def _age(found: _Document) -> str:
-    seconds = f"{found['age_seconds']:,.3g} s"
+    seconds = f"{found['age_seconds']:,.0f} s" if found["age_seconds"] >= 10 else f"{found['age_seconds']:.2g} s"
     if found["thrashes"]:
         return f"less than what was used within {seconds}"
-    return f"what was used within {'more than ' if found['beyond'] else ''}{seconds}"
+    return f"what was used within {seconds}{', continued' if found['beyond'] else ''}"
 
 
 def _host_table(host: _Document) -> Table:
@@ -177,7 +177,9 @@ def _units_table(host: _Document) -> Table:
 def _active(age: _Document | None) -> str:
     if age is None:
         return "unknown"
-    return f"{size_text(age['active_bytes'])}, {size_text(age['low_bytes'])} to {size_text(age['high_bytes'])}"
+    unit, name = (2**30, "GiB") if age["active_bytes"] >= 2**30 else (2**20, "MiB")
+    error = max(age["high_bytes"] - age["active_bytes"], age["active_bytes"] - age["low_bytes"])
+    return f"{age['active_bytes'] / unit:,.3g} ± {error / unit:,.2g} {name}"
 
 
 def _size(value: float | None) -> str:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.curve import Curve
@@ -10,33 +12,67 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.curve 
 MIB = 2**20
 
 
+def exact(points, most=100 * MIB):
+    return Curve([(age, active, 0) for age, active in points], most)
+
+
 def test_a_power_law_is_found_again():
-    curve = Curve([(age, MIB * age**0.4) for age in (1, 3, 10, 30, 100)], 100 * MIB)
+    curve = exact([(age, MIB * age**0.4) for age in (1, 3, 10, 30, 100)])
     for age in (1, 2, 7, 55, 100):
         assert curve.active(age) == pytest.approx(MIB * age**0.4, rel=1e-6)
         assert curve.growth(age) == pytest.approx(0.4 * MIB * age**-0.6, rel=1e-6)
 
 
+def test_exact_points_are_followed_whatever_their_shape():
+    points = [(1, MIB), (3, 1.1 * MIB), (10, 5 * MIB), (30, 5.5 * MIB)]
+    for age, active in points:
+        assert exact(points).active(age) == pytest.approx(active, rel=0.01)
+
+
 def test_growth_is_the_derivative():
-    curve = Curve([(1, MIB), (3, 1.1 * MIB), (10, 5 * MIB), (30, 5.5 * MIB)], 100 * MIB)
-    for age in (1.5, 4, 9, 20):
+    curve = exact([(1, MIB), (3, 1.1 * MIB), (10, 5 * MIB), (30, 5.5 * MIB)])
+    for age in (1.5, 4, 9, 20, 60):
         difference = (curve.active(age * 1.0001) - curve.active(age / 1.0001)) / (age * 1.0001 - age / 1.0001)
         assert curve.growth(age) == pytest.approx(difference, rel=1e-3)
 
 
 def test_it_never_falls_nor_exceeds_what_there_is():
-    curve = Curve([(1, 2 * MIB), (3, MIB), (10, 9 * MIB)], 8 * MIB)
-    values = [curve.active(1 + number / 10) for number in range(90)]
+    curve = exact([(1, 2 * MIB), (3, MIB), (10, 9 * MIB)], most=8 * MIB)
+    values = [curve.active(1 + number / 10) for number in range(200)]
 
     assert all(later >= earlier * (1 - 1e-9) for earlier, later in zip(values, values[1:]))
     assert values[-1] <= 8 * MIB * (1 + 1e-9)
-    assert curve.growth(2) == 0
 
 
-def test_nothing_accessed_grows_by_nothing():
-    curve = Curve([(1, 0), (10, 0)], MIB)
-    assert curve.active(5) == pytest.approx(1) and curve.growth(5) == 0
+def test_a_hot_set_does_not_grow():
+    curve = exact([(1, MIB), (10, MIB), (100, MIB)])
+    assert curve.growth(5) == pytest.approx(0, abs=1e-3) and curve.growth(500) == pytest.approx(0, abs=1e-3)
+
+
+def test_nothing_seen_is_not_nothing():
+    """Of 500 pages none was accessed: some may have been, and that does not grow."""
+    curve = Curve([(1, 0, MIB), (10, 0, MIB)], 100 * MIB)
+    assert curve.active(5) == pytest.approx(MIB) and curve.growth(5) == pytest.approx(0, abs=1e-3)
 
 
 def test_one_age_has_no_growth():
-    assert Curve([(10, MIB)], 2 * MIB).growth(10) == 0
+    assert exact([(10, MIB)]).growth(10) == 0
+
+
+def test_beyond_the_longest_age_it_goes_on_as_it_ended():
+    curve = exact([(age, MIB * age**0.5) for age in (1, 10, 100)], most=15 * MIB)
+    assert curve.active(144) == pytest.approx(12 * MIB) and curve.growth(144) == pytest.approx(0.5 * MIB / 12)
+    assert curve.active(1000) == pytest.approx(15 * MIB) and curve.growth(1000) == 0
+
+
+def test_smoothing_makes_inexact_growth_more_exact():
+    """With errors of 5 % the growth between neighbours alone is useless; that of the curve is not."""
+    source, ages = random.Random(1), (1, 3, 10, 30, 60, 180, 300)
+    wrong, wrong_between_neighbours = [], []
+    for _measurement in range(300):
+        values = [MIB * age**0.3 * source.gauss(1, 0.05) for age in ages]
+        curve = Curve([(age, value, 0.05 * value) for age, value in zip(ages, values)], 100 * MIB)
+        truth = 0.3 * MIB * 230**-0.7
+        wrong.append((curve.growth(230) / truth - 1) ** 2)
+        wrong_between_neighbours.append(((values[-1] - values[-2]) / 120 / truth - 1) ** 2)
+    assert sum(wrong) < 0.5 * sum(wrong_between_neighbours)

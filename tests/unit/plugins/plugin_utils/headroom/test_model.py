@@ -18,7 +18,7 @@ WATCHED = ((1, 1.04), (2, 1.30), (4, 1.70), (8, 2.25), (16, 3.14), (32, 4.35), (
 
 
 def unit(active=lambda age: MIB * age**0.5, stretchable=100 * MIB, ages=(1, 10, 100), **changes):
-    curve = Curve([(age, active(age)) for age in ages], stretchable)
+    curve = Curve([(age, active(age), 0) for age in ages], stretchable)
     return model.Member(**{"name": "a", "curve": curve, "stretchable": stretchable, "pinned": 0, "given": 0, **changes})
 
 
@@ -64,9 +64,17 @@ def test_below_the_shortest_age_it_thrashes():
     assert not model.fits([unit(count=1001)], SITE)
 
 
-def test_above_the_longest_age_there_is_an_upper_bound():
-    found = model.forecast([unit(count=50)], SITE)  # 20 MiB each, and 10 MiB are used within 100 s
-    assert found.beyond and found.total == pytest.approx(50 * 0.05 * 256, rel=1e-3)
+def test_above_the_longest_age_curves_are_continued():
+    found = model.forecast([unit(count=50)], SITE)  # 20 MiB each, which are used within 400 s
+    assert found.beyond and found.age == pytest.approx(400, rel=1e-3)
+    assert found.total == pytest.approx(50 * 0.5 / 20 * 256, rel=1e-3)
+
+
+def test_far_above_the_longest_age_there_is_an_upper_bound():
+    found = model.forecast([unit(count=12)], SITE)  # 83 MiB each, which would be used within 2 hours
+    assert found.beyond and found.age == pytest.approx(1200)
+    assert found.total == pytest.approx(12 * 0.5 / 1200**0.5 * 256, rel=1e-3)
+    assert found.evicted == pytest.approx(200 * MIB)
 
 
 def test_memory_that_is_not_known_to_be_cold_stays_in_dram():
@@ -100,7 +108,7 @@ def test_a_host_that_is_over_its_limit_says_so():
 @pytest.mark.parametrize(("servers", "resident", "measured"), [(36, 3.92, 640), (57, 4.16, 925)])
 def test_the_page_ins_of_two_held_fleets(servers, resident, measured):
     """They were measured in 2026 with these servers, in zram and on a drive, and held for three minutes."""
-    curve = Curve([(age, active * MIB) for age, active in WATCHED], 12.7 * MIB)
+    curve = Curve([(age, active * MIB, 0.02 * active * MIB) for age, active in WATCHED], 12.7 * MIB)
     member = model.Member("redis", curve, 12.7 * MIB, 0, 0, count=servers)
     found = model.forecast([member], dataclasses.replace(SITE, dram=servers * resident * MIB))
 
