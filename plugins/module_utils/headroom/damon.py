@@ -18,18 +18,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import heapq
 import os
-import threading
 import time
 import typing as t
 
 ADMIN = "/sys/kernel/mm/damon/admin/kdamonds"
 _LARGEST = 2**62
-# The kernel answers "which regions were accessed" at the end of the running interval, and until then the question
-# cannot be interrupted. So it is asked this long before that end.
-_ASKED_BEFORE_S = 0.25
+# The kernel answers "which regions were accessed" at the end of the running interval. Until then the question cannot be
+# interrupted, and no other kdamond can be asked. So it is asked this long before that end: for an age of less than ten
+# seconds, and for a longer one, where coming too late costs more.
+_ASKED_BEFORE_S = (0.3, 1.0)
 # A question that comes later than this would wait for the end of the next interval.
 _TOO_LATE_S = 0.05
+# Between the ends of two intervals that are asked for, and in addition for each region that is then read.
+_APART_S, _APART_FOR_EACH_S = 1.4, 60e-6
+# Another program may ask its own DAMON something, which takes a moment.
+_BUSY_S = 1.0
 # The pages that an age may have. Each is a directory with two files of sysfs, which is memory that the host lacks then.
 MOST_REGIONS = 20_000
 
@@ -67,7 +72,8 @@ class Damon:
 
     def __init__(self, ages: t.Sequence[float], admin: str = ADMIN) -> None:
         self._ages, self._admin = ages, admin
-        self._stop = threading.Event()
+        self._regions = 0
+        self._cpu: dict[int, float] = {}
         reason = objection(admin)
         if reason:
             raise DamonError(reason)
@@ -83,13 +89,8 @@ class Damon:
         return self
 
     def __exit__(self, *_error: t.Any) -> None:
-        self._stop.set()
         turn_off(self._admin)
         self._guard.dismiss()
-
-    def stop(self) -> None:
-        """End all watching early."""
-        self._stop.set()
 
     def prepare(self, number: int, frames: t.Sequence[int]) -> None:
         """Set what a kdamond watches.
@@ -98,6 +99,7 @@ class Damon:
             number: of the kdamond, as in C(ages).
             frames: the page frames, sorted, each once.
         """
+        self._regions = max(self._regions, len(frames))
         size = os.sysconf("SC_PAGE_SIZE")
         context = f"{self._admin}/{number}/contexts/0"
         interval = round(self._ages[number] * 1e6)
@@ -122,40 +124,63 @@ class Damon:
             _write(f"{pattern}/nr_accesses/max", 1_000_000)
             _write(f"{pattern}/age/max", 1_000_000)
 
-    def watch(self, number: int, passes: int) -> t.Iterator[set[int]]:
-        """Turn a kdamond on, and yield after each age the page frames that were accessed within it.
+    def watch(self, passes: t.Sequence[int]) -> t.Iterator[tuple[int, set[int]]]:
+        """Turn the kdamonds on, and yield after each age its number and the page frames that were accessed within it.
 
         A page whose address a CPU still has in its TLB may be accessed without a trace. That matters only for less
         memory than a TLB covers, a few MiB, that one process uses all the time.
-        """
-        state, age = f"{self._admin}/{number}/state", self._ages[number]
-        with _named("turning it on"):
-            _write(state, "on")
-        began = time.monotonic()
-        while passes:
-            if self._stop.wait(max(0.0, began + age - _ASKED_BEFORE_S - time.monotonic())):
-                return
-            if time.monotonic() > began + age - _TOO_LATE_S:
-                began += age  # this machine was busy; the next interval has begun
-                continue
-            with _named("asking what was accessed"):
-                _write(state, "update_schemes_tried_regions")
-                began = time.monotonic()
-                accessed = self._accessed(number)
-            yield accessed
-            passes -= 1
-        with _named("turning it off"):
-            _write(state, "off")
 
+        Args:
+            passes: how often each age is looked at.
+        """
+        began = time.monotonic()
+        due = [(began + start, number, 0) for number, start in enumerate(self.starts(passes))]
+        heapq.heapify(due)
+        while due:
+            at, number, done = heapq.heappop(due)
+            state, age = f"{self._admin}/{number}/state", self._ages[number]
+            if not done:
+                _sleep_until(at)
+                _command(state, "on")
+                heapq.heappush(due, (time.monotonic() + age, number, 1))
+                continue
+            _sleep_until(at - _ASKED_BEFORE_S[age >= 10])
+            if time.monotonic() > at - _TOO_LATE_S:
+                heapq.heappush(due, (at + age, number, done))  # the machine was busy; the next interval has begun
+                continue
+            _command(state, "update_schemes_tried_regions")
+            end = time.monotonic()
+            self._read_cpu(number)
+            yield number, self._accessed(number)
+            if done < passes[number]:
+                heapq.heappush(due, (end + age, number, done + 1))
+            else:
+                _command(state, "off")
+
+    def starts(self, passes: t.Sequence[int]) -> list[float]:
+        """Return when each kdamond is turned on, so that no two intervals end at the same time; long ones first."""
+        apart = _APART_S + _APART_FOR_EACH_S * self._regions
+        taken: list[float] = []
+        found = [0.0] * len(self._ages)
+        for number in sorted(range(len(self._ages)), key=lambda each: -self._ages[each]):
+            age, start = self._ages[number], 0.0
+            while True:
+                ends = [start + age * (turn + 1) for turn in range(passes[number])]
+                if all(abs(end - other) >= apart for end in ends for other in taken):
+                    break
+                start += apart / 4
+            found[number] = start
+            taken += ends
+        return found
+
+    @property
     def cpu_seconds(self) -> float:
-        """Return the CPU time of the kdamonds that run."""
-        total = 0.0
-        for number in range(len(self._ages)):
-            pid = _read(f"{self._admin}/{number}/pid")
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just been turned off
-                fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-                total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        return total
+        """The CPU time that the kdamonds had taken when they were last asked."""
+        return sum(self._cpu.values())
+
+    def _read_cpu(self, number: int) -> None:
+        fields = _read(f"/proc/{_read(f'{self._admin}/{number}/pid')}/stat").rpartition(")")[2].split()
+        self._cpu[number] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def _accessed(self, number: int) -> set[int]:
         size = os.sysconf("SC_PAGE_SIZE")
@@ -166,6 +191,25 @@ class Damon:
                 first, end = (int(_read(f"{directory}/{name}/{each}")) // size for each in ("start", "end"))
                 found.update(range(first, end))
         return found
+
+
+def _sleep_until(at: float) -> None:
+    time.sleep(max(0.0, at - time.monotonic()))
+
+
+def _command(state: str, word: str) -> None:
+    """Give a kdamond a command. The kernel refuses it while it works on another one."""
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            _write(state, word)
+            return
+        except OSError as error:
+            if error.errno == errno.EBUSY and time.monotonic() < deadline:
+                time.sleep(0.01)
+                continue
+            reason = "somebody else's DAMON is running" if error.errno == errno.EBUSY else error.strerror
+            raise DamonError(f"the kernel refused DAMON ({word}): {reason}") from error
 
 
 def turn_off(admin: str = ADMIN) -> None:
@@ -207,8 +251,7 @@ def _named(step: str) -> t.Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = "somebody else's DAMON is running" if error.errno == errno.EBUSY else error.strerror
-        raise DamonError(f"the kernel refused DAMON ({step}): {reason}") from error
+        raise DamonError(f"the kernel refused DAMON ({step}): {error.strerror}") from error
 
 
 def _write(path: str, value: t.Any) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import resource
-import threading
 import time
 import typing as t
 
@@ -114,32 +113,15 @@ class Look:
     def _watch(
         self, damon: Damon, page_files: PageFiles, samples: t.Sequence[t.Sequence[_Watched]]
     ) -> tuple[list[_Shares], float]:
-        """Watch all ages at the same time, each in a thread that mostly sleeps."""
+        """Watch all ages at the same time."""
         for number, sample in enumerate(samples):
             frames = sorted({each.page.frame for each in _one_for_each_folio(sample) if each.page.frame is not None})
             damon.prepare(number, frames)
         shares: list[_Shares] = [[] for _age in self._ages]
-        errors: list[BaseException] = []
-        cpu: list[float] = [0.0]
-
-        def watch(number: int) -> None:
-            passes = max(1, min(_MOST_PASSES, self._ages[-1] // self._ages[number]))
-            try:
-                for accessed in damon.watch(number, passes):
-                    shares[number].append(_shares(samples[number], accessed, page_files, len(self._units)))
-                    cpu[0] = max(cpu[0], damon.cpu_seconds())
-            except (DamonError, OSError) as error:
-                errors.append(error)
-                damon.stop()
-
-        threads = [threading.Thread(target=watch, args=(number,)) for number in range(len(self._ages))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-        return shares, cpu[0]
+        passes = [max(1, min(_MOST_PASSES, self._ages[-1] // age)) for age in self._ages]
+        for number, accessed in damon.watch(passes):
+            shares[number].append(_shares(samples[number], accessed, page_files, len(self._units)))
+        return shares, damon.cpu_seconds
 
     def _document(
         self,

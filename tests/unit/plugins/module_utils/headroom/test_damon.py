@@ -41,3 +41,15 @@ def test_turning_off(admin):
 
     assert (admin / "nr_kdamonds").read_text("ascii")[0] == "0"
     assert [(admin / name / "state").read_text("ascii") for name in "01"] == ["off", "off"]
+
+
+@pytest.mark.parametrize("ages", [(1, 3, 10), (1, 3, 10, 30, 60, 180, 300), (5, 10, 15, 20, 30), (1, 2, 3, 4)])
+def test_no_two_intervals_end_at_the_same_time(tmp_path, ages):
+    """While the kernel waits for the end of one, it answers no other question. It must not take much longer, either."""
+    (tmp_path / "nr_kdamonds").write_text("0\n", encoding="ascii")
+    passes = [min(3, ages[-1] // age) for age in ages]
+    starts = damon.Damon(ages, str(tmp_path)).starts(passes)
+    ends = sorted(start + age * (turn + 1) for start, age, of in zip(starts, ages, passes) for turn in range(of))
+
+    assert all(later - earlier > 0.6 for earlier, later in zip(ends, ends[1:]))
+    assert starts[-1] == 0 and ends[-1] <= ages[-1] + 10
