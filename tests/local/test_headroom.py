@@ -17,7 +17,11 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import damon, units
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import Look
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import INDEX_BYTES, bands
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import (
+    INDEX_BYTES,
+    SLOT_BYTES,
+    bands,
+)
 
 from . import machine
 from .conftest import LocalFleet, RedisServer, wait_for, write_inventory
@@ -104,7 +108,8 @@ def redis_truth(influence, age):
                 place += side
         first += band.keys
     requests = RATE * age
-    return 4096 * sum(1 - math.exp(-requests * share) for share in pages) + KEYS * INDEX_BYTES
+    index = KEYS * INDEX_BYTES + SLOT_BYTES * 2 ** math.ceil(math.log2(KEYS))
+    return 4096 * sum(1 - math.exp(-requests * share) for share in pages) + index
 
 
 @pytest.mark.parametrize("influence", [0, 25])
