@@ -35,6 +35,7 @@ _TOO_LATE_S = 0.05
 _APART_S, _APART_FOR_EACH_S = 1.4, 60e-6
 # Another program may ask its own DAMON something, which takes a moment.
 _BUSY_S = 1.0
+_END_S = 10.0
 # The pages that an age may have. Each is a directory with two files of sysfs, which is memory that the host lacks then.
 MOST_REGIONS = 20_000
 
@@ -197,12 +198,12 @@ def _sleep_until(at: float) -> None:
     time.sleep(max(0.0, at - time.monotonic()))
 
 
-def _command(state: str, word: str) -> None:
-    """Give a kdamond a command. The kernel refuses it while it works on another one."""
-    deadline = time.monotonic() + _BUSY_S
+def _command(path: str, word: t.Any, busy: float = _BUSY_S) -> None:
+    """Write to a file of the interface. The kernel refuses it while it works on another command."""
+    deadline = time.monotonic() + busy
     while True:
         try:
-            _write(state, word)
+            _write(path, word)
             return
         except OSError as error:
             if error.errno == errno.EBUSY and time.monotonic() < deadline:
@@ -213,12 +214,16 @@ def _command(state: str, word: str) -> None:
 
 
 def turn_off(admin: str = ADMIN) -> None:
-    """Turn all kdamonds off and remove them."""
+    """Turn all kdamonds off and remove them. A question of a process that was killed may still be waiting."""
     for number in range(int(_read(f"{admin}/nr_kdamonds"))):
-        if _read(f"{admin}/{number}/state") == "on":
-            with contextlib.suppress(OSError):  # it ended by itself since; removing it below fails if not
-                _write(f"{admin}/{number}/state", "off")
-    _write(f"{admin}/nr_kdamonds", 0)
+        state = f"{admin}/{number}/state"
+        if _read(state) == "on":
+            try:
+                _command(state, "off", _END_S)
+            except DamonError:
+                if _read(state) == "on":  # it has not ended by itself either
+                    raise
+    _command(f"{admin}/nr_kdamonds", 0, _END_S)
 
 
 class _Guard:
