@@ -6,6 +6,10 @@ tests/local/test_headroom.py runs the kernel's own.
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import damon
@@ -53,3 +57,30 @@ def test_no_two_intervals_end_at_the_same_time(tmp_path, ages):
 
     assert all(later - earlier > 0.6 for earlier, later in zip(ends, ends[1:]))
     assert starts[-1] == 0 and ends[-1] <= ages[-1] + 10
+
+
+@pytest.fixture
+def idle(admin):
+    """The interface while nobody uses it, with the files that the kernel makes for two kdamonds."""
+    (admin / "nr_kdamonds").write_text("0", encoding="ascii")
+    return admin
+
+
+def test_what_was_set_is_undone_if_the_process_is_killed(idle):
+    started = os.fork()
+    if not started:
+        with damon.Damon([1, 2], str(idle)):
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(started, 0)
+    deadline = time.monotonic() + 60
+    while (idle / "nr_kdamonds").read_text("ascii") != "0":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_was_set_is_undone_after_an_error(idle):
+    with pytest.raises(KeyError), damon.Damon([1, 2], str(idle)):
+        assert (idle / "nr_kdamonds").read_text("ascii") == "2"
+        raise KeyError
+    assert (idle / "nr_kdamonds").read_text("ascii") == "0"
+    assert (idle / "0" / "state").read_text("ascii") == "off"
