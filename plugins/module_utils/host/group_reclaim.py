@@ -54,12 +54,14 @@ class GroupReclaim(threading.Thread):
     Attributes:
         cpu_s: the CPU time that this thread has taken so far, most of it in the kernel, which writes pages out.
         room: what it keeps free.
+        gives_way: whether it lets everybody else have the CPUs first, unless it falls behind.
     """
 
     def __init__(self, group: CgroupFiles) -> None:
         super().__init__(daemon=True)
         self.cpu_s = 0.0
         self.room = Room(LOW, HIGH)
+        self.gives_way = True
         self._group, self._stopped = group, threading.Event()
         self._behind = False
 
@@ -67,7 +69,7 @@ class GroupReclaim(threading.Thread):
         """Reclaim until stop() is called."""
         while not self._stopped.wait(self.step()):
             self.cpu_s = time.thread_time()
-            _give_way(not self._behind)
+            _give_way(self.gives_way and not self._behind)
 
     def step(self) -> float:
         """Reclaim if there is too little room, and return the seconds until the next look."""

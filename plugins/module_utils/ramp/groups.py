@@ -137,8 +137,9 @@ def _text(path: str) -> str | None:
 class BudgetKeeper(GroupReclaim):
     """Keeps a group and the compressed memory outside of it within a budget, in the background.
 
-    While servers join and settle, the limit follows what compressed memory takes. During a window it is frozen, so that
-    nothing but the fleet's own page-ins causes reclaim.
+    While servers join and settle, the limit follows what compressed memory takes. The thread does not give way then: on
+    busy CPUs it would be the last to run, and the fleet would exceed the budget. During a window the limit is frozen,
+    so that nothing but the fleet's own page-ins causes reclaim.
 
     Args:
         group: of the fleet.
@@ -149,11 +150,12 @@ class BudgetKeeper(GroupReclaim):
     def __init__(self, group: CgroupFiles, budget: int, outside: t.Callable[[], int]) -> None:
         super().__init__(group)
         self._budget, self._outside = budget, outside
-        self._frozen, self._followed = False, 0.0
+        self._followed = 0.0
+        self.freeze(False)
 
     def freeze(self, frozen: bool) -> None:
         """Leave the limit as it is, or let it follow again."""
-        self._frozen = frozen
+        self._frozen = self.gives_way = frozen
 
     def make_room(self, joining: bool) -> None:
         """Keep more room while servers are filled, which take memory much faster than a fleet pages it in."""

@@ -35,8 +35,9 @@ def test_the_limit_leaves_room_for_what_is_outside_of_the_group(keeper):
 def test_a_frozen_limit_stays(keeper):
     keeper.freeze(True)
     keeper.step()
-    assert limit(keeper) == 100 * MIB
+    assert limit(keeper) == 100 * MIB and keeper.gives_way
     keeper.freeze(False)
+    assert not keeper.gives_way, "it must not fall behind on busy CPUs"
     keeper.step()
     assert limit(keeper) == 80 * MIB
 
