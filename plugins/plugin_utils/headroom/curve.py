@@ -24,8 +24,8 @@ class Curve:
     Each measurement has an error, and what counts is how the curve grows. So its points are smoothed on logarithmic
     scales as far as their errors allow: the sum of squared errors, in units of their standard deviation, and of squared
     changes of the exponent is least. Between two ages it is then a power law with a smooth exponent: a monotone cubic
-    of the logarithms (Fritsch and Carlson, SIAM J. Numer. Anal. 17, 1980). It never decreases: what was accessed within
-    an age was so within a longer one.
+    of the logarithms (F. Fritsch, R. Carlson, SIAM Journal on Numerical Analysis 17, 1980). It never decreases: what
+    was accessed within an age was so within a longer one.
 
     Args:
         points: age, active bytes, and their standard deviation in bytes, by increasing age.
