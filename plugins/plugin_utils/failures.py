@@ -44,8 +44,11 @@ def reason(answer: t.Mapping[str, t.Any], unreachable: bool = False) -> str:
     printed = [line for line in message(told.get("module_stderr") or "", LONGEST).splitlines() if line.strip()]
     if printed:  # the module, or the Python that should run it, has crashed
         text = f"{text}: {printed[-1 if printed[0].startswith('Traceback') else 0].strip()}"
-    if unreachable:
-        return _with(text, _UNREACHABLE)
+    return _with(text, _UNREACHABLE) if unreachable else with_remedy(text)
+
+
+def with_remedy(text: str) -> str:
+    """Return a reason with what to do about it, if it comes from the system and does not say that."""
     if "No space left on device" in text and "ake room" not in text:
         return _with(text, _NO_SPACE)
     return text
