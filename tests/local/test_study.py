@@ -174,7 +174,7 @@ exec /bin/date "$@"
 )
 def test_a_mistake_is_refused_before_anything_is_touched(make_studies, fleet, tmp_path, playbook, variables, message):
     studies, dummy = make_studies("a", "b")
-    outcome = studies.run_playbook(playbook, {"site_check": True, **variables})
+    outcome = studies.run_playbook(playbook, {"site_check": playbook == "study", **variables})
     assert outcome.status != 0 and message in outcome.output.strip().splitlines()[-1], outcome.output
     assert "steady enough" not in outcome.output, "the site was checked first"
     assert not (tmp_path / "state").exists()
