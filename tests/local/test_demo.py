@@ -22,6 +22,7 @@ from .conftest import (
     SMALL,
     SMALL_SEARCH,
     STRETCHED,
+    RedisServer,
     free_ports,
     smaller_inventory,
     wait_for,
@@ -217,7 +218,7 @@ def test_after_ctrl_c_make_demo_of_a_user_says_that_it_removes_its_servers(fleet
         text=True,
         start_new_session=True,
     )
-    wait_for("the servers", lambda: list((tmp_path / "state").glob("*")), process)
+    wait_for("the servers", lambda: RedisServer.answers_on(first), process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     outcome = fleet.wait(process)
     assert outcome.status != 0 and not (tmp_path / "state").exists(), outcome.output
