@@ -99,3 +99,9 @@ def test_check_mode_predicts_without_python3_apt(fleet: LocalFleet) -> None:
         assert checked.status == 0 and f"changed={changed} " in checked.output and told in checked.output, (
             checked.output
         )
+    absent = {"redis_state": "absent", "redis_remove_package": True, "redis_directory": str(fleet.path / "redis")}
+    for package, changed in (("redis-server", 1), (PACKAGE, 0)):
+        role = {"name": "memstretch.density.redis"}
+        tasks = [{"ansible.builtin.include_role": role, "vars": {**absent, "redis_package": package}}]
+        checked = fleet.run_playbook("--check", playbook=fleet.custom_playbook(tasks), inventory=inventory)
+        assert checked.status == 0 and f"changed={changed} " in checked.output, checked.output
