@@ -49,7 +49,7 @@ def reason(answer: t.Mapping[str, t.Any], unreachable: bool = False) -> str:
 
 def with_remedy(text: str) -> str:
     """Return a reason with what to do about it, if it comes from the system and does not say that."""
-    if "No space left on device" in text and "ake room" not in text:
+    if "No space left on device" in text and "make room" not in text.lower():
         return _with(text, _NO_SPACE)
     return text
 
