@@ -26,6 +26,8 @@ TEST_PACKAGES := $(PACKAGES) git make clang iproute2 openssl valgrind shellcheck
 TEST_PACKAGES += libclang-rt-dev
 # Real file systems, LVM and encryption, so that the role swap_space can refuse disks that hold them.
 TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 qemu-utils udev util-linux xfsprogs
+# A file system without symbolic links, for results.
+TEST_PACKAGES += exfat-fuse exfatprogs
 # Programs that ours are compared with.
 BENCH_PACKAGES := gcc libfuse3-dev likwid mbw pkg-config sysbench virtinst
 # For the role writeback_benchmark.
@@ -131,6 +133,7 @@ restore: setup ## Restore the machine after a demo that was killed
 else
 demo: setup
 	@status=0; $(BIN)/ansible-playbook -i $(INVENTORY) playbooks/site.yml -e slo=calibrated -e profile=$(PROFILE) $(DEMO) || status=$$?; \
+	[ $$status = 0 ] || echo "== The demo has failed or was interrupted: its Redis servers are removed now (playbooks/teardown.yml, about half a minute)" >&2; \
 	ANSIBLE_DISPLAY_FAILED_STDERR=true $(BIN)/ansible-playbook -i $(INVENTORY) playbooks/teardown.yml >/dev/null || status=1; exit $$status
 
 restore:

@@ -17,7 +17,8 @@ git ls-files -z --cached --others --exclude-standard -- '*.md' 'docs/images/*' '
 mv "$source/docs/docsite/index.md" "$source"
 rm -r "$source/docs/docsite"
 cp -r docs/docsite/conf.py docs/docsite/static "$source"
-antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs all --skip-rstcheck .
+# References to ansible.builtin are among these. To check those to others, too, would read the documentation of a hundred installed collections.
+antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs dependent --skip-rstcheck .
 antsibull-docs collection --use-current --fail-on-error --output-format simplified-rst --squash-hierarchy --no-indexes --dest-dir "$source/collection" memstretch.density
 sphinx-build --quiet --fail-on-warning --keep-going -j auto "$source" .build/docs/html
 echo "The site is .build/docs/html/index.html"

@@ -62,7 +62,19 @@ def _accepted(answer: dict[str, t.Any], known: t.Mapping[str, t.Any]) -> dict[st
             "kernel": state["kernel"] or {},
             "machine": state["machine"],
             "keys": state["server"]["before"].get("dbsize"),
+            "memory": _memory(state),
             "wall_offset": state["wall_offset"],
             **known,
         }
     return accepted
+
+
+def _memory(state: dict[str, t.Any]) -> dict[str, int] | None:
+    """Return what the host can still give and what the Redis has of it; None if the Redis is on another host."""
+    free = state.get("memory")
+    if not free or not (state.get("placement") or {}).get("server_pid"):
+        return None
+    return {
+        "free_bytes": free["available_bytes"] + free["swap_free_bytes"],
+        "used_bytes": state["server"]["before"].get("used_memory") or 0,
+    }

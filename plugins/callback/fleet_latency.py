@@ -63,7 +63,7 @@ import typing as t
 
 from ansible.plugins.callback import CallbackBase
 
-from ansible_collections.memstretch.density.plugins.plugin_utils import polling
+from ansible_collections.memstretch.density.plugins.plugin_utils import failures, polling
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder import adhoc
 from ansible_collections.memstretch.density.plugins.plugin_utils.recorder.run import RunRecorder
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import index
@@ -106,6 +106,7 @@ class CallbackModule(CallbackBase):
         self._reported = False
         self._published: tuple[str, ...] = ()
         self._watches = False
+        self._unrecorded = ""  # why a result was not
         self._pid = os.getpid()
 
     def v2_runner_on_ok(self, result: t.Any) -> None:
@@ -130,6 +131,8 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_stats(self, stats: t.Any) -> None:
         self._guard(self._finish)
+        if self._unrecorded:  # the line that said it first may be far above
+            self._display.error(failures.with_remedy(self._unrecorded), wrap_text=False)
 
     def _guard(self, act: t.Callable, *arguments: t.Any) -> None:
         """Call act and report an error if it cannot record the event.
@@ -140,7 +143,8 @@ class CallbackModule(CallbackBase):
         try:
             act(*arguments)
         except (OSError, RunError) as error:
-            self._display.error(f"fleet_latency could not record this result: {error}", wrap_text=False)
+            self._unrecorded = f"fleet_latency could not record this result: {error}"
+            self._display.error(self._unrecorded, wrap_text=False)
         sys.stdout.flush()
 
     def _say(self, line: str) -> None:

@@ -14,8 +14,10 @@ description:
   - The same as P(ansible.builtin.default#callback), but included files are only mentioned with C(-v). The role
     P(memstretch.density.latency_benchmark#role) includes one file for each phase, and each of these lines would name
     every host of the fleet.
-  - A failure of one of this collection's own tasks is one line with its message, which gives the reason and the remedy.
-    With C(-v), it is the whole result.
+  - A failure of one of this collection's own modules, of an assertion or of a fact that its roles set is one line with
+    its message, which gives the reason and the remedy. With C(-v), it is the whole result.
+  - The last lines of a playbook that failed say why, and what to do about it. There is one line for each reason, with
+    the hosts that it is true for.
   - A play has a heading as soon as one of its tasks has something to show, or after a second. Many short plays only
     prepare others. With C(-v), each play has its heading at once.
   - A teardown prints one line at its end, unless something failed. With C(-v), it prints what any playbook does.
@@ -36,10 +38,16 @@ from ansible import constants
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as Default
 
+from ansible_collections.memstretch.density.plugins.plugin_utils import failures
+from ansible_collections.memstretch.density.plugins.plugin_utils.collection import ROOT
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 
 # The playbook of which only failures are shown.
 _QUIET = "teardown.yml"
+
+# Actions whose results have nothing to say but their message.
+_SPEAKING = ("ansible.builtin.assert", "ansible.builtin.fail")
+_SET_FACT = "ansible.builtin.set_fact"
 
 # Seconds after which a play gets its heading, even if it has nothing to show yet.
 _HEADING_AFTER_S = 1.0
@@ -55,6 +63,7 @@ class CallbackModule(Default):
     def __init__(self) -> None:
         super().__init__()
         self._quiet = False
+        self._reasons: dict[str, str] = {}  # by host, why its last task failed
         self._without_heading = False
         self._play_began = 0.0
 
@@ -92,7 +101,12 @@ class CallbackModule(Default):
 
     def v2_runner_on_failed(self, result: t.Any, ignore_errors: bool = False) -> None:
         answer = result.result
-        is_ours = "memstretch.density." in (result.task.resolved_action or result.task.action)
+        if not ignore_errors:
+            self._reasons[result.host.name] = failures.reason(answer)
+        action = result.task.resolved_action or result.task.action
+        is_ours = (
+            "memstretch.density." in action or action in _SPEAKING or (action == _SET_FACT and _is_here(result.task))
+        )
         # A loop has a message for each item, and a module that crashed has details beyond its message.
         has_more = "results" in answer or "module_stderr" in answer or not answer.get("msg")
         if self._display.verbosity or has_more or not is_ours:
@@ -101,7 +115,8 @@ class CallbackModule(Default):
         if self._last_task_banner != result.task._uuid:
             self._print_task_banner(result.task)
         self._handle_warnings(answer)
-        shown = self._dump_results({name: answer[name] for name in ("changed", "msg") if name in answer})
+        brief = {**answer, "msg": failures.reason(answer)}
+        shown = self._dump_results({name: brief[name] for name in ("changed", "msg") if name in brief})
         line = f"fatal: [{self.host_label(result)}]: FAILED! => {shown}"
         self._display.display(line, color=constants.COLOR_ERROR, stderr=self.get_option("display_failed_stderr"))
         if ignore_errors:
@@ -111,9 +126,22 @@ class CallbackModule(Default):
         hosts = [stats.summarize(host) for host in stats.processed]
         if not self._quiet or any(each["failures"] or each["unreachable"] for each in hosts):
             super().v2_playbook_on_stats(stats)
+            self._show_reasons(stats)
             return
         changed = sum(each["changed"] for each in hosts)
         self._display.display(f"Teardown: done, changed={changed} on {counted(len(hosts), 'host')}")
+
+    def _show_reasons(self, stats: t.Any) -> None:
+        """Say at the end why hosts failed: the lines that said it first may be far above."""
+        # A failure that was rescued is none.
+        failed = [host for host in stats.processed if stats.failures.get(host) or stats.dark.get(host)]
+        for line in failures.lines({host: self._reasons[host] for host in failed if host in self._reasons}):
+            self._display.display(line, color=constants.COLOR_ERROR, stderr=self.get_option("display_failed_stderr"))
+
+    def v2_runner_on_unreachable(self, result: t.Any) -> None:
+        if not result.task.ignore_unreachable:
+            self._reasons[result.host.name] = failures.reason(result.result, unreachable=True)
+        super().v2_runner_on_unreachable(result)
 
     def v2_runner_on_ok(self, result: t.Any) -> None:
         if self._quiet and not result.result.get("warnings"):
@@ -133,3 +161,8 @@ class CallbackModule(Default):
     def v2_playbook_on_include(self, included_file: t.Any) -> None:
         if self._display.verbosity > 0:
             super().v2_playbook_on_include(included_file)
+
+
+def _is_here(task: t.Any) -> bool:
+    """Decide whether a task is in a file of this collection; elsewhere, its user needs to see its place."""
+    return os.path.realpath(task.get_path()).startswith(f"{os.path.realpath(ROOT)}{os.sep}")

@@ -286,6 +286,10 @@ solotest:
           high-resolution timers, otherwise the length of a tick) and its swap space (C(swap_bytes)). Only O(mode=ping)
           returns it.
       type: dict
+    memory:
+      description: The memory that the host could give without swapping (C(available_bytes)), and its free swap space
+        (C(swap_free_bytes)). Only O(mode=ping) returns it.
+      type: dict
     client:
       description: Version of the client, and the compiler and libraries that it was built with.
       type: dict

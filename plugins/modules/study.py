@@ -136,6 +136,7 @@ RETURN = r"""
 study:
   description:
     - The C(id) of the study, and the C(directory) of its files.
+    - In check mode without O(kind=optimize), C(profiles), those that are compared.
     - With O(kind=optimize), except in check mode, C(proposed), the candidates that beat the profile, and C(profile),
       the path of the file with them (null if there are none).
   returned: always

@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils import failures
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 
 RESULTS_DIR = {"type": "str", "default": "results"}
@@ -41,7 +42,7 @@ class ControllerAction(ActionBase):
                 f"root, too, or give the results to your user (chown -R)"
             ) from error
         except (RunError, SettingError, OSError) as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise AnsibleActionFail(failures.with_remedy(str(error))) from error
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the result of the task. A RunError, SettingError or OSError fails the task with its text."""

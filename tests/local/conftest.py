@@ -198,8 +198,12 @@ class RedisServer:
 
     def _answers(self) -> bool:
         assert self.process.poll() is None, f"redis-server on port {self.port} ended with {self.process.returncode}"
+        return self.answers_on(self.port)
+
+    @staticmethod
+    def answers_on(port: int) -> bool:
         try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:
             return False
         return True

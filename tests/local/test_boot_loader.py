@@ -24,6 +24,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
+from .conftest import write_inventory
+
 KERNEL = "vmlinuz-6.1.0-56-amd64"
 MIB = 1024 * 1024
 
@@ -247,6 +249,34 @@ def test_a_menu_of_another_language_is_restored(host):
     assert "in another language" in host.command_line("rcu_nocbs=all").change()[0]
     assert host.command_line().change() == []
     assert host.files() == before
+
+
+def test_the_role_says_that_a_reboot_is_due(host, fleet):
+    booted = fleet.path / "cmdline"
+    booted.write_text("BOOT_IMAGE=/boot/vmlinuz root=/dev/vda console=ttyS0 quiet\n", encoding="ascii")
+    run("mount", "--make-private", str(host.root / "proc"))
+    host._mount("--bind", booted, host.root / "proc" / "cmdline")
+    (host.root / "var" / "lib").mkdir(parents=True)
+    (host.root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\n", encoding="ascii")
+    grub = {
+        "ansible_connection": "community.general.chroot",
+        "ansible_host": str(host.root),
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "ansible_remote_tmp": "/tmp",
+    }
+    inventory = write_inventory(fleet.path / "hosts.yml", {"fleet": {"hosts": {"grub": grub}}})
+    role = {"name": "memstretch.density.kernel_cmdline"}
+    tasks = [{"ansible.builtin.include_role": role, "vars": {"kernel_cmdline_arguments": ["rcu_nocbs=all"]}}]
+    playbook = fleet.custom_playbook(tasks)
+    for arguments, told in (
+        (["--check"], "A reboot would be due: grub runs with its old kernel command line until then"),
+        ([], "A reboot is due: grub runs with its old kernel command line until then"),
+    ):
+        outcome = fleet.run_playbook(*arguments, playbook=playbook, inventory=inventory)
+        assert outcome.status == 0 and told in outcome.output, outcome.output
+    booted.write_text(f"{booted.read_text(encoding='ascii').strip()} rcu_nocbs=all\n", encoding="ascii")
+    again = fleet.run_playbook(playbook=playbook, inventory=inventory)
+    assert again.status == 0 and "reboot" not in again.output, again.output
 
 
 def test_a_kernel_that_was_installed_since_is_in_the_restored_menu(host):

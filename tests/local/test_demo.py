@@ -22,6 +22,7 @@ from .conftest import (
     SMALL,
     SMALL_SEARCH,
     STRETCHED,
+    RedisServer,
     free_ports,
     smaller_inventory,
     wait_for,
@@ -197,6 +198,31 @@ def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_pag
     ]
     assert f"note: {label}" in outcome.output
     assert "the site was too noisy: a: the bounds of" in (outcome.run / "report.html").read_text(encoding="utf-8")
+
+
+def test_after_ctrl_c_make_demo_of_a_user_says_that_it_removes_its_servers(fleet, tmp_path):
+    first = free_ports(1)
+    common = {**SMALL, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state")}
+    groups = {
+        "hypervisors": {},
+        "fleet": {"hosts": {"a": {"redis_port": first, "latency_benchmark_port": first}}, "vars": common},
+    }
+    inventory = write_inventory(tmp_path / "fleet.yml", groups, results_dir=str(fleet.results))
+    options = "-e slo='' -e latency_benchmark_requests=1000000 -e latency_benchmark_slo_avg_us=1e6"
+    process = subprocess.Popen(
+        ["make", "--assume-old=.venv/.run", "demo", "SUDO=sudo", f"INVENTORY={inventory}", f"DEMO={options}"],
+        cwd=ROOT,
+        env=fleet.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for("the servers", lambda: RedisServer.answers_on(first), process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    outcome = fleet.wait(process)
+    assert outcome.status != 0 and not (tmp_path / "state").exists(), outcome.output
+    assert "its Redis servers are removed now (playbooks/teardown.yml, about half a minute)" in outcome.output
 
 
 def users_checkout(tmp_path: pathlib.Path) -> pathlib.Path:

@@ -17,7 +17,7 @@ import yaml
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory
 
-from .conftest import holds, wait_for
+from .conftest import free_ports, holds, wait_for, write_inventory
 
 # One phase that is kept, and one that is long enough to be interrupted on a busy machine.
 TWO_CELLS = {
@@ -95,6 +95,29 @@ def test_no_answer_and_a_wrong_password(fleet, silent, other):
     assert f"hosts of the fleet cannot take part ({silent}, c)" in outcome.output
     assert not fleet.results.exists()
     assert fleet.servers[other].command("dbsize") == "0"
+
+
+def test_a_host_that_is_down_is_the_last_line_with_what_to_do(fleet):
+    fleet.add("a")
+    fleet.add("b")
+    hosts = {"a": {}, "b": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_ports(1)}}
+    hosts["a"]["latency_benchmark_port"] = fleet.servers["a"].port
+    inventory = write_inventory(fleet.path / "down.yml", {"fleet": {"hosts": hosts, "vars": fleet.variables}})
+    outcome = fleet.run_playbook(inventory=inventory)
+    last = outcome.output.strip().splitlines()[-1]
+    assert outcome.status != 0 and last.startswith("[ERROR]: b: "), outcome.output
+    assert holds(last, ["Connection refused", "Check that the host is on", "run the same command again"])
+
+
+def test_data_that_do_not_fit_into_the_machine_are_refused_before_the_fill(fleet):
+    fleet.add("a", "b")
+    fleet.variables.update(latency_benchmark_overwrite=True, latency_benchmark_key_count=10**9)
+    fleet.servers["b"].command("set", "precious", "1")
+    outcome = fleet.run_playbook()
+    last = outcome.output.strip().splitlines()[-1]
+    assert outcome.status != 0, outcome.output
+    assert holds(last, ["latency_benchmark_key_count", "in each of 2 Redis servers", "(a and b)", "Choose fewer keys"])
+    assert fleet.servers["b"].command("get", "precious") == "1" and not fleet.results.exists()
 
 
 def test_an_overloaded_redis_fails(fleet):
@@ -389,13 +412,40 @@ def small_disk(needs_root, tmp_path):
     subprocess.run(["umount", "--lazy", path], check=True)
 
 
+@pytest.fixture
+def exfat(needs_root, tmp_path):
+    """A file system without symbolic links."""
+    image, path = tmp_path / "image", tmp_path / "exfat"
+    path.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(32 * 2**20)
+    subprocess.run(["mkfs.exfat", image], check=True, stdout=subprocess.DEVNULL)
+    loop = subprocess.run(
+        ["losetup", "--find", "--show", image], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    subprocess.run(["mount.exfat-fuse", loop, path], check=True)
+    yield path
+    subprocess.run(["umount", path], check=True)
+    subprocess.run(["losetup", "--detach", loop], check=True)
+
+
+def test_results_on_a_file_system_without_links_are_a_warning(fleet, exfat: pathlib.Path):
+    fleet.add("a")
+    fleet.results = exfat / "results"
+    outcome = fleet.run_playbook("-e", "run_id=linkless", *UNRECORDED)
+    assert outcome.status == 0, outcome.output
+    assert "latest cannot be made, because this file system has no symbolic links" in outcome.output
+    assert sorted(each.name for each in fleet.results.iterdir() if each.is_dir()) == ["linkless"]
+    assert (fleet.results / "linkless" / "report.html").stat().st_size > 100_000
+
+
 def test_a_full_disk(fleet, small_disk: pathlib.Path):
     fleet.add("a")
     fleet.results = small_disk / "results"
     (small_disk / "ballast").write_bytes(b"x" * (os.statvfs(small_disk).f_bavail * 4096 - 8192))
     refused = fleet.run_playbook()
     assert refused.status != 0
-    assert "make room" in refused.output
+    assert holds(refused.output.strip().splitlines()[-1], [str(fleet.results), "make room or choose another"])
     # The disk fills up while the run goes on.
     (small_disk / "ballast").unlink()
     fleet.variables.update(TWO_CELLS)
@@ -407,6 +457,8 @@ def test_a_full_disk(fleet, small_disk: pathlib.Path):
     outcome = fleet.wait(process)
     assert outcome.status != 0
     assert re.search(rf"No space left on device: '{fleet.results}/squeezed/[^']+'", outcome.output)
+    last = outcome.output.strip().splitlines()[-1]
+    assert holds(last, ["No space left on device", str(fleet.results), "Make room", "run the same command again"]), last
     (small_disk / "ballast").unlink()
     again = fleet.run_playbook("-e", "run_id=squeezed", *UNRECORDED)
     assert again.status == 0, again.output

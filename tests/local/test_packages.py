@@ -69,3 +69,39 @@ def test_a_package_is_installed_without_package_lists_and_not_looked_up_again(
     (repository / "Packages").unlink()  # the mirror is gone
     again = fleet.run_playbook(playbook=playbook, inventory=inventory)
     assert again.status == 0 and "changed=0" in again.output and "missing: False" in again.output, again.output
+
+
+@pytest.mark.usefixtures("needs_root")
+def test_check_mode_predicts_without_python3_apt(fleet: LocalFleet) -> None:
+    modules = pathlib.Path("/usr/lib/python3/dist-packages")
+    nothing = fleet.path / "nothing"
+    (nothing / "directory").mkdir(parents=True)
+    (nothing / "file").touch()
+    found = [*modules.glob("apt"), *modules.glob("apt_pkg.*.so")]
+    assert len(found) == 2, "python3-apt is not installed"
+    mounts = {str(each): nothing / ("directory" if each.is_dir() else "file") for each in found}
+    python = python_with_mounts(fleet.path / "python", mounts)
+    inventory = write_inventory(
+        fleet.path / "hosts.yml", {"fleet": {"hosts": {"bare": {"ansible_python_interpreter": python}}}}
+    )
+    for packages, changed, told in (
+        (["bash", "coreutils"], 0, "missing: False"),
+        (["bash", PACKAGE], 1, "missing: True"),
+    ):
+        tasks = [
+            {
+                "ansible.builtin.include_role": {"name": "memstretch.density.packages"},
+                "vars": {"packages_names": packages},
+            },
+            {"ansible.builtin.debug": {"msg": "missing: {{ packages_were_missing }}"}},
+        ]
+        checked = fleet.run_playbook("--check", playbook=fleet.custom_playbook(tasks), inventory=inventory)
+        assert checked.status == 0 and f"changed={changed} " in checked.output and told in checked.output, (
+            checked.output
+        )
+    absent = {"redis_state": "absent", "redis_remove_package": True, "redis_directory": str(fleet.path / "redis")}
+    for package, changed in (("redis-server", 1), (PACKAGE, 0)):
+        role = {"name": "memstretch.density.redis"}
+        tasks = [{"ansible.builtin.include_role": role, "vars": {**absent, "redis_package": package}}]
+        checked = fleet.run_playbook("--check", playbook=fleet.custom_playbook(tasks), inventory=inventory)
+        assert checked.status == 0 and f"changed={changed} " in checked.output, checked.output

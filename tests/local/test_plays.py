@@ -95,6 +95,34 @@ def test_what_a_playbook_cannot_do_with_an_inventory_is_refused_before_anything_
         assert outcome.status != 0 and expected in told and "changed=1" not in told, told
 
 
+@pytest.mark.parametrize("playbook", ["tune", "verify", "restore"])
+def test_to_tune_nothing_is_an_error(fleet: LocalFleet, playbook: str) -> None:
+    none = write_inventory(fleet.path / "none.yml", FLEET)
+    hosts = {**FLEET, "hypervisors": {"hosts": {"kvm": {"host_tuning_state": "recorded"}}}}
+    recorded = write_inventory(fleet.path / "recorded.yml", hosts)
+    cases = [
+        (none, [], 'There is nothing to tune: the inventory has no host in the group "hypervisors"'),
+        (none, ["--limit", "a"], 'There is nothing to tune: the inventory has no host in the group "hypervisors"'),
+        (recorded, ["--limit", "a"], "--limit a leaves out every host of the group hypervisors"),
+    ]
+    if playbook == "tune":
+        cases.append((recorded, [], "host_tuning_state is recorded for kvm, so nothing would be tuned"))
+    for inventory, arguments, expected in cases:
+        outcome = fleet.run_playbook("-e", "profile=zram", *arguments, playbook=playbook, inventory=inventory)
+        assert outcome.status != 0 and expected in outcome.output.strip().splitlines()[-1], outcome.output
+        assert "changed=1" not in outcome.output
+
+
+def test_a_profile_that_does_not_exist_is_one_sentence(fleet: LocalFleet) -> None:
+    hosts = {"hypervisors": {"hosts": {"kvm": {"host_tuning_state": "recorded"}}}}
+    inventory = write_inventory(fleet.path / "hosts.yml", hosts)
+    outcome = fleet.run_playbook("-e", "profile=zrm", playbook="verify", inventory=inventory)
+    told = [line for line in outcome.output.splitlines() if "zrm" in line]
+    expected = "the option profile (host_tuning_profile) is 'zrm', but there is no such profile. Allowed: dram, "
+    assert outcome.status != 0 and len(told) == 2 and all(expected in line for line in told), outcome.output
+    assert "Origin:" not in outcome.output and "caused by" not in outcome.output, outcome.output
+
+
 def test_a_misspelt_variable_is_refused_wherever_it_is_set(fleet: LocalFleet) -> None:
     """In a role that is used alone: as its parameter, as a variable of the play, and of another host of the play."""
     hosts = {"a": {}, "b": {"vm_fleet_cont": 3}}

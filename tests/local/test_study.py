@@ -156,7 +156,9 @@ exec /bin/date "$@"
 @pytest.mark.parametrize(
     "playbook, variables, message",
     [
-        ("study", {"profiles": "dram,turbo"}, "turbo"),
+        ("study", {"profiles": "dram,turbo"}, "'turbo', but there is no such profile. Allowed: dram, "),
+        ("study", {}, "profiles: no name is given; it must be names, separated by commas"),
+        ("study", {"kind": "optimize"}, "the option profile (host_tuning_profile) is ''"),
         (
             "density",
             {"profiles": "dram", "density_max": 3},
@@ -168,12 +170,13 @@ exec /bin/date "$@"
             "vm.nothing is not a setting of profile swap; its settings are cpu_governor",
         ),
     ],
-    ids=["profile", "density", "ablation"],
+    ids=["profile", "no profile", "no profile to optimize", "density", "ablation"],
 )
 def test_a_mistake_is_refused_before_anything_is_touched(make_studies, fleet, tmp_path, playbook, variables, message):
     studies, dummy = make_studies("a", "b")
-    outcome = studies.run_playbook(playbook, variables)
-    assert outcome.status != 0 and message in " ".join(outcome.output.split()), outcome.output
+    outcome = studies.run_playbook(playbook, {"site_check": playbook == "study", **variables})
+    assert outcome.status != 0 and message in outcome.output.strip().splitlines()[-1], outcome.output
+    assert "steady enough" not in outcome.output, "the site was checked first"
     assert not (tmp_path / "state").exists()
     assert not list(fleet.results.glob("*/run.json"))
 

@@ -18,6 +18,7 @@ def test_names_that_lead_to_one_vm_are_refused(fleet: LocalFleet) -> None:
     outcome = fleet.run_playbook(playbook=fleet.custom_playbook([guest]), inventory=inventory)
     told = " ".join(outcome.output.split())
     assert outcome.status != 0 and "These names lead to one VM" in told and "is the same: vm-1, vm-2" in told, told
+    assert "content in /etc/machine-id" in told, told
 
 
 # The controller's own files are not another user's, although every host becomes nobody.

@@ -285,6 +285,7 @@ def facts(
         "settings": {name: value for name, value in report["settings"].items() if value is not None},
         "machine": _boot_id(),
         "kernel": _kernel() if report["mode"] == "ping" else None,
+        "memory": _free_memory() if report["mode"] == "ping" else None,
         "wall_offset": wall_offset(),
         "client": report["client"],
         "server": {"before": report["server_before"], "after": report["server_after"]},
@@ -346,6 +347,16 @@ def _kernel() -> dict[str, t.Any]:
         # 1 ns with high-resolution timers, otherwise a tick: then sleeps end only at ticks.
         "timer_resolution_ns": round(time.clock_getres(time.CLOCK_MONOTONIC) * 1e9),
         "swap_bytes": memory_pressure.meminfo(files).get("SwapTotal"),
+    }
+
+
+def _free_memory() -> dict[str, int]:
+    """Return what this host can still give: memory without swapping, and swap space, in bytes."""
+    with open("/proc/meminfo", encoding="ascii") as stream:
+        lines = dict(line.split(":", 1) for line in stream)
+    return {
+        name: int(lines[key].split()[0]) * 1024
+        for name, key in (("available_bytes", "MemAvailable"), ("swap_free_bytes", "SwapFree"))
     }
 
 

@@ -20,6 +20,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access
     GUEST_SYSTEM_BYTES,
     data_bytes,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
     configuration,
     guests,
@@ -115,6 +116,35 @@ def _check_fleet(options: t.Mapping[str, t.Any]) -> None:
             )
 
 
+def _check_memory(options: t.Mapping[str, t.Any], load: t.Mapping[str, t.Any]) -> None:
+    """Raise a RunError if the data of all servers of a machine do not fit into what it can still give, swap included.
+
+    A server keeps what it has: a fill replaces its keys.
+    """
+    data = data_bytes(load["key_count"], load["value_size"])
+    machines: dict[str, list[str]] = {}
+    for host, each in sorted(options["fleet"].items()):
+        if each.get("memory"):
+            machines.setdefault(each.get("machine") or host, []).append(host)
+    for hosts in machines.values():
+        memory = [options["fleet"][host]["memory"] for host in hosts]
+        needed = sum(max(0, data - each["used_bytes"]) for each in memory)
+        free = min(each["free_bytes"] for each in memory)
+        if needed > free:
+            names = [options["option_prefix"] + name for name in ("key_count", "value_size")]
+            fit = max(0, load["key_count"] * free // needed)
+            raise RunError(
+                f"{', '.join(names)}: {load['key_count']:,} records of {load['value_size']:,} bytes in each of "
+                f"{counted(len(hosts), 'Redis server')} need about {_mib(needed)} more, but their machine "
+                f"({listed(hosts, 3)}) has {_mib(free)} of memory and swap left. Nothing was filled. Choose fewer keys "
+                f"(about {fit:,}), fewer servers or a larger machine"
+            )
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**20:,.0f} MiB"
+
+
 def _check_timers(options: t.Mapping[str, t.Any], pacing: str) -> None:
     """Show what each choice about coarse timers costs, if the clients sleep; raise a RunError if they are refused."""
     ticks = guests.coarse(options["fleet"])
@@ -161,6 +191,8 @@ def _begin(
     begun = _choose(options, hashed, fingerprint, phases, now)
     directory = begun.directory
     marked = progress.mark_finished(directory, phases)
+    if any(phase["kind"] == "fill" and not phase["finished"] for phase in marked):
+        _check_memory(options, config["load"])
     run = directory.read_json("run.json") if begun.resumed else {"started_at": now}
     return {
         "session": uuid.uuid4().hex,
@@ -174,7 +206,10 @@ def _begin(
         "hashed": hashed,
         "labels": list(dict.fromkeys(run.get("labels", []) + options["labels"])),  # of all sessions
         "expected": sorted(options["expected"]),
-        "fleet": options["fleet"],
+        "fleet": {
+            host: {name: value for name, value in each.items() if name != "memory"}  # of that moment
+            for host, each in options["fleet"].items()
+        },
         "hosts": options["host_records"],
         "phases": marked,
         "pending": directory.read_json(SCHEDULE_FILE)

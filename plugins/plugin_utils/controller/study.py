@@ -81,10 +81,10 @@ def _compare(options: Options, task: Task) -> dict[str, t.Any]:
         options["resume"],
     )
     compared_arms.enter_runs(document, schedule(arms, order, rounds))
-    for line in compared_arms.opening(directory, document) + site_check.added(document, options["site"]):
-        Display().display(line)
+    _open(task, compared_arms.opening(directory, document) + site_check.added(document, options["site"]))
     if task.check_mode:
-        return {"changed": False, "study": {"id": document["id"], "directory": directory.path}}
+        profiles = list(dict.fromkeys(arm.variables["profile"] for arm in arms))
+        return {"changed": False, "study": {"id": document["id"], "directory": directory.path, "profiles": profiles}}
     with Sequence(directory, COMPARED, document, _has_hypervisors(task)) as sequence:
         for arm in arms[:1] if ablation else arms:
             sequence.check(arm.name, arm.variables)
@@ -105,8 +105,7 @@ def _optimize(options: Options, task: Task) -> dict[str, t.Any]:
         options["results_dir"], OPTIMIZED, "optimize", options["study_id"], definition, options["resume"]
     )
     tried = [Candidate(**each) for each in definition["candidates"]]
-    for line in opening(directory, document, tried) + site_check.added(document, options["site"]):
-        Display().display(line)
+    _open(task, opening(directory, document, tried) + site_check.added(document, options["site"]))
     found = {"id": document["id"], "directory": directory.path}
     if task.check_mode:
         return {"changed": False, "study": found}
@@ -121,6 +120,13 @@ def _optimize(options: Options, task: Task) -> dict[str, t.Any]:
     document["finished"] = True  # only now, so that the same command restores the hosts if this one was killed
     path = optimized_profile.publish(directory, OPTIMIZED, document, Display().display)
     return {"changed": True, "study": {**found, "profile": path, "proposed": document["result"]["proposed"]}}
+
+
+def _open(task: Task, lines: t.Iterable[str]) -> None:
+    """Show the lines; not of a task that only checks, because the one that measures follows in the same playbook."""
+    if not task.check_mode or task.variables.get("ansible_check_mode"):
+        for line in lines:
+            Display().display(line)
 
 
 def _has_hypervisors(task: Task) -> bool:

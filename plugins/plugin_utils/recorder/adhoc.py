@@ -90,7 +90,8 @@ class Collector:
         for document in self._documents:
             document["phase"]["of"] = count
         phases = [document["phase"] for document in self._documents]
-        self.directory.create()
+        for line in self.directory.create():
+            self._say(line)
         self.directory.write_json(
             "run.json",
             {

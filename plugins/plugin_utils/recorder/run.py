@@ -50,11 +50,11 @@ class RunRecorder:
         self._lost: dict[str, tuple[str, bool]] = {}  # in the fill: the message, and whether the host died
         self._after: dict[str, t.Any] = {}
         self._expected = frozenset(begun["expected"])
-        self.directory.create()
+        warnings = self.directory.create()
         self._lock = self.directory.lock()
         self._machines = Machines(begun, self.directory)
         self._write_run()
-        for line in report_text.opening(begun):
+        for line in [*warnings, *report_text.opening(begun)]:
             self.say(line)
 
     def say(self, line: str) -> None:

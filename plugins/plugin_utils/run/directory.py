@@ -31,6 +31,9 @@ BYTES_PER_RUN = 2 * 1024 * 1024
 # The layout of the file of a phase.
 _BEFORE_HOSTS, _LAST_LINE = ',"hosts":{\n', "}}\n"
 
+# What file systems without symbolic links answer, such as exFAT, VFAT and shares of Windows.
+_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
+
 _Keep = t.Callable[[dict[str, t.Any]], t.Any]
 
 _ATTEMPT = re.compile(r"-attempt([2-9]|[1-9][0-9]+)$")
@@ -75,8 +78,8 @@ class RunDirectory:
         """Decide whether anything exists at the path of the run, even a broken link."""
         return os.path.lexists(self.path)
 
-    def create(self) -> None:
-        """Create the directory and let the link "latest" point to it.
+    def create(self) -> list[str]:
+        """Create the directory and let the link "latest" point to it, and return warnings, each a line.
 
         Raises:
             RunError: something of that name is not our link.
@@ -86,8 +89,17 @@ class RunDirectory:
         temporary = f"{link}.{os.getpid()}"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
-        os.symlink(self.run_id, temporary)
+        try:
+            os.symlink(self.run_id, temporary)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return [
+                f"Warning: {link} cannot be made, because this file system has no symbolic links ({error.strerror}). A "
+                "run is continued or reported only by its name (run_id)"
+            ]
         os.replace(temporary, link)
+        return []
 
     def write_json(self, name: str, document: t.Any) -> bool:
         """Write document to the file name like write_text()."""
@@ -118,7 +130,7 @@ class RunDirectory:
                 stream.writelines(parts)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.chmod(temporary, 0o644)
+            _make_readable(temporary)
             os.replace(temporary, target)
         except BaseException:
             os.unlink(temporary)
@@ -241,6 +253,15 @@ def _named(path: str) -> t.Iterator[None]:
         if error.filename is None:
             raise OSError(error.errno, error.strerror, path) from error
         raise
+
+
+def _make_readable(path: str) -> None:
+    try:
+        os.chmod(path, 0o644)
+    except PermissionError:
+        # On FAT all files have one mode, which others can usually read.
+        if os.stat(path).st_mode & 0o444 != 0o444:
+            raise
 
 
 def _json(document: t.Any) -> str:

@@ -216,6 +216,7 @@ _MEASUREMENT = Fields(
     {
         "phase": _NAME,
         "kernel": Optional(_KERNEL),
+        "memory": Optional(Fields({"available_bytes": Whole(), "swap_free_bytes": Whole()})),
         "wall_offset": Optional(Real(-_MAX_EPOCH, _MAX_EPOCH)),
         "client": Optional(
             Fields(
@@ -282,6 +283,7 @@ _ENDPOINT = Fields(
         "redis_version": _NAME,
         "machine": _NAME,
         "kernel": _KERNEL,
+        "memory": Optional(Fields({"free_bytes": Whole(), "used_bytes": Whole()})),
         "clock_uncertainty": Real(0, _MAX_EPOCH),
         "clock_read_at": Real(0, _MAX_EPOCH),
         "wall_offset": Real(-_MAX_EPOCH, _MAX_EPOCH),

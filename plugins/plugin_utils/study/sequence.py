@@ -52,7 +52,7 @@ def _message(line: str) -> str:
     """Return an error that Ansible has printed, without the rest of a task's result."""
     found = _FATAL.match(line)
     if not found:
-        return line
+        return line.removeprefix("[ERROR]: ")
     try:
         return f"{found['host']}: {json.loads(found['result'])['msg']}"
     except (ValueError, KeyError):

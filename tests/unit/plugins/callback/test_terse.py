@@ -35,6 +35,35 @@ def test_a_failure_of_our_own_task_is_one_line(callback, capsys):
     assert result.result["solotest"] == LONG["solotest"], "other callbacks need it"
 
 
+def test_an_assertion_that_failed_is_one_line(callback, capsys):
+    data = {
+        "assertion": "x is defined",
+        "evaluated_to": False,
+        "msg": "Task failed: Action failed: x: give it",
+        "failed": True,
+    }
+    callback.v2_runner_on_failed(task_result("a", data, "ansible.builtin.assert"))
+    assert capsys.readouterr().out.splitlines()[-1] == 'fatal: [a]: FAILED! => {"msg": "x: give it"}'
+
+
+def failed_stats(*hosts):
+    stats = AggregateStats()
+    for host in ("a", "b", "c"):
+        stats.increment("failures" if host in hosts else "rescued", host)
+    return stats
+
+
+def test_the_last_lines_say_why_and_what_to_do(callback, capsys):
+    callback.v2_runner_on_unreachable(task_result("a", {"msg": "No route to host", "unreachable": True}))
+    for host in ("b", "c"):  # that of c is rescued
+        callback.v2_runner_on_failed(task_result(host, {"msg": "port 6379 is taken; choose another", "failed": True}))
+    callback.v2_runner_on_failed(task_result("b", {"msg": "ignored", "failed": True}), ignore_errors=True)
+    callback.v2_playbook_on_stats(failed_stats("a", "b"))
+    last = capsys.readouterr().out.splitlines()[-2:]
+    assert last[0].startswith("[ERROR]: a: No route to host. Check that the host is on")
+    assert last[1] == "[ERROR]: b: port 6379 is taken; choose another"
+
+
 @pytest.mark.parametrize("verbosity, action", [(1, "memstretch.density.solotest"), (0, "ansible.builtin.command")])
 def test_other_failures_and_those_with_verbosity_are_shown_in_full(callback, capsys, verbosity, action):
     callback._display.verbosity = verbosity

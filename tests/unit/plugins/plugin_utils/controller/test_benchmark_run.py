@@ -105,3 +105,38 @@ def test_the_labels_of_the_tuned_hosts_are_those_of_the_run():
     assert benchmark_run._host_labels(options) == [], "both are recorded, and there is nothing to say"
     options["host_labels"] = {"kvm2": ["a reboot is due"]}
     assert benchmark_run._host_labels(options) == ["kvm2: a reboot is due"]
+
+
+MIB = 2**20
+
+
+def endpoint(machine, free, used=1):
+    return {"machine": machine, "memory": {"free_bytes": free * MIB, "used_bytes": used * MIB}}
+
+
+@pytest.mark.parametrize(
+    "fleet, told",
+    [
+        ({"a": endpoint("m", 2080), "b": endpoint("m", 2075)}, None),
+        ({"a": endpoint("m", 2080), "b": endpoint("m", 2070)}, "in each of 2 Redis servers need about 2,074 MiB more"),
+        # One on each machine; what the server has already is replaced.
+        ({"a": endpoint("m", 1040), "b": endpoint("n", 1040)}, None),
+        ({"a": endpoint("m", 100, 1038)}, None),
+        ({"a": endpoint("m", 1040), "b": endpoint("n", 100)}, "their machine (b) has 100 MiB of memory and swap left"),
+        # One that is loaded over a network, and one whose host has not said it.
+        ({"a": {"machine": "m", "memory": None}, "b": {"machine": "m"}}, None),
+    ],
+    ids=["fits", "does not fit", "two machines", "filled before", "one machine is too small", "unknown"],
+)
+def test_data_that_do_not_fit_into_a_machine_are_refused_before_the_fill(fleet, told):
+    options = {"fleet": fleet, "option_prefix": "latency_benchmark_"}
+    load = {"key_count": 1_000_000, "value_size": 1000}  # 1,038 MiB
+    if told is None:
+        benchmark_run._check_memory(options, load)
+        return
+    with pytest.raises(RunError) as refused:
+        benchmark_run._check_memory(options, load)
+    assert told in str(refused.value) and str(refused.value).startswith(
+        "latency_benchmark_key_count, latency_benchmark_"
+    )
+    assert "Choose fewer keys (about " in str(refused.value)

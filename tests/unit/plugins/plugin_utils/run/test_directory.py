@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -168,3 +170,18 @@ def test_checking_the_space_creates_nothing(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(RunError, match="not a directory"):
         run_directory.check_space(str(tmp_path / "file"), 1)
+
+
+@pytest.mark.parametrize("mode, fails", [(0o755, False), (0o600, True)])
+def test_a_file_system_that_refuses_modes_may_hold_files_that_all_can_read(tmp_path, monkeypatch, mode, fails):
+    change = os.chmod
+    path = tmp_path / "file"
+    path.touch()
+    change(path, mode)
+
+    def refuse(*_arguments):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    with pytest.raises(PermissionError) if fails else contextlib.nullcontext():
+        run_directory._make_readable(str(path))
