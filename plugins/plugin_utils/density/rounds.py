@@ -35,6 +35,7 @@ class Rounds(t.NamedTuple):
         span: from the largest size that met the objective to the smallest that did not, over all rounds; these two
             sizes bound what was seen, with any number of rounds. Its upper end is None if a ramp ran out of hosts.
         at_least: whether a ramp ran out of hosts.
+        at_most: whether in the median ramp even the smallest fleet missed the objective, so that the density is less.
     """
 
     density: int
@@ -42,6 +43,7 @@ class Rounds(t.NamedTuple):
     interval: tuple[int, int | None] | None
     span: tuple[int, int | None]
     at_least: bool
+    at_most: bool
 
 
 class Ratio(t.NamedTuple):
@@ -64,7 +66,8 @@ def together(ramps: t.Sequence[Crossing]) -> Rounds:
     if len(ramps) >= ENOUGH_ROUNDS:
         half = _half_width(logs, [each.scatter for each in ramps], [_half_step(each) for each in ramps])
         middle = statistics.fmean(logs)
-        interval = (_whole(middle - half), None if at_least else _below(middle + half))
+        lowest = _whole(middle - half) if all(each.low for each in ramps) else 0
+        interval = (lowest, None if at_least else _below(middle + half))
     return Rounds(
         density=_whole(statistics.median(logs)),
         values=[_whole(each) for each in logs],
@@ -74,6 +77,7 @@ def together(ramps: t.Sequence[Crossing]) -> Rounds:
             None if at_least else _below(math.log(max(each.high for each in ramps))),
         ),
         at_least=at_least,
+        at_most=2 * sum(not each.low for each in ramps) >= len(ramps),
     )
 
 
